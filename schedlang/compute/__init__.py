@@ -1,0 +1,9 @@
+"""What to compute: tensors, reductions, recurrences. The package is callable (``sl.compute``)."""
+
+from schedlang.callable_module import make_callable
+from schedlang.compute.define import compute
+from schedlang.compute.tensor import Tensor, placeholder, var
+
+__all__ = ["Tensor", "compute", "placeholder", "var"]
+
+make_callable(__name__, compute)

@@ -1,0 +1,182 @@
+"""Arrays and numbers of a call matched to placeholders, sizes and scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.errors import CallError, CallTypeError
+from schedlang.expr import dtypes
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Var
+from schedlang.expr.simplify import to_lin
+
+
+def bind(
+    tensors: Sequence[Tensor], variables: Sequence[Var], args: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[dict[Tensor, np.ndarray], dict[Var, Any]]:
+    """The array of each tensor and the value of each variable, checked.
+
+    ``args`` are arrays for ``tensors``, then values for the variables that no shape determines;
+    ``named`` gives either by name.
+    """
+    arrays = _arrays(tensors, args[: len(tensors)], named)
+    values = _named_values(tensors, variables, named)
+    sizes = [v for v in variables if v.is_size]
+    _solve(arrays, values, sizes)
+    rest = list(args[len(tensors) :])
+    for variable in variables:
+        if variable not in values and rest:
+            values[variable] = _scalar(variable, rest.pop(0))
+    if rest:
+        count = len(args) - len(rest)
+        raise CallTypeError(f"{len(args)} arguments were given, {count} are taken: "
+                            f"{_listed(tensors, variables)}")  # fmt: skip
+    _solve(arrays, values, sizes)
+    missing = [v for v in variables if v not in values]
+    if missing:
+        what = "size" if missing[0].is_size else "scalar"
+        raise CallTypeError(
+            f"{what} {missing[0].name} is not given and no argument's shape determines it: pass "
+            f"{missing[0].name}=..."
+        )
+    for tensor, array in arrays.items():
+        _check_shape(tensor, array, values)
+    return arrays, values
+
+
+def _arrays(
+    tensors: Sequence[Tensor], args: Sequence[Any], named: Mapping[str, Any]
+) -> dict[Tensor, np.ndarray]:
+    arrays = {}
+    names = [t.name for t in tensors]
+    for position, tensor in enumerate(tensors):
+        if position < len(args):
+            if tensor.name in named and names.count(tensor.name) == 1:
+                raise CallTypeError(f"{tensor.name} is given twice, by position and by name")
+            value = args[position]
+        elif tensor.name not in named:
+            raise CallTypeError(
+                f"{tensor.name} is not given: {len(tensors)} array(s) are needed, "
+                f"{', '.join(map(_declared, tensors))}"
+            )
+        elif names.count(tensor.name) > 1:
+            raise CallTypeError(f"several placeholders are named {tensor.name}: give them by position")
+        else:
+            value = named[tensor.name]
+        arrays[tensor] = _array(tensor, value)
+    return arrays
+
+
+def _array(tensor: Tensor, value: Any) -> np.ndarray:
+    plain = not any(hasattr(value, a) for a in ("__array__", "__array_interface__"))
+    array = np.from_dlpack(value) if plain and hasattr(value, "__dlpack__") else np.asarray(value)
+    if array.dtype != np.dtype(tensor.dtype):
+        raise CallTypeError(
+            f"{tensor.name} is {tensor.dtype}, got {array.dtype}: convert it with "
+            f".astype({tensor.dtype!r})"
+        )
+    if array.ndim != tensor.ndim:
+        raise CallError(
+            f"{tensor.name} has {tensor.ndim} dimension(s), {shape_text(tensor.shape)}; got an array "
+            f"of shape {array.shape}"
+        )
+    return array
+
+
+def _named_values(
+    tensors: Sequence[Tensor], variables: Sequence[Var], named: Mapping[str, Any]
+) -> dict[Var, Any]:
+    names = [v.name for v in variables]
+    known = {t.name for t in tensors}
+    values = {}
+    for name, value in named.items():
+        if name in known:
+            continue
+        if names.count(name) != 1:
+            why = "names several variables" if name in names else "names no argument"
+            raise CallTypeError(f"{name}= {why}: {_listed(tensors, variables)}")
+        variable = variables[names.index(name)]
+        values[variable] = _scalar(variable, value)
+    return values
+
+
+def _scalar(variable: Var, value: Any) -> Any:
+    try:
+        number = np.asarray(value)[()]
+    except ValueError:
+        number = np.zeros(2)
+    kind = getattr(number, "dtype", np.dtype(object)).kind
+    wanted = np.dtype(variable.dtype).kind
+    if np.ndim(number) or kind not in "biuf" or (kind == "f") > (wanted == "f"):
+        raise CallTypeError(f"{variable.name} is a scalar of {variable.dtype}, got {value!r}")
+    if wanted in "iu":
+        low, high = dtypes.limits(variable.dtype)
+        low = 0 if variable.is_size else low
+        if not low <= int(number) <= high:
+            raise CallError(f"{variable.name} is {int(number)}: it must lie in {low}..{high}")
+    if wanted == "b" and kind != "b":
+        raise CallTypeError(f"{variable.name} is a bool, got {value!r}")
+    return np.asarray(number).astype(variable.dtype)[()]
+
+
+def _solve(
+    arrays: Mapping[Tensor, np.ndarray], values: dict[Var, Any], sizes: Sequence[Var]
+) -> None:
+    """Find the sizes that shapes determine: each extent with one unknown, until nothing is new."""
+    open_ = [(e, n) for t, a in arrays.items() for e, n in zip(t.shape, a.shape)
+             if not isinstance(e, int)]  # fmt: skip
+    progress = any(v not in values for v in sizes)
+    while progress:
+        progress = False
+        for extent, actual in open_:
+            found = _single_unknown(extent, actual, values)
+            if found is not None:
+                values[found[0]] = np.int64(found[1])
+                progress = True
+
+
+def _single_unknown(extent: Extent, actual: int, values: Mapping[Var, Any]) -> tuple[Var, int] | None:
+    """The only unknown size of ``extent`` and its value, where it is linear in it."""
+    rest, unknown, factor = actual, None, 0
+    for product, coef in to_lin(extent).terms.items():
+        variable = None
+        for atom in product:
+            if not isinstance(atom, Var) or (atom not in values and variable is not None):
+                return None
+            if atom in values:
+                coef *= int(values[atom])
+            else:
+                variable = atom
+        if variable is None:
+            rest -= coef
+        elif unknown is None or unknown is variable:
+            unknown, factor = variable, factor + coef
+        else:
+            return None
+    if unknown is None or factor == 0 or rest % factor or rest // factor < 0:
+        return None
+    return unknown, rest // factor
+
+
+def _check_shape(tensor: Tensor, array: np.ndarray, values: Mapping[Var, Any]) -> None:
+    expected = tuple(e if isinstance(e, int) else int(evaluate(e, values)) for e in tensor.shape)
+    if array.shape != expected:
+        symbolic = "" if all(isinstance(e, int) for e in tensor.shape) else f" = {expected}"
+        raise CallError(
+            f"{tensor.name} has shape {shape_text(tensor.shape)}{symbolic}, got an array of shape "
+            f"{array.shape}"
+        )
+
+
+def _declared(tensor: Tensor) -> str:
+    return f"{tensor.name}: {tensor.dtype}[{shape_text(tensor.shape)[1:-1]}]"
+
+
+def _listed(tensors: Sequence[Tensor], variables: Sequence[Var]) -> str:
+    return "the arguments are " + ", ".join(
+        [*map(_declared, tensors), *(f"{v.name}: {v.dtype}" for v in variables)]
+    )

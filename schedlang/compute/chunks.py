@@ -1,0 +1,396 @@
+"""One operation evaluated by NumPy, in chunks that keep every temporary small.
+
+Each axis of the operation is one dimension of the arrays involved (reduction axes first), and an
+expression's value is as large as the axes it mentions: everything broadcasts. A read whose index
+is affine in the axes is a strided view, whatever its strides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from schedlang.compute.fold import ACCUMULATORS, combine, contraction, fold, ufunc_of
+from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
+from schedlang.errors import BoundsError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.evaluate import Program, evaluate, plan
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+
+# a chunk of 2**18 elements stays in the second-level cache; one of 2**21 doubles is 16 MiB
+CHUNK = 2**18
+OPERAND = 2**21
+
+Span = tuple[int, int]
+Box = tuple[Span, ...]
+Sizes = Mapping[Var, Any]
+Arrays = Mapping[Tensor, np.ndarray]
+Index = tuple[int, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An operation made ready for some sizes.
+
+    ``affine`` gives for each read (by ``id``) and dimension its index as ``offset + sum(coef *
+    axis)``, axes by position. ``guards`` gives the condition under which a node is needed, where
+    there is one. ``factors`` are the two sides of a product that is summed.
+    """
+
+    op: ComputeOp
+    sizes: Sizes
+    axes: tuple[Axis, ...]
+    spans: Box
+    affine: Mapping[int, tuple[Index, ...]]
+    guards: Mapping[int, Expr | None]
+    program: Program
+    init: Program | None
+    factors: Program | None
+    ufunc: Any
+
+    @property
+    def folded(self) -> int:
+        """How many of the axes are reduced."""
+        return len(self.op.reduce_axis)
+
+
+def extent_of(value: int | Expr, sizes: Sizes) -> int:
+    """An extent as a number."""
+    return value if isinstance(value, int) else int(evaluate(value, sizes))
+
+
+def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
+    """``op`` ready to be evaluated where the sizes have the given values."""
+    axes = (*op.reduce_axis, *op.axis)
+    spans = []
+    for axis in axes:
+        lo = extent_of(axis.lo, sizes)
+        spans.append((lo, lo + max(extent_of(axis.extent, sizes), 0)))
+    position = {axis: k for k, axis in enumerate(axes)}
+    affine: dict[int, tuple[Index, ...]] = {}
+    order = list(postorder(op.roots))
+    for node in order:
+        if isinstance(node, Read):
+            found = [_affine(to_lin(i), position, sizes) for i in node.indices]
+            if None not in found:
+                affine[id(node)] = tuple(found)  # type: ignore[arg-type]
+
+    def program(roots: Sequence[Expr]) -> Program:
+        return plan(roots, lambda node: id(node) in affine)
+
+    where = () if op.where is None else (op.where,)
+    ufunc = None if op.reducer is None else ufunc_of(op.reducer)
+    factors = None
+    if ufunc is np.add and op.where is None and _is_product(op.body[0], len(axes)):
+        factors = program(op.body[0].children)
+    init = program(op.init) if op.init else None
+    return Prepared(op, sizes, axes, tuple(spans), affine, _guards(op, order),
+                    program((*op.body, *where)), init, factors, ufunc)  # fmt: skip
+
+
+def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None:
+    offset, coefs = 0, {}
+    for product, coef in lin.terms.items():
+        axis = None
+        for atom in product:
+            if isinstance(atom, Var):
+                coef *= int(sizes[atom])
+            elif isinstance(atom, Axis) and axis is None:
+                axis = position[atom]
+            else:
+                return None
+        if axis is None:
+            offset += coef
+        else:
+            coefs[axis] = coefs.get(axis, 0) + coef
+    return offset, tuple(coefs.items())
+
+
+def _is_product(body: Expr, ndim: int) -> bool:
+    """Whether ``body`` is a floating product of which neither side uses every axis."""
+    if not isinstance(body, Binary) or body.op != "*" or not dtypes.is_float(body.dtype):
+        return False
+    return all(len(_axes([side])) < ndim for side in body.children)
+
+
+def _axes(roots: Sequence[Expr]) -> set[Expr]:
+    return {node for node in postorder(roots) if isinstance(node, Axis)}
+
+
+def execute(
+    stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], first: Span | None = None
+) -> None:
+    """Write the elements of ``stage`` into ``outs``; with ``first`` only those rows."""
+    data = stage.spans[stage.folded :]
+    if first is not None:
+        data = (first, *data[1:])
+    spans = (*stage.spans[: stage.folded], *data)
+    lengths = [stop - start for start, stop in spans]
+    if not all(lengths[stage.folded :]):
+        return
+    with np.errstate(all="ignore"):
+        if stage.op.reducer is None:
+            _elementwise(stage, arrays, outs, data, lengths)
+        elif stage.ufunc is not None:
+            _fast(stage, arrays, outs, spans, lengths)
+        else:
+            _ordered(stage, arrays, outs, spans, lengths)
+
+
+def _elementwise(
+    stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], data: Box, lengths: list[int]
+) -> None:
+    steps = shrink(lengths, [range(len(lengths))], _budget(stage.program))
+    for box in boxes(data, steps):
+        values = _run(stage, stage.program, arrays, box)
+        for out, value in zip(outs, values):
+            out[_slices(box)] = value
+
+
+def _fast(
+    stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans: Box, lengths: list[int]
+) -> None:
+    everything = range(len(lengths))
+    steps = shrink(lengths, [everything], _budget(stage.program))
+    wide = steps
+    if stage.factors is not None:
+        groups = [[k for k in everything if stage.axes[k] in _axes([side])]
+                  for side in stage.factors.roots]  # fmt: skip
+        limit = min(OPERAND, max(2**23 // stage.factors.peak, 256))
+        wide = shrink(lengths, [*groups, everything[stage.folded :]], limit)
+    for outer in boxes(spans[stage.folded :], wide[stage.folded :]):
+        total = _start(stage, arrays, outer)[0]
+        for inner in boxes(spans[: stage.folded], wide[: stage.folded]):
+            box = (*inner, *outer)
+            part = _product(stage, arrays, box)
+            if part is not None:
+                total += part
+                continue
+            for piece in boxes(box, steps):
+                view = total[_slices(piece[stage.folded :], outer)]
+                stage.ufunc(view, _partial(stage, arrays, piece), out=view)
+        outs[0][_slices(outer)] = total
+
+
+def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
+    (value,) = _sources(stage, arrays, box)
+    kind = ACCUMULATORS.get(stage.op.body[0].dtype, stage.op.body[0].dtype)
+    if stage.ufunc in (np.minimum, np.maximum):
+        kind = None
+    return stage.ufunc.reduce(value, axis=tuple(range(stage.folded)), dtype=kind)
+
+
+def _product(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray | None:
+    """The sum of a product over ``box`` as a matrix product, where that is as good."""
+    if stage.factors is None:
+        return None
+    a, b = _run(stage, stage.factors, arrays, box)
+    lengths = [stop - start for start, stop in box]
+    return contraction(a, b, lengths, stage.folded, stage.op.body[0].dtype)
+
+
+def _ordered(
+    stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans: Box, lengths: list[int]
+) -> None:
+    assert stage.op.reducer is not None
+    budget = _budget(stage.program)
+    steps = _row_major(lengths, stage.folded, budget)
+    for outer in boxes(spans[stage.folded :], steps[stage.folded :]):
+        total = _start(stage, arrays, outer)
+        for inner in boxes(spans[: stage.folded], steps[: stage.folded]):
+            parts = _sources(stage, arrays, (*inner, *outer))
+            shape = [stop - start for start, stop in outer]
+            rows = tuple(np.broadcast_to(p, (*p.shape[: stage.folded], *shape)).reshape(-1, *shape)
+                         for p in parts)  # fmt: skip
+            total = combine(stage.op.reducer, total, fold(stage.op.reducer, rows))
+        for out, value in zip(outs, total):
+            out[_slices(outer)] = value
+
+
+def _row_major(lengths: list[int], folded: int, budget: int) -> list[int]:
+    """Chunk lengths that walk the reduced axes in row-major order."""
+    data = math.prod(lengths[folded:])
+    room = max(budget // data, 1024)
+    steps = [1] * folded
+    for k in reversed(range(folded)):
+        steps[k] = max(1, min(lengths[k], room))
+        if steps[k] < lengths[k]:
+            break
+        room //= steps[k]
+    left = max(1, budget // max(math.prod(steps), 1))
+    return steps + shrink(lengths[folded:], [range(len(lengths) - folded)], left)
+
+
+def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...]:
+    """Where the fold starts, for one chunk of data."""
+    reducer = stage.op.reducer
+    assert reducer is not None
+    shape = [stop - start for start, stop in outer]
+    unit = ((0, 1),) * stage.folded
+    first: Sequence[Any] = [np.array(c.value, c.dtype) for c in reducer.identity]
+    if stage.init is not None:
+        first = [np.reshape(v, np.shape(v)[stage.folded :])
+                 for v in _run(stage, stage.init, arrays, (*unit, *outer))]  # fmt: skip
+    kinds = [s.dtype for s in stage.op.body]
+    if stage.ufunc in (np.add, np.multiply):
+        kinds = [ACCUMULATORS.get(k, k) for k in kinds]
+    return tuple(np.broadcast_to(v, shape).astype(k) for v, k in zip(first, kinds))
+
+
+def _sources(stage: Prepared, arrays: Arrays, box: Box) -> tuple[np.ndarray, ...]:
+    """What is reduced, as large as ``box`` along its reduced axes."""
+    reducer = stage.op.reducer
+    assert reducer is not None
+    values = _run(stage, stage.program, arrays, box)
+    if stage.op.where is not None:
+        *values, mask = values  # type: ignore[assignment]
+        values = tuple(np.where(mask, v, np.array(c.value, c.dtype))
+                       for v, c in zip(values, reducer.identity))  # fmt: skip
+    folded = [stop - start for start, stop in box[: stage.folded]]
+    full = []
+    for value in values:
+        shape = np.shape(value) or (1,) * len(box)
+        full.append(np.broadcast_to(value, (*folded, *shape[stage.folded :])))
+    return tuple(full)
+
+
+def _budget(program: Program) -> int:
+    """Elements a chunk may have so that everything alive stays within 64 MiB."""
+    return min(CHUNK, max(2**23 // max(program.peak, 1), 256))
+
+
+def shrink(lengths: Sequence[int], groups: Sequence[Sequence[int]], limit: int) -> list[int]:
+    """Chunk lengths for which the product over each group of axes is at most ``limit``."""
+    steps = [max(1, n) for n in lengths]
+    for group in groups:
+        while math.prod(steps[k] for k in group) > limit:
+            # the last axis is contiguous in most arrays: long rows are fast
+            widest = max(group, key=lambda k: steps[k] // (8 if k == len(steps) - 1 else 1))
+            if steps[widest] == 1:
+                widest = max(group, key=lambda k: steps[k])
+            steps[widest] = -(-steps[widest] // 2)
+    return steps
+
+
+def boxes(spans: Box, steps: Sequence[int]) -> Iterator[Box]:
+    """``spans`` cut into boxes of at most ``steps``, row-major."""
+    cuts = [[(at, min(at + step, stop)) for at in range(start, stop, step)]
+            for (start, stop), step in zip(spans, steps)]  # fmt: skip
+    return itertools.product(*cuts)
+
+
+def _slices(box: Box, base: Box | None = None) -> tuple[Any, ...]:
+    starts = [0] * len(box) if base is None else [start for start, _ in base]
+    return (*(slice(a - s, b - s) for (a, b), s in zip(box, starts)), Ellipsis)
+
+
+def _run(stage: Prepared, program: Program, arrays: Arrays, box: Box) -> tuple[Any, ...]:
+    values: dict[Any, Any] = dict(stage.sizes)
+    for k, (axis, (start, stop)) in enumerate(zip(stage.axes, box)):
+        shape = [1] * len(box)
+        shape[k] = stop - start
+        values[axis] = np.arange(start, stop).reshape(shape)
+
+    def read(node: Read, indices: tuple[Any, ...]) -> Any:
+        array = arrays[node.tensor]
+        affine = stage.affine.get(id(node))
+        if affine is None:
+            if all(_inside(i, n) for i, n in zip(indices, array.shape)):
+                return array[indices]
+        else:
+            view = _view(array, affine, box)
+            if view is not None:
+                return view
+            indices = tuple(evaluate(i, values) for i in node.indices)
+        return _guarded_read(stage, node, array, indices, values, arrays)
+
+    return program.run(values, read)
+
+
+def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray | None:
+    """The elements at affine indices over ``box``, unless some index leaves ``array``."""
+    shape, strides, corner = [1] * len(box), [0] * len(box), []
+    for (offset, coefs), size, stride in zip(affine, array.shape, array.strides):
+        low = high = first = offset
+        for axis, coef in coefs:
+            start, stop = box[axis]
+            first += coef * start
+            low += coef * (start if coef > 0 else stop - 1)
+            high += coef * (stop - 1 if coef > 0 else start)
+            shape[axis] = stop - start
+            strides[axis] += coef * stride
+        if low < 0 or high >= size:
+            return None
+        corner.append(first)
+    return as_strided(array[(*corner, Ellipsis)], shape, strides, writeable=False)
+
+
+def _inside(index: Any, size: int) -> bool:
+    return np.min(index) >= 0 and np.max(index) < size
+
+
+def _guarded_read(
+    stage: Prepared, node: Read, array: np.ndarray, indices: tuple[Any, ...],
+    values: Mapping[Any, Any], arrays: Arrays,
+) -> Any:  # fmt: skip
+    """A read of which some indices are outside: refused unless a condition guards those."""
+
+    def blind(inner: Read, at: tuple[Any, ...]) -> Any:
+        return _clipped(arrays[inner.tensor], at)
+
+    guard = stage.guards.get(id(node))
+    live = True if guard is None else evaluate(guard, values, blind)
+    for position, (index, size) in enumerate(zip(indices, array.shape)):
+        wrong = np.logical_and(live, np.logical_or(np.less(index, 0), np.greater_equal(index, size)))
+        if np.any(wrong):
+            value = np.broadcast_to(index, np.shape(wrong))[wrong].flat[0]
+            raise BoundsError(
+                explain(
+                    f"{stage.op.name} reads {node}",
+                    f"index {position} is {value}, and {node.tensor.name} of shape "
+                    f"{shape_text(array.shape)} has {size} there",
+                    "Correct the index, or guard the read with sl.if_then_else(cond, ..., ...).",
+                )
+            )
+    return _clipped(array, indices)
+
+
+def _clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
+    if not array.size:
+        return np.zeros((), array.dtype)[()]
+    return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape))]
+
+
+def _guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
+    """For each node (by ``id``) the condition under which it is needed, ``None`` for always."""
+    if op.where is None and not any(isinstance(node, Select) and node.lazy for node in order):
+        return {}
+    found: dict[int, Expr | None] = {id(root): op.where for root in op.body}
+    found.update({id(root): None for root in op.roots[len(op.body) :]})
+    for node in reversed(order):
+        guard = found[id(node)]
+        for place, child in enumerate(node.children):
+            wanted = guard
+            if isinstance(node, Select) and node.lazy and place:
+                taken = node.cond if place == 1 else Unary("~", node.cond, "bool")
+                wanted = taken if guard is None else Binary("&", guard, taken, "bool")
+            if id(child) not in found:
+                found[id(child)] = wanted
+            else:
+                found[id(child)] = _either(found[id(child)], wanted)
+    return found
+
+
+def _either(a: Expr | None, b: Expr | None) -> Expr | None:
+    if a is None or b is None:
+        return None
+    return a if a is b else Binary("|", a, b, "bool")

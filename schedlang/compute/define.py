@@ -1,0 +1,155 @@
+"""``compute``: a tensor from a lambda over its axes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from schedlang.compute.bounds import check_reads
+from schedlang.compute.reduce import Reduction
+from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.nodes import Axis, Expr, as_expr, cast
+from schedlang.expr.visit import postorder
+
+
+def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", **te_options: Any) -> Any:
+    """A tensor whose element at ``(i, j, ...)`` is ``fcompute(i, j, ...)``.
+
+    ``shape``: a tuple of extents (integers or sizes), one of them for 1-d, ``()`` for 0-d.
+    ``fcompute`` takes one axis per dimension (or ``*idx``) and returns an expression, a
+    reduction (``sl.sum(...)``), or a tuple of expressions for several outputs of one shape, in
+    which case a tuple of tensors is returned. The dtype is the expression's.
+
+    Raises :class:`~schedlang.errors.ComputeError` for an axis that is not the computation's own,
+    :class:`~schedlang.errors.BoundsError` for a read that leaves its tensor.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((8, 8), name="A")
+    >>> sl.compute((8, 8), lambda i, j: A[i, j] + A[j, i], name="B")
+    Tensor(B: float32[8, 8])
+    """
+    check_name(name, "a tensor")
+    unknown = set(te_options) - {"tag", "attrs", "varargs_names"}
+    if unknown:
+        raise ComputeTypeError(f"sl.compute has no option {sorted(unknown)[0]!r}")
+    extents = check_shape(shape, name)
+    if not callable(fcompute):
+        raise ComputeTypeError(
+            f"sl.compute(shape, fcompute, name={name!r}): fcompute is a function of the axes, "
+            f"got {type(fcompute).__name__}"
+        )
+    axes = tuple(Axis(n, e) for n, e in zip(_axis_names(fcompute, len(extents), name), extents))
+    result = fcompute(*axes)
+    op = _operation(name, axes, result)
+    _check_leaves(op)
+    dtypes_ = [e.dtype for e in op.body]
+    several = len(op.body) > 1 and op.reducer is None or isinstance(result, (tuple, list))
+    names = [name] if len(dtypes_) == 1 else [f"{name}.v{k}" for k in range(len(dtypes_))]
+    outputs = tuple(Tensor(n, extents, t, op, k) for k, (n, t) in enumerate(zip(names, dtypes_)))
+    object.__setattr__(op, "outputs", outputs)
+    check_reads(op)
+    visible = result.visible if isinstance(result, Reduction) else len(outputs)
+    if visible == 1 and not several:
+        if len(outputs) > 1:
+            outputs[0].name = name
+        return outputs[0]
+    return outputs[:visible]
+
+
+def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]:
+    try:
+        parameters = list(inspect.signature(fcompute).parameters.values())
+    except (TypeError, ValueError):
+        return [f"i{k}" for k in range(ndim)]
+    names: list[str] = []
+    for p in parameters:
+        if p.kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{'i' if p.name in ('_', 'args', 'idx', 'indices') else p.name}{k}"
+                      for k in range(ndim - len(names))]  # fmt: skip
+        elif p.kind is inspect.Parameter.KEYWORD_ONLY or (
+            p.default is not inspect.Parameter.empty and len(names) >= ndim
+        ):
+            continue
+        else:
+            names.append(p.name)
+    if len(names) != ndim:
+        raise ComputeError(
+            explain(
+                f"sl.compute for {name}",
+                f"the shape has {ndim} dimension(s), the lambda takes {len(names)} axes "
+                f"({', '.join(names)})",
+                "Give the lambda one parameter a dimension, or *idx.",
+            )
+        )
+    for axis in names:
+        check_name(axis, "an axis")
+    return names
+
+
+def _operation(name: str, axes: tuple[Axis, ...], result: Any) -> ComputeOp:
+    if isinstance(result, (tuple, list)):
+        if not result:
+            raise ComputeError(f"sl.compute for {name}: the lambda returns an empty tuple")
+        if any(isinstance(r, Reduction) for r in result):
+            return _tuple_of_reductions(name, axes, tuple(result))
+        return ComputeOp(name, axes, tuple(_value(name, r) for r in result))
+    if isinstance(result, Reduction):
+        return ComputeOp(
+            name, axes, result.sources, result.axes, result.reducer, result.where, result.init
+        )
+    return ComputeOp(name, axes, (_value(name, result),))
+
+
+def _tuple_of_reductions(name: str, axes: tuple[Axis, ...], results: tuple[Any, ...]) -> ComputeOp:
+    if len(results) == 1 and isinstance(results[0], Reduction):
+        return _operation(name, axes, results[0])
+    raise ComputeError(
+        explain(
+            f"sl.compute for {name}",
+            "a tuple of reductions is not one reduction",
+            "Reduce tuples with one sl.comm_reducer, or compute each reduction in its own stage.",
+        )
+    )
+
+
+def _value(name: str, result: Any) -> Expr:
+    if result is None:
+        raise ComputeTypeError(f"sl.compute for {name}: the lambda returns None")
+    value = as_expr(result)
+    return cast(value, value.dtype) if value.weak else value
+
+
+def _check_leaves(op: ComputeOp) -> None:
+    """Every axis in the body is the operation's own."""
+    own = {*op.axis, *op.reduce_axis}
+    for root in op.roots:
+        for node in postorder([root]):
+            if not isinstance(node, Axis) or node in own:
+                continue
+            if node.is_reduce:
+                why = f"it uses reduction axis {node.name} outside a reduction over it"
+                hint = f"Reduce over it: sl.sum(..., axis={node.name})."
+            else:
+                why = f"it uses axis {node.name}, which belongs to another computation"
+                hint = f"Use this computation's own axes: {', '.join(a.name for a in op.axis)}."
+            raise ComputeError(explain(f"sl.compute for {op.name}", why, hint))
+    data = set(op.axis)
+    for value in op.init or ():
+        for node in postorder([value]):
+            if isinstance(node, Axis) and node not in data:
+                raise ComputeError(
+                    f"sl.compute for {op.name}: init= uses {node.name}; it may use data axes only"
+                )
+            if node.children and hasattr(node, "tensor"):
+                raise ComputeError(
+                    f"sl.compute for {op.name}: init= reads a tensor; it is a number or an "
+                    "expression over data axes"
+                )
+
+
+def with_body(op: ComputeOp, **changes: Any) -> ComputeOp:
+    """``op`` with other expressions, still defining the same tensors."""
+    return replace(op, **changes)

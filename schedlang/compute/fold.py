@@ -1,0 +1,100 @@
+"""Folding with a reducer in NumPy: ufuncs, matrix products, and combiners of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.reduce import Reducer, extreme_value
+from schedlang.expr.evaluate import plan
+from schedlang.expr.nodes import Binary, Call
+
+# sums and products of short floats are carried in double and rounded once
+ACCUMULATORS = {"float16": "float64", "float32": "float64"}
+
+
+def ufunc_of(reducer: Reducer) -> Any:
+    """The NumPy ufunc that ``reducer`` is, or ``None``."""
+    if len(reducer.lhs) != 1:
+        return None
+    (x,), (y,), (result,), (unit,) = reducer.lhs, reducer.rhs, reducer.result, reducer.identity
+    if not any(all(c is v for c, v in zip(result.children, pair)) for pair in ((x, y), (y, x))):
+        return None
+    if isinstance(result, Binary) and result.op in ("+", "*"):
+        ufunc, neutral = (np.add, 0) if result.op == "+" else (np.multiply, 1)
+    elif isinstance(result, Call) and result.fn in ("min", "max"):
+        ufunc = np.minimum if result.fn == "min" else np.maximum
+        neutral = extreme_value(x.dtype, largest=result.fn == "min").value
+    else:
+        return None
+    return ufunc if unit.value == neutral else None
+
+
+def combine(
+    reducer: Reducer, left: Sequence[np.ndarray], right: Sequence[np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    """``reducer`` applied to arrays that broadcast, part by part."""
+    values = {**dict(zip(reducer.lhs, left)), **dict(zip(reducer.rhs, right))}
+    shape = np.broadcast_shapes(left[0].shape, right[0].shape)
+    results = plan(reducer.result).run(values)
+    return tuple(np.broadcast_to(r, shape) for r in results)
+
+
+def fold(reducer: Reducer, rows: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """The rows of each part combined, neighbours first, in their order."""
+    while len(rows[0]) > 1:
+        even = len(rows[0]) // 2 * 2
+        joined = combine(reducer, [r[0:even:2] for r in rows], [r[1:even:2] for r in rows])
+        rows = tuple(np.concatenate([j, r[even:]]) for j, r in zip(joined, rows))
+    return tuple(r[0] for r in rows)
+
+
+def contraction(
+    a: Any, b: Any, lengths: Sequence[int], folded: int, dtype: str
+) -> np.ndarray | None:
+    """The sum of ``a * b`` over the first ``folded`` axes, in double, as a matrix product.
+
+    ``a`` and ``b`` broadcast to ``lengths``. ``None`` where a product could overflow ``dtype`` or
+    an operand is not finite: there the order of rounding and summing shows.
+    """
+    if not _largest(a) * _largest(b) <= float(np.finfo(dtype).max):
+        return None
+    ndim = len(lengths)
+    left, right = _wide(a, ndim), _wide(b, ndim)
+    scale = 1.0
+    shared: list[int] = []
+    for k in range(folded):
+        if left.shape[k] == right.shape[k] == lengths[k]:
+            shared.append(k)
+        elif left.shape[k] != 1:
+            left = left.sum(axis=k, keepdims=True)
+        elif right.shape[k] != 1:
+            right = right.sum(axis=k, keepdims=True)
+        else:
+            scale *= lengths[k]
+    batch, rows, columns = [], [], []
+    for k in range(folded, ndim):
+        wide = (left.shape[k] != 1, right.shape[k] != 1)
+        (batch if all(wide) else rows if wide[0] else columns).append(k)
+    m, n, depth = (math.prod(s.shape[k] for k in group) for s, group in
+                   ((left, rows), (right, columns), (left, shared)))  # fmt: skip
+    lead = [left.shape[k] for k in batch]
+    gone = [k for k in range(folded) if k not in shared]
+    x = left.transpose(batch + rows + shared + columns + gone).reshape(*lead, m, depth)
+    y = right.transpose(batch + shared + columns + rows + gone).reshape(*lead, depth, n)
+    shape = lead + [left.shape[k] for k in rows] + [right.shape[k] for k in columns]
+    result = (x @ y).reshape(shape)
+    order = batch + rows + columns
+    return result.transpose([order.index(k) for k in range(folded, ndim)]) * scale
+
+
+def _wide(value: Any, ndim: int) -> np.ndarray:
+    array = np.asarray(value, np.float64)
+    return array.reshape((1,) * ndim) if array.ndim == 0 else array
+
+
+def _largest(value: Any) -> float:
+    return max(float(np.max(value)), -float(np.min(value)))

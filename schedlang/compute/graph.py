@@ -1,0 +1,91 @@
+"""The graph of operations behind a set of output tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import networkx as nx
+
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.errors import ComputeError
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.visit import postorder
+
+
+def operations(outputs: Sequence[Tensor]) -> list[Operation]:
+    """Every operation behind ``outputs``, producers before consumers, outputs' order kept."""
+    order: list[Operation] = []
+    done: set[Operation] = set()
+    active: set[Operation] = set()
+    for output in outputs:
+        stack: list[tuple[Operation, bool]] = [(output.op, False)]
+        while stack:
+            op, ready = stack.pop()
+            if ready:
+                active.discard(op)
+                done.add(op)
+                order.append(op)
+                continue
+            if op in done:
+                continue
+            if op in active:
+                raise ComputeError(f"the computation is cyclic: {op.name} depends on itself")
+            active.add(op)
+            stack.append((op, True))
+            stack.extend((t.op, False) for t in reversed(inputs(op)) if t.op not in done)
+    return order
+
+
+def inputs(op: Operation) -> list[Tensor]:
+    """The tensors ``op`` needs, in order of first appearance; a scan's states are its own."""
+    return op.input_tensors
+
+
+def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
+    """The input tensors in order of first appearance: outputs first, operands left to right."""
+    found: dict[Tensor, None] = {}
+    seen: set[Operation] = set()
+    states: set[Tensor] = set()
+    stack: list[Tensor] = list(reversed(outputs))
+    while stack:
+        tensor = stack.pop()
+        op = tensor.op
+        if isinstance(op, PlaceholderOp):
+            found.setdefault(tensor)
+            continue
+        if op in seen:
+            continue
+        seen.add(op)
+        if isinstance(op, ScanOp):
+            states.update(op.state)
+        stack.extend(reversed(inputs(op)))
+    return [t for t in found if t not in states]
+
+
+def variables(outputs: Sequence[Tensor]) -> list[Var]:
+    """Every size and scalar argument the computation mentions, in a fixed order."""
+    found: dict[Var, None] = {}
+    for op in operations(outputs):
+        roots: list[Expr] = [e for e in _extents(op) if isinstance(e, Expr)]
+        if isinstance(op, ComputeOp):
+            roots += op.roots
+        for node in postorder(roots):
+            if isinstance(node, Var):
+                found.setdefault(node)
+    return list(found)
+
+
+def _extents(op: Operation) -> list[object]:
+    if isinstance(op, PlaceholderOp):
+        return list(op.shape)
+    axes = (*op.axis, *op.reduce_axis)
+    return [e for a in axes for e in (a.lo, a.extent)]
+
+
+def stage_graph(outputs: Sequence[Tensor]) -> nx.DiGraph:
+    """Operations as nodes, an edge from each producer to each of its consumers."""
+    graph = nx.DiGraph()
+    for op in operations(outputs):
+        graph.add_node(op)
+        graph.add_edges_from((t.op, op) for t in inputs(op))
+    return graph

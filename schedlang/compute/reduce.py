@@ -1,0 +1,385 @@
+"""Reductions: axes, combiners, and ``sum``, ``max``, ``argmax`` and friends."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.tensor import check_extent, check_name
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import (
+    Axis, Const, Expr, ExprLike, Var, as_expr, binary, call, cast, const, convert,
+    select,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Reducer:
+    """A commutative, associative combiner of tuples: ``result`` over ``lhs`` and ``rhs``.
+
+    Sources: TVM's ``comm_reducer``; its promise of commutativity and associativity is sampled.
+    """
+
+    name: str
+    lhs: tuple[Var, ...]
+    rhs: tuple[Var, ...]
+    result: tuple[Expr, ...]
+    identity: tuple[Const, ...]
+
+
+class Reduction:
+    """What ``sl.sum(...)`` and friends return: the whole value of a compute's lambda."""
+
+    __slots__ = ("reducer", "sources", "axes", "where", "init", "visible")
+
+    def __init__(
+        self, reducer: Reducer, sources: tuple[Expr, ...], axes: tuple[Axis, ...],
+        where: Expr | None, init: tuple[Expr, ...] | None, visible: int,
+    ) -> None:  # fmt: skip
+        self.reducer = reducer
+        self.sources = sources
+        self.axes = axes
+        self.where = where
+        self.init = init
+        self.visible = visible
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise ComputeError(
+            explain(
+                f"arithmetic on sl.{self.reducer.name}(...)",
+                "a reduction stands alone at the top of its lambda",
+                "Give it a stage of its own, and compute with its elements in the next:\n"
+                f"    T = sl.compute(shape, lambda i: sl.{self.reducer.name}(..., axis=k))\n"
+                "    C = sl.compute(shape, lambda i: T[i] * 2)",
+            )
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
+    __pow__ = __rpow__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __and__ = __or__ = __invert__ = __getitem__ = __array_ufunc__ = astype = _refuse
+
+
+def reduce_axis(dom: Any, name: str = "rv") -> Axis:
+    """An axis to reduce over: ``reduce_axis(extent)`` or ``reduce_axis((lo, hi))``, half open.
+
+    >>> k = reduce_axis((0, 16), name="k")
+    >>> k.extent
+    16
+    """
+    check_name(name, "a reduction axis")
+    if isinstance(dom, (tuple, list)):
+        if len(dom) != 2:
+            raise ComputeError(
+                f"reduce_axis({dom}): give the extent, or (lo, hi) with hi not included"
+            )
+        lo, hi = dom
+        lo = lo if isinstance(lo, Expr) else _integer(lo, name)
+        hi = hi if isinstance(hi, Expr) else _integer(hi, name)
+        extent = hi - lo
+        if isinstance(extent, int) and extent < 0:
+            raise ComputeError(f"reduce_axis({dom}, name={name!r}): hi is below lo")
+        if not isinstance(extent, int):
+            from schedlang.expr.simplify import simplify
+
+            extent = simplify(extent)
+        return Axis(name, check_extent(extent, f"reduction axis {name}"), "reduce", lo)
+    return Axis(name, check_extent(dom, f"reduction axis {name}"), "reduce")
+
+
+def _integer(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ComputeTypeError(f"the range of reduction axis {name} holds {value!r}: use integers")
+    return int(value)
+
+
+def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    if not axes:
+        raise ComputeError(f"sl.{name}(..., axis=()): name at least one reduce_axis")
+    for a in axes:
+        if not isinstance(a, Axis):
+            raise ComputeTypeError(
+                f"sl.{name}(..., axis={a!r}): an axis made by sl.reduce_axis is needed"
+            )
+        if not a.is_reduce:
+            raise ComputeError(
+                f"sl.{name}(..., axis={a.name}): {a.name} is a {a.kind} axis; reduce over one made "
+                "by sl.reduce_axis"
+            )
+    if len(set(axes)) != len(axes):
+        raise ComputeError(f"sl.{name}: an axis is named twice in axis=")
+    return axes
+
+
+def reduction(
+    reducer: Reducer, sources: tuple[Expr, ...], axis: Any, where: Any, init: Any, visible: int
+) -> Reduction:
+    axes = _axes(axis, reducer.name)
+    cond = None if where is None else as_expr(where)
+    if cond is not None and cond.dtype != "bool":
+        raise ComputeTypeError(
+            f"sl.{reducer.name}(..., where={cond}): a condition is bool, not {cond.dtype}"
+        )
+    start = None
+    if init is not None:
+        items = init if isinstance(init, (tuple, list)) else (init,)
+        if len(items) != len(sources):
+            raise ComputeError(f"sl.{reducer.name}: init has {len(items)} values for {len(sources)}")
+        start = tuple(convert(as_expr(v), s.dtype) for v, s in zip(items, sources))
+        for value, source in zip(start, sources):
+            if value.dtype != source.dtype:
+                raise ComputeTypeError(f"init {value} is {value.dtype}, the reduction {source.dtype}")
+    return Reduction(reducer, sources, axes, cond, start, visible)
+
+
+def extreme_value(dtype: str, largest: bool) -> Const:
+    """The largest or smallest value of ``dtype``."""
+    if dtypes.is_float(dtype):
+        return Const(math.inf if largest else -math.inf, dtype)
+    low, high = dtypes.limits(dtype)
+    value: Any = high if largest else low
+    return Const(bool(value) if dtype == "bool" else value, dtype)
+
+
+def _source(expr: ExprLike, dtype: object) -> Expr:
+    value = as_expr(expr)
+    if dtype is not None:
+        return cast(value, dtype)
+    return cast(value, value.dtype) if value.weak else value
+
+
+def _simple(name: str, dtype: str) -> Reducer:
+    x, y = Var("x", dtype, weak=False), Var("y", dtype, weak=False)
+    if name == "sum":
+        return Reducer(name, (x,), (y,), (binary("+", x, y),), (const(0, dtype),))
+    if name == "prod":
+        return Reducer(name, (x,), (y,), (binary("*", x, y),), (const(1, dtype),))
+    identity = extreme_value(dtype, largest=name == "min")
+    return Reducer(name, (x,), (y,), (call(name, x, y),), (identity,))
+
+
+def sum(  # noqa: A001
+    expr: ExprLike, axis: Any, where: Any = None, init: Any = None, dtype: object = None
+) -> Reduction:
+    """The sum of ``expr`` over ``axis`` where ``where`` holds, from ``init`` (0) on.
+
+    The dtype is the operand's unless ``dtype`` says otherwise; integers wrap.
+    """
+    source = _source(expr, dtype)
+    return reduction(_simple("sum", source.dtype), (source,), axis, where, init, 1)
+
+
+def prod(
+    expr: ExprLike, axis: Any, where: Any = None, init: Any = None, dtype: object = None
+) -> Reduction:
+    """The product of ``expr`` over ``axis``; see :func:`sum`."""
+    source = _source(expr, dtype)
+    return reduction(_simple("prod", source.dtype), (source,), axis, where, init, 1)
+
+
+def min(expr: ExprLike, axis: Any, where: Any = None, init: Any = None) -> Any:  # noqa: A001
+    """The smallest ``expr`` over a reduction axis, or of two expressions: ``min(a, b)``.
+
+    NaN propagates. Over an empty range known beforehand it is refused; where ``where`` is never
+    true the result is the dtype's largest value.
+    """
+    return _extreme("min", expr, axis, where, init)
+
+
+def max(expr: ExprLike, axis: Any, where: Any = None, init: Any = None) -> Any:  # noqa: A001
+    """The largest ``expr`` over a reduction axis, or of two expressions: ``max(a, b)``."""
+    return _extreme("max", expr, axis, where, init)
+
+
+def _is_reduction(axis: Any) -> bool:
+    items = axis if isinstance(axis, (tuple, list)) else (axis,)
+    return isinstance(axis, (tuple, list)) or any(isinstance(a, Axis) and a.is_reduce for a in items)
+
+
+def _extreme(name: str, expr: ExprLike, axis: Any, where: Any, init: Any) -> Any:
+    if not _is_reduction(axis):
+        if where is not None or init is not None:
+            raise ComputeTypeError(f"sl.{name}(a, b) of two expressions takes no where= or init=")
+        return call(name, expr, axis)
+    source = _source(expr, None)
+    axes = _axes(axis, name)
+    if init is None:
+        _refuse_empty(name, axes)
+    return reduction(_simple(name, source.dtype), (source,), axes, where, init, 1)
+
+
+def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
+    for a in axes:
+        if isinstance(a.extent, int) and a.extent == 0:
+            raise ComputeError(
+                f"sl.{name} over {a.name}: the axis is empty, and {name} of nothing has no value; "
+                "give init= if it should have one"
+            )
+
+
+def _arg(name: str, expr: ExprLike, axis: Any) -> Reduction:
+    axes = _axes(axis, name)
+    _refuse_empty(name, axes)
+    value = _source(expr, None)
+    position: Expr = axes[0]
+    for a in axes[1:]:
+        position = position * a.extent + a
+    index = cast(position, "int64")
+    li, lv = Var("index_x", "int64", weak=False), Var("value_x", value.dtype, weak=False)
+    ri, rv = Var("index_y", "int64", weak=False), Var("value_y", value.dtype, weak=False)
+    better = binary(">" if name == "argmax" else "<", lv, rv)
+    if dtypes.is_float(value.dtype):
+        # NumPy: a NaN wins over every number, the first NaN over later ones
+        nan_l, nan_r = call("isnan", lv), call("isnan", rv)
+        better = (better & ~nan_r) | (nan_l & ~nan_r)
+        tied = (lv == rv) | (nan_l & nan_r)
+    else:
+        tied = lv == rv
+    left = (li >= 0) & ((ri < 0) | better | (tied & (li < ri)))
+    result = (select(left, li, ri), select(left, lv, rv))
+    identity = (const(-1, "int64"), extreme_value(value.dtype, largest=name == "argmin"))
+    reducer = Reducer(name, (li, lv), (ri, rv), result, identity)
+    return reduction(reducer, (index, value), axes, None, None, 1)
+
+
+def argmax(expr: ExprLike, axis: Any) -> Reduction:
+    """The int64 index along ``axis`` of the largest ``expr``; the first one on ties.
+
+    Over several axes the index counts row-major. An empty range gives -1.
+    """
+    return _arg("argmax", expr, axis)
+
+
+def argmin(expr: ExprLike, axis: Any) -> Reduction:
+    """The int64 index along ``axis`` of the smallest ``expr``; the first one on ties."""
+    return _arg("argmin", expr, axis)
+
+
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Reduction]:
+    """A reduction of one's own: ``fcombine(x, y)`` with identity ``fidentity(dtype)``.
+
+    For tuples, ``x`` and ``y`` are tuples and ``fidentity`` takes one dtype for each part.
+    The combiner must be commutative and associative; one that fails on sampled values raises
+    :class:`~schedlang.errors.ComputeError`.
+
+    >>> multiply = comm_reducer(lambda x, y: x * y, lambda t: 1.0, name="multiply")
+    """
+    check_name(name, "a reducer")
+
+    def reduce_with(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduction:
+        parts = expr if isinstance(expr, (tuple, list)) else (expr,)
+        sources = tuple(_source(p, None) for p in parts)
+        reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])
+        return reduction(reducer, sources, axis, where, init, len(sources))
+
+    reduce_with.__name__ = name
+    return reduce_with
+
+
+def _custom(
+    name: str, fcombine: Callable[..., Any], fidentity: Callable[..., Any], kinds: Sequence[str]
+) -> Reducer:
+    lhs = tuple(Var(f"x{k}", t, weak=False) for k, t in enumerate(kinds))
+    rhs = tuple(Var(f"y{k}", t, weak=False) for k, t in enumerate(kinds))
+    single = len(kinds) == 1
+    combined = fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
+    results = combined if isinstance(combined, (tuple, list)) else (combined,)
+    identities = fidentity(*kinds) if _takes(fidentity, len(kinds)) else fidentity(kinds[0])
+    starts = identities if isinstance(identities, (tuple, list)) else (identities,)
+    if len(results) != len(kinds) or len(starts) != len(kinds):
+        raise ComputeError(
+            f"reducer {name}: {len(kinds)} operand(s), but fcombine gives {len(results)} and "
+            f"fidentity {len(starts)}"
+        )
+    result = tuple(_same(name, as_expr(r), t) for r, t in zip(results, kinds))
+    identity = tuple(_identity(name, v, t) for v, t in zip(starts, kinds))
+    reducer = Reducer(name, lhs, rhs, result, identity)
+    _sample(reducer)
+    return reducer
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _same(name: str, value: Expr, dtype: str) -> Expr:
+    if value.weak:
+        return convert(value, dtype)
+    if value.dtype != dtype:
+        raise ComputeTypeError(
+            f"reducer {name}: fcombine gives {value.dtype} for an operand of {dtype}; cast it back"
+        )
+    return value
+
+
+def _identity(name: str, value: Any, dtype: str) -> Const:
+    if isinstance(value, Const):
+        value = value.value
+    if isinstance(value, Expr):
+        raise ComputeError(f"reducer {name}: the identity {value} is not a number")
+    if isinstance(value, np.generic):
+        value = value.item()
+    return const(value, dtype)
+
+
+def _samples(dtype: str) -> list[Any]:
+    if dtype == "bool":
+        return [False, True]
+    return [0, 1, 2, 3, 5] if dtype.startswith("uint") else [-2, 0, 1, 3, 5]
+
+
+def _sample(reducer: Reducer) -> None:
+    """Try commutativity, associativity and the identity on small values that are exact."""
+    kinds = [v.dtype for v in reducer.lhs]
+    pools = [_samples(t) for t in kinds]
+    rng = np.random.default_rng(0)
+    tuples = [tuple(p[int(rng.integers(len(p)))] for p in pools) for _ in range(24)]
+
+    def combine(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
+        env = {**dict(zip(reducer.lhs, x)), **dict(zip(reducer.rhs, y))}
+        with np.errstate(all="ignore"):
+            return tuple(evaluate(r, env) for r in reducer.result)
+
+    unit = tuple(c.value for c in reducer.identity)
+    for a, b, c in zip(tuples, tuples[1:], tuples[2:]):
+        for what, left, right in (
+            ("commutative", combine(a, b), combine(b, a)),
+            ("associative", combine(combine(a, b), c), combine(a, combine(b, c))),
+            ("neutral to its identity", combine(unit, a), a),
+        ):
+            if not all(_equal(p, q) for p, q in zip(left, right)):
+                raise ComputeError(
+                    explain(
+                        f"reducer {reducer.name}",
+                        f"fcombine is not {what}: on {a}, {b}, {c} it gives {left} and {right}",
+                        "A schedule may combine in any order, so the combiner must be commutative "
+                        "and associative and fidentity its neutral element.",
+                    )
+                )
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, (bool, np.bool_)) or isinstance(b, (bool, np.bool_)):
+        return bool(a) == bool(b)
+    return bool(np.isclose(float(a), float(b), rtol=1e-3, equal_nan=True))
+
+
+__all__ = [
+    "Reducer", "Reduction", "argmax", "argmin", "comm_reducer", "max", "min", "prod",
+    "reduce_axis", "sum",
+]  # fmt: skip
+

@@ -1,0 +1,195 @@
+"""``reference``: what a computation means, evaluated by NumPy with no schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.arguments import bind
+from schedlang.compute.chunks import Prepared, execute, extent_of, prepare
+from schedlang.compute.graph import inputs, operations, placeholders, variables
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.errors import CallError, ComputeError, ComputeTypeError, explain
+from schedlang.expr.nodes import Read, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import reads
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The NumPy value of ``outputs``, as a function of arrays.
+
+    ``inputs`` are its array arguments in order; ``variables`` the sizes and scalars.
+    """
+
+    outputs: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    variables: tuple[Var, ...]
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        given, sizes = bind(self.inputs, self.variables, arrays, named)
+        results = _evaluate(self.outputs, given, sizes)
+        return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        taken = ", ".join(t.name for t in self.inputs)
+        return f"reference({', '.join(t.name for t in self.outputs)})({taken})"
+
+
+def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
+    """A function that computes ``outputs`` with NumPy: the meaning every schedule must keep.
+
+    It takes one array per placeholder, in the order in which they first appear in the graph
+    (outputs first, operands left to right), then the scalars and sizes that no shape determines;
+    each may be given by name instead. Shapes and dtypes are checked. It returns a new array, or a
+    tuple of them for several outputs.
+
+    Each operation is evaluated in its declared dtype; sums and products of float16 and float32
+    are carried in float64 and rounded once, integers wrap. Temporaries stay under 64 MiB.
+
+    Raises :class:`~schedlang.errors.CallError` for a shape that does not fit,
+    :class:`~schedlang.errors.CallTypeError` for a wrong dtype or a missing argument,
+    :class:`~schedlang.errors.BoundsError` for a read outside its tensor.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((2, 3), name="A")
+    >>> k = sl.reduce_axis(3, name="k")
+    >>> rows = sl.compute((2,), lambda i: sl.sum(A[i, k], axis=k), name="rows")
+    >>> reference(rows)(np.ones((2, 3), "float32"))
+    array([3., 3.], dtype=float32)
+    """
+    wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    if not wanted or not all(isinstance(t, Tensor) for t in wanted):
+        raise ComputeTypeError(
+            f"reference({outputs!r}): give a tensor made by sl.compute or sl.scan, or several"
+        )
+    _scan_bodies(operations(wanted), wanted)
+    return Reference(wanted, tuple(placeholders(wanted)), tuple(variables(wanted)))
+
+
+def _evaluate(
+    outputs: tuple[Tensor, ...], given: Mapping[Tensor, np.ndarray], sizes: Mapping[Var, Any]
+) -> tuple[np.ndarray, ...]:
+    order = operations(outputs)
+    bodies = _scan_bodies(order, outputs)
+    inside = {op for body in bodies.values() for op in body}
+    wanted = {t.op for t in outputs}
+    last = {t.op: op for op in order for t in inputs(op)}
+    spent: dict[Operation, list[Operation]] = {}
+    for producer, consumer in last.items():
+        if producer not in wanted and not isinstance(producer, PlaceholderOp):
+            spent.setdefault(consumer, []).append(producer)
+    arrays: dict[Tensor, np.ndarray] = dict(given)
+    for op in order:
+        if isinstance(op, ComputeOp) and op not in inside:
+            stage = prepare(op, sizes)
+            results = _empty(op, sizes)
+            execute(stage, arrays, results)
+            arrays.update(zip(op.outputs, results))
+        elif isinstance(op, ScanOp):
+            arrays.update(zip(op.outputs, _run_scan(op, bodies[op], arrays, sizes)))
+        # a producer in a scan's body is read by the scan's steps, whenever those run
+        if op not in inside:
+            for producer in spent.get(op, ()):
+                for tensor in getattr(producer, "outputs", ()):
+                    arrays.pop(tensor, None)
+    return tuple(arrays[t].copy() if t in given else arrays[t] for t in outputs)
+
+
+def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]:
+    results = []
+    for tensor in op.outputs:
+        shape = [extent_of(e, sizes) for e in tensor.shape]
+        if any(n < 0 for n in shape):
+            raise CallError(
+                f"{tensor.name} of shape {tuple(map(str, tensor.shape))} would have extents {shape} "
+                "for these arguments: an extent is 0 or more"
+            )
+        results.append(np.empty(shape, tensor.dtype))
+    return results
+
+
+def _scan_bodies(
+    order: Sequence[Operation], outputs: Sequence[Tensor]
+) -> dict[ScanOp, list[ComputeOp]]:
+    """The operations each scan evaluates row by row, producers first.
+
+    These are its updates and whatever lies between them and its states.
+    """
+    owner: dict[Any, ScanOp] = {}
+    updates: dict[Operation, ScanOp] = {}
+    for op in order:
+        if isinstance(op, ScanOp):
+            for state in op.state:
+                if owner.setdefault(state, op) is not op:
+                    _refuse(f"scan {op.name}", f"state {state.name} belongs to scan "
+                            f"{owner[state].name} too", "Give each scan its own placeholders.")  # fmt: skip
+            updates.update({t.op: op for t in op.update})
+    bodies: dict[ScanOp, list[ComputeOp]] = {op: [] for op in order if isinstance(op, ScanOp)}
+    for op in order:
+        found = {owner.get(t) or owner.get(t.op) for t in inputs(op)} - {None}
+        if isinstance(op, ScanOp):
+            if found - {op} or any(t.op in owner for t in op.init):
+                _refuse(f"scan {op.name}", "it depends on rows of another recurrence", "Let one scan "
+                        "carry all the states, or read the other scan's finished result.")  # fmt: skip
+            continue
+        found |= {updates[op]} if op in updates else set()
+        if len(found) > 1:
+            _refuse(op.name, "it reads the states of several scans", "Read a scan's result instead.")
+        for scan in found:
+            assert scan is not None and isinstance(op, ComputeOp)
+            owner[op] = scan
+            bodies[scan].append(op)
+            _check_step(scan, op, owner)
+    for tensor in outputs:
+        held = owner.get(tensor) or owner.get(tensor.op)
+        if held is not None:
+            _refuse(tensor.name, f"its rows exist only inside scan {held.name}",
+                    f"Read {held.outputs[0].name} instead.")  # fmt: skip
+    return bodies
+
+
+def _check_step(scan: ScanOp, op: ComputeOp, owner: Mapping[Any, ScanOp]) -> None:
+    length = to_lin(scan.state[0].shape[0])
+    if not op.axis or to_lin(op.axis[0].extent) != length:
+        _refuse(op.name, f"it reads a state of scan {scan.name}, and its first axis is not time",
+                f"Make its first dimension {length}, like the states'.")  # fmt: skip
+    for read in reads(op.roots):
+        if owner.get(read.tensor.op) is scan and not _same_row(read, op):
+            _refuse(f"{op.name} reads {read}", f"a step of scan {scan.name} is known only for the "
+                    "row being computed", f"Index it by {op.axis[0].name}, or make it a state.")  # fmt: skip
+
+
+def _same_row(read: Read, op: ComputeOp) -> bool:
+    return to_lin(read.indices[0]) == to_lin(op.axis[0])
+
+
+def _refuse(asked: str, why: str, hint: str) -> None:
+    raise ComputeError(explain(asked, why, hint))
+
+
+def _run_scan(
+    op: ScanOp, body: Sequence[ComputeOp], known: Mapping[Tensor, np.ndarray],
+    sizes: Mapping[Var, Any],
+) -> list[np.ndarray]:  # fmt: skip
+    arrays = dict(known)
+    results = _empty(op, sizes)
+    start = extent_of(op.init[0].shape[0], sizes)
+    for result, init in zip(results, op.init):
+        result[:start] = arrays[init][: len(result)]
+    stages: list[tuple[Prepared, list[np.ndarray]]] = []
+    for step in body:
+        rows = _empty(step, sizes)
+        arrays.update(zip(step.outputs, rows))
+        stages.append((prepare(step, sizes), rows))
+    for t in range(start, start + extent_of(op.scan_axis.extent, sizes)):
+        # only finished rows can be read
+        arrays.update((state, result[:t]) for state, result in zip(op.state, results))
+        for stage, rows in stages:
+            execute(stage, arrays, rows, (t, t + 1))
+        for result, update in zip(results, op.update):
+            result[t] = arrays[update][t]
+    return results

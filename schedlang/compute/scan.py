@@ -1,0 +1,96 @@
+"""Recurrences: ``scan`` computes rows of its states from earlier ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor, check_name, shape_text
+from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
+
+
+def scan(init: Any, update: Any, state: Any, inputs: Any = (), name: str = "scan", **_te: Any) -> Any:
+    """The recurrence whose first rows are ``init`` and whose later rows are ``update``.
+
+    Each argument is a tensor or a list of them, one a state. ``state`` are placeholders of shape
+    ``(T, ...)`` that ``update`` reads at earlier rows (``state[t - 1, i]``); ``init`` are computed
+    tensors of shape ``(k, ...)``; ``update`` are computed tensors of the state's shape, whose rows
+    from ``k`` on count. Returns a tensor for one state, a list for several.
+
+    Raises :class:`~schedlang.errors.ComputeError` when the shapes or dtypes do not fit.
+
+    >>> import schedlang as sl
+    >>> X = sl.placeholder((5, 4), name="X")
+    >>> S = sl.placeholder((5, 4), name="S")
+    >>> first = sl.compute((1, 4), lambda _, i: X[0, i], name="first")
+    >>> step = sl.compute((5, 4), lambda t, i: S[t - 1, i] + X[t, i], name="step")
+    >>> sl.scan(first, step, S, inputs=[X], name="cumsum")
+    Tensor(cumsum: float32[5, 4])
+    """
+    check_name(name, "a scan")
+    inits, updates, states = (_list(v, w) for v, w in ((init, "init"), (update, "update"),
+                                                       (state, "state")))  # fmt: skip
+    if not len(inits) == len(updates) == len(states):
+        raise ComputeError(
+            f"scan {name}: {len(inits)} init, {len(updates)} update and {len(states)} state tensors; "
+            "give one of each a state"
+        )
+    for i, u, s in zip(inits, updates, states):
+        _check(name, i, u, s)
+    length = states[0].shape[0]
+    for s in states[1:]:
+        if to_lin(s.shape[0]) != to_lin(length):
+            raise ComputeError(f"scan {name}: states {states[0].name} and {s.name} differ in length")
+    rows = inits[0].shape[0]
+    axis = Axis(f"{name}.t", to_lin_extent(length, rows), "scan", rows)
+    spatial = tuple(a for u in updates for a in u.op.axis[1:])
+    op = ScanOp(name, axis, spatial, tuple(inits), tuple(updates), tuple(states), tuple(_list(inputs, "inputs")))
+    several = isinstance(state, (tuple, list))
+    names = [name] if len(states) == 1 else [f"{name}.v{k}" for k in range(len(states))]
+    outputs = tuple(Tensor(n, s.shape, s.dtype, op, k) for k, (n, s) in enumerate(zip(names, states)))
+    object.__setattr__(op, "outputs", outputs)
+    return list(outputs) if several and len(outputs) > 1 else outputs[0]
+
+
+def to_lin_extent(length: Any, rows: Any) -> Any:
+    """``length - rows`` as an extent."""
+    from schedlang.expr.linear import to_expr
+
+    difference = to_lin(length) - to_lin(rows)
+    return difference.const if difference.const is not None else to_expr(difference)
+
+
+def _list(value: Any, what: str) -> list[Tensor]:
+    items = list(value) if isinstance(value, (tuple, list)) else [value] if value is not None else []
+    for item in items:
+        if not isinstance(item, Tensor):
+            raise ComputeTypeError(f"scan: {what} holds {item!r}, which is no tensor")
+    return items
+
+
+def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
+    if not isinstance(state.op, PlaceholderOp):
+        raise ComputeError(f"scan {name}: state {state.name} must be a placeholder")
+    for what, tensor in (("init", init), ("update", update)):
+        if not isinstance(tensor.op, ComputeOp):
+            raise ComputeError(f"scan {name}: {what} {tensor.name} must be made by sl.compute")
+        if tensor.dtype != state.dtype:
+            raise ComputeError(
+                f"scan {name}: {what} {tensor.name} is {tensor.dtype}, state {state.name} {state.dtype}"
+            )
+        if [to_lin(e) for e in tensor.shape[1:]] != [to_lin(e) for e in state.shape[1:]]:
+            raise ComputeError(
+                f"scan {name}: {what} {tensor.name} has shape {shape_text(tensor.shape)}, which does "
+                f"not fit state {state.name} of shape {shape_text(state.shape)}"
+            )
+    if to_lin(update.shape[0]) != to_lin(state.shape[0]):
+        raise ComputeError(
+            f"scan {name}: update {update.name} has {update.shape[0]} rows, state {state.name} "
+            f"{state.shape[0]}"
+        )
+    first, length = to_lin(init.shape[0]).const, to_lin(state.shape[0]).const
+    if first is None or first < 1:
+        raise ComputeError(f"scan {name}: init {init.name} must have a fixed number of rows, 1 or more")
+    if length is not None and first > length:
+        raise ComputeError(f"scan {name}: init {init.name} has more rows than state {state.name}")

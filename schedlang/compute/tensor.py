@@ -1,0 +1,294 @@
+"""Tensors and the operations that define them."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Union
+
+from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Axis, Cast, Const, Expr, ExprLike, Read, Var, as_expr
+from schedlang.expr.nodes import binary as _binary
+
+if TYPE_CHECKING:
+    from schedlang.compute.reduce import Reducer
+
+Extent = Union[int, Expr]
+Shape = tuple[Extent, ...]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceholderOp:
+    """An input: its elements come from the caller."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    axis: tuple[Axis, ...] = ()
+    reduce_axis: tuple[Axis, ...] = ()
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return []
+
+    def output(self, index: int = 0) -> Tensor:
+        return Tensor(self.name, self.shape, self.dtype, self, index)
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeOp:
+    """Elements defined by expressions over ``axis``.
+
+    With a ``reducer``, ``body`` holds what is reduced over ``reduce_axis`` where ``where`` holds,
+    starting from ``init`` (the reducer's identity when ``None``).
+    """
+
+    name: str
+    axis: tuple[Axis, ...]
+    body: tuple[Expr, ...]
+    reduce_axis: tuple[Axis, ...] = ()
+    reducer: Reducer | None = None
+    where: Expr | None = None
+    init: tuple[Expr, ...] | None = None
+    outputs: tuple[Tensor, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(a.extent for a in self.axis)
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """Every expression the operation evaluates, in reading order."""
+        extra = (self.where,) if self.where is not None else ()
+        return (*self.body, *extra, *(self.init or ()))
+
+    @cached_property
+    def input_tensors(self) -> list[Tensor]:
+        """The tensors read, in order of first appearance."""
+        from schedlang.expr.visit import reads
+
+        found: dict[Tensor, None] = {}
+        for read in reads(self.roots):
+            found.setdefault(read.tensor)
+        return list(found)
+
+    def output(self, index: int = 0) -> Tensor:
+        return self.outputs[index]
+
+
+@dataclass(frozen=True, eq=False)
+class ScanOp:
+    """A recurrence along the first axis of its states (te's ``scan``)."""
+
+    name: str
+    scan_axis: Axis
+    axis: tuple[Axis, ...]
+    init: tuple[Tensor, ...]
+    update: tuple[Tensor, ...]
+    state: tuple[Tensor, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...] = ()
+    reduce_axis: tuple[Axis, ...] = ()
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        return [*self.init, *self.update]
+
+    def output(self, index: int = 0) -> Tensor:
+        return self.outputs[index]
+
+
+Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
+
+
+class Tensor:
+    """A named array of ``shape`` and ``dtype``; ``T[i, j]`` reads one element of it.
+
+    Tensors are compared and hashed by identity.
+    """
+
+    __slots__ = ("name", "shape", "dtype", "op", "value_index", "__weakref__")
+
+    def __init__(self, name: str, shape: Shape, dtype: str, op: Any, value_index: int = 0) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.op: Operation = op
+        self.value_index = value_index
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, indices: Any) -> Expr:
+        items = indices if isinstance(indices, tuple) else (indices,)
+        if len(items) != self.ndim:
+            raise BoundsError(
+                explain(
+                    f"{self.name}[{', '.join(map(str, items))}]",
+                    f"{self.name} has {self.ndim} dimension(s), got {len(items)} index(es)",
+                    f"Its shape is {shape_text(self.shape)}.",
+                )
+            )
+        return Read(self, tuple(self._index(k, v) for k, v in enumerate(items)), self.dtype)
+
+    def __call__(self, *indices: Any) -> Expr:
+        """te's spelling of ``T[indices]``."""
+        return self[indices]
+
+    def as_scalar(self) -> Expr:
+        """The element of a 0-d tensor, for use in arithmetic."""
+        if self.ndim:
+            raise ComputeTypeError(
+                f"tensor {self.name} of shape {shape_text(self.shape)} stands where an element is "
+                f"needed: index it, e.g. {self.name}[{', '.join('ijklmn'[: self.ndim])}]"
+            )
+        return self[()]
+
+    def _index(self, position: int, value: Any) -> Expr:
+        where = f"index {position} of {self.name}"
+        if isinstance(value, slice) or value is Ellipsis or value is None:
+            raise ComputeTypeError(
+                f"{where}: a slice has no element; read single elements, "
+                f"and write loops as axes of sl.compute"
+            )
+        if not isinstance(value, (Expr, Tensor)) and hasattr(value, "__index__"):
+            value = int(value)
+        index = as_expr(value)
+        if index.dtype == "bool" or not dtypes.is_integer(index.dtype):
+            raise ComputeTypeError(
+                f"{where} is {index.dtype} ({index}): an index is an integer; "
+                f"convert it with sl.cast({index}, 'int64')"
+            )
+        return index if index.weak or index.dtype == dtypes.INDEX else Cast(index, dtypes.INDEX)
+
+    def __iter__(self) -> Any:
+        raise ComputeTypeError(f"tensor {self.name} cannot be iterated over: index it in sl.compute")
+
+    def __bool__(self) -> bool:
+        raise ComputeTypeError(f"tensor {self.name} has no truth value while it is described")
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ComputeTypeError(f"tensor {self.name} is 0-d and has no length")
+        return self.shape[0].__index__()
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name}: {self.dtype}[{shape_text(self.shape)[1:-1]}])"
+
+    def __reduce__(self) -> Any:
+        from schedlang.compute.data import pickle_tensor
+
+        return pickle_tensor(self)
+
+
+def _scalar_operator(op: str, swapped: bool) -> Any:
+    def method(self: Tensor, other: ExprLike) -> Expr:
+        a, b = self.as_scalar(), other
+        return _binary(op, b, a) if swapped else _binary(op, a, b)
+
+    return method
+
+
+for _name, _op in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"),
+                   ("floordiv", "//"), ("mod", "%"), ("pow", "**")):  # fmt: skip
+    setattr(Tensor, f"__{_name}__", _scalar_operator(_op, False))
+    setattr(Tensor, f"__r{_name}__", _scalar_operator(_op, True))
+
+
+def shape_text(shape: Iterable[Extent]) -> str:
+    return f"({', '.join(str(s) for s in shape)})"
+
+
+def check_name(name: object, what: str) -> str:
+    """``name`` if it can stand in emitted source, else a refusal."""
+    if not isinstance(name, str):
+        raise ComputeTypeError(f"the name of {what} is a string, got {type(name).__name__}")
+    if not all(_IDENTIFIER.match(part) and not keyword.iskeyword(part) for part in name.split(".")):
+        raise ComputeError(
+            f"{name!r} cannot name {what}: a name is a Python identifier "
+            "(letters, digits, _), since it appears in the printed nest and in emitted source"
+        )
+    return name
+
+
+def check_extent(value: Any, what: str) -> Extent:
+    """``value`` as an extent: an integer of 0 or more, or a size expression."""
+    if isinstance(value, Const) and isinstance(value.value, int):
+        value = value.value
+    if isinstance(value, Expr):
+        if value.dtype != dtypes.INDEX or not value.weak:
+            raise ComputeTypeError(
+                f"{what} is {value} ({value.dtype}): an extent is an integer or an expression over "
+                'sizes made by sl.var("n")'
+            )
+        from schedlang.expr.visit import postorder
+
+        for leaf in postorder([value]):
+            if isinstance(leaf, Axis):
+                raise ComputeError(f"{what} is {value}: an extent cannot depend on axis {leaf.name}")
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ComputeTypeError(
+            f'{what} is {value!r}: an extent is an integer, or a size made by sl.var("n")'
+        )
+    extent = int(value)
+    if extent < 0:
+        raise ComputeError(f"{what} is {extent}: an extent is 0 or more")
+    if extent >= 2**62:
+        raise ComputeError(f"{what} is {extent}: offsets into it overflow 64-bit integers")
+    return extent
+
+
+def check_shape(shape: Any, what: str) -> Shape:
+    """``shape`` as a tuple of extents; a single extent stands for a 1-d shape."""
+    items = shape if isinstance(shape, (tuple, list)) else (shape,)
+    checked = tuple(check_extent(v, f"dimension {k} of {what}") for k, v in enumerate(items))
+    size = 1
+    for extent in checked:
+        size *= extent if isinstance(extent, int) else 1
+    if size >= 2**62:
+        raise ComputeError(
+            f"{what} of shape {shape_text(checked)} has {size} elements: offsets overflow 64 bits"
+        )
+    return checked
+
+
+def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder") -> Tensor:
+    """An input tensor.
+
+    ``shape`` is a tuple of integers and sizes (``sl.var("n")``), or one of them for a 1-d tensor.
+    ``dtype`` is any of bool, int8–64, uint8–64, float16/32/64.
+
+    Raises :class:`~schedlang.errors.ComputeError` for a negative extent or a name that is no
+    identifier, :class:`~schedlang.errors.ComputeTypeError` for a wrong kind of extent or dtype.
+
+    >>> placeholder((3, 4), name="A")
+    Tensor(A: float32[3, 4])
+    """
+    check_name(name, "a placeholder")
+    checked = check_shape(shape, f"placeholder {name}")
+    return PlaceholderOp(name, checked, dtypes.canonical(dtype)).output(0)
+
+
+def var(name: str = "n", dtype: object = "int64") -> Var:
+    """A symbolic size, or with a floating or other ``dtype`` a scalar argument.
+
+    A size has no dtype of its own (it adapts to what it meets), is 0 or more, and is found from
+    the shapes of the arguments; te's default ``"int32"`` means the same here.
+
+    >>> n = var("n"); alpha = var("alpha", dtype="float32")
+    >>> (n + 1).dtype, (alpha * 2).dtype
+    ('int64', 'float32')
+    """
+    check_name(name, "a variable")
+    kind = dtypes.canonical(dtype)
+    if kind in ("int32", "int64"):
+        return Var(name)
+    return Var(name, kind, weak=False)

@@ -1,0 +1,72 @@
+"""Every exception schedlang raises.
+
+Each derives from :class:`SchedlangError`, and from the built-in exception a NumPy user
+would expect in its place. Messages say what was asked, why it cannot be, and what to do
+instead; :func:`explain` gives them one shape.
+"""
+
+from __future__ import annotations
+
+
+class SchedlangError(Exception):
+    """Base class of every refusal."""
+
+
+class ComputeError(SchedlangError, ValueError):
+    """A computation that cannot be: shapes, axes, reductions, graphs."""
+
+
+class ComputeTypeError(SchedlangError, TypeError):
+    """An operand of the wrong kind or dtype in a computation."""
+
+
+class BoundsError(SchedlangError, IndexError):
+    """A read outside its tensor, or the wrong number of indices."""
+
+
+class ScheduleError(SchedlangError, ValueError):
+    """A schedule step that is not legal; the schedule is left as it was."""
+
+
+class LoweringError(SchedlangError, ValueError):
+    """A schedule whose stages do not fit together into a loop nest."""
+
+
+class VerifyError(SchedlangError, RuntimeError):
+    """A loop nest that broke a rule it must keep: a defect of schedlang, not of its user."""
+
+
+class BuildError(SchedlangError, ValueError):
+    """A loop nest that the target cannot run."""
+
+
+class CallError(SchedlangError, ValueError):
+    """Arrays whose shape, layout or overlap does not fit the kernel."""
+
+
+class CallTypeError(SchedlangError, TypeError):
+    """Arguments whose number, kind or dtype does not fit the kernel."""
+
+
+class MissingExtraError(SchedlangError, ImportError):
+    """An optional library is not installed; the message names the extra that brings it."""
+
+
+def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
+    """One message: what was asked and why it cannot be, then what to do, then the nest.
+
+    >>> print(explain("split(i, factor=0) on stage C", "a factor is at least 1", "Try factor=8."))
+    split(i, factor=0) on stage C: a factor is at least 1
+      Try factor=8.
+    """
+    lines = [f"{asked}: {why}"]
+    lines += [f"  {line}" for line in hint.splitlines()]
+    lines += [f"    {line}" for line in nest.splitlines()]
+    return "\n".join(lines)
+
+
+def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:
+    """The one sentence for an absent optional library."""
+    return MissingExtraError(
+        f'{purpose} needs {library}: pip install "schedlang[{extra}]" brings it.'
+    )

@@ -1,0 +1,156 @@
+"""The NumPy value of an expression, given values for its leaves.
+
+This is the meaning of the language: the oracle, the sampled check of reducers and constant
+folding all come through here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr.functions import FUNCTIONS
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.visit import postorder
+
+Reader = Callable[[Read, "tuple[Any, ...]"], Any]
+
+_BINARY: dict[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide,
+    "//": np.floor_divide, "%": np.remainder, "<": np.less, "<=": np.less_equal,
+    ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+    "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift,
+    ">>": np.right_shift,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Program:
+    """Expressions in evaluation order; each step names the values that nobody needs after it.
+
+    ``peak`` is the largest number of values alive at once.
+    """
+
+    roots: tuple[Expr, ...]
+    steps: tuple[tuple[Expr, tuple[int, ...]], ...]
+    peak: int
+
+    def run(self, values: Mapping[Any, Any], read: Reader | None = None) -> tuple[Any, ...]:
+        """The value of each root; see :func:`evaluate`."""
+        done: dict[int, Any] = {}
+        for node, spent in self.steps:
+            done[id(node)] = _value(node, done, values, read)
+            for key in spent:
+                del done[key]
+        return tuple(done[id(root)] for root in self.roots)
+
+
+def plan(roots: Sequence[Expr], is_leaf: Callable[[Expr], bool] | None = None) -> Program:
+    """The order in which to evaluate ``roots``; nothing below a node for which ``is_leaf`` holds
+    is evaluated, and such a read is given ``None`` in place of its indices."""
+    leaf = is_leaf or _no_leaf
+    order = _order(roots, leaf)
+    last: dict[int, int] = {}
+    for position, node in enumerate(order):
+        for child in () if leaf(node) else node.children:
+            last[id(child)] = position
+    for root in roots:
+        last.pop(id(root), None)
+    spent: list[list[int]] = [[] for _ in order]
+    for key, position in last.items():
+        spent[position].append(key)
+    alive = peak = 0
+    for keys in spent:
+        alive += 1
+        peak = max(peak, alive)
+        alive -= len(keys)
+    return Program(tuple(roots), tuple((n, tuple(s)) for n, s in zip(order, spent)), peak)
+
+
+def _no_leaf(_: Expr) -> bool:
+    return False
+
+
+def _order(roots: Sequence[Expr], leaf: Callable[[Expr], bool]) -> list[Expr]:
+    if leaf is _no_leaf:
+        return list(postorder(roots))
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            if not leaf(node):
+                stack.extend((child, False) for child in reversed(node.children))
+    return order
+
+
+def evaluate(root: Expr, values: Mapping[Any, Any], read: Reader | None = None) -> Any:
+    """``root`` with leaves taken from ``values`` (numbers or arrays that broadcast).
+
+    ``read`` gives the elements of a tensor at evaluated indices. Both sides of a ``Select`` are
+    evaluated here; a caller whose reads may leave their tensor clips them in ``read``.
+
+    >>> i = Axis("i", 4)
+    >>> evaluate(i * 2 + 1, {i: np.arange(4)})
+    array([1, 3, 5, 7])
+    """
+    return plan((root,)).run(values, read)[0]
+
+
+def _value(
+    node: Expr, done: Mapping[int, Any], values: Mapping[Any, Any], read: Reader | None
+) -> Any:
+    if isinstance(node, (Axis, Var)):
+        return np.asarray(values[node]).astype(node.dtype, copy=False)[()]
+    if isinstance(node, Const):
+        return np.array(node.value, node.dtype)[()]
+    if isinstance(node, Binary):
+        a, b = done[id(node.a)], done[id(node.b)]
+        return _power(a, b) if node.op == "**" else _BINARY[node.op](a, b)
+    if isinstance(node, Unary):
+        a = done[id(node.a)]
+        return np.negative(a) if node.op == "-" else np.invert(a)
+    if isinstance(node, Cast):
+        return np.asarray(done[id(node.a)]).astype(node.dtype)[()]
+    if isinstance(node, Call):
+        return apply_function(node.fn, *(done[id(a)] for a in node.args))
+    if isinstance(node, Select):
+        return np.where(*(done[id(c)] for c in node.children))[()]
+    if isinstance(node, Read) and read is not None:
+        return read(node, tuple(done.get(id(i)) for i in node.indices))
+    raise TypeError(f"{type(node).__name__} has no value here")
+
+
+def _power(a: Any, b: Any) -> Any:
+    """``a ** b``; an integer to a negative power, which NumPy refuses, is its truncated value."""
+    if np.result_type(a, b).kind != "i" or not np.any(np.less(b, 0)):
+        return np.power(a, b)
+    one = np.ones_like(a)
+    inverse = np.where(a == 1, one, np.where(a == -1, np.where(b % 2, -one, one), a - a))
+    return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))[()]
+
+
+def apply_function(fn: str, *args: Any) -> Any:
+    """A math function of the language on NumPy values, in their dtype."""
+    ufunc = FUNCTIONS[fn].ufunc
+    if ufunc:
+        return getattr(np, ufunc)(*args)
+    x = np.asarray(args[0])
+    wide = x.astype(np.float64)
+    if fn == "rsqrt":
+        result = 1.0 / np.sqrt(wide)
+    elif fn == "sigmoid":
+        result = np.where(wide >= 0, 1.0, np.exp(-np.abs(wide))) / (1.0 + np.exp(-np.abs(wide)))
+    else:
+        flat = np.fromiter(map(math.erf, wide.ravel().tolist()), np.float64, wide.size)
+        result = flat.reshape(wide.shape)
+    return result.astype(x.dtype)[()]

@@ -1,0 +1,83 @@
+"""The math functions of the language: their names, dtypes and NumPy meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlang.errors import ComputeTypeError
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Call, Cast, Const, Expr, convert
+
+
+@dataclass(frozen=True)
+class Function:
+    """``rule``: ``"float"`` computes in a float dtype, ``"same"`` keeps the operand's,
+    ``"common"`` promotes two operands, ``"test"`` gives a bool."""
+
+    name: str
+    arity: int
+    rule: str
+    ufunc: str
+
+
+FUNCTIONS = {
+    f.name: f
+    for f in (
+        *(Function(n, 1, "float", n) for n in (
+            "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sqrt", "sin", "cos", "tan",
+            "sinh", "cosh", "tanh")),
+        Function("asin", 1, "float", "arcsin"),
+        Function("acos", 1, "float", "arccos"),
+        Function("atan", 1, "float", "arctan"),
+        Function("rsqrt", 1, "float", ""),
+        Function("sigmoid", 1, "float", ""),
+        Function("erf", 1, "float", ""),
+        Function("floor", 1, "same", "floor"),
+        Function("ceil", 1, "same", "ceil"),
+        Function("trunc", 1, "same", "trunc"),
+        Function("round", 1, "same", "rint"),
+        Function("abs", 1, "same", "absolute"),
+        Function("isnan", 1, "test", "isnan"),
+        Function("isinf", 1, "test", "isinf"),
+        Function("isfinite", 1, "test", "isfinite"),
+        Function("min", 2, "common", "minimum"),
+        Function("max", 2, "common", "maximum"),
+        Function("atan2", 2, "float", "arctan2"),
+    )
+}  # fmt: skip
+
+
+def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
+    """A call of ``fn`` with its operands brought to the dtype the function computes in."""
+    spec = FUNCTIONS[fn]
+    if len(args) != spec.arity:
+        raise ComputeTypeError(f"sl.{fn} takes {spec.arity} operand(s), got {len(args)}")
+    dtype, weak = args[0].dtype, args[0].weak
+    if spec.arity == 2:
+        dtype, weak = dtypes.promote(dtype, weak, args[1].dtype, args[1].weak)
+    if spec.rule == "float":
+        dtype = dtypes.float_of(dtype, weak)
+        return Call(fn, tuple(_float(a, dtype) for a in args), dtype, weak)
+    if spec.rule == "test":
+        if not dtypes.is_float(dtype):
+            return Const(fn == "isfinite", "bool")
+        return Call(fn, args, "bool")
+    if spec.rule == "common":
+        if not weak:
+            args = tuple(convert(a, dtype) for a in args)
+        elif dtypes.is_float(dtype):
+            args = tuple(_float(a, dtype) for a in args)
+        return Call(fn, args, dtype, weak)
+    if not dtypes.is_float(dtype) and fn in ("floor", "ceil", "trunc", "round"):
+        return args[0]
+    if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):
+        return args[0]
+    return Call(fn, args, dtype, weak)
+
+
+def _float(value: Expr, dtype: str) -> Expr:
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Const):
+        return Const(float(value.value), dtype, value.weak)
+    return Cast(value, dtype, value.weak)

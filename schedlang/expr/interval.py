@@ -1,0 +1,299 @@
+"""Bounds of index polynomials: integer intervals first, symbolic bounds where sizes are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
+from schedlang.expr.nodes import Axis, Expr, Var
+
+Interval = tuple[Optional[int], Optional[int]]
+UNBOUNDED: Interval = (None, None)
+
+
+class Ranges:
+    """The inclusive range of each loop variable in scope; axes fall back to what they declare.
+
+    Sizes are 0 or more. ``facts`` are polynomials known to be 0 or less where a condition holds.
+    """
+
+    def __init__(
+        self, known: Mapping[Axis | Var, tuple[Lin, Lin]] | None = None, facts: tuple[Lin, ...] = ()
+    ) -> None:
+        self.known: dict[Axis | Var, tuple[Lin, Lin]] = dict(known or {})
+        self.facts = facts
+        self._cache: dict[Axis | Var, Interval] = {}
+
+    def extended(self, var: Axis | Var, lo: Lin, hi: Lin) -> Ranges:
+        child = Ranges(self.known, self.facts)
+        child.known[var] = (lo, hi)
+        child._cache = dict(self._cache)
+        child._cache.pop(var, None)
+        return child
+
+    def assuming(self, facts: tuple[Lin, ...]) -> Ranges:
+        child = Ranges(self.known, self.facts + facts)
+        child._cache = self._cache
+        return child
+
+    def of(self, var: Axis | Var) -> tuple[Lin, Lin | None]:
+        found = self.known.get(var)
+        if found is not None:
+            return found
+        if isinstance(var, Axis):
+            from schedlang.expr.simplify import to_lin
+
+            lo = to_lin(var.lo)
+            found = (lo, lo + to_lin(var.extent) - 1)
+            self.known[var] = found
+            return found
+        return ZERO, None
+
+    def interval(self, lin: Lin) -> Interval:
+        """The integers between which ``lin`` lies; ``None`` where there is no bound."""
+        low: int | None = 0
+        high: int | None = 0
+        for product, coef in lin.terms.items():
+            if not product:
+                a: int | None = coef
+                b: int | None = coef
+            else:
+                a, b = self._product(product)
+                a, b = (_scale(a, coef), _scale(b, coef))
+                if coef < 0:
+                    a, b = b, a
+            low = None if low is None or a is None else low + a
+            high = None if high is None or b is None else high + b
+            if low is None and high is None:
+                return UNBOUNDED
+        return low, high
+
+    def _product(self, product: Product) -> Interval:
+        result = self._atom(product[0])
+        for atom in product[1:]:
+            result = _times(result, self._atom(atom))
+        return result
+
+    def _atom(self, atom: Atom) -> Interval:
+        if isinstance(atom, (Axis, Var)):
+            cached = self._cache.get(atom)
+            if cached is None:
+                lo, hi = self.of(atom)
+                cached = (self.interval(lo)[0], None if hi is None else self.interval(hi)[1])
+                self._cache[atom] = cached
+            return cached
+        if isinstance(atom, Opaque):
+            return UNBOUNDED
+        if isinstance(atom, Extreme):
+            lows, highs = zip(*(self.interval(arg) for arg in atom.args))
+            if atom.op == "min":
+                return _all(min, lows), _any(min, highs)
+            return _any(max, lows), _all(max, highs)
+        low, high = self.interval(atom.num)
+        den = atom.den.const
+        if isinstance(atom, Div):
+            if den is None or den <= 0:
+                return (0, None) if low is not None and low >= 0 else UNBOUNDED
+            return (None if low is None else low // den, None if high is None else high // den)
+        if den is None or den <= 0:
+            return (0, None)
+        if low is not None and high is not None and low // den == high // den:
+            return low % den, high % den
+        return 0, den - 1
+
+    def nonneg(self, lin: Lin) -> bool:
+        """Whether ``lin >= 0`` is proven."""
+        low = self.interval(lin)[0]
+        if low is not None:
+            if low >= 0:
+                return True
+        if not self.facts and not self._symbolic(lin):
+            return False
+        bound = lower(lin, self)
+        if bound is not None and _coefficients_nonneg(_whole(bound), self):
+            return True
+        for fact in self.facts:
+            rest = lin + fact
+            low = self.interval(rest)[0]
+            if low is not None and low >= 0:
+                return True
+            if self._symbolic(rest):
+                bound = lower(rest, self)
+                if bound is not None and _coefficients_nonneg(_whole(bound), self):
+                    return True
+        return False
+
+    def _symbolic(self, lin: Lin) -> bool:
+        for leaf in lin.leaves():
+            if isinstance(leaf, Var):
+                return True
+            if isinstance(leaf, Axis):
+                lo, hi = self.of(leaf)
+                if lo.const is None or hi is None or hi.const is None:
+                    return True
+        return False
+
+    def le(self, a: Lin, b: Lin) -> bool:
+        """Whether ``a <= b`` is proven."""
+        return self.nonneg(b - a)
+
+
+def _scale(value: int | None, coef: int) -> int | None:
+    return None if value is None else value * coef
+
+
+def _all(pick: object, values: tuple[int | None, ...]) -> int | None:
+    return None if any(v is None for v in values) else pick(values)  # type: ignore[operator]
+
+
+def _any(pick: object, values: tuple[int | None, ...]) -> int | None:
+    known = [v for v in values if v is not None]
+    return pick(known) if known else None  # type: ignore[operator]
+
+
+def _times(a: Interval, b: Interval) -> Interval:
+    if None not in a and None not in b:
+        ends = [x * y for x in a for y in b]  # type: ignore[operator]
+        return min(ends), max(ends)
+    if a[0] is not None and a[0] >= 0 and b[0] is not None and b[0] >= 0:
+        high = None if a[1] is None or b[1] is None else a[1] * b[1]
+        return a[0] * b[0], high
+    return UNBOUNDED
+
+
+def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
+    """Whether a polynomial over sizes is 0 or more because each of its terms is."""
+    for product, coef in lin.terms.items():
+        if coef < 0:
+            return False
+        for atom in product:
+            low = ranges._atom(atom)[0]
+            if low is None or low < 0:
+                return False
+    return True
+
+
+def _whole(lin: Lin) -> Lin:
+    """``lin`` with ``d * (x // d)`` written as ``x - x % d``, so that terms can cancel."""
+    result = lin
+    for product, coef in lin.terms.items():
+        if len(product) == 1 and isinstance(product[0], Div):
+            quotient = product[0]
+            size = quotient.den.const
+            if size and size > 0 and coef % size == 0:
+                times = coef // size
+                whole = quotient.num * times - Lin.of(Mod(quotient.num, quotient.den)) * times
+                result = result - Lin({product: coef}) + whole
+    return result
+
+
+def lower(lin: Lin, ranges: Ranges) -> Lin | None:
+    """A bound below ``lin`` that names no loop variable of ``ranges``, if one is known."""
+    bound = upper(-lin, ranges)
+    return None if bound is None else -bound
+
+
+def upper(lin: Lin, ranges: Ranges) -> Lin | None:
+    """A bound above ``lin`` that names no loop variable of ``ranges``, if one is known."""
+    current: Lin | None = lin
+    for _ in range(64):
+        var = next((leaf for leaf in _axes(current)), None)
+        if var is None:
+            return current
+        lo, hi = ranges.of(var)
+        if hi is None:
+            return None
+        current = relax(current, var, lo, hi, ranges, up=True)
+        if current is None:
+            return None
+    return None
+
+
+def _axes(lin: Lin) -> list[Axis]:
+    return [leaf for leaf in lin.leaves() if isinstance(leaf, Axis)]
+
+
+def relax(lin: Lin, var: Axis | Var, lo: Lin, hi: Lin, ranges: Ranges, up: bool) -> Lin | None:
+    """The largest (``up``) or smallest ``lin`` gets while ``var`` runs over ``lo..hi``.
+
+    Exact where ``var`` stands in one term; a safe bound where it stands in several;
+    ``None`` where nothing is known.
+    """
+    result = ZERO
+    for product, coef in lin.terms.items():
+        if not _mentions(product, var):
+            result = result + Lin({product: coef})
+            continue
+        bound = _relax_product(product, var, lo, hi, ranges, up == (coef > 0))
+        if bound is None:
+            return None
+        result = result + bound * coef
+    return result
+
+
+def _mentions(product: Product, var: Axis | Var) -> bool:
+    return any(leaf is var for leaf in Lin({product: 1}).leaves())
+
+
+def _relax_product(
+    product: Product, var: Axis | Var, lo: Lin, hi: Lin, ranges: Ranges, up: bool
+) -> Lin | None:
+    if len(product) == 1:
+        return _relax_atom(product[0], var, lo, hi, ranges, up)
+    result = Lin.of(1)
+    for atom in product:
+        low = ranges._atom(atom)[0]
+        if low is None or low < 0:
+            return None
+        if atom is var or _mentions((atom,), var):
+            bound = _relax_atom(atom, var, lo, hi, ranges, up)
+            if bound is None:
+                return None
+            result = result * bound
+        else:
+            result = result * Lin.of(atom)
+    return result
+
+
+def _relax_atom(
+    atom: Atom, var: Axis | Var, lo: Lin, hi: Lin, ranges: Ranges, up: bool
+) -> Lin | None:
+    from schedlang.expr.simplify import extreme, floordiv
+
+    if atom is var:
+        return hi if up else lo
+    if isinstance(atom, Opaque):
+        return None
+    if isinstance(atom, Extreme):
+        args = [relax(a, var, lo, hi, ranges, up) for a in atom.args]
+        known = [a for a in args if a is not None]
+        # min is bounded above (max below) by any one of its arguments
+        if len(known) < len(args) and (atom.op == "min") != up:
+            return None
+        return extreme(atom.op, known, ranges) if known else None
+    if _mentions_lin(atom.den, var):
+        return None
+    if isinstance(atom, Div):
+        bound = relax(atom.num, var, lo, hi, ranges, up)
+        return None if bound is None else floordiv(bound, atom.den, ranges)
+    low = relax(atom.num, var, lo, hi, ranges, False)
+    high = relax(atom.num, var, lo, hi, ranges, True)
+    den = atom.den.const
+    if low is not None and high is not None and den:
+        first, last = floordiv(low, atom.den, ranges), floordiv(high, atom.den, ranges)
+        if first == last:
+            return (high if up else low) - first * den
+    return (atom.den - 1) if up else ZERO
+
+
+def _mentions_lin(lin: Lin, var: Axis | Var) -> bool:
+    return any(leaf is var for leaf in lin.leaves())
+
+
+def weak_range(value: Expr) -> Interval:
+    """The integers between which an index expression lies, by what its axes declare."""
+    from schedlang.expr.simplify import to_lin
+
+    ranges = Ranges()
+    return ranges.interval(to_lin(value, ranges=ranges))

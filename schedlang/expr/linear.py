@@ -1,0 +1,251 @@
+"""Index arithmetic in normal form: integer polynomials over atoms.
+
+A :class:`Lin` maps products of atoms to integer coefficients. Atoms are axes and sizes
+themselves, and the non-linear operations on other polynomials (:class:`Div`, :class:`Mod`,
+:class:`Extreme`) or on anything else (:class:`Opaque`). Equal polynomials compare equal, which
+is what makes bounds provable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
+
+
+class Opaque:
+    """An expression the index arithmetic knows nothing about, e.g. an element read."""
+
+    __slots__ = ("expr",)
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+
+
+@dataclass(frozen=True)
+class Div:
+    """``floor(num / den)``"""
+
+    num: Lin
+    den: Lin
+
+
+@dataclass(frozen=True)
+class Mod:
+    """``num - den * floor(num / den)``"""
+
+    num: Lin
+    den: Lin
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """``min`` or ``max`` of several polynomials."""
+
+    op: str
+    args: tuple[Lin, ...]
+
+
+Atom = Union[Axis, Var, Div, Mod, Extreme, Opaque]
+Product = tuple[Atom, ...]
+LinLike = Union["Lin", int]
+
+
+def _order(atom: Atom) -> tuple[str, int]:
+    return (atom.name if isinstance(atom, (Axis, Var)) else "~", id(atom))
+
+
+class Lin:
+    """An immutable polynomial with integer coefficients.
+
+    >>> i = Lin.of(Axis("i", 8))
+    >>> print(i * 4 + 3 - i)
+    i*3 + 3
+    """
+
+    __slots__ = ("terms", "_hash")
+
+    def __init__(self, terms: dict[Product, int]) -> None:
+        self.terms = terms
+        self._hash: int | None = None
+
+    @staticmethod
+    def of(value: Atom | int) -> Lin:
+        if isinstance(value, int):
+            return Lin({(): value} if value else {})
+        return Lin({(value,): 1})
+
+    @property
+    def const(self) -> int | None:
+        """The value, if this is a number."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1:
+            return self.terms.get(())
+        return None
+
+    @property
+    def offset(self) -> int:
+        return self.terms.get((), 0)
+
+    def atoms(self) -> Iterator[Atom]:
+        for product in self.terms:
+            yield from product
+
+    def leaves(self) -> Iterator[Axis | Var | Opaque]:
+        """Every axis, size and opaque expression, inside other atoms too."""
+        for atom in self.atoms():
+            if isinstance(atom, (Div, Mod)):
+                yield from atom.num.leaves()
+                yield from atom.den.leaves()
+            elif isinstance(atom, Extreme):
+                for arg in atom.args:
+                    yield from arg.leaves()
+            else:
+                yield atom
+
+    def __add__(self, other: LinLike) -> Lin:
+        b = _lin(other)
+        if not b.terms:
+            return self
+        if not self.terms:
+            return b
+        terms = dict(self.terms)
+        for product, coef in b.terms.items():
+            total = terms.get(product, 0) + coef
+            if total:
+                terms[product] = total
+            else:
+                terms.pop(product, None)
+        return Lin(terms)
+
+    def __neg__(self) -> Lin:
+        return Lin({p: -c for p, c in self.terms.items()})
+
+    def __sub__(self, other: LinLike) -> Lin:
+        return self + (-_lin(other))
+
+    def __mul__(self, other: LinLike) -> Lin:
+        if isinstance(other, int):
+            if other == 1:
+                return self
+            return Lin({p: c * other for p, c in self.terms.items()} if other else {})
+        factor = other.const
+        if factor is not None:
+            return self * factor
+        if self.const is not None:
+            return other * self.const  # type: ignore[operator]
+        terms: dict[Product, int] = {}
+        for p, c in self.terms.items():
+            for q, d in other.terms.items():
+                product = tuple(sorted((*p, *q), key=_order))
+                terms[product] = terms.get(product, 0) + c * d
+        return Lin({p: c for p, c in terms.items() if c})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lin) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return str(to_expr(self))
+
+    def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
+        """This polynomial with leaves replaced; atoms are rebuilt without simplification."""
+        if not any(leaf in values for leaf in self.leaves() if not isinstance(leaf, Opaque)):
+            return self
+        total = ZERO
+        for product, coef in self.terms.items():
+            term = Lin.of(coef)
+            for atom in product:
+                term = term * _substitute_atom(atom, values)
+            total = total + term
+        return total
+
+
+def _substitute_atom(atom: Atom, values: dict[Axis | Var, Lin]) -> Lin:
+    if isinstance(atom, (Axis, Var)):
+        return values.get(atom) or Lin.of(atom) if atom not in values else values[atom]
+    if isinstance(atom, Div):
+        return Lin.of(Div(atom.num.substitute(values), atom.den.substitute(values)))
+    if isinstance(atom, Mod):
+        return Lin.of(Mod(atom.num.substitute(values), atom.den.substitute(values)))
+    if isinstance(atom, Extreme):
+        return Lin.of(Extreme(atom.op, tuple(a.substitute(values) for a in atom.args)))
+    return Lin.of(atom)
+
+
+def _lin(value: LinLike) -> Lin:
+    return Lin.of(value) if isinstance(value, int) else value
+
+
+ZERO = Lin({})
+ONE = Lin.of(1)
+
+
+def total(values: Iterable[Lin]) -> Lin:
+    result = ZERO
+    for value in values:
+        result = result + value
+    return result
+
+
+def to_expr(lin: Lin) -> Expr:
+    """The polynomial as an index expression: larger coefficients first, the number last."""
+    items = [(p, c) for p, c in lin.terms.items() if p]
+    items.sort(key=lambda item: (item[1] < 0, -len(item[0]), -abs(item[1])))
+    result: Expr | None = None
+    for product, coef in items:
+        term = _product(product, abs(coef))
+        if result is None:
+            result = term if coef > 0 else _index("*", term, Const(-1, "int64", True))
+            if coef < 0 and lin.offset > 0:
+                return _tail(_index("-", Const(lin.offset, "int64", True), term), items[1:])
+        else:
+            result = _index("+" if coef > 0 else "-", result, term)
+    offset = lin.offset
+    if result is None:
+        return Const(offset, "int64", True)
+    if offset:
+        number = Const(abs(offset), "int64", True)
+        result = _index("+" if offset > 0 else "-", result, number)
+    return result
+
+
+def _tail(result: Expr, items: list[tuple[Product, int]]) -> Expr:
+    for product, coef in items:
+        result = _index("+" if coef > 0 else "-", result, _product(product, abs(coef)))
+    return result
+
+
+def _index(op: str, a: Expr, b: Expr) -> Expr:
+    return Binary(op, a, b, "int64", True)
+
+
+def _product(product: Product, coef: int) -> Expr:
+    factors = [_atom_expr(atom) for atom in product]
+    if coef != 1:
+        factors.append(Const(coef, "int64", True))
+    result = factors[0]
+    for factor in factors[1:]:
+        result = _index("*", result, factor)
+    return result
+
+
+def _atom_expr(atom: Atom) -> Expr:
+    if isinstance(atom, (Axis, Var)):
+        return atom
+    if isinstance(atom, Opaque):
+        return atom.expr
+    if isinstance(atom, (Div, Mod)):
+        op = "//" if isinstance(atom, Div) else "%"
+        return _index(op, to_expr(atom.num), to_expr(atom.den))
+    result = to_expr(atom.args[0])
+    for arg in atom.args[1:]:
+        result = Call(atom.op, (result, to_expr(arg)), "int64", True)
+    return result

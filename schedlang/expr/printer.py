@@ -1,0 +1,89 @@
+"""Expressions as text, with Python's precedences and no needless parentheses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.visit import postorder
+
+PRECEDENCE = {
+    "|": 4, "^": 5, "&": 6, "<": 3, "<=": 3, ">": 3, ">=": 3, "==": 3, "!=": 3,
+    "<<": 7, ">>": 7, "+": 8, "-": 8, "*": 9, "/": 9, "//": 9, "%": 9, "**": 11,
+}  # fmt: skip
+UNARY = 10
+ATOM = 12
+LOWEST = 0
+_CONDITIONAL = 1
+_SPACED = {"+", "-", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^", "<<", ">>"}
+
+
+def paren(text_: str, precedence: int, least: int) -> str:
+    return text_ if precedence >= least else f"({text_})"
+
+
+def binary_text(op: str, left: tuple[str, int], right: tuple[str, int], tight: bool = False) -> tuple[str, int]:
+    """``left op right`` from printed operands with their precedences."""
+    level = PRECEDENCE[op]
+    same = level + 1 if op in ("<", "<=", ">", ">=", "==", "!=", "**") else level
+    a = paren(left[0], left[1], same)
+    b = paren(right[0], right[1], level if op == "**" else level + 1)
+    return (f"{a}{op}{b}" if tight else f"{a} {op} {b}"), level
+
+
+def number(value: object, dtype: str) -> str:
+    """A literal that reads back as the same number."""
+    if isinstance(value, float):
+        if value != value:
+            return "nan"
+        if value in (float("inf"), float("-inf")):
+            return "inf" if value > 0 else "-inf"
+        short = repr(int(value)) if value.is_integer() and abs(value) < 1e6 else repr(value)
+        return "-0.0" if value == 0 and str(value)[0] == "-" else short
+    return repr(value)
+
+
+def is_index(node: Expr) -> bool:
+    return node.weak and node.dtype == "int64"
+
+
+def text(
+    root: Expr,
+    name: Callable[[Expr], str] | None = None,
+    special: Callable[[Expr, dict[int, tuple[str, int]]], tuple[str, int] | None] | None = None,
+) -> str:
+    """``root`` as one line. ``name`` prints leaves, ``special`` any node it returns text for."""
+    done: dict[int, tuple[str, int]] = {}
+    for node in postorder([root]):
+        printed = special(node, done) if special is not None else None
+        done[id(node)] = printed or _print(node, done, name)
+    return done[id(root)][0]
+
+
+def _print(
+    node: Expr, done: dict[int, tuple[str, int]], name: Callable[[Expr], str] | None
+) -> tuple[str, int]:
+    if isinstance(node, (Axis, Var)):
+        return (name(node) if name else node.name), ATOM
+    if isinstance(node, Const):
+        literal = number(node.value, node.dtype)
+        return literal, UNARY if literal.startswith("-") else ATOM
+    if isinstance(node, Binary):
+        tight = node.op in ("*", "//", "%", "/", "**") and is_index(node)
+        return binary_text(node.op, done[id(node.a)], done[id(node.b)], tight)
+    if isinstance(node, Unary):
+        inner, level = done[id(node.a)]
+        return f"{node.op}{paren(inner, level, UNARY)}", UNARY
+    if isinstance(node, Cast):
+        return f"{node.dtype}({done[id(node.a)][0]})", ATOM
+    if isinstance(node, Call):
+        return f"{node.fn}({', '.join(done[id(a)][0] for a in node.args)})", ATOM
+    if isinstance(node, Select):
+        parts = [done[id(c)][0] for c in (node.cond, node.a, node.b)]
+        if not node.lazy:
+            return f"select({', '.join(parts)})", ATOM
+        operands = [paren(*done[id(c)], 2) for c in (node.a, node.cond, node.b)]
+        return f"{operands[0]} if {operands[1]} else {operands[2]}", _CONDITIONAL
+    if isinstance(node, Read):
+        return f"{node.tensor.name}[{', '.join(done[id(i)][0] for i in node.indices)}]", ATOM
+    raise TypeError(f"no text for {type(node).__name__}")

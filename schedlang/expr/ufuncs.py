@@ -1,0 +1,51 @@
+"""NumPy's ufuncs on expressions: ``np.exp(A[i, j])`` builds what ``sl.exp`` builds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import ComputeTypeError
+from schedlang.expr.functions import FUNCTIONS
+from schedlang.expr.nodes import Expr, as_expr, binary, call, unary
+
+_OPERATORS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",
+    "floor_divide": "//", "remainder": "%", "mod": "%", "power": "**", "less": "<",
+    "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
+    "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<",
+    "right_shift": ">>", "logical_and": "&", "logical_or": "|",
+}  # fmt: skip
+_UNARY = {"negative": "-", "invert": "~", "logical_not": "~"}
+_CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc} | {"fmin": "", "fabs": "abs"}
+
+
+def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Expr:
+    """The expression that ``ufunc(*inputs)`` stands for."""
+    name = ufunc.__name__
+    if method != "__call__" or kwargs:
+        raise ComputeTypeError(
+            f"np.{name}.{method} on an expression: only plain calls such as np.{name}(A[i]) build "
+            "an expression; for a reduction use sl.sum, sl.max, ... over a reduce_axis"
+        )
+    for value in inputs:
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise ComputeTypeError(
+                f"np.{name} between an expression and an array of shape {value.shape}: declare the "
+                "array as sl.placeholder and read an element of it"
+            )
+    args = [v.item() if isinstance(v, np.ndarray) else v for v in inputs]
+    if name in _OPERATORS:
+        return binary(_OPERATORS[name], args[0], args[1])
+    if name in _UNARY:
+        return unary(_UNARY[name], args[0])
+    if name == "square":
+        value = as_expr(args[0])
+        return value * value
+    if _CALLS.get(name):
+        return call(_CALLS[name], *args)
+    raise ComputeTypeError(
+        f"np.{name} has no counterpart on expressions: the ones that do are "
+        f"{', '.join(sorted(n for n in [*_OPERATORS, *_UNARY, *_CALLS] if n))}"
+    )

@@ -1,0 +1,88 @@
+"""Traversals of expression graphs, without recursion: depth is no limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from schedlang.expr.nodes import Binary, Call, Cast, Expr, Read, Select, Unary
+
+
+def postorder(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """Each distinct node once, children before parents, left to right."""
+    seen: set[int] = set()
+    for root in roots:
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                yield node
+                continue
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.children))
+
+
+def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:
+    """``node`` over other children; the same object when none changed."""
+    if all(a is b for a, b in zip(children, node.children)):
+        return node
+    if isinstance(node, Binary):
+        return Binary(node.op, children[0], children[1], node.dtype, node.weak)
+    if isinstance(node, Unary):
+        return Unary(node.op, children[0], node.dtype, node.weak)
+    if isinstance(node, Cast):
+        return Cast(children[0], node.dtype, node.weak)
+    if isinstance(node, Call):
+        return replace(node, args=children)
+    if isinstance(node, Select):
+        return replace(node, cond=children[0], a=children[1], b=children[2])
+    if isinstance(node, Read):
+        return Read(node.tensor, children, node.dtype, node.weak)
+    rebuild = getattr(node, "with_children", None)
+    if rebuild is None:
+        raise TypeError(f"{type(node).__name__} has no children to replace")
+    return rebuild(children)
+
+
+def rewrite(
+    root: Expr,
+    fn: Callable[[Expr], Expr | None],
+    memo: dict[int, Expr] | None = None,
+    before: Callable[[Expr], Expr | None] | None = None,
+) -> Expr:
+    """``root`` with ``fn`` applied bottom-up; ``None`` from ``fn`` keeps a node.
+
+    ``before`` sees each node ahead of its children, and what it returns is final.
+    ``memo`` (by ``id`` of the original node) may be shared between calls on one graph.
+    """
+    done: dict[int, Expr] = {} if memo is None else memo
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if not ready:
+            early = before(node) if before is not None else None
+            if early is not None:
+                done[id(node)] = early
+                continue
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.children))
+            continue
+        rebuilt = node
+        if node.children:
+            rebuilt = with_children(node, tuple(done[id(child)] for child in node.children))
+        changed = fn(rebuilt)
+        done[id(node)] = rebuilt if changed is None else changed
+    return done[id(root)]
+
+
+def reads(roots: Iterable[Expr]) -> Iterator[Read]:
+    """Every read of a tensor, in order of first appearance, left to right.
+
+    Index expressions are visited too, so that a gather's index tensor is found.
+    """
+    return (node for node in postorder(roots) if isinstance(node, Read))

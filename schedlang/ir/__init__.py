@@ -1,0 +1,1 @@
+"""The loop nest: statements, their text, their checks."""

@@ -1,0 +1,207 @@
+"""Statements of a loop nest. Values are expressions over loop variables and :class:`Load`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Expr, Var
+
+if TYPE_CHECKING:
+    from schedlang.compute.reduce import Reducer
+    from schedlang.compute.tensor import Tensor
+
+LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """An array: an argument, or storage that an :class:`Alloc` makes.
+
+    ``strides`` counts elements; it exceeds the packed one where ``storage_align`` asks.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Union[int, Expr], ...]
+    scope: str = "global"
+    tensor: Optional[Tensor] = None
+    strides: Optional[tuple[int, ...]] = None
+
+    @property
+    def size(self) -> int | None:
+        """The number of elements it takes, if it is fixed."""
+        if any(not isinstance(e, int) for e in self.shape):
+            return None
+        if self.strides is not None:
+            return self.strides[0] * self.shape[0] if self.shape else 1  # type: ignore[operator]
+        total = 1
+        for extent in self.shape:
+            total *= extent  # type: ignore[operator]
+        return total
+
+    @property
+    def bytes(self) -> int | None:
+        return None if self.size is None else self.size * itemsize(self.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Load(Expr):
+    """One element of a buffer."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    dtype: str
+    weak: bool = False
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.indices
+
+    def with_children(self, children: tuple[Expr, ...]) -> Load:
+        return Load(self.buffer, children, self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """``axis`` runs over ``0..extent``; ``tag`` names the thread of a ``"thread"`` loop."""
+
+    axis: Axis
+    extent: Union[int, Expr]
+    kind: str
+    body: Block
+    stage: str
+    tag: str = ""
+    pragmas: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """``body`` where ``cond`` holds; ``note`` says what the guard is for."""
+
+    cond: Expr
+    body: Block
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """``buffers[k][indices] = values[k]`` for all ``k`` at once.
+
+    With a ``reducer`` the values are combined into what is there.
+    """
+
+    buffers: tuple[Buffer, ...]
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    reducer: Optional[Reducer] = None
+    stage: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Alloc:
+    """Storage that lives to the end of the enclosing block.
+
+    ``origin`` is the tensor's element that stands at index 0; reads are relative to it.
+    """
+
+    buffer: Buffer
+    origin: tuple[Lin, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """A named value for the rest of the enclosing block."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Fetch:
+    """A hint to bring one element's cache line in."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Note:
+    """A line of text in the printed nest: where the schedule does not fit together yet."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    stmts: tuple[Stmt, ...] = ()
+
+
+Stmt = Union[For, If, Store, Alloc, Let, Fetch, Note, Block]
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """A lowered schedule: arguments in order, then what runs.
+
+    ``args`` are the buffers of tensors and the scalar variables; ``outputs`` those written.
+    """
+
+    name: str
+    args: tuple[Union[Buffer, Var], ...]
+    outputs: tuple[Buffer, ...]
+    body: Block
+    sizes: tuple[Var, ...] = ()
+    names: dict[Axis, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        from schedlang.ir.printer import nest_text
+
+        return nest_text(self)
+
+    __repr__ = __str__
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Every buffer: arguments first, then storage in order of appearance."""
+        given = tuple(a for a in self.args if isinstance(a, Buffer))
+        return given + tuple(s.buffer for s, _ in walk(self.body) if isinstance(s, Alloc))
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        return tuple(s for s, _ in walk(self.body) if isinstance(s, For))
+
+    @property
+    def guards(self) -> tuple[If, ...]:
+        return tuple(s for s, _ in walk(self.body) if isinstance(s, If) and s.note)
+
+
+def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
+    """Every statement with its depth in loops and guards, in program order."""
+    stack: list[tuple[Stmt, int]] = [(root, 0)]
+    while stack:
+        stmt, depth = stack.pop()
+        if isinstance(stmt, Block):
+            stack.extend((s, depth) for s in reversed(stmt.stmts))
+            continue
+        yield stmt, depth
+        if isinstance(stmt, (For, If)):
+            stack.append((stmt.body, depth + 1))
+
+
+def expressions(stmt: Stmt) -> tuple[Expr, ...]:
+    """The expressions a statement evaluates itself."""
+    if isinstance(stmt, Store):
+        return (*stmt.indices, *stmt.values)
+    if isinstance(stmt, If):
+        return (stmt.cond,)
+    if isinstance(stmt, Let):
+        return (stmt.value,)
+    if isinstance(stmt, Fetch):
+        return stmt.indices
+    if isinstance(stmt, For) and isinstance(stmt.extent, Expr):
+        return (stmt.extent,)
+    return ()

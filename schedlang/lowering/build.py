@@ -1,0 +1,340 @@
+"""The loops of a stage around its body, from the inside out.
+
+The innermost statement is made first. On the way out each loop adds its guard and the stages
+attached to it, whose boxes are what the statements made so far read; a loop that is left
+widens those boxes by its range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+from schedlang.compute.bounds import facts_of
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import explain
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import rewrite
+from schedlang.ir.nodes import Alloc, Block, For, If
+from schedlang.lowering.instantiate import instantiate
+from schedlang.lowering.placement import Placement, Problem
+from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
+from schedlang.lowering.puts import Draft, Put, Touch
+from schedlang.lowering.region import (
+    Box, Dim, Pending, add, merge, point, realize, relax_all, relax_box, union,
+)  # fmt: skip
+from schedlang.lowering.sliding import sliding_guard
+from schedlang.lowering.storage import allocate, box_scope, scope_of
+from schedlang.lowering.tails import cut_at
+from schedlang.lowering.trampoline import Task
+from schedlang.stage.state import At, Stage, State
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What every pass over one schedule shares.
+
+    ``alias`` maps the tensors of a scan to the output they are parts of; ``given`` are the
+    tensors that exist outside the nest.
+    """
+
+    state: State
+    placement: Placement
+    given: frozenset[Tensor]
+    alias: Mapping[Tensor, Tensor]
+    problems: list[Problem] = field(default_factory=list)
+
+    def needs_box(self, tensor: Tensor) -> bool:
+        return tensor in self.state.defined and tensor not in self.given and tensor not in self.alias
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop in scope around a stage."""
+
+    var: Axis
+    extent: Lin
+    tag: str
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is known where a stage is placed."""
+
+    ranges: Ranges
+    loops: tuple[Loop, ...] = ()
+    threads: Threads = Threads()
+
+
+@dataclass(frozen=True, eq=False)
+class Nesting:
+    """One stage being nested: its box, its plan, the loops still to make."""
+
+    job: Job
+    stage: Stage
+    dims: tuple[Dim, ...]
+    scope: Scope
+    peel: Peel
+    plan: Plan
+    leaf: tuple[Axis, ...]
+    init: bool = False
+
+    def planned(self, peel: Peel) -> Nesting:
+        plan = make_plan(self.stage, self.dims, self.scope.ranges, peel, self.scope.threads)
+        return replace(self, peel=peel, plan=plan)
+
+
+Made = tuple[list[Draft], Pending]
+
+
+def nest_stage(job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope) -> Task:
+    """The statements that compute ``dims`` of ``stage``, and the boxes they read."""
+    plan = make_plan(stage, dims, scope.ranges, Peel(), scope.threads)
+    nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf)
+    if any(d.extent.const == 0 for d in dims):
+        return [], {}
+    drafts, pending = yield _level(nesting, 0, scope)
+    return _guarded(nesting, -1, drafts), pending
+
+
+def _level(n: Nesting, depth: int, scope: Scope) -> Task:
+    """Loops from ``depth`` inwards; a reduction's init comes before its first loop."""
+    if depth == len(n.leaf):
+        return _statement(n, scope)
+    axis = n.leaf[depth]
+    first = next((k for k, a in enumerate(n.leaf) if a.is_reduce), None)
+    if n.init or first != depth:
+        return (yield _cut_or_loop(n, depth, axis, scope))
+    data = tuple(a for a in n.leaf[depth:] if not a.is_reduce)
+    start, _ = yield _level(replace(n, leaf=data, init=True), 0, scope)
+    drafts, pending = yield _cut_or_loop(n, depth, axis, scope)
+    return [*start, *drafts], pending
+
+
+def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
+    cut = cut_at(n.stage, n.plan, n.peel, n.leaf, axis)
+    if isinstance(cut, str):
+        n.job.problems.append(Problem(cut, n.stage.name))
+        cut = None
+    if cut is None:
+        return (yield _loop(n, depth, axis, scope))
+    drafts, pending = yield _loop(n.planned(cut.main), depth, axis, scope)
+    rest, more = yield _loop(n.planned(cut.tail), depth, axis, scope)
+    merge(pending, more, scope.ranges)
+    return [*drafts, *rest], pending
+
+
+def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
+    """One loop with what is attached to it, its guards, and everything further in."""
+    extent = n.plan.extents[axis]
+    if extent.const == 0 and axis not in dict(n.peel.fixed):
+        return [], {}
+    var = n.plan.variables.get(axis)
+    kind = n.stage.kinds.get(axis, "")
+    guards = _guards_at(n, depth)
+    inner = _enter(n, scope, axis, var, extent, kind, guards)
+    drafts, pending = yield _level(n, depth + 1, inner)
+    if not n.init:
+        drafts, pending = yield _attached(n, axis, drafts, pending, inner)
+        drafts = [*_prefetches(n, axis, inner), *drafts]
+    drafts = _guarded(n, depth, drafts)
+    if var is None or scope.threads.find(kind) is not None:
+        return drafts, pending
+    loop = For(
+        var, _extent(extent), "thread" if thread_tag(kind) else kind or "serial",
+        Block(tuple(drafts)), n.stage.name, kind if thread_tag(kind) else "",
+        tuple((name, value) for a, name, value in n.stage.pragmas if a is axis),
+    )  # fmt: skip
+    return [loop], relax_all(pending, var, extent, inner.ranges)
+
+
+def _extent(extent: Lin) -> Union[int, Expr]:
+    return extent.const if extent.const is not None else to_expr(extent)
+
+
+def _enter(
+    n: Nesting, scope: Scope, axis: Axis, var: Axis | None, extent: Lin, kind: str, guards: list[Guard]
+) -> Scope:
+    """The scope inside the loop over ``axis``."""
+    ranges = Ranges(n.plan.ranges.known, scope.ranges.facts)
+    ranges = ranges.assuming(tuple(g.fact for g in guards))
+    loops, threads = scope.loops, scope.threads
+    if var is not None and threads.find(kind) is None:
+        loops = (*loops, Loop(var, extent, kind if thread_tag(kind) else ""))
+        if thread_tag(kind):
+            threads = threads.with_(kind, var, extent)
+    return Scope(ranges, loops, threads)
+
+
+def _guards_at(n: Nesting, depth: int) -> list[Guard]:
+    """The guards that depend on loop ``depth`` and on no loop further in."""
+    variables = [n.plan.variables.get(a) for a in n.leaf]
+    reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
+    found = []
+    for guard in n.plan.guards:
+        if n.init and guard.axes & reduce:
+            continue
+        deepest = max((k for k, v in enumerate(variables) if v in guard.axes), default=-1)
+        if deepest == depth:
+            found.append(guard)
+    return found
+
+
+def _guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
+    if not drafts:
+        return drafts
+    for guard in reversed(_guards_at(n, depth)):
+        if depth >= 0 or not n.init:
+            drafts = [If(guard.cond, Block(tuple(drafts)), guard.note)]
+    return drafts
+
+
+def _statement(n: Nesting, scope: Scope) -> Made:
+    """The store of one point: the body, the init, or one update of a reduction."""
+    stage, op, plan = n.stage, n.stage.op, n.plan
+    assert isinstance(op, ComputeOp)
+    at = {a: d.lo + plan.values[a] for a, d in zip(op.axis, n.dims)}
+    indices = tuple(at[a] for a in op.axis)
+    values: dict[Axis, Lin] = dict(at)
+    for axis in op.reduce_axis:
+        values[axis] = to_lin(axis.lo) + plan.values[axis]
+    pending: Pending = {}
+    reducer = op.reducer
+    if reducer is not None and n.init:
+        roots: tuple[Expr, ...] = op.init or reducer.identity
+        made = instantiate(roots, values, {}, scope.ranges).roots
+        return _predicated(n, scope, [Put(op.outputs, indices, made, None, stage.name)]), pending
+    cond = (op.where,) if op.where is not None else ()
+    ranges = scope.ranges
+    if op.where is not None:
+        test = instantiate(cond, values, n.job.placement.inline, ranges)
+        if isinstance(test.roots[0], Const) and not test.roots[0].value:
+            return [], {}
+        ranges = ranges.assuming(facts_of(test.roots[0], True, ranges))
+        _collect(n.job, test.reads, pending, scope.ranges)
+    body = instantiate(op.body, values, n.job.placement.inline, ranges)
+    _collect(n.job, body.reads, pending, scope.ranges)
+    drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
+    if op.where is not None and not isinstance(test.roots[0], Const):
+        drafts = [If(test.roots[0], Block(tuple(drafts)))]  # type: ignore[arg-type]
+    return _predicated(n, scope, drafts), pending
+
+
+def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
+    """The store under ``set_store_predicate``, its thread axes those in scope."""
+    if n.stage.predicate is None:
+        return drafts
+
+    def bound(node: Expr) -> Expr | None:
+        if isinstance(node, Axis) and node.tag:
+            found = scope.threads.find(node.tag)
+            return None if found is None else found[0]
+        if isinstance(node, Axis) and node in n.plan.values:
+            return to_expr(n.plan.values[node])
+        return None
+
+    cond = rewrite(n.stage.predicate, bound)
+    return [If(cond, Block(tuple(drafts)), "store predicate")]  # type: ignore[arg-type]
+
+
+def _collect(job: Job, reads: list[Any], pending: Pending, ranges: Ranges) -> None:
+    for tensor, indices in reads:
+        if job.needs_box(tensor):
+            add(pending, tensor, point(indices), ranges)
+
+
+def _attached(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope) -> Task:
+    """The stages computed (or stored) at this loop, ahead of the statements that read them."""
+    job, here = n.job, (n.stage.name, axis)
+    for child in reversed(job.placement.at.get(here, ())):
+        slide = None
+        if child.store is not None and (child.store.stage, child.store.axis) != here:
+            box = take(child, pending, scope.ranges, keep=True)
+            slide = sliding_guard(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
+        drafts, pending = yield place_child(job, child, drafts, pending, scope, slide)
+    for name, child in job.state.stages.items():
+        store = child.store
+        if store is not None and (store.stage, store.axis) == here:
+            if job.placement.attach[name] is child.attach and child.attach is not store:
+                drafts = _stored(job, child, drafts, pending, scope)
+    return drafts, pending
+
+
+def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> Box | None:
+    """The box of ``stage`` that the statements so far read: one for all its outputs."""
+    box: Box | None = None
+    for tensor in stage.outputs:
+        found = pending.get(tensor) if keep else pending.pop(tensor, None)
+        if found is not None:
+            box = found if box is None else union(box, found, ranges)
+    return box
+
+
+def place_child(
+    job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope, slide: Any = None
+) -> Task:
+    """``drafts`` with the nest of ``child``, and its storage, in front."""
+    stored_here = child.store is None or isinstance(child.attach, At) and (
+        child.store.stage == child.attach.stage and child.store.axis is child.attach.axis
+    )
+    box = take(child, pending, scope.ranges, keep=not stored_here)
+    if box is None:
+        return drafts, pending
+    scope_name = scope_of(child, scope.loops)
+    for loop in box_scope(scope_name, scope.loops):
+        box = relax_box(box, loop.var, loop.extent, scope.ranges)
+    dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
+    made, more = yield nest_stage(job, child, dims, scope)
+    if slide is not None:
+        made = slide(made, dims)
+    merge(pending, more, scope.ranges)
+    storage: list[Draft] = []
+    if stored_here:
+        storage = [*allocate(child, dims, scope_name)]
+    return [*storage, *made, *drafts], pending
+
+
+def _stored(job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope) -> list[Draft]:
+    """Storage at a loop outside the one that computes: as large as all iterations need."""
+    box = take(child, pending, scope.ranges)
+    if box is None:
+        return drafts
+    dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
+    storage: list[Alloc] = allocate(child, dims, scope_of(child, scope.loops))
+    return [*storage, *drafts]
+
+
+def _prefetches(n: Nesting, axis: Axis, scope: Scope) -> list[Draft]:
+    """``prefetch(T, axis, offset)``: the element read ``offset`` iterations later."""
+    made: list[Draft] = []
+    for hint in n.stage.prefetches:
+        if hint.axis is axis and n.plan.variables.get(axis) is not None:
+            indices = _first_read(n, hint.tensor, axis, hint.offset, scope)
+            if indices is not None:
+                made.append(Touch(hint.tensor, indices))
+    return made
+
+
+def _first_read(
+    n: Nesting, tensor: Tensor, axis: Axis, offset: int, scope: Scope
+) -> tuple[Lin, ...] | None:
+    op = n.stage.op
+    assert isinstance(op, ComputeOp)
+    values: dict[Axis, Lin] = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
+    values.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
+    body = instantiate(op.body, values, n.job.placement.inline, scope.ranges)
+    found = next((i for t, i in body.reads if t is tensor), None)
+    if found is None:
+        return None
+    position = n.leaf.index(axis)
+    start = {v: Lin.of(0) for a in n.leaf[position + 1 :] if (v := n.plan.variables.get(a))}
+    var = n.plan.variables[axis]
+    return tuple(i.substitute({**start, var: Lin.of(var) + offset}) for i in found)
+
+
+def refusal(asked: str, why: str, hint: str = "") -> str:
+    return explain(asked, why, hint)

@@ -1,0 +1,120 @@
+"""Bodies at given points: axes replaced by loop expressions, inlined stages expanded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import reads, with_children
+
+Values = Mapping[Axis, Lin]
+_COMPARE = {"<": (0, 1), "<=": (0, 0), ">": (1, 1), ">=": (1, 0)}
+
+
+@dataclass(eq=False)
+class _Point:
+    """The axes of one (possibly inlined) operation, bound to index expressions."""
+
+    values: Values
+
+
+@dataclass
+class Instance:
+    """Expressions at a point, and the tensors they read there."""
+
+    roots: tuple[Expr, ...]
+    reads: list[tuple[Tensor, tuple[Lin, ...]]] = field(default_factory=list)
+
+
+def instantiate(
+    roots: Sequence[Expr], values: Values, inline: Mapping[Tensor, ComputeOp], ranges: Ranges
+) -> Instance:
+    """``roots`` with axes replaced by ``values`` and reads of ``inline`` tensors by their bodies.
+
+    The same element of an inlined tensor becomes one shared expression. Conditions between
+    indices that ``ranges`` decide are folded.
+    """
+    outer = _Point(values)
+    points: dict[tuple[Tensor, tuple[Lin, ...]], _Point] = {}
+    done: dict[tuple[int, int], Expr] = {}
+    for root in roots:
+        stack: list[tuple[Expr, _Point, tuple[Expr, _Point] | None]] = [(root, outer, None)]
+        while stack:
+            node, point, alias = stack.pop()
+            key = (id(node), id(point))
+            if alias is not None:
+                done[key] = done[(id(alias[0]), id(alias[1]))]
+                continue
+            if key in done:
+                continue
+            if isinstance(node, (Axis, Var)) or not node.children:
+                done[key] = _leaf(node, point.values, ranges)
+                continue
+            waiting = [c for c in node.children if (id(c), id(point)) not in done]
+            if waiting:
+                stack.append((node, point, None))
+                stack.extend((c, point, None) for c in reversed(waiting))
+                continue
+            new = with_children(node, tuple(done[(id(c), id(point))] for c in node.children))
+            if isinstance(new, Read):
+                index = tuple(to_lin(i, ranges=ranges) for i in new.indices)
+                op = inline.get(new.tensor)
+                if op is None:
+                    done[key] = Read(new.tensor, tuple(map(to_expr, index)), new.dtype)
+                    continue
+                where = (new.tensor, index)
+                if where not in points:
+                    points[where] = _Point(dict(zip(op.axis, index)))
+                body = op.body[new.tensor.value_index]
+                stack.append((node, point, (body, points[where])))
+                stack.append((body, points[where], None))
+                continue
+            done[key] = _simplified(new, ranges)
+    result = tuple(done[(id(r), id(outer))] for r in roots)
+    found = {(r.tensor, tuple(map(to_lin, r.indices))): None for r in reads(result)}
+    return Instance(result, list(found))
+
+
+def _leaf(node: Expr, values: Values, ranges: Ranges) -> Expr:
+    if isinstance(node, Axis):
+        lin = values.get(node)
+        return node if lin is None else to_expr(lin)
+    return node
+
+
+def _simplified(node: Expr, ranges: Ranges) -> Expr:
+    if node.weak and node.dtype == "int64":
+        return to_expr(to_lin(node, ranges=ranges))
+    if isinstance(node, Binary):
+        if node.op in _COMPARE and node.a.weak and node.b.weak and node.a.dtype == "int64":
+            if node.b.dtype == "int64":
+                return _compare(node, ranges)
+        if node.op in ("&", "|") and node.dtype == "bool":
+            return _logical(node)
+    if isinstance(node, Select) and isinstance(node.cond, Const):
+        return node.a if node.cond.value else node.b
+    return node
+
+
+def _compare(node: Binary, ranges: Ranges) -> Expr:
+    """A comparison of indices, or its truth where the ranges decide it."""
+    swap, strict = _COMPARE[node.op]
+    a, b = to_lin(node.a, ranges=ranges), to_lin(node.b, ranges=ranges)
+    left, right = (b, a) if swap else (a, b)
+    if ranges.nonneg(right - left - strict):
+        return Const(True, "bool")
+    if ranges.nonneg(left - right - (1 - strict)):
+        return Const(False, "bool")
+    return node
+
+
+def _logical(node: Binary) -> Expr:
+    for this, other in ((node.a, node.b), (node.b, node.a)):
+        if isinstance(this, Const):
+            return other if bool(this.value) == (node.op == "&") else this
+    return node

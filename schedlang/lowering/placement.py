@@ -1,0 +1,175 @@
+"""Where each stage is computed: which loops may hold it, which one does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import explain
+from schedlang.expr.nodes import Axis
+from schedlang.stage.start import step_operations
+from schedlang.stage.state import At, Attach, Inline, Root, Stage, State
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a recorded schedule does not fit together: raised by build, printed as a note."""
+
+    message: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class Placement:
+    """``at``: the stages attached to a loop, producers first; ``inline``: bodies to expand."""
+
+    attach: Mapping[str, Attach]
+    at: Mapping[tuple[str, Axis], tuple[Stage, ...]]
+    inline: Mapping[Tensor, ComputeOp]
+    problems: tuple[Problem, ...]
+
+
+def place(state: State) -> Placement:
+    """Resolve every stage's attachment; what cannot be is put at root and reported."""
+    attach: dict[str, Attach] = {n: s.attach for n, s in state.stages.items()}
+    _attach_scans(state, attach)
+    readers = effective_readers(state)
+    problems: list[Problem] = []
+    for name in reversed(list(state.stages)):
+        stage, spot = state.stages[name], attach[name]
+        if isinstance(spot, At):
+            why = _refusal(state, attach, readers, stage, spot)
+            if why is not None:
+                problems.append(Problem(why, name))
+                attach[name] = Root()
+    at: dict[tuple[str, Axis], list[Stage]] = {}
+    inline: dict[Tensor, ComputeOp] = {}
+    for name, stage in state.stages.items():
+        spot = attach[name]
+        if isinstance(spot, At) and not _scan_part(state, stage):
+            at.setdefault((spot.stage, spot.axis), []).append(stage)
+        elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
+            inline.update((t, stage.op) for t in stage.outputs)
+    placed = {key: tuple(stages) for key, stages in at.items()}
+    return Placement(attach, placed, inline, tuple(problems))
+
+
+def _scans(state: State) -> list[Stage]:
+    return [s for s in state.stages.values() if isinstance(s.op, ScanOp)]
+
+
+def _scan_part(state: State, stage: Stage) -> bool:
+    """Whether a scan itself computes this stage, as its init or update."""
+    return any(
+        t in s.op.update or t in s.op.init
+        for s in _scans(state) for t in stage.outputs if isinstance(s.op, ScanOp)
+    )  # fmt: skip
+
+
+def _attach_scans(state: State, attach: dict[str, Attach]) -> None:
+    """Updates, and the steps between state and update, live in the scan's time loop."""
+    for stage in _scans(state):
+        assert isinstance(stage.op, ScanOp)
+        loop = At(stage.name, stage.op.scan_axis)
+        for tensor in stage.op.update:
+            attach[state.defined[tensor]] = loop
+        inner = {state.defined[t] for op in step_operations(stage.op) for t in op.outputs
+                 if t in state.defined}  # fmt: skip
+        for name in inner:
+            if isinstance(attach[name], Root):
+                attach[name] = loop
+
+
+def effective_readers(state: State) -> dict[str, list[str]]:
+    """The stages that read each stage, seen through inlined ones."""
+    direct: dict[str, list[str]] = {n: [] for n in state.stages}
+    for name, stage in state.stages.items():
+        for tensor in stage.op.input_tensors:
+            producer = state.defined.get(tensor)
+            if producer is not None and name not in direct[producer]:
+                direct[producer].append(name)
+    through: dict[str, list[str]] = {}
+    for name in reversed(list(state.stages)):
+        found: dict[str, None] = {}
+        for reader in direct[name]:
+            if isinstance(state.stages[reader].attach, Inline):
+                found.update(dict.fromkeys(through[reader]))
+            else:
+                found.setdefault(reader)
+        through[name] = list(found)
+    return through
+
+
+def inside(
+    state: State, attach: Mapping[str, Attach], reader: str, stage: str, axis: Axis
+) -> bool:
+    """Whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
+    current = reader
+    if current == stage:
+        return True
+    while True:
+        spot = attach[current]
+        if not isinstance(spot, At):
+            return False
+        leaf = state.stages[spot.stage].leaf
+        if spot.stage == stage:
+            return _position(leaf, spot.axis) >= _position(leaf, axis)
+        current = spot.stage
+
+
+def _position(leaf: tuple[Axis, ...], axis: Axis) -> int:
+    return next((k for k, a in enumerate(leaf) if a is axis), -1)
+
+
+def _refusal(
+    state: State, attach: Mapping[str, Attach], readers: Mapping[str, list[str]], stage: Stage, spot: At
+) -> str | None:
+    asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"
+    parent = state.stages.get(spot.stage)
+    if parent is None or not any(a is spot.axis for a in parent.leaf):
+        return explain(asked, f"{spot.axis.name} is not a loop of {spot.stage} any more")
+    outside = [r for r in readers[stage.name] if not inside(state, attach, r, spot.stage, spot.axis)]
+    if outside:
+        places = legal_places(state, attach, readers[stage.name])
+        return explain(
+            asked, f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} it outside that loop",
+            places_text(places),
+        )  # fmt: skip
+    kind = parent.kinds.get(spot.axis, "")
+    within = parent.leaf[: _position(parent.leaf, spot.axis) + 1]
+    lanes = next((a for a in within if parent.kinds.get(a) == "vectorize"), None)
+    if kind == "vectorize" or lanes is not None:
+        name = (lanes or spot.axis).name
+        return explain(
+            asked, f"{name} is vectorized, and a stage has no storage a lane",
+            f"Attach it outside of {name}, or vectorize a loop of {stage.name} instead.",
+        )  # fmt: skip
+    return None
+
+
+def legal_places(
+    state: State, attach: Mapping[str, Attach], readers: list[str]
+) -> list[tuple[str, str]]:
+    """The loops that hold all ``readers``, outermost first, as (stage, axis) names."""
+    if not readers:
+        return []
+    chain: list[tuple[str, Axis]] = []
+    current, last = readers[0], None
+    while True:
+        leaf = state.stages[current].leaf
+        end = len(leaf) if last is None else _position(leaf, last) + 1
+        chain = [(current, a) for a in leaf[:end]] + chain
+        spot = attach[current]
+        if not isinstance(spot, At):
+            break
+        current, last = spot.stage, spot.axis
+    kept = [(s, a) for s, a in chain if all(inside(state, attach, r, s, a) for r in readers)]
+    return [(s, a.name) for s, a in kept]
+
+
+def places_text(places: list[tuple[str, str]]) -> str:
+    if not places:
+        return "No loop holds all its readers: leave it at root, or inline it."
+    listed = ", ".join(f"({stage}, {axis})" for stage, axis in places)
+    return f"Legal places, outermost first: root, {listed}."

@@ -1,0 +1,157 @@
+"""What the leaf loops of a stage run over, and where each point they reach lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.expr.simplify import floordiv, mod, to_lin
+from schedlang.lowering.region import Dim
+from schedlang.stage.relations import Split, split_extents
+from schedlang.stage.state import THREADS, Stage
+
+
+@dataclass(frozen=True)
+class Guard:
+    """``cond`` must hold for a point to count; ``fact`` (0 or less) says the same."""
+
+    cond: Expr
+    fact: Lin
+    note: str
+    axes: frozenset[Axis]
+
+
+@dataclass(frozen=True)
+class Peel:
+    """Choices made where a tail was cut off: other extents, and outer axes that stand still."""
+
+    extents: tuple[tuple[Axis, Lin], ...] = ()
+    fixed: tuple[tuple[Axis, Lin], ...] = ()
+
+    def with_(self, extents: dict[Axis, Lin], fixed: dict[Axis, Lin]) -> Peel:
+        return Peel((*self.extents, *extents.items()), (*self.fixed, *fixed.items()))
+
+    @property
+    def copies(self) -> int:
+        return len(self.fixed) + len(self.extents)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``extents`` of every axis, ``values`` of every axis over the loop variables.
+
+    ``strides`` maps a split to the distance between neighbours of its outer axis.
+    """
+
+    extents: Mapping[Axis, Lin]
+    values: Mapping[Axis, Lin]
+    strides: Mapping[Split, Lin]
+    variables: Mapping[Axis, Axis]
+    guards: tuple[Guard, ...]
+    ranges: Ranges
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The thread axes in scope: one variable and extent a name."""
+
+    known: tuple[tuple[str, Axis, Lin], ...] = ()
+
+    def find(self, tag: str) -> tuple[Axis, Lin] | None:
+        return next(((var, extent) for name, var, extent in self.known if name == tag), None)
+
+    def with_(self, tag: str, var: Axis, extent: Lin) -> Threads:
+        return replace(self, known=(*self.known, (tag, var, extent)))
+
+
+def thread_tag(kind: str) -> bool:
+    return kind in THREADS
+
+
+def make_plan(
+    stage: Stage, dims: Sequence[Dim], base: Ranges, peel: Peel, threads: Threads
+) -> Plan:
+    """The plan for a stage that computes ``dims`` (reduction axes run over all they declare)."""
+    extents: dict[Axis, Lin] = {}
+    strides: dict[Split, Lin] = {}
+    for axis, dim in zip(stage.op.axis, dims):
+        extents[axis] = dim.extent
+    for axis in stage.op.reduce_axis:
+        extents[axis] = to_lin(axis.extent)
+    chosen = dict(peel.extents)
+    for relation in stage.relations:
+        if isinstance(relation, Split):
+            outer, inner = split_extents(extents[relation.parent], relation.factor, relation.nparts)
+            strides[relation] = inner
+            extents[relation.outer] = chosen.get(relation.outer, outer)
+            extents[relation.inner] = chosen.get(relation.inner, inner)
+        else:
+            extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
+    fixed = dict(peel.fixed)
+    ranges = Ranges(base.known, base.facts)
+    values: dict[Axis, Lin] = {}
+    variables: dict[Axis, Axis] = {}
+    guards: list[Guard] = []
+    for axis in stage.leaf:
+        extent = extents[axis]
+        kind = stage.kinds.get(axis, "")
+        shared = threads.find(kind) if thread_tag(kind) else None
+        if axis in fixed:
+            values[axis] = fixed[axis]
+        elif shared is not None:
+            variables[axis], room = shared
+            values[axis] = Lin.of(shared[0])
+            ranges.known[shared[0]] = (ZERO, room - 1)
+            _guard(guards, values[axis], extent, f"{axis.name} needs fewer {kind}", ranges, shared[0])
+        elif extent.const == 1 and not thread_tag(kind):
+            values[axis] = ZERO
+        else:
+            variables[axis] = axis
+            values[axis] = Lin.of(axis)
+            ranges.known[axis] = (ZERO, extent - 1)
+    for relation in reversed(stage.relations):
+        if isinstance(relation, Split):
+            values[relation.parent] = (
+                values[relation.outer] * strides[relation] + values[relation.inner]
+            )
+        else:
+            fused, inner = values[relation.fused], extents[relation.inner]
+            values[relation.outer] = floordiv(fused, inner, ranges)
+            values[relation.inner] = mod(fused, inner, ranges)
+    for relation in stage.relations:
+        if isinstance(relation, Split):
+            parent = relation.parent
+            _guard(guards, values[parent], extents[parent], relation.note, ranges)
+    for axis, dim in zip(stage.op.axis, dims):
+        _domain_guards(guards, stage, axis, dim, values[axis], ranges)
+    return Plan(extents, values, strides, variables, tuple(guards), ranges)
+
+
+def _guard(
+    guards: list[Guard], value: Lin, extent: Lin, note: str, ranges: Ranges, also: Axis | None = None
+) -> None:
+    """Add ``value < extent`` unless it is proven."""
+    if ranges.nonneg(extent - value - 1):
+        return
+    cond = Binary("<", to_expr(value), to_expr(extent), "bool")
+    axes = {leaf for leaf in (value - extent).leaves() if isinstance(leaf, Axis)}
+    guards.append(Guard(cond, value - extent + 1, note, frozenset(axes | ({also} if also else set()))))
+
+
+def _domain_guards(
+    guards: list[Guard], stage: Stage, axis: Axis, dim: Dim, value: Lin, ranges: Ranges
+) -> None:
+    """Points of a box that stick out of the tensor are not computed."""
+    at = dim.lo + value
+    note = f"{stage.name} ends here"
+    if dim.high and not ranges.assuming(tuple(g.fact for g in guards)).nonneg(dim.size - at - 1):
+        cond = Binary("<", to_expr(at), to_expr(dim.size), "bool")
+        axes = frozenset(leaf for leaf in at.leaves() if isinstance(leaf, Axis))
+        guards.append(Guard(cond, at - dim.size + 1, note, axes))
+    if dim.low and not ranges.assuming(tuple(g.fact for g in guards)).nonneg(at):
+        cond = Binary(">=", to_expr(at), to_expr(ZERO), "bool")
+        axes = frozenset(leaf for leaf in at.leaves() if isinstance(leaf, Axis))
+        guards.append(Guard(cond, -at, f"{stage.name} begins here", axes))

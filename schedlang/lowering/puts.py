@@ -1,0 +1,36 @@
+"""Statements of a nest under construction, whose tensors have no buffers yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Optional, Union
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Expr
+from schedlang.ir.nodes import Alloc, For, If, Note
+
+if TYPE_CHECKING:
+    from schedlang.compute.reduce import Reducer
+
+
+@dataclass(frozen=True, eq=False)
+class Put:
+    """A store at the tensor's own coordinates."""
+
+    tensors: tuple[Tensor, ...]
+    indices: tuple[Lin, ...]
+    values: tuple[Expr, ...]
+    reducer: Optional[Reducer]
+    stage: str
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """A prefetch at the tensor's own coordinates."""
+
+    tensor: Tensor
+    indices: tuple[Lin, ...]
+
+
+Draft = Union[For, If, Alloc, Note, Put, Touch]

@@ -1,0 +1,154 @@
+"""Boxes: the part of a tensor that some statements read, and the storage it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.interval import Ranges, relax, upper
+from schedlang.expr.linear import ZERO, Div, Extreme, Lin
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import extreme
+
+
+@dataclass(frozen=True)
+class Box:
+    """Inclusive bounds a dimension; ``None`` where nothing is known."""
+
+    lo: tuple[Optional[Lin], ...]
+    hi: tuple[Optional[Lin], ...]
+
+
+Pending = dict[Tensor, Box]
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dimension of what a stage computes: ``extent`` elements from ``lo`` on.
+
+    ``low`` and ``high`` tell whether points may lie outside the tensor there.
+    """
+
+    lo: Lin
+    extent: Lin
+    low: bool = False
+    high: bool = False
+    size: Lin = ZERO
+
+
+def point(indices: Sequence[Lin]) -> Box:
+    return Box(tuple(indices), tuple(indices))
+
+
+def union(a: Box, b: Box, ranges: Ranges) -> Box:
+    def join(op: str, x: Lin | None, y: Lin | None) -> Lin | None:
+        if x is None or y is None:
+            return None
+        return x if x == y else extreme(op, (x, y), ranges)
+
+    return Box(
+        tuple(join("min", x, y) for x, y in zip(a.lo, b.lo)),
+        tuple(join("max", x, y) for x, y in zip(a.hi, b.hi)),
+    )
+
+
+def add(pending: Pending, tensor: Tensor, box: Box, ranges: Ranges) -> None:
+    old = pending.get(tensor)
+    pending[tensor] = box if old is None else union(old, box, ranges)
+
+
+def merge(into: Pending, other: Pending, ranges: Ranges) -> None:
+    for tensor, box in other.items():
+        add(into, tensor, box, ranges)
+
+
+def relax_box(box: Box, var: Axis, extent: Lin, ranges: Ranges) -> Box:
+    """The box while ``var`` runs over all of ``0..extent``."""
+    last = extent - 1
+
+    def over(bound: Lin | None, up: bool) -> Lin | None:
+        return None if bound is None else relax(bound, var, ZERO, last, ranges, up)
+
+    return Box(tuple(over(b, False) for b in box.lo), tuple(over(b, True) for b in box.hi))
+
+
+def relax_all(pending: Pending, var: Axis, extent: Lin, ranges: Ranges) -> Pending:
+    return {t: relax_box(box, var, extent, ranges) for t, box in pending.items()}
+
+
+def largest_extent(lo: Lin, hi: Lin, ranges: Ranges) -> Lin | None:
+    """A bound on ``hi - lo + 1`` that holds for all values of the loops around."""
+    best: Lin | None = None
+    for top in _alternatives(hi, "max"):
+        for bottom in _alternatives(lo, "min"):
+            bound = _bound(top - bottom + 1, ranges)
+            if bound is None:
+                return None
+            best = bound if best is None else extreme("max", (best, bound), ranges)
+    return best
+
+
+def _alternatives(lin: Lin, op: str) -> tuple[Lin, ...]:
+    if len(lin.terms) == 1:
+        (product, coef), = lin.terms.items()
+        if coef == 1 and len(product) == 1 and isinstance(product[0], Extreme):
+            if product[0].op == op:
+                return product[0].args
+    return (lin,)
+
+
+def _bound(difference: Lin, ranges: Ranges) -> Lin | None:
+    lin = _pair_quotients(difference, ranges)
+    high = ranges.interval(lin)[1]
+    return Lin.of(high) if high is not None else upper(lin, ranges)
+
+
+def _pair_quotients(lin: Lin, ranges: Ranges) -> Lin:
+    """Replace ``x//d - y//d`` by its largest value where ``x - y`` is bounded."""
+    for product, coef in lin.terms.items():
+        if coef <= 0 or len(product) != 1 or not isinstance(product[0], Div):
+            continue
+        first = product[0]
+        for other, negative in lin.terms.items():
+            if negative != -coef or len(other) != 1 or not isinstance(other[0], Div):
+                continue
+            second = other[0]
+            size = first.den.const
+            if first.den != second.den or not size:
+                continue
+            high = ranges.interval(first.num - second.num)[1]
+            if high is not None:
+                rest = lin - Lin({product: coef, other: negative})
+                return _pair_quotients(rest + coef * -(-high // size), ranges)
+    return lin
+
+
+def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...]:
+    """What a stage must compute to cover ``box``, which is cut off at the tensor's ends.
+
+    The extents do not depend on the loops around, so that storage and loops have fixed
+    sizes; where a box may stick out of the tensor the dimension says so, for a guard.
+    """
+    return tuple(_dim(lo, hi, size, ranges) for lo, hi, size in zip(box.lo, box.hi, sizes))
+
+
+def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges) -> Dim:
+    whole = Dim(ZERO, size, size=size)
+    if lo is None or hi is None:
+        return whole
+    if lo.const is not None:
+        lo = extreme("max", (lo, ZERO), ranges)
+    if hi.const is not None and size.const is not None:
+        hi = Lin.of(min(hi.const, size.const - 1))
+    elif lo.const is not None and not ranges.le(hi, size - 1):
+        hi = extreme("min", (hi, size - 1), ranges)
+    if lo.const is not None and hi.const is not None:
+        return Dim(lo, Lin.of(max(0, hi.const - lo.const + 1)), size=size)
+    extent = largest_extent(lo, hi, ranges)
+    if extent is None or ranges.le(size, extent):
+        return whole
+    return Dim(
+        lo, extent, low=not ranges.nonneg(lo), high=not ranges.le(lo + extent, size), size=size
+    )

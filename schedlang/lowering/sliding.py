@@ -1,0 +1,58 @@
+"""Sliding windows: storage outside a loop keeps what earlier iterations computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.ir.nodes import Block, If
+from schedlang.lowering.puts import Draft
+from schedlang.lowering.region import Box, Dim
+from schedlang.stage.state import Stage
+
+Slide = Callable[[list[Draft], Sequence[Dim]], list[Draft]]
+
+
+def sliding_guard(stage: Stage, box: Box | None, var: Axis | None, kind: str | None) -> Slide | None:
+    """A filter for the nest of ``stage`` that leaves out rows it has computed before.
+
+    It applies where exactly one dimension of the box moves with ``var``, forward and by the
+    same step at both ends; elsewhere the whole box is computed again.
+    """
+    if box is None or var is None or kind not in (None, "", "unroll"):
+        return None
+    moving = [k for k, (lo, hi) in enumerate(zip(box.lo, box.hi)) if _moves(lo, var) or _moves(hi, var)]
+    if len(moving) != 1:
+        return None
+    (k,) = moving
+    lo, hi = box.lo[k], box.hi[k]
+    if lo is None or hi is None:
+        return None
+    step = _step(hi, var)
+    if step is None or step <= 0 or _step(lo, var) != step:
+        return None
+    before = hi.substitute({var: Lin.of(var) - 1})
+    return lambda made, dims: _filtered(stage, made, k, before, var)
+
+
+def _moves(bound: Lin | None, var: Axis) -> bool:
+    return bound is None or any(leaf is var for leaf in bound.leaves())
+
+
+def _step(bound: Lin, var: Axis) -> int | None:
+    return (bound.substitute({var: Lin.of(var) + 1}) - bound).const
+
+
+def _filtered(stage: Stage, made: list[Draft], dim: int, before: Lin, var: Axis) -> list[Draft]:
+    """Each store of ``stage`` only for rows past ``before``, or in the first iteration."""
+    from schedlang.lowering.rebuild import map_puts
+
+    def guard(put: Draft) -> Draft:
+        at = put.indices[dim]  # type: ignore[union-attr]
+        first = Binary("==", to_expr(Lin.of(var)), Const(0, "int64", True), "bool")
+        new = Binary(">", to_expr(at), to_expr(before), "bool")
+        cond: Expr = Binary("|", first, new, "bool")
+        return If(cond, Block((put,)), f"{stage.name} slides along {var.name}")  # type: ignore[arg-type]
+
+    return map_puts(made, stage.name, guard)

@@ -1,0 +1,71 @@
+"""Storage for the boxes of intermediate stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis
+from schedlang.ir.nodes import Alloc, Buffer
+from schedlang.lowering.region import Dim
+from schedlang.stage.relations import extent_of
+from schedlang.stage.state import At, Stage
+
+
+class LoopLike(Protocol):
+    @property
+    def var(self) -> Axis: ...
+    @property
+    def extent(self) -> Lin: ...
+    @property
+    def tag(self) -> str: ...
+
+
+def scope_of(stage: Stage, loops: Sequence[LoopLike]) -> str:
+    """The stage's scope; unset, te's: shared under blockIdx, local under threadIdx."""
+    if stage.scope:
+        return stage.scope
+    if isinstance(stage.attach, At):
+        tags = [loop.tag for loop in loops]
+        if any(t.startswith("threadIdx") for t in tags):
+            return "local"
+        if any(t.startswith("blockIdx") for t in tags):
+            return "shared"
+    return "global"
+
+
+def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
+    """The thread loops around that share storage of ``scope``: its box holds what all need."""
+    if scope == "local":
+        return []
+    shared = "threadIdx" if scope == "shared" else ("threadIdx", "blockIdx")
+    return [loop for loop in reversed(loops) if loop.tag and loop.tag.startswith(shared)]
+
+
+def allocate(stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
+    """One allocation an output; ``storage_align`` pads the distance between neighbours."""
+    shape = tuple(extent_of(d.extent) for d in dims)
+    strides = _strides(stage, shape)
+    origin = tuple(d.lo for d in dims)
+    made = []
+    for tensor in stage.outputs:
+        name = stage.name if len(stage.outputs) == 1 else tensor.name
+        made.append(Alloc(Buffer(name, tensor.dtype, shape, scope, tensor, strides), origin))
+    return made
+
+
+def _strides(stage: Stage, shape: Sequence[object]) -> tuple[int, ...] | None:
+    """Element strides where an axis is aligned: ``stride % factor == offset``."""
+    wanted = {k: stage.align[a] for k, a in enumerate(stage.op.axis) if a in stage.align}
+    if not wanted or any(not isinstance(e, int) for e in shape):
+        return None
+    strides: list[int] = []
+    step = 1
+    for k in reversed(range(len(shape))):
+        if k in wanted:
+            factor, offset = wanted[k]
+            step += (offset - step) % factor
+        strides.insert(0, step)
+        step *= shape[k]  # type: ignore[operator]
+    return tuple(strides)

@@ -1,0 +1,100 @@
+"""Tails that are cut off: a main loop without a test, then the rest on its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlang.errors import explain
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import floordiv, mod
+from schedlang.lowering.plan import Peel, Plan
+from schedlang.stage.relations import Split, parts, sources
+from schedlang.stage.state import Stage
+
+MOST_COPIES = 4
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The choices for the main loop and for the tail."""
+
+    main: Peel
+    tail: Peel
+
+
+def cut_at(stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: Axis) -> Cut | str | None:
+    """How to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``."""
+    split = stage.split_of(axis)
+    if split is None or split.outer is not axis or split.tail == "guard":
+        return None
+    chosen = dict(peel.extents)
+    if axis in chosen or axis in dict(peel.fixed):
+        return None
+    extent, inner = plan.extents[split.parent], plan.strides[split]
+    ranges = Ranges(plan.ranges.known)
+    rest = mod(extent, inner, ranges)
+    if rest.const == 0:
+        return None
+    lanes = _kinds_inside(stage, split.inner)
+    why = _illegal(stage, split, leaf)
+    if split.tail == "cut" and why is not None:
+        return explain(
+            f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}", why,
+            f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'.",
+        )  # fmt: skip
+    if split.tail == "auto":
+        cheap = extent.const is not None and peel.copies < MOST_COPIES
+        if why is not None or not cheap or "vectorize" not in lanes:
+            return None
+    whole = floordiv(extent, inner, ranges)
+    if whole.const == 0:
+        return None
+    main = peel.with_({axis: whole}, {})
+    # a symbolic remainder has no fixed number of lanes: its guard masks them
+    keep = rest.const is None and "vectorize" in lanes
+    tail = peel.with_({} if keep else {split.inner: rest}, {axis: whole})
+    return Cut(main, tail)
+
+
+def _inside(stage: Stage, axis: Axis) -> list[Axis]:
+    """The leaf axes that come from ``axis``."""
+    current = [axis]
+    for relation in stage.relations:
+        used = [a for a in current if any(a is s for s in sources(relation))]
+        if used:
+            current = [a for a in current if not any(a is s for s in sources(relation))]
+            current += parts(relation)
+    return current
+
+
+def _kinds_inside(stage: Stage, axis: Axis) -> set[str]:
+    return {stage.kinds.get(a, "") for a in _inside(stage, axis)}
+
+
+def _illegal(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:
+    """Why the tail of ``split`` cannot be cut, or ``None``."""
+    outer = split.outer
+    kind = stage.kinds.get(outer, "")
+    if kind not in ("", "parallel"):
+        return f"{outer.name} is no plain loop: it is {kind}"
+    start = next(k for k, a in enumerate(leaf) if a is outer)
+    inner = _inside(stage, split.inner)
+    behind = set(leaf[start + 1 :])
+    early = next((a for a in inner if a not in behind and a in stage.leaf), None)
+    if early is not None:
+        return f"{early.name} is not inside {outer.name}"
+    fused = next((r for r in stage.relations if not isinstance(r, Split) and
+                  any(a in (r.outer, r.inner) for a in (split.outer,))), None)  # fmt: skip
+    if fused is not None:
+        return f"{outer.name} was fused into {fused.fused.name}"
+    threads = next((a for a in inner if stage.kinds.get(a, "") not in ("", "vectorize", "unroll",
+                                                                      "parallel")), None)  # fmt: skip
+    if threads is not None:
+        return f"{threads.name} is bound to {stage.kinds[threads]}"
+    return None
+
+
+def remainder(extent: Lin, inner: Lin) -> Lin:
+    return mod(extent, inner, Ranges())

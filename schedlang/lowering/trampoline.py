@@ -1,0 +1,24 @@
+"""Recursion without the stack: generators that yield the calls they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+Task = Generator[Any, Any, Any]
+
+
+def run(task: Task) -> Any:
+    """The value ``task`` returns; each generator it yields is run and its value sent back."""
+    stack = [task]
+    value: Any = None
+    while stack:
+        try:
+            child = stack[-1].send(value)
+        except StopIteration as stop:
+            stack.pop()
+            value = stop.value
+        else:
+            stack.append(child)
+            value = None
+    return value

@@ -1,0 +1,251 @@
+"""Make a kernel file self-contained: put the intrinsics that it uses into its text.
+
+The definitions are taken from the source of this package's modules as they stand there: what a
+kernel imports, what that refers to, and the operators that its text uses on vectors.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "schedlang.runtime.intrinsics"
+# an import of one of these is resolved in the ones before it
+MODULES = ("simd", "arith", "lanes", "half", "memory", "scattered", "libm", "vmath")
+# functions named so are compiled like a kernel, so their operators count too
+COMPILED = ("_single", "_double")
+OPERATORS = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.USub: "neg",
+    ast.Invert: "invert",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+}
+
+
+@dataclass
+class Piece:
+    """A top-level statement of a module."""
+
+    name: str
+    text: str
+    uses: set[str]
+    extends: set[str] = field(default_factory=set)
+    operators: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Library:
+    """The top-level statements of all modules, and where other names are imported from."""
+
+    pieces: list[Piece]
+    imports: dict[str, ast.stmt]
+
+
+def bundle(source: str) -> str:
+    """`source` with its import of the intrinsics replaced by their definitions.
+
+    The result needs numba and NumPy alone.  A definition that a kernel would hide by its own name
+    gets an underscore.
+    """
+    tree = ast.parse(source)
+    wanted = [
+        node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == PACKAGE
+    ]
+    if not wanted:
+        return source
+    names = {alias.name for node in wanted for alias in node.names}
+    library = read_library()
+    pieces = closure(library, names, operators_of(tree), makes_vectors(names))
+    defined = {p.name for p in pieces}
+    if unknown := sorted(names - defined):
+        raise ValueError(f"{PACKAGE} has no {', '.join(unknown)}")
+    text = "\n\n\n".join([imports_of(library, pieces), *paragraphs(pieces)])
+    for name in sorted(own_names(tree) & defined - names):
+        text = rename(text, name, f"{name}_")
+    lines = source.splitlines()
+    for node in reversed(wanted):
+        last = node.end_lineno or node.lineno
+        lines[node.lineno - 1 : last] = [text, ""] if node is wanted[0] else []
+    return with_future_import("\n".join(lines) + "\n", tree)
+
+
+@cache
+def read_library() -> Library:
+    """The modules' source, cut into top-level statements."""
+    library = Library([], {})
+    for module in MODULES:
+        text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.Import):
+                library.imports.update({a.asname or a.name: node for a in node.names})
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                library.imports.update({a.asname or a.name: node for a in node.names})
+            elif not isinstance(node, ast.ImportFrom) and not is_docstring(node):
+                library.pieces.append(piece(node, lines))
+    return library
+
+
+def piece(node: ast.stmt, lines: list[str]) -> Piece:
+    """A top-level statement with the comment above it."""
+    decorators = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(d.lineno for d in decorators)]) - 1
+    while first and lines[first - 1].startswith("#"):
+        first -= 1
+    text = "\n".join(lines[first : node.end_lineno])
+    name = getattr(node, "name", "")
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        name = node.targets[0].id
+    found = Piece(name, text, {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name})
+    calls = [d for d in decorators if isinstance(d, ast.Call)]
+    found.extends = {a.id for call in calls for a in call.args if isinstance(a, ast.Name)}
+    if isinstance(node, ast.Expr):
+        found.operators = {
+            n.attr
+            for n in ast.walk(node)
+            if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "operator"
+        }
+    if isinstance(node, ast.FunctionDef) and name.endswith(COMPILED):
+        found.operators = operators_of(node)
+    return found
+
+
+def closure(
+    library: Library, names: Iterable[str], operators: set[str], vectors: bool
+) -> list[Piece]:
+    """The statements that define `names`, what these use, and what extends it."""
+    by_name = {p.name: p for p in library.pieces if p.name}
+    kept: set[int] = set()
+    operators = set(operators)
+
+    def keep(p: Piece) -> bool:
+        if id(p) in kept:
+            return False
+        kept.add(id(p))
+        operators.update(p.operators)
+        for name in p.uses & by_name.keys():
+            keep(by_name[name])
+        return True
+
+    for name in set(names) & by_name.keys():
+        keep(by_name[name])
+    growing = True
+    while growing:
+        growing = False
+        known = {p.name for p in library.pieces if id(p) in kept}
+        for p in library.pieces:
+            registers = not p.name and vectors and bool(p.operators & operators)
+            if registers or p.extends & known:
+                growing |= keep(p)
+    return [p for p in library.pieces if id(p) in kept]
+
+
+def operators_of(tree: ast.AST) -> set[str]:
+    """The operators in a text, under their names in the module `operator`."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign):
+            found.add("i" + OPERATORS.get(type(node.op), "").rstrip("_"))
+        elif isinstance(node, ast.operator | ast.unaryop | ast.cmpop):
+            found.add(OPERATORS.get(type(node), ""))
+    return found - {"", "i"}
+
+
+def makes_vectors(names: Iterable[str]) -> bool:
+    """Whether some of these intrinsics make vectors."""
+    return any(n.startswith("v") or n in ("broadcast", "iota") for n in names)
+
+
+def paragraphs(pieces: list[Piece]) -> Iterator[str]:
+    """Definitions, each on its own; runs of one-line statements together."""
+    run: list[str] = []
+    for p in pieces:
+        if p.text.startswith(("@", "def ", "class ")):
+            if run:
+                yield "\n".join(run)
+                run = []
+            yield p.text
+        else:
+            run.append(p.text)
+    if run:
+        yield "\n".join(run)
+
+
+def imports_of(library: Library, pieces: list[Piece]) -> str:
+    """Import statements for the names that definitions take from elsewhere."""
+    plain: set[str] = set()
+    grouped: dict[str, set[str]] = {}
+    for name in sorted(set().union(*(p.uses for p in pieces)) & library.imports.keys()):
+        node = library.imports[name]
+        if isinstance(node, ast.ImportFrom):
+            grouped.setdefault(node.module or "", set()).update(
+                ast.unparse(a) for a in node.names if (a.asname or a.name) == name
+            )
+        elif isinstance(node, ast.Import):
+            plain.update(f"import {ast.unparse(a)}" for a in node.names)
+    froms = [f"from {m} import {', '.join(sorted(names))}" for m, names in sorted(grouped.items())]
+    return "\n".join([*sorted(plain), *froms])
+
+
+def own_names(tree: ast.Module) -> set[str]:
+    """The names that a kernel file defines at its top level."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom):
+            bound = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            found.update(bound, (a.asname or a.name for a in getattr(node, "names", [])))
+    return found
+
+
+def rename(text: str, old: str, new: str) -> str:
+    """`text` with the name `old` written as `new`; attributes and keywords stay."""
+    lines = text.splitlines(keepends=True)
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    depth, spots = 0, []
+    for before, token, after in zip([tokens[0], *tokens], tokens, tokens[1:], strict=False):
+        if token.type == tokenize.OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
+        elif token.type == tokenize.NAME and token.string == old and before.string != ".":
+            if not (depth and after.string == "="):
+                spots.append(token.start)
+    for row, column in reversed(spots):
+        line = lines[row - 1]
+        lines[row - 1] = line[:column] + new + line[column + len(old) :]
+    return "".join(lines)
+
+
+def with_future_import(text: str, tree: ast.Module) -> str:
+    """`text` with annotations left unevaluated, so that they cost nothing."""
+    if any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body):
+        return text
+    lines = text.splitlines(keepends=True)
+    at = (tree.body[0].end_lineno or 0) if is_docstring(tree.body[0]) else 0
+    lines.insert(at, ("\n" if at else "") + "from __future__ import annotations\n\n")
+    return "".join(lines)
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    """Whether a statement is a text on its own."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,0 +1,82 @@
+"""Half precision: float16 in memory, float32 in values, since numba's CPU target has no float16."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .simd import convert, element, with_element
+
+
+def reshaped(ty: ir.Type, scalar: ir.Type) -> ir.Type:
+    """`scalar`, or a vector of it where `ty` is a vector."""
+    return ir.VectorType(scalar, ty.count) if isinstance(ty, ir.VectorType) else scalar
+
+
+def from_half_bits(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """Sixteen bits as the float32 they stand for."""
+    half = builder.bitcast(bits, reshaped(bits.type, ir.HalfType()))
+    return builder.fpext(half, reshaped(bits.type, ir.FloatType()))
+
+
+def to_half_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """A float32 rounded to the nearest float16, ties to even, as sixteen bits."""
+    half = builder.fptrunc(x, reshaped(x.type, ir.HalfType()))
+    return builder.bitcast(half, reshaped(x.type, ir.IntType(16)))
+
+
+def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """A float64 as the float32 toward zero, its last bit set if inexact.
+
+    Rounding that to float16 rounds the float64 once (Boldo and Melquiond, "Emulation of FMA and
+    correctly rounded sums: proved algorithms using rounding to odd", 2008).
+    """
+    f32, f64, i32 = (reshaped(x.type, t) for t in (ir.FloatType(), ir.DoubleType(), ir.IntType(32)))
+    near = builder.fptrunc(x, f32)
+    back = builder.fpext(near, f64)
+    absolute = [builder.bitcast(v, reshaped(x.type, ir.IntType(64))) for v in (x, back)]
+    sign_off = ir.Constant(absolute[0].type, lanes_of(x.type, (1 << 63) - 1))
+    size, back_size = (builder.and_(v, sign_off) for v in absolute)
+    # sign-free bits of floats order as the floats do; a NaN is left alone by the ordered compare
+    inexact = builder.fcmp_ordered("!=", x, back)
+    too_far = builder.and_(inexact, builder.icmp_unsigned(">", back_size, size))
+    bits = builder.sub(builder.bitcast(near, i32), builder.zext(too_far, i32))
+    return builder.bitcast(builder.or_(bits, builder.zext(inexact, i32)), f32)
+
+
+def lanes_of(ty: ir.Type, x: int) -> Any:
+    """The initialiser of a constant that is `x` in every lane."""
+    return [x] * ty.count if isinstance(ty, ir.VectorType) else x
+
+
+@intrinsic
+def half(typingctx: Any, x: Any) -> Any:
+    """A float32 rounded to float16 precision, as float32."""
+    ty = types.unliteral(x)
+    if element(ty) != types.float32:
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return from_half_bits(builder, to_half_bits(builder, args[0]))
+
+    return ty(ty), codegen
+
+
+@intrinsic
+def half_from(typingctx: Any, x: Any) -> Any:
+    """Any number rounded once to float16 precision, as float32."""
+    ty = types.unliteral(x)
+    single = with_element(ty, types.float32)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        # whole numbers up to float16's largest are exact in float32
+        if element(ty) == types.float64:
+            value = round_to_odd(builder, args[0])
+        else:
+            value = convert(builder, args[0], ty, single)
+        return from_half_bits(builder, to_half_bits(builder, value))
+
+    return single(ty), codegen

@@ -1,0 +1,163 @@
+"""The dialect of emitted CPU kernels: every name that their text may import.
+
+A kernel is plain Python over flat one-dimensional arrays.  The same text runs two ways: compiled,
+where it imports these names from here, and uncompiled under a debugger, where the same names come
+from `schedlang.runtime.twins`.  Compile it with `numba.njit(nogil=True, error_model="numpy",
+fastmath={"contract"})`.
+
+**Memory.**  `A` is a flat C-contiguous array, `off` counts elements; compiled code checks neither
+bounds nor signs.
+
+    load(A, off)                  store(A, off, x)                     one element
+    vload(A, off, lanes)          vstore(A, off, v)                    `lanes` in a row, 1..64
+    vload_masked(A, off, mask)    vstore_masked(A, off, v, mask)       lanes off: 0, untouched
+    vload_strided(A, off, step, lanes)    vstore_strided(A, off, step, v)
+    vgather(A, offs)              vscatter(A, offs, v)                 int64 vector of offsets
+    vgather_masked(A, offs, mask) vscatter_masked(A, offs, v, mask)
+    vstore_stream(A, off, v)      past the cache where aligned; end each parallel task that uses it
+                                  with stream_fence()
+    prefetch(A, off)              any offset is allowed
+    stack_array(64, float32)      heap_array(n, float32)               scratch, uninitialised
+
+The length of a stack array and `lanes` are integer literals; a dtype is the name of a cast below or
+a literal string.  Every load and store has a form that ends in `_half`: the array is uint16 and
+holds float16, the value is float32.
+
+**Values.**  A scalar has its dtype, a vector (`Vec`) a dtype and a number of lanes.  Casts have the
+meaning of NumPy's astype: `float32(x)`, `int8(x)`, ..., `boolean(x)`; `half(x)` rounds a float32 to
+float16 precision, `half_from(x)` any number, once.  `broadcast(x, lanes)` and `iota(lanes)` make
+vectors; `lane(v, i)`, `with_lane(v, i, x)` and `reduce_add`, `reduce_mul`, `reduce_min`,
+`reduce_max`, `reduce_and`, `reduce_or` take them apart, a fold going by halves.
+
+**Operators** work on equal dtypes.  On vectors they mean what NumPy's mean; a scalar of the same
+dtype may stand beside a vector, and any integer beside an int64 one.  On scalars they are numba's,
+which widen integers to 64 bits: write `int8(a + b)`.  For `//`, `%`, `<<` and `>>` of values write
+`floordiv`, `mod`, `left_shift` and `right_shift`; numba's own differ from NumPy's on zero divisors,
+on signs of zero and past the width.
+
+**Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
+wins), `fma`, `absolute`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`, `isnan`, `isinf`,
+`isfinite`, `power`, `atan2`, and the usual functions of one float.
+"""
+
+from __future__ import annotations
+
+from .arith import (
+    absolute,
+    ceil,
+    floor,
+    floordiv,
+    fma,
+    isfinite,
+    isinf,
+    isnan,
+    left_shift,
+    maximum,
+    minimum,
+    mod,
+    right_shift,
+    round_even,
+    rsqrt,
+    select,
+    sqrt,
+    trunc,
+)
+from .half import half, half_from
+from .lanes import (
+    broadcast,
+    iota,
+    lane,
+    reduce_add,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_mul,
+    reduce_or,
+    with_lane,
+)
+from .libm import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    exp2,
+    expm1,
+    log1p,
+    log2,
+    log10,
+    power,
+    sin,
+    sinh,
+    tan,
+)
+from .memory import (
+    heap_array,
+    load,
+    load_half,
+    prefetch,
+    stack_array,
+    store,
+    store_half,
+    stream_fence,
+    vload,
+    vload_half,
+    vstore,
+    vstore_half,
+    vstore_stream,
+    vstore_stream_half,
+)
+from .scattered import (
+    vgather,
+    vgather_half,
+    vgather_masked,
+    vgather_masked_half,
+    vload_masked,
+    vload_masked_half,
+    vload_strided,
+    vload_strided_half,
+    vscatter,
+    vscatter_half,
+    vscatter_masked,
+    vscatter_masked_half,
+    vstore_masked,
+    vstore_masked_half,
+    vstore_strided,
+    vstore_strided_half,
+)
+from .simd import (
+    boolean,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .vmath import erf, exp, log, sigmoid, tanh
+
+# fmt: off
+__all__ = [
+    "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
+    "broadcast", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64",
+    "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32", "int64",
+    "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half",
+    "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power", "prefetch",
+    "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
+    "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt",
+    "stack_array", "store", "store_half", "stream_fence", "tan", "tanh", "trunc", "uint16",
+    "uint32", "uint64", "uint8", "vgather", "vgather_half", "vgather_masked",
+    "vgather_masked_half", "vload", "vload_half", "vload_masked", "vload_masked_half",
+    "vload_strided", "vload_strided_half", "vscatter", "vscatter_half", "vscatter_masked",
+    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
+    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half", "with_lane",
+]
+# fmt: on

@@ -1,0 +1,123 @@
+"""Vectors made from scalars, and scalars made from vectors: lanes and sums across them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+from .arith import Emit, emit_add, emit_and, emit_maximum, emit_minimum, emit_mul, emit_or
+from .simd import Vec, common_type, llvm_type, splat
+
+I64 = ir.IntType(64)
+
+
+@intrinsic(prefer_literal=True)
+def broadcast(typingctx: Any, x: Any, lanes: Any) -> Any:
+    """A vector with `x` in each of `lanes` lanes (a literal)."""
+    src = types.unliteral(x)
+    if not isinstance(src, types.Number | types.Boolean):
+        return None
+    vec = Vec(src, lanes.literal_value)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return splat(builder, args[0], vec.lanes)
+
+    return vec(src, lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def iota(typingctx: Any, lanes: Any) -> Any:
+    """The int64 vector 0, 1, ... of `lanes` lanes (a literal)."""
+    vec = Vec(types.int64, lanes.literal_value)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return ir.Constant(llvm_type(vec), list(range(vec.lanes)))
+
+    return vec(lanes), codegen
+
+
+@intrinsic(prefer_literal=True)
+def lane(typingctx: Any, v: Any, i: Any) -> Any:
+    """The value in lane `i` of a vector."""
+    if not isinstance(v, Vec):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return builder.extract_element(args[0], args[1])
+
+    return v.dtype(v, types.intp), codegen
+
+
+@intrinsic(prefer_literal=True)
+def with_lane(typingctx: Any, v: Any, i: Any, x: Any) -> Any:
+    """The vector `v` with `x` in lane `i`."""
+    if not isinstance(v, Vec) or common_type(v, x) != v:
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return builder.insert_element(args[0], args[2], args[1])
+
+    return v(v, types.intp, v.dtype), codegen
+
+
+def across(emit: Emit, v: types.Type) -> Any:
+    """A fold of all lanes: the upper half onto the lower until one is left, odd lanes last."""
+    if not isinstance(v, Vec):
+        raise TypingError(f"{v} is no vector")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        x, odd = args[0], []
+        while x.type.count > 1:
+            half, undefined = x.type.count // 2, ir.Constant(x.type, ir.Undefined)
+            if x.type.count % 2:
+                odd.append(builder.extract_element(x, I64(2 * half)))
+            picks = ir.VectorType(ir.IntType(32), half)
+            low, high = (ir.Constant(picks, list(range(i, i + half))) for i in (0, half))
+            parts = [builder.shuffle_vector(x, undefined, pick) for pick in (low, high)]
+            x = emit(builder, Vec(v.dtype, half), *parts)
+        result = builder.extract_element(x, I64(0))
+        for rest in reversed(odd):
+            result = emit(builder, v.dtype, result, rest)
+        return result
+
+    return v.dtype(v), codegen
+
+
+@intrinsic
+def reduce_add(typingctx: Any, v: Any) -> Any:
+    """The sum of all lanes, by halves."""
+    return across(emit_add, v)
+
+
+@intrinsic
+def reduce_mul(typingctx: Any, v: Any) -> Any:
+    """The product of all lanes, by halves."""
+    return across(emit_mul, v)
+
+
+@intrinsic
+def reduce_min(typingctx: Any, v: Any) -> Any:
+    """The least lane; NaN if any is."""
+    return across(emit_minimum, v)
+
+
+@intrinsic
+def reduce_max(typingctx: Any, v: Any) -> Any:
+    """The greatest lane; NaN if any is."""
+    return across(emit_maximum, v)
+
+
+@intrinsic
+def reduce_and(typingctx: Any, v: Any) -> Any:
+    """The bitwise and of all lanes; of a mask, whether all hold."""
+    return across(emit_and, v)
+
+
+@intrinsic
+def reduce_or(typingctx: Any, v: Any) -> Any:
+    """The bitwise or of all lanes; of a mask, whether any holds."""
+    return across(emit_or, v)

@@ -1,0 +1,199 @@
+"""Math functions from the C library, in double precision; a vector's lanes go one by one.
+
+A float32 is computed in float64 and rounded, which is right to within one unit in the last place
+whatever the library's own float functions are worth.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.errors import TypingError
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic
+
+from .simd import (
+    Vec,
+    call_llvm,
+    common_type,
+    constant,
+    convert,
+    element,
+    is_float,
+    is_integer,
+    llvm_type,
+)
+
+
+def libm(function: Any, *operands: types.Type) -> Any:
+    """The signature and code of a C function of one or two floats."""
+    ty = common_type(*operands)
+    if ty is None or not is_float(ty):
+        given = ", ".join(str(types.unliteral(t)) for t in operands)
+        raise TypingError(f"{function.__name__} needs floats of one dtype, not ({given})")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return emit_libm(context, builder, function, ty, args)
+
+    return ty(*[ty] * len(operands)), codegen
+
+
+def emit_libm(
+    context: Any, builder: ir.IRBuilder, function: Any, ty: types.Type, args: Any
+) -> ir.Value:
+    """Call a function of Python's `math`, in float64, on a scalar or on each lane."""
+    dtype, double = element(ty), types.float64
+    call = context.get_function(function, signature(double, *[double] * len(args)))
+
+    def one(*xs: ir.Value) -> ir.Value:
+        wide = [convert(builder, x, dtype, double) for x in xs]
+        return convert(builder, call(builder, wide), double, dtype)
+
+    if not isinstance(ty, Vec):
+        return one(*args)
+    result = ir.Constant(llvm_type(ty), ir.Undefined)
+    for i in range(ty.lanes):
+        index = ir.IntType(32)(i)
+        lanes = [builder.extract_element(x, index) for x in args]
+        result = builder.insert_element(result, one(*lanes), index)
+    return result
+
+
+@intrinsic
+def exp2(typingctx: Any, x: Any) -> Any:
+    """2**x (floats)."""
+    return libm(math.exp2, x)
+
+
+@intrinsic
+def log2(typingctx: Any, x: Any) -> Any:
+    """The logarithm to base 2 (floats)."""
+    return libm(math.log2, x)
+
+
+@intrinsic
+def log10(typingctx: Any, x: Any) -> Any:
+    """The logarithm to base 10 (floats)."""
+    return libm(math.log10, x)
+
+
+@intrinsic
+def log1p(typingctx: Any, x: Any) -> Any:
+    """log(1 + x) (floats)."""
+    return libm(math.log1p, x)
+
+
+@intrinsic
+def expm1(typingctx: Any, x: Any) -> Any:
+    """exp(x) - 1 (floats)."""
+    return libm(math.expm1, x)
+
+
+@intrinsic
+def sin(typingctx: Any, x: Any) -> Any:
+    """The sine (floats)."""
+    return libm(math.sin, x)
+
+
+@intrinsic
+def cos(typingctx: Any, x: Any) -> Any:
+    """The cosine (floats)."""
+    return libm(math.cos, x)
+
+
+@intrinsic
+def tan(typingctx: Any, x: Any) -> Any:
+    """The tangent (floats)."""
+    return libm(math.tan, x)
+
+
+@intrinsic
+def asin(typingctx: Any, x: Any) -> Any:
+    """The inverse sine (floats)."""
+    return libm(math.asin, x)
+
+
+@intrinsic
+def acos(typingctx: Any, x: Any) -> Any:
+    """The inverse cosine (floats)."""
+    return libm(math.acos, x)
+
+
+@intrinsic
+def atan(typingctx: Any, x: Any) -> Any:
+    """The inverse tangent (floats)."""
+    return libm(math.atan, x)
+
+
+@intrinsic
+def sinh(typingctx: Any, x: Any) -> Any:
+    """The hyperbolic sine (floats)."""
+    return libm(math.sinh, x)
+
+
+@intrinsic
+def cosh(typingctx: Any, x: Any) -> Any:
+    """The hyperbolic cosine (floats)."""
+    return libm(math.cosh, x)
+
+
+@intrinsic
+def asinh(typingctx: Any, x: Any) -> Any:
+    """The inverse hyperbolic sine (floats)."""
+    return libm(math.asinh, x)
+
+
+@intrinsic
+def acosh(typingctx: Any, x: Any) -> Any:
+    """The inverse hyperbolic cosine (floats)."""
+    return libm(math.acosh, x)
+
+
+@intrinsic
+def atanh(typingctx: Any, x: Any) -> Any:
+    """The inverse hyperbolic tangent (floats)."""
+    return libm(math.atanh, x)
+
+
+@intrinsic(prefer_literal=True)
+def atan2(typingctx: Any, y: Any, x: Any) -> Any:
+    """The angle of the point (x, y) (floats)."""
+    return libm(math.atan2, y, x)
+
+
+@intrinsic(prefer_literal=True)
+def power(typingctx: Any, x: Any, y: Any) -> Any:
+    """x to the power y of one dtype; integers wrap and want y >= 0."""
+    ty = common_type(x, y)
+    if ty is None or not is_integer(ty):
+        return libm(math.pow, x, y)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return emit_integer_power(builder, ty, *args)
+
+    return ty(ty, ty), codegen
+
+
+def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Repeated squaring, one step for each bit of the exponent until none is left in any lane."""
+    zero, one = constant(ty, 0), constant(ty, 1)
+    entry, loop = builder.block, builder.append_basic_block("power.loop")
+    after = builder.append_basic_block("power.after")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    base, rest, result = (builder.phi(x.type) for _ in range(3))
+    odd = builder.icmp_unsigned("!=", builder.and_(rest, one), zero)
+    product = builder.select(odd, builder.mul(result, base), result)
+    square, fewer = builder.mul(base, base), builder.lshr(rest, one)
+    for phi, first, following in (base, x, square), (rest, y, fewer), (result, one, product):
+        phi.add_incoming(first, entry)
+        phi.add_incoming(following, loop)
+    more = builder.icmp_unsigned("!=", fewer, zero)
+    if isinstance(ty, Vec):
+        more = call_llvm(builder, "vector.reduce.or", ir.IntType(1), [more], more.type)
+    builder.cbranch(more, loop, after)
+    builder.position_at_end(after)
+    return product

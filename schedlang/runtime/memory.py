@@ -1,0 +1,269 @@
+"""Loads, stores and scratch arrays of emitted CPU kernels, over flat one-dimensional arrays.
+
+Offsets count elements from the first; there is no wraparound and no bounds check.  Booleans are a
+byte in memory and a bit in a value.  Half precision is 16 bits in memory (an array of uint16) and
+float32 in a value: that is what the functions that end in `_half` do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from .half import from_half_bits, to_half_bits
+from .simd import Vec, call_llvm, element, llvm_type
+
+ALIGNMENT = 64
+
+I32 = ir.IntType(32)
+
+
+def memory_type(ty: types.Type, half: bool) -> ir.Type:
+    """The LLVM type that a value of `ty` has in memory."""
+    bits = 16 if half else 8 if isinstance(element(ty), types.Boolean) else 0
+    if not bits:
+        return llvm_type(ty)
+    return ir.VectorType(ir.IntType(bits), ty.lanes) if isinstance(ty, Vec) else ir.IntType(bits)
+
+
+def from_memory(builder: ir.IRBuilder, raw: ir.Value, ty: types.Type, half: bool) -> ir.Value:
+    """The value of type `ty` that was loaded as `raw`."""
+    if half:
+        return from_half_bits(builder, raw)
+    if isinstance(element(ty), types.Boolean):
+        return builder.icmp_unsigned("!=", raw, ir.Constant(raw.type, None))
+    return raw
+
+
+def to_memory(builder: ir.IRBuilder, x: ir.Value, ty: types.Type, half: bool) -> ir.Value:
+    """What is stored for the value `x` of type `ty`."""
+    if half:
+        return to_half_bits(builder, x)
+    if isinstance(element(ty), types.Boolean):
+        return builder.zext(x, memory_type(ty, half))
+    return x
+
+
+def value_dtype(array: types.Array, half: bool) -> types.Type:
+    """The dtype of values that live in an array."""
+    return types.float32 if half else array.dtype
+
+
+def size_of(ty: types.Type, half: bool) -> int:
+    """Bytes of one element in memory."""
+    llt = memory_type(element(ty), half)
+    return {"float": 4, "double": 8}.get(str(llt)) or llt.width // 8
+
+
+def pointer(
+    context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, off: ir.Value
+) -> ir.Value:
+    """The address of one element."""
+    data = context.make_array(array)(context, builder, value).data
+    return builder.gep(data, [off], inbounds=True)
+
+
+def load_intrinsic(array: types.Type, ty: types.Type, half: bool, *rest: types.Type) -> Any:
+    """A load of `ty` at an offset; further arguments only took part in typing."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        ptr = pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, memory_type(ty, half).as_pointer())
+        return from_memory(builder, builder.load(ptr, align=size_of(ty, half)), ty, half)
+
+    return ty(array, types.intp, *rest), codegen
+
+
+def store_intrinsic(array: types.Type, ty: types.Type, half: bool) -> Any:
+    """A store of `ty` at an offset."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        ptr = pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, memory_type(ty, half).as_pointer())
+        builder.store(to_memory(builder, args[2], ty, half), ptr, align=size_of(ty, half))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, ty), codegen
+
+
+def is_flat(array: types.Type) -> bool:
+    """Whether a type is an array that offsets can address."""
+    return isinstance(array, types.Array) and array.ndim == 1
+
+
+def vector_of(array: types.Type, v: types.Type, half: bool) -> types.Type | None:
+    """`v` if it is a vector of the array's values, else None."""
+    if isinstance(v, Vec) and is_flat(array) and v.dtype == value_dtype(array, half):
+        return v
+    return None
+
+
+@intrinsic
+def load(typingctx: Any, A: Any, off: Any) -> Any:
+    """The element at `off`."""
+    return load_intrinsic(A, A.dtype, False) if is_flat(A) else None
+
+
+@intrinsic
+def store(typingctx: Any, A: Any, off: Any, x: Any) -> Any:
+    """Write the scalar `x` at `off`, cast to the array's dtype."""
+    return store_intrinsic(A, A.dtype, False) if is_flat(A) else None
+
+
+@intrinsic
+def load_half(typingctx: Any, A: Any, off: Any) -> Any:
+    """The float16 element at `off`, as float32."""
+    return load_intrinsic(A, types.float32, True) if is_flat(A) else None
+
+
+@intrinsic
+def store_half(typingctx: Any, A: Any, off: Any, x: Any) -> Any:
+    """Write the float32 `x` at `off`, rounded to float16."""
+    return store_intrinsic(A, types.float32, True) if is_flat(A) else None
+
+
+@intrinsic(prefer_literal=True)
+def vload(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
+    """The `lanes` elements from `off` on."""
+    return load_intrinsic(A, Vec(A.dtype, lanes.literal_value), False, lanes)
+
+
+@intrinsic
+def vstore(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
+    """Write the vector `v` from `off` on."""
+    return store_intrinsic(A, v, False) if vector_of(A, v, False) else None
+
+
+@intrinsic(prefer_literal=True)
+def vload_half(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
+    """The `lanes` float16 elements from `off` on, as float32."""
+    return load_intrinsic(A, Vec(types.float32, lanes.literal_value), True, lanes)
+
+
+@intrinsic
+def vstore_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
+    """Write the float32 vector `v` from `off` on, rounded to float16."""
+    return store_intrinsic(A, v, True) if vector_of(A, v, True) else None
+
+
+def stream_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
+    """A store past the cache where the address is aligned, a plain store elsewhere."""
+    if not vector_of(array, v, half):
+        return None
+    size = size_of(v, half) * v.lanes
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = to_memory(builder, args[2], v, half)
+        ptr = pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, raw.type.as_pointer())
+        if size < 16 or size & (size - 1):
+            builder.store(raw, ptr, align=size_of(v, half))
+            return context.get_dummy_value()
+        align = min(size, ALIGNMENT)
+        low_bits = builder.and_(builder.ptrtoint(ptr, ir.IntType(64)), ir.IntType(64)(align - 1))
+        aligned = builder.icmp_unsigned("==", low_bits, ir.IntType(64)(0))
+        with builder.if_else(aligned, likely=True) as (then, otherwise):
+            with then:
+                stream = builder.store(raw, ptr, align=align)
+                hint = builder.module.add_metadata([I32(1)])
+                stream.set_metadata("nontemporal", hint)
+            with otherwise:
+                builder.store(raw, ptr, align=size_of(v, half))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, v), codegen
+
+
+@intrinsic
+def vstore_stream(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
+    """Write the vector `v` from `off` on, past the cache where the address is aligned to it."""
+    return stream_intrinsic(A, v, False)
+
+
+@intrinsic
+def vstore_stream_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
+    """`vstore_stream`, rounded to float16."""
+    return stream_intrinsic(A, v, True)
+
+
+@intrinsic
+def stream_fence(typingctx: Any) -> Any:
+    """Make earlier `vstore_stream` writes visible before later writes; once per parallel task."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
+    """Ask for the cache line of the element at `off`; any offset is allowed."""
+    if not is_flat(A):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        data = context.make_array(A)(context, builder, args[0]).data
+        ptr = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+        call_llvm(builder, "prefetch", ir.VoidType(), [ptr, I32(0), I32(3), I32(1)], ptr.type)
+        return context.get_dummy_value()
+
+    return types.void(A, types.intp), codegen
+
+
+def named_dtype(dtype: types.Type) -> types.Type:
+    """The dtype that a cast function or a literal string names."""
+    name = getattr(dtype, "literal_value", None) or dtype.typing_key.__name__
+    return types.boolean if name in ("bool", "boolean") else getattr(types, name)
+
+
+def array_at(
+    context: Any, builder: ir.IRBuilder, array: types.Array, data: ir.Value, n: Any, meminfo: Any
+) -> ir.Value:
+    """The array struct of `n` elements at `data`."""
+    size = context.get_constant(types.intp, size_of(array.dtype, False))
+    struct = context.make_array(array)(context, builder)
+    populate_array(
+        struct, data=data, shape=[n], strides=[size], itemsize=size, meminfo=meminfo, parent=None
+    )
+    return struct._getvalue()
+
+
+@intrinsic(prefer_literal=True)
+def stack_array(typingctx: Any, n: Any, dtype: Any) -> Any:
+    """A flat array of `n` elements (a literal) on the stack, aligned to 64 bytes, uninitialised."""
+    array = types.Array(named_dtype(dtype), 1, "C")
+    length = n.literal_value
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        cell = memory_type(array.dtype, False)
+        with builder.goto_entry_block():
+            room = builder.alloca(ir.ArrayType(cell, length))
+            room.align = ALIGNMENT
+        data = builder.bitcast(room, cell.as_pointer())
+        count = context.get_constant(types.intp, length)
+        return array_at(context, builder, array, data, count, None)
+
+    return array(n, dtype), codegen
+
+
+@intrinsic(prefer_literal=True)
+def heap_array(typingctx: Any, n: Any, dtype: Any) -> Any:
+    """A flat array of `n` elements on the heap, aligned to 64 bytes, uninitialised."""
+    array = types.Array(named_dtype(dtype), 1, "C")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        size = context.get_constant(types.intp, size_of(array.dtype, False))
+        align = I32(ALIGNMENT)
+        meminfo = context.nrt.meminfo_alloc_aligned(builder, builder.mul(args[0], size), align)
+        data = context.nrt.meminfo_data(builder, meminfo)
+        data = builder.bitcast(data, memory_type(array.dtype, False).as_pointer())
+        return array_at(context, builder, array, data, args[0], meminfo)
+
+    return array(types.intp, dtype), codegen

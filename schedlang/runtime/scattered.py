@@ -1,0 +1,274 @@
+"""Masked, gathered, scattered and strided loads and stores of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .memory import (
+    I32,
+    from_memory,
+    is_flat,
+    memory_type,
+    pointer,
+    size_of,
+    to_memory,
+    value_dtype,
+    vector_of,
+)
+from .simd import Vec, call_llvm, constant
+
+# a strided load of up to this step reads whole vectors and picks lanes
+PICKED_STEP = 4
+
+
+def is_mask(mask: types.Type) -> bool:
+    """Whether a type is a vector of booleans."""
+    return isinstance(mask, Vec) and mask.dtype == types.boolean
+
+
+def is_offsets(offs: types.Type) -> bool:
+    """Whether a type is a vector of offsets."""
+    return isinstance(offs, Vec) and offs.dtype == types.int64
+
+
+def base_pointer(
+    context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, off: ir.Value
+) -> ir.Value:
+    """An element's address; unlike `pointer`, it may lie outside, as where every lane is off."""
+    return builder.gep(context.make_array(array)(context, builder, value).data, [off])
+
+
+def pointers(
+    context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, offs: ir.Value
+) -> ir.Value:
+    """The addresses of the elements at a vector of offsets."""
+    data = context.make_array(array)(context, builder, value).data
+    ptrs = builder.gep(data, [offs], source_etype=data.type.pointee)
+    # llvmlite types this instruction as one pointer
+    ptrs.type = ir.VectorType(data.type, offs.type.count)
+    return ptrs
+
+
+def masked_load_intrinsic(array: types.Type, mask: types.Type, half: bool) -> Any:
+    """A load of consecutive elements where a mask holds, 0 elsewhere."""
+    if not is_flat(array) or not is_mask(mask):
+        return None
+    vec = Vec(value_dtype(array, half), mask.lanes)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = memory_type(vec, half)
+        ptr = base_pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, raw.as_pointer())
+        operands = [ptr, I32(size_of(vec, half)), args[2], ir.Constant(raw, None)]
+        loaded = call_llvm(builder, "masked.load", raw, operands, raw, ptr.type)
+        return from_memory(builder, loaded, vec, half)
+
+    return vec(array, types.intp, mask), codegen
+
+
+def masked_store_intrinsic(array: types.Type, v: types.Type, mask: types.Type, half: bool) -> Any:
+    """A store of consecutive elements where a mask holds."""
+    if not vector_of(array, v, half) or mask != Vec(types.boolean, v.lanes):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = to_memory(builder, args[2], v, half)
+        ptr = base_pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, raw.type.as_pointer())
+        operands = [raw, ptr, I32(size_of(v, half)), args[3]]
+        call_llvm(builder, "masked.store", ir.VoidType(), operands, raw.type, ptr.type)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, v, mask), codegen
+
+
+def gather_intrinsic(array: types.Type, offs: types.Type, half: bool, *mask: types.Type) -> Any:
+    """A load at a vector of offsets, 0 where a mask does not hold."""
+    if not is_flat(array) or not is_offsets(offs):
+        return None
+    vec, every = Vec(value_dtype(array, half), offs.lanes), Vec(types.boolean, offs.lanes)
+    if any(m != every for m in mask):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = memory_type(vec, half)
+        ptrs = pointers(context, builder, array, args[0], args[1])
+        where = args[2] if mask else constant(every, 1)
+        operands = [ptrs, I32(size_of(vec, half)), where, ir.Constant(raw, None)]
+        loaded = call_llvm(builder, "masked.gather", raw, operands, raw, ptrs.type)
+        return from_memory(builder, loaded, vec, half)
+
+    return vec(array, offs, *mask), codegen
+
+
+def scatter_intrinsic(
+    array: types.Type, offs: types.Type, v: types.Type, half: bool, *mask: types.Type
+) -> Any:
+    """A store at a vector of offsets, where a mask holds; the last of equal offsets stays."""
+    if not vector_of(array, v, half) or offs != Vec(types.int64, v.lanes):
+        return None
+    every = Vec(types.boolean, v.lanes)
+    if any(m != every for m in mask):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = to_memory(builder, args[2], v, half)
+        ptrs = pointers(context, builder, array, args[0], args[1])
+        where = args[3] if mask else constant(every, 1)
+        operands = [raw, ptrs, I32(size_of(v, half)), where]
+        call_llvm(builder, "masked.scatter", ir.VoidType(), operands, raw.type, ptrs.type)
+        return context.get_dummy_value()
+
+    return types.void(array, offs, v, *mask), codegen
+
+
+def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, half: bool) -> Any:
+    """A load of elements `stride` apart.
+
+    A small literal stride reads the span between the first and the last element and picks lanes
+    from it; others load one element at a time.
+    """
+    vec = Vec(value_dtype(array, half), lanes)
+    step = getattr(stride, "literal_value", None)
+
+    def picked(context: Any, builder: ir.IRBuilder, args: Any) -> ir.Value:
+        reach = step * (lanes - 1)
+        first = builder.add(args[1], ir.IntType(64)(min(reach, 0)))
+        span = ir.VectorType(memory_type(vec.dtype, half), abs(reach) + 1)
+        ptr = pointer(context, builder, array, args[0], first)
+        ptr = builder.bitcast(ptr, span.as_pointer())
+        raw = builder.load(ptr, align=size_of(vec, half))
+        lane = [step * i - min(reach, 0) for i in range(lanes)]
+        order = ir.Constant(ir.VectorType(I32, lanes), lane)
+        return builder.shuffle_vector(raw, ir.Constant(span, ir.Undefined), order)
+
+    def one_by_one(context: Any, builder: ir.IRBuilder, args: Any) -> ir.Value:
+        raw = ir.Constant(memory_type(vec, half), ir.Undefined)
+        for i in range(lanes):
+            off = builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i)))
+            ptr = pointer(context, builder, array, args[0], off)
+            raw = builder.insert_element(raw, builder.load(ptr), I32(i))
+        return raw
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        whole = step is not None and abs(step) <= PICKED_STEP
+        raw = (picked if whole else one_by_one)(context, builder, args)
+        return from_memory(builder, raw, vec, half)
+
+    return vec(array, types.intp, types.intp, types.IntegerLiteral(lanes)), codegen
+
+
+def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
+    """A store of elements `stride` apart, one at a time."""
+    if not vector_of(array, v, half):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = to_memory(builder, args[3], v, half)
+        for i in range(v.lanes):
+            off = builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i)))
+            ptr = pointer(context, builder, array, args[0], off)
+            builder.store(builder.extract_element(raw, I32(i)), ptr)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, v), codegen
+
+
+@intrinsic
+def vload_masked(typingctx: Any, A: Any, off: Any, mask: Any) -> Any:
+    """The elements from `off` on where `mask` holds, 0 elsewhere; the others are not touched."""
+    return masked_load_intrinsic(A, mask, False)
+
+
+@intrinsic
+def vload_masked_half(typingctx: Any, A: Any, off: Any, mask: Any) -> Any:
+    """`vload_masked` of float16 elements, as float32."""
+    return masked_load_intrinsic(A, mask, True)
+
+
+@intrinsic
+def vstore_masked(typingctx: Any, A: Any, off: Any, v: Any, mask: Any) -> Any:
+    """Write the lanes of `v` where `mask` holds, from `off` on."""
+    return masked_store_intrinsic(A, v, mask, False)
+
+
+@intrinsic
+def vstore_masked_half(typingctx: Any, A: Any, off: Any, v: Any, mask: Any) -> Any:
+    """`vstore_masked`, rounded to float16."""
+    return masked_store_intrinsic(A, v, mask, True)
+
+
+@intrinsic
+def vgather(typingctx: Any, A: Any, offs: Any) -> Any:
+    """The elements at a vector of int64 offsets."""
+    return gather_intrinsic(A, offs, False)
+
+
+@intrinsic
+def vgather_half(typingctx: Any, A: Any, offs: Any) -> Any:
+    """`vgather` of float16 elements, as float32."""
+    return gather_intrinsic(A, offs, True)
+
+
+@intrinsic
+def vgather_masked(typingctx: Any, A: Any, offs: Any, mask: Any) -> Any:
+    """`vgather` where `mask` holds, 0 elsewhere; the others are not touched."""
+    return gather_intrinsic(A, offs, False, mask)
+
+
+@intrinsic
+def vgather_masked_half(typingctx: Any, A: Any, offs: Any, mask: Any) -> Any:
+    """`vgather_masked` of float16 elements, as float32."""
+    return gather_intrinsic(A, offs, True, mask)
+
+
+@intrinsic
+def vscatter(typingctx: Any, A: Any, offs: Any, v: Any) -> Any:
+    """Write the lanes of `v` at a vector of int64 offsets, in the order of the lanes."""
+    return scatter_intrinsic(A, offs, v, False)
+
+
+@intrinsic
+def vscatter_half(typingctx: Any, A: Any, offs: Any, v: Any) -> Any:
+    """`vscatter`, rounded to float16."""
+    return scatter_intrinsic(A, offs, v, True)
+
+
+@intrinsic
+def vscatter_masked(typingctx: Any, A: Any, offs: Any, v: Any, mask: Any) -> Any:
+    """`vscatter` where `mask` holds."""
+    return scatter_intrinsic(A, offs, v, False, mask)
+
+
+@intrinsic
+def vscatter_masked_half(typingctx: Any, A: Any, offs: Any, v: Any, mask: Any) -> Any:
+    """`vscatter_masked`, rounded to float16."""
+    return scatter_intrinsic(A, offs, v, True, mask)
+
+
+@intrinsic(prefer_literal=True)
+def vload_strided(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any) -> Any:
+    """The `lanes` elements at off, off + stride, ..."""
+    return strided_load_intrinsic(A, stride, lanes.literal_value, False)
+
+
+@intrinsic(prefer_literal=True)
+def vload_strided_half(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any) -> Any:
+    """`vload_strided` of float16 elements, as float32."""
+    return strided_load_intrinsic(A, stride, lanes.literal_value, True)
+
+
+@intrinsic
+def vstore_strided(typingctx: Any, A: Any, off: Any, stride: Any, v: Any) -> Any:
+    """Write the vector `v` at off, off + stride, ..."""
+    return strided_store_intrinsic(A, v, False)
+
+
+@intrinsic
+def vstore_strided_half(typingctx: Any, A: Any, off: Any, stride: Any, v: Any) -> Any:
+    """`vstore_strided`, rounded to float16."""
+    return strided_store_intrinsic(A, v, True)

@@ -1,0 +1,248 @@
+"""The vector type of emitted CPU kernels, `Vec`, and conversions of scalars and vectors.
+
+A `Vec(dtype, lanes)` is an LLVM vector value: a local variable like any other, so it can be
+reassigned in loops, passed to other compiled functions and returned from them.  A comparison of two
+gives a mask, which is a `Vec(boolean, lanes)`.  A number beside a vector is spread over its lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.imputils import lower_cast
+from numba.extending import intrinsic, register_model
+
+
+class Vec(types.Type):
+    """The numba type of a vector of `lanes` values of `dtype`."""
+
+    def __init__(self, dtype: types.Type, lanes: int) -> None:
+        self.dtype, self.lanes = dtype, lanes
+        super().__init__(name=f"Vec({dtype}, {lanes})")
+
+
+@register_model(Vec)
+class VecModel(models.PrimitiveModel):
+    """A `Vec` is held in one LLVM value."""
+
+    def __init__(self, dmm: Any, fe_type: Vec) -> None:
+        super().__init__(dmm, fe_type, llvm_type(fe_type))
+
+
+def llvm_type(ty: types.Type) -> ir.Type:
+    """The LLVM type of a scalar or a vector value (a boolean is one bit)."""
+    if isinstance(ty, Vec):
+        return ir.VectorType(llvm_type(ty.dtype), ty.lanes)
+    if isinstance(ty, types.Boolean):
+        return ir.IntType(1)
+    if isinstance(ty, types.Integer):
+        return ir.IntType(ty.bitwidth)
+    return ir.FloatType() if ty == types.float32 else ir.DoubleType()
+
+
+def element(ty: types.Type) -> types.Type:
+    """The dtype of a vector; a scalar is its own."""
+    return ty.dtype if isinstance(ty, Vec) else ty
+
+
+def with_element(ty: types.Type, dtype: types.Type) -> types.Type:
+    """`dtype` in the shape of `ty`: a vector of as many lanes, or a scalar."""
+    return Vec(dtype, ty.lanes) if isinstance(ty, Vec) else dtype
+
+
+def is_float(ty: types.Type) -> bool:
+    """Whether a scalar or vector type holds floating point values."""
+    return isinstance(element(ty), types.Float)
+
+
+def is_integer(ty: types.Type) -> bool:
+    """Whether a scalar or vector type holds integers (booleans are none)."""
+    return isinstance(element(ty), types.Integer)
+
+
+def is_unsigned(ty: types.Type) -> bool:
+    """Whether comparisons and divisions of this type are unsigned."""
+    return isinstance(element(ty), types.Boolean) or not element(ty).signed
+
+
+def constant(ty: types.Type, x: float) -> ir.Constant:
+    """The constant `x` in every lane of a scalar or vector type."""
+    llt = llvm_type(ty)
+    return ir.Constant(llt, [x] * ty.lanes if isinstance(ty, Vec) else x)
+
+
+def common_type(*operands: types.Type) -> types.Type | None:
+    """The type that operands of an elementwise operation are brought to, None if there is none.
+
+    Equal types stay; a number beside a vector takes the vector's type if it has its dtype, or both
+    are integers and the number is a literal or the vector an index; mixed integers are int64.
+    """
+    plain = [types.unliteral(t) for t in operands]
+    shape = next((t for t in plain if isinstance(t, Vec)), plain[0])
+    if isinstance(shape, Vec):
+        for given, ty in zip(operands, plain, strict=True):
+            counts = isinstance(given, types.IntegerLiteral) or shape.dtype == types.int64
+            spread = ty == shape.dtype or (is_integer(shape) and is_integer(ty) and counts)
+            if ty != shape and not (spread and not isinstance(ty, Vec)):
+                return None
+        return shape
+    if all(t == shape for t in plain):
+        return shape if isinstance(shape, types.Number | types.Boolean) else None
+    return types.int64 if all(isinstance(t, types.Integer) for t in plain) else None
+
+
+def type_suffix(ty: ir.Type) -> str:
+    """How LLVM spells a type at the end of an overloaded function's name."""
+    if isinstance(ty, ir.VectorType):
+        return f"v{ty.count}{type_suffix(ty.element)}"
+    if isinstance(ty, ir.IntType):
+        return f"i{ty.width}"
+    return {"half": "f16", "float": "f32", "double": "f64"}.get(str(ty), "p0")
+
+
+def call_llvm(
+    builder: ir.IRBuilder, name: str, ret: ir.Type, args: Sequence[ir.Value], *overloads: ir.Type
+) -> ir.Value:
+    """Call LLVM's function `llvm.<name>`, overloaded on some types (on the result by default)."""
+    full_name = ".".join(["llvm", name, *(type_suffix(ty) for ty in overloads or [ret])])
+    fnty = ir.FunctionType(ret, [a.type for a in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, fnty, full_name), args)
+
+
+def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
+    """The scalar `x` in each of `lanes` lanes."""
+    vt, i32 = ir.VectorType(x.type, lanes), ir.IntType(32)
+    one = builder.insert_element(ir.Constant(vt, ir.Undefined), x, i32(0))
+    zeros = ir.Constant(ir.VectorType(i32, lanes), None)
+    return builder.shuffle_vector(one, ir.Constant(vt, ir.Undefined), zeros)
+
+
+def convert(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type) -> ir.Value:
+    """`x` of type `src` as `dst`, both scalars or both vectors of as many lanes."""
+    a, b, llt = element(src), element(dst), llvm_type(dst)
+    if a == b:
+        return x
+    if isinstance(b, types.Boolean):
+        zero = constant(src, 0)
+        if is_float(a):
+            return builder.fcmp_unordered("!=", x, zero)
+        return builder.icmp_unsigned("!=", x, zero)
+    if is_float(b):
+        if is_float(a):
+            return builder.fptrunc(x, llt) if b == types.float32 else builder.fpext(x, llt)
+        return builder.uitofp(x, llt) if is_unsigned(a) else builder.sitofp(x, llt)
+    if is_float(a):
+        return float_to_int(builder, x, src, dst)
+    if isinstance(a, types.Boolean) or a.bitwidth < b.bitwidth:
+        return builder.zext(x, llt) if is_unsigned(a) else builder.sext(x, llt)
+    return builder.trunc(x, llt) if a.bitwidth > b.bitwidth else x
+
+
+def float_to_int(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type) -> ir.Value:
+    """Truncate toward zero, then wrap, through a wider signed type as C compilers do."""
+    ty = element(dst)
+    if ty == types.uint64:
+        # values from 2**63 up are brought into the signed range and the top bit put back
+        limit = constant(src, 2.0**63)
+        high = builder.fcmp_ordered(">=", x, limit)
+        low = builder.fptosi(builder.select(high, builder.fsub(x, limit), x), llvm_type(dst))
+        top = builder.select(high, constant(dst, 1 << 63), constant(dst, 0))
+        return builder.xor(low, top)
+    wide = types.int32 if ty.bitwidth < 32 or ty == types.int32 else types.int64
+    via = with_element(dst, wide)
+    return convert(builder, builder.fptosi(x, llvm_type(via)), via, dst)
+
+
+@lower_cast(types.Number, Vec)
+@lower_cast(types.Boolean, Vec)
+def cast_number_to_vec(
+    context: Any, builder: ir.IRBuilder, src: types.Type, dst: Vec, x: ir.Value
+) -> ir.Value:
+    """A number beside a vector: its value in every lane."""
+    plain = types.unliteral(src)
+    x = context.cast(builder, x, src, plain)
+    return splat(builder, convert(builder, x, plain, dst.dtype), dst.lanes)
+
+
+def cast_intrinsic(x: types.Type, dtype: types.Type) -> Any:
+    """What every cast below is: the signature and the code of `astype(dtype)`."""
+    src = types.unliteral(x)
+    if not isinstance(element(src), types.Number | types.Boolean):
+        return None
+    dst = with_element(src, dtype)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return convert(builder, args[0], src, dst)
+
+    return dst(src), codegen
+
+
+@intrinsic
+def float32(typingctx: Any, x: Any) -> Any:
+    """`x` as float32."""
+    return cast_intrinsic(x, types.float32)
+
+
+@intrinsic
+def float64(typingctx: Any, x: Any) -> Any:
+    """`x` as float64."""
+    return cast_intrinsic(x, types.float64)
+
+
+@intrinsic
+def int8(typingctx: Any, x: Any) -> Any:
+    """`x` as int8, wrapping."""
+    return cast_intrinsic(x, types.int8)
+
+
+@intrinsic
+def int16(typingctx: Any, x: Any) -> Any:
+    """`x` as int16, wrapping."""
+    return cast_intrinsic(x, types.int16)
+
+
+@intrinsic
+def int32(typingctx: Any, x: Any) -> Any:
+    """`x` as int32, wrapping."""
+    return cast_intrinsic(x, types.int32)
+
+
+@intrinsic
+def int64(typingctx: Any, x: Any) -> Any:
+    """`x` as int64, wrapping."""
+    return cast_intrinsic(x, types.int64)
+
+
+@intrinsic
+def uint8(typingctx: Any, x: Any) -> Any:
+    """`x` as uint8, wrapping."""
+    return cast_intrinsic(x, types.uint8)
+
+
+@intrinsic
+def uint16(typingctx: Any, x: Any) -> Any:
+    """`x` as uint16, wrapping."""
+    return cast_intrinsic(x, types.uint16)
+
+
+@intrinsic
+def uint32(typingctx: Any, x: Any) -> Any:
+    """`x` as uint32, wrapping."""
+    return cast_intrinsic(x, types.uint32)
+
+
+@intrinsic
+def uint64(typingctx: Any, x: Any) -> Any:
+    """`x` as uint64, wrapping."""
+    return cast_intrinsic(x, types.uint64)
+
+
+@intrinsic
+def boolean(typingctx: Any, x: Any) -> Any:
+    """Whether `x` is not zero."""
+    return cast_intrinsic(x, types.boolean)

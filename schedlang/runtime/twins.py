@@ -1,0 +1,464 @@
+"""The intrinsics of `schedlang.runtime.intrinsics` in NumPy, for kernels that run uncompiled.
+
+Same names, same meaning: a scalar is a NumPy scalar, a vector a small array.  Besides, every access
+is checked (IndexError), and scratch arrays start out filled with NaN or an odd number, so that a
+read of what was never written shows.  Run a kernel under `numpy.errstate(all="ignore")`: the plain
+operators in its text are NumPy's own and warn on overflow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# fmt: off
+__all__ = [
+    "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
+    "broadcast", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64",
+    "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32", "int64",
+    "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half",
+    "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power", "prefetch",
+    "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
+    "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt",
+    "stack_array", "store", "store_half", "stream_fence", "tan", "tanh", "trunc", "uint16",
+    "uint32", "uint64", "uint8", "vgather", "vgather_half", "vgather_masked",
+    "vgather_masked_half", "vload", "vload_half", "vload_masked", "vload_masked_half",
+    "vload_strided", "vload_strided_half", "vscatter", "vscatter_half", "vscatter_masked",
+    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
+    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half", "with_lane",
+]
+# fmt: on
+
+Array = np.ndarray
+Value = Any
+
+# uint16 carries float16 too: its pattern is a NaN there
+POISON: dict[str, Any] = {
+    "float32": np.nan,
+    "float64": np.nan,
+    "bool": True,
+    "uint16": 0x7EA5,
+    "int8": -0x5B,
+    "int16": -0x5A5B,
+    "int32": -0x5A5A5A5B,
+    "int64": -0x5A5A5A5A5A5A5A5B,
+    "uint8": 0xA5,
+    "uint32": 0xA5A5A5A5,
+    "uint64": 0xA5A5A5A5A5A5A5A5,
+}
+
+quiet = np.errstate(all="ignore")
+
+
+def check(what: str, A: Array, low: int, high: int) -> None:
+    """Refuse an access to elements low..high that leaves the array."""
+    if low < 0 or high >= A.size:
+        at = f"offset {low}" if low == high else f"offsets {low}..{high}"
+        raise IndexError(f"{what} at {at} of an array of {A.size} elements")
+
+
+def halves(A: Array) -> Array:
+    """An array of uint16 as the float16 it carries."""
+    return A.view(np.float16)
+
+
+@quiet
+def to_half(x: Value) -> Value:
+    """Any number as float16."""
+    return np.asarray(x).astype(np.float16)[()]
+
+
+def load(A: Array, off: int) -> Value:
+    if not 0 <= off < A.size:
+        check("load", A, off, off)
+    return A[off]
+
+
+@quiet
+def store(A: Array, off: int, x: Value) -> None:
+    if not 0 <= off < A.size:
+        check("store", A, off, off)
+    A[off] = x
+
+
+def load_half(A: Array, off: int) -> Value:
+    return np.float32(load(halves(A), off))
+
+
+def store_half(A: Array, off: int, x: Value) -> None:
+    store(halves(A), off, x)
+
+
+def vload(A: Array, off: int, lanes: int) -> Array:
+    if off < 0 or off + lanes > A.size:
+        check("vload", A, off, off + lanes - 1)
+    return A[off : off + lanes].copy()
+
+
+@quiet
+def vstore(A: Array, off: int, v: Array) -> None:
+    if off < 0 or off + v.size > A.size:
+        check("vstore", A, off, off + v.size - 1)
+    A[off : off + v.size] = v
+
+
+def vload_half(A: Array, off: int, lanes: int) -> Array:
+    return vload(halves(A), off, lanes).astype(np.float32)
+
+
+def vstore_half(A: Array, off: int, v: Array) -> None:
+    vstore(halves(A), off, v)
+
+
+vstore_stream = vstore
+vstore_stream_half = vstore_half
+
+
+def stream_fence() -> None:
+    """Nothing to order."""
+
+
+def prefetch(A: Array, off: int) -> None:
+    """Nothing to fetch."""
+
+
+def vgather(A: Array, offs: Array) -> Array:
+    check("vgather", A, offs.min(), offs.max())
+    return A[offs]
+
+
+def vgather_half(A: Array, offs: Array) -> Array:
+    return vgather(halves(A), offs).astype(np.float32)
+
+
+def vgather_masked(A: Array, offs: Array, mask: Array) -> Array:
+    v = np.zeros(offs.size, A.dtype)
+    if mask.any():
+        v[mask] = vgather(A, offs[mask])
+    return v
+
+
+def vgather_masked_half(A: Array, offs: Array, mask: Array) -> Array:
+    return vgather_masked(halves(A), offs, mask).astype(np.float32)
+
+
+@quiet
+def vscatter(A: Array, offs: Array, v: Array) -> None:
+    check("vscatter", A, offs.min(), offs.max())
+    A[offs] = v
+
+
+def vscatter_half(A: Array, offs: Array, v: Array) -> None:
+    vscatter(halves(A), offs, v)
+
+
+def vscatter_masked(A: Array, offs: Array, v: Array, mask: Array) -> None:
+    if mask.any():
+        vscatter(A, offs[mask], v[mask])
+
+
+def vscatter_masked_half(A: Array, offs: Array, v: Array, mask: Array) -> None:
+    vscatter_masked(halves(A), offs, v, mask)
+
+
+def vload_masked(A: Array, off: int, mask: Array) -> Array:
+    return vgather_masked(A, off + np.arange(mask.size), mask)
+
+
+def vload_masked_half(A: Array, off: int, mask: Array) -> Array:
+    return vload_masked(halves(A), off, mask).astype(np.float32)
+
+
+def vstore_masked(A: Array, off: int, v: Array, mask: Array) -> None:
+    vscatter_masked(A, off + np.arange(mask.size), v, mask)
+
+
+def vstore_masked_half(A: Array, off: int, v: Array, mask: Array) -> None:
+    vstore_masked(halves(A), off, v, mask)
+
+
+def vload_strided(A: Array, off: int, stride: int, lanes: int) -> Array:
+    return vgather(A, off + stride * np.arange(lanes))
+
+
+def vload_strided_half(A: Array, off: int, stride: int, lanes: int) -> Array:
+    return vload_strided(halves(A), off, stride, lanes).astype(np.float32)
+
+
+def vstore_strided(A: Array, off: int, stride: int, v: Array) -> None:
+    vscatter(A, off + stride * np.arange(v.size), v)
+
+
+def vstore_strided_half(A: Array, off: int, stride: int, v: Array) -> None:
+    vstore_strided(halves(A), off, stride, v)
+
+
+def broadcast(x: Value, lanes: int) -> Array:
+    return np.full(lanes, x)
+
+
+def iota(lanes: int) -> Array:
+    return np.arange(lanes)
+
+
+def lane(v: Array, i: int) -> Value:
+    check("lane", v, i, i)
+    return v[i]
+
+
+def with_lane(v: Array, i: int, x: Value) -> Array:
+    check("with_lane", v, i, i)
+    w = v.copy()
+    w[i] = x
+    return w
+
+
+@quiet
+def across(fold: Callable[..., Value], v: Array) -> Value:
+    """All lanes folded: the upper half onto the lower until one is left, odd lanes last."""
+    odd = []
+    while v.size > 1:
+        n = v.size // 2
+        if v.size % 2:
+            odd.append(v[2 * n])
+        v = fold(v[:n], v[n : 2 * n])
+    result = v[0]
+    for x in reversed(odd):
+        result = fold(result, x)
+    return result
+
+
+def reduce_add(v: Array) -> Value:
+    return across(np.add, v)
+
+
+def reduce_mul(v: Array) -> Value:
+    return across(np.multiply, v)
+
+
+def reduce_min(v: Array) -> Value:
+    return across(np.minimum, v)
+
+
+def reduce_max(v: Array) -> Value:
+    return across(np.maximum, v)
+
+
+def reduce_and(v: Array) -> Value:
+    return across(np.bitwise_and, v)
+
+
+def reduce_or(v: Array) -> Value:
+    return across(np.bitwise_or, v)
+
+
+def poisoned(n: int, dtype: Any) -> Array:
+    """A new array full of its dtype's poison."""
+    name = dtype if isinstance(dtype, str) else dtype.__name__
+    name = "bool" if name == "boolean" else name
+    return np.full(max(n, 0), POISON[name], name)
+
+
+def stack_array(n: int, dtype: Any) -> Array:
+    return poisoned(n, dtype)
+
+
+def heap_array(n: int, dtype: Any) -> Array:
+    return poisoned(n, dtype)
+
+
+@quiet
+def cast(x: Value, dtype: Any) -> Value:
+    """NumPy's astype, for Python numbers too."""
+    return (x if isinstance(x, np.generic | np.ndarray) else np.asarray(x)).astype(dtype)[()]
+
+
+def float32(x: Value) -> Value:
+    return np.float32(x) if type(x) is float and abs(x) < 3e38 else cast(x, np.float32)
+
+
+def float64(x: Value) -> Value:
+    return np.float64(x) if type(x) is float else cast(x, np.float64)
+
+
+def int8(x: Value) -> Value:
+    return cast(x, np.int8)
+
+
+def int16(x: Value) -> Value:
+    return cast(x, np.int16)
+
+
+def int32(x: Value) -> Value:
+    return cast(x, np.int32)
+
+
+def int64(x: Value) -> Value:
+    return cast(x, np.int64)
+
+
+def uint8(x: Value) -> Value:
+    return cast(x, np.uint8)
+
+
+def uint16(x: Value) -> Value:
+    return cast(x, np.uint16)
+
+
+def uint32(x: Value) -> Value:
+    return cast(x, np.uint32)
+
+
+def uint64(x: Value) -> Value:
+    return cast(x, np.uint64)
+
+
+def boolean(x: Value) -> Value:
+    return cast(x, np.bool_)
+
+
+def half(x: Value) -> Value:
+    return cast(to_half(x), np.float32)
+
+
+def half_from(x: Value) -> Value:
+    return cast(to_half(x), np.float32)
+
+
+@quiet
+def floordiv(a: Value, b: Value) -> Value:
+    return np.floor_divide(a, b)
+
+
+@quiet
+def mod(a: Value, b: Value) -> Value:
+    return np.remainder(a, b)
+
+
+def left_shift(a: Value, b: Value) -> Value:
+    return np.left_shift(a, b)
+
+
+def right_shift(a: Value, b: Value) -> Value:
+    return np.right_shift(a, b)
+
+
+def select(cond: Value, a: Value, b: Value) -> Value:
+    if isinstance(cond, np.ndarray):
+        return np.where(cond, a, b)
+    return a if cond else b
+
+
+@quiet
+def minimum(a: Value, b: Value) -> Value:
+    return np.minimum(a, b)
+
+
+@quiet
+def maximum(a: Value, b: Value) -> Value:
+    return np.maximum(a, b)
+
+
+@quiet
+def fma(a: Value, b: Value, c: Value) -> Value:
+    dtype = np.result_type(a, b, c)
+    wide = np.float64 if dtype == np.float32 else np.longdouble
+    return cast(np.multiply(a, b, dtype=wide) + c, dtype)
+
+
+@quiet
+def absolute(x: Value) -> Value:
+    return np.absolute(x)
+
+
+@quiet
+def sqrt(x: Value) -> Value:
+    return np.sqrt(x)
+
+
+@quiet
+def rsqrt(x: Value) -> Value:
+    return cast(1, x.dtype) / np.sqrt(x)
+
+
+@quiet
+def floor(x: Value) -> Value:
+    return np.floor(x)
+
+
+@quiet
+def ceil(x: Value) -> Value:
+    return np.ceil(x)
+
+
+@quiet
+def trunc(x: Value) -> Value:
+    return np.trunc(x)
+
+
+@quiet
+def round_even(x: Value) -> Value:
+    return np.rint(x) if np.asarray(x).dtype.kind == "f" else x
+
+
+def isnan(x: Value) -> Value:
+    return np.isnan(x)
+
+
+def isinf(x: Value) -> Value:
+    return np.isinf(x)
+
+
+def isfinite(x: Value) -> Value:
+    return np.isfinite(x)
+
+
+def mathematical(f: Callable[..., Any]) -> Callable[..., Value]:
+    """`f` in double precision, rounded to the dtype of its operands."""
+
+    @quiet
+    def twin(*operands: Value) -> Value:
+        return cast(f(*operands, dtype=np.float64), np.result_type(*operands))
+
+    return twin
+
+
+exp = mathematical(np.exp)
+exp2 = mathematical(np.exp2)
+log = mathematical(np.log)
+log2 = mathematical(np.log2)
+log10 = mathematical(np.log10)
+log1p = mathematical(np.log1p)
+expm1 = mathematical(np.expm1)
+sin = mathematical(np.sin)
+cos = mathematical(np.cos)
+tan = mathematical(np.tan)
+asin = mathematical(np.arcsin)
+acos = mathematical(np.arccos)
+atan = mathematical(np.arctan)
+sinh = mathematical(np.sinh)
+cosh = mathematical(np.cosh)
+tanh = mathematical(np.tanh)
+asinh = mathematical(np.arcsinh)
+acosh = mathematical(np.arccosh)
+atanh = mathematical(np.arctanh)
+atan2 = mathematical(np.arctan2)
+
+
+@quiet
+def sigmoid(x: Value) -> Value:
+    return cast(1 / (1 + np.exp(-x, dtype=np.float64)), x.dtype)
+
+
+@quiet
+def erf(x: Value) -> Value:
+    return cast(np.asarray(np.frompyfunc(math.erf, 1, 1)(x), np.float64), x.dtype)
+
+
+@quiet
+def power(x: Value, y: Value) -> Value:
+    dtype = np.result_type(x, y)
+    return cast(np.power(x, y, dtype=np.float64 if dtype.kind == "f" else dtype), dtype)

@@ -1,0 +1,265 @@
+"""exp, log, tanh, sigmoid and erf in float32: polynomials over the primitives, no branches.
+
+They are plain Python over scalars or vectors, within 2 units in the last place of every float32
+(`tests/exhaustive_math.py` visits them all), and loops over them become vector code.  Constants are
+minimax fits to the functions named beside them, made for this file with a linear program on
+Chebyshev nodes and rounded to float32.
+"""
+
+from __future__ import annotations
+
+import math
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import compiler
+from numba.extending import intrinsic
+
+from .arith import absolute, fma, right_shift, select
+from .libm import libm
+from .simd import constant, element, float32, float64, int32, llvm_type, with_element
+
+INF = np.float32(np.inf)
+NAN = np.float32(np.nan)
+ZERO = np.float32(0)
+HALF = np.float32(0.5)
+ONE = np.float32(1)
+TWO = np.float32(2)
+
+LOG2_E = np.float32(1.4426950408889634)
+# log(2) in two pieces: the first has zeros at its end, so small multiples of it are exact
+LN2_HIGH = np.float32(0.693359375)
+LN2_LOW = np.float32(-2.1219444005469058e-4)
+# adding it leaves a whole number in the low bits of a float32
+MAGIC = np.float32(12582912.0)
+MAGIC_BITS = np.int32(0x4B400000)
+# exp is infinite above, 0 below
+EXP_HIGH = np.float32(89)
+EXP_LOW = np.float32(-104)
+
+FRACTION_BITS = np.int32(23)
+FRACTION_MASK = np.int32(0x7FFFFF)
+ONE_BIT = np.int32(1)
+SQRT_HALF_BITS = np.int32(0x3F3504F3)
+SMALLEST_NORMAL = np.float32(2.0**-126)
+SHIFT_23 = np.float32(23)
+TWO_23 = np.float32(2.0**23)
+
+TANH_SPLIT = np.float32(0.625)
+# erf is 1 from here on
+ERF_ONE = np.float32(4)
+
+
+@intrinsic
+def float32_bits(typingctx: Any, x: Any) -> Any:
+    """The 32 bits of a float32, as int32."""
+    return reinterpret(x, types.float32, types.int32)
+
+
+@intrinsic
+def float32_from_bits(typingctx: Any, x: Any) -> Any:
+    """The float32 of 32 bits, given as int32."""
+    return reinterpret(x, types.int32, types.float32)
+
+
+def reinterpret(x: types.Type, src: types.Type, dst: types.Type) -> Any:
+    """The same bits under another dtype."""
+    ty = types.unliteral(x)
+    if element(ty) != src:
+        return None
+    ret = with_element(ty, dst)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return builder.bitcast(args[0], llvm_type(ret))
+
+    return ret(ty), codegen
+
+
+@intrinsic
+def power_of_two(typingctx: Any, n: Any) -> Any:
+    """2**n in float32, for an int32 n of a normal number: n goes into the exponent's bits."""
+    ret = with_element(n, types.float32)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        biased = builder.add(args[0], constant(n, 127))
+        return builder.bitcast(builder.shl(biased, constant(n, 23)), llvm_type(ret))
+
+    return ret(n), codegen
+
+
+def emit_single(context: Any, builder: ir.IRBuilder, single: Any, sig: Any, args: Any) -> ir.Value:
+    """A call of the compiled Python function `single`, inlined."""
+    flags = compiler.Flags()
+    flags.forceinline = True
+    flags.fastmath = {"contract"}
+    flags.error_model = "numpy"
+    compiled = context.compile_subroutine(builder, single, sig, flags=flags)
+    return context.call_internal(builder, compiled.fndesc, sig, args)
+
+
+def single_or_double(single: Any, double: Any, x: types.Type) -> Any:
+    """float32 through the Python source of `single`; float64 through `double`.
+
+    `double` is a function of Python's `math`, or Python source as well.
+    """
+    sig, codegen = libm(double, x)
+    if element(sig.return_type) == types.float64 and isinstance(double, BuiltinFunctionType):
+        return sig, codegen
+    source = single if element(sig.return_type) == types.float32 else double
+
+    def compiled(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return emit_single(context, builder, source, sig, args)
+
+    return sig, compiled
+
+
+def exp_single(x: Any) -> Any:
+    """exp(x) = 2**n * exp(r) with n = round(x / log(2)), |r| <= log(2) / 2.
+
+    Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 6; 2**n is
+    applied in two factors, so that results overflow and underflow as they should.
+    """
+    x = select(x > EXP_HIGH, EXP_HIGH, select(x < EXP_LOW, EXP_LOW, x))
+    shifted = fma(x, LOG2_E, MAGIC)
+    n = shifted - MAGIC
+    r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))
+    # (exp(r) - 1 - r) / r**2
+    p = fma(np.float32(0.0013814598), r, np.float32(0.008368717))
+    p = fma(p, r, np.float32(0.04166839))
+    p = fma(p, r, np.float32(0.16666521))
+    p = fma(p, r, np.float32(0.49999994))
+    p = fma(p, r * r, r) + ONE
+    power = int32(float32_bits(shifted) - MAGIC_BITS)
+    low = right_shift(power, ONE_BIT)
+    return p * power_of_two(low) * power_of_two(int32(power - low))
+
+
+def log_single(x: Any) -> Any:
+    """log(x) = e * log(2) + log(1 + f) with x = 2**e * (1 + f), 1 + f from sqrt(1/2) to sqrt(2).
+
+    Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 5, with a
+    polynomial in f as in Moshier's Cephes library.
+    """
+    tiny = x < SMALLEST_NORMAL
+    bits = int32(float32_bits(select(tiny, x * TWO_23, x)) - SQRT_HALF_BITS)
+    exponent = float32(right_shift(bits, FRACTION_BITS)) - select(tiny, SHIFT_23, ZERO)
+    f = float32_from_bits(int32((bits & FRACTION_MASK) + SQRT_HALF_BITS)) - ONE
+    # (log(1 + f) - f + f**2 / 2) / f**3
+    p = fma(np.float32(0.06746627), f, np.float32(-0.11675634))
+    p = fma(p, f, np.float32(0.11888159))
+    p = fma(p, f, np.float32(-0.124055915))
+    p = fma(p, f, np.float32(0.14219552))
+    p = fma(p, f, np.float32(-0.16667996))
+    p = fma(p, f, np.float32(0.20002119))
+    p = fma(p, f, np.float32(-0.2500001))
+    p = fma(p, f, np.float32(0.33333313))
+    square = f * f
+    tail = fma(p * f, square, exponent * LN2_LOW)
+    tail = fma(-HALF, square, tail)
+    result = fma(exponent, LN2_HIGH, f + tail)
+    # the rest is for what has no finite logarithm
+    result = select(x < INF, result, x)
+    result = select(x > ZERO, result, NAN)
+    return select(x == ZERO, -INF, result)
+
+
+def tanh_single(x: Any) -> Any:
+    """tanh(x) = 1 - 2 / (exp(2*x) + 1) from 0.625 up, an odd polynomial below.
+
+    Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 13.
+    """
+    size = absolute(x)
+    large = ONE - TWO / (exp(size + size) + ONE)
+    square = x * x
+    # (tanh(x) / x - 1) / x**2 in x**2
+    p = fma(np.float32(0.0021429653), square, np.float32(-0.0081774015))
+    p = fma(p, square, np.float32(0.021700704))
+    p = fma(p, square, np.float32(-0.053946763))
+    p = fma(p, square, np.float32(0.13333206))
+    p = fma(p, square, np.float32(-0.3333333))
+    small = fma(p * square, x, x)
+    return select(size < TANH_SPLIT, small, select(x < ZERO, -large, large))
+
+
+def sigmoid_single(x: Any) -> Any:
+    """1 / (1 + exp(-x)), as exp(x) / (1 + exp(x)) for x < 0: exp never overflows.
+
+    The rounding of 1 + exp is taken back from the quotient (Dekker's sum, "A floating-point
+    technique for extending the available precision", 1971).
+    """
+    e = exp(-absolute(x))
+    top = select(x < ZERO, e, ONE)
+    bottom = ONE + e
+    lost = e - (bottom - ONE)
+    inverse = ONE / bottom
+    quotient = top * inverse
+    rest = fma(-quotient, lost, fma(-quotient, bottom, top))
+    return fma(rest, inverse, quotient)
+
+
+def sigmoid_double(x: Any) -> Any:
+    """`sigmoid_single` in float64."""
+    e = exp(-absolute(x))
+    one = float64(1.0)
+    return select(x < float64(0.0), e, one) / (one + e)
+
+
+def erf_single(x: Any) -> Any:
+    """erf(x) = 1 - exp(q(x)) from 1 up, x + x * p(x**2) below.
+
+    Both forms are standard ones: erf is odd, and log(1 - erf(x)) is smooth.
+    """
+    size = absolute(x)
+    size = select(size > ERF_ONE, ERF_ONE, size)
+    # -log(1 - erf(x)) / x - 1
+    q = fma(np.float32(4.938042e-06), size, np.float32(-4.557927e-05))
+    q = fma(q, size, np.float32(-4.9595666e-05))
+    q = fma(q, size, np.float32(0.0029301802))
+    q = fma(q, size, np.float32(-0.022674171))
+    q = fma(q, size, np.float32(0.10526273))
+    q = fma(q, size, np.float32(0.63562524))
+    q = fma(q, size, np.float32(0.12855175))
+    large = ONE - exp(fma(q, -size, -size))
+    square = x * x
+    # erf(x) / x - 1 in x**2
+    p = fma(np.float32(7.853899e-05), square, np.float32(-0.0008010205))
+    p = fma(p, square, np.float32(0.005188329))
+    p = fma(p, square, np.float32(-0.026853813))
+    p = fma(p, square, np.float32(0.112835854))
+    p = fma(p, square, np.float32(-0.37612626))
+    p = fma(p, square, np.float32(0.12837917))
+    small = fma(p, x, x)
+    return select(size < ONE, small, select(x < ZERO, -large, large))
+
+
+@intrinsic
+def exp(typingctx: Any, x: Any) -> Any:
+    """e**x (floats)."""
+    return single_or_double(exp_single, math.exp, x)
+
+
+@intrinsic
+def log(typingctx: Any, x: Any) -> Any:
+    """The natural logarithm (floats)."""
+    return single_or_double(log_single, math.log, x)
+
+
+@intrinsic
+def tanh(typingctx: Any, x: Any) -> Any:
+    """The hyperbolic tangent (floats)."""
+    return single_or_double(tanh_single, math.tanh, x)
+
+
+@intrinsic
+def sigmoid(typingctx: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)) (floats)."""
+    return single_or_double(sigmoid_single, sigmoid_double, x)
+
+
+@intrinsic
+def erf(typingctx: Any, x: Any) -> Any:
+    """The error function (floats)."""
+    return single_or_double(erf_single, math.erf, x)

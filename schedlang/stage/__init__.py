@@ -1,0 +1,1 @@
+"""A stage's axes, relations and placement after some schedule steps, as data."""

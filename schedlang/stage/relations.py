@@ -1,0 +1,82 @@
+"""How a stage's axes come from one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Union
+
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.simplify import ceildiv, to_lin
+
+TAILS = ("auto", "guard", "cut")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """``parent = outer * extent(inner) + inner``; exactly one of ``factor``, ``nparts``."""
+
+    parent: Axis
+    outer: Axis
+    inner: Axis
+    factor: Optional[int]
+    nparts: Optional[int]
+    tail: str = "auto"
+
+    @property
+    def note(self) -> str:
+        how = f"{self.factor}" if self.factor is not None else f"nparts={self.nparts}"
+        return f"tail of {self.parent.name} split by {how}"
+
+
+@dataclass(frozen=True, eq=False)
+class Fuse:
+    """``fused = outer * extent(inner) + inner``"""
+
+    outer: Axis
+    inner: Axis
+    fused: Axis
+
+
+Relation = Union[Split, Fuse]
+
+
+def parts(relation: Relation) -> tuple[Axis, ...]:
+    """The axes a relation makes."""
+    return (relation.outer, relation.inner) if isinstance(relation, Split) else (relation.fused,)
+
+
+def sources(relation: Relation) -> tuple[Axis, ...]:
+    """The axes a relation uses up."""
+    return (relation.parent,) if isinstance(relation, Split) else (relation.outer, relation.inner)
+
+
+def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[Lin, Lin]:
+    """Extents of outer and inner; a factor (or nparts) above the extent shrinks to it."""
+    size = extent.const
+    if factor is not None:
+        inner = factor if size is None else max(1, min(factor, size))
+        return ceildiv(extent, Lin.of(inner)), Lin.of(inner)
+    assert nparts is not None
+    outer = nparts if size is None else max(1, min(nparts, size))
+    return Lin.of(outer), ceildiv(extent, Lin.of(outer))
+
+
+def extent_of(lin: Lin) -> int | Expr:
+    """A polynomial as an axis extent."""
+    return lin.const if lin.const is not None else to_expr(lin)
+
+
+def make_split(parent: Axis, factor: int | None, nparts: int | None, tail: str) -> Split:
+    outer, inner = split_extents(to_lin(parent.extent), factor, nparts)
+    return Split(
+        parent,
+        Axis(f"{parent.name}.outer", extent_of(outer), parent.kind),
+        Axis(f"{parent.name}.inner", extent_of(inner), parent.kind),
+        factor, nparts, tail,
+    )  # fmt: skip
+
+
+def make_fuse(outer: Axis, inner: Axis) -> Fuse:
+    extent = to_lin(outer.extent) * to_lin(inner.extent)
+    return Fuse(outer, inner, Axis(f"{outer.name}.{inner.name}.fused", extent_of(extent), outer.kind))

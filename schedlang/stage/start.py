@@ -1,0 +1,67 @@
+"""The state before any step: every stage at root, its loops in the order of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.compute.bounds import check_reads
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
+from schedlang.errors import ComputeError
+from schedlang.expr.nodes import Axis
+from schedlang.stage.state import Stage, State
+
+
+def initial_state(outputs: Sequence[Tensor]) -> State:
+    """Stages for every operation behind ``outputs``."""
+    ops = operations(outputs)
+    stages: dict[str, Stage] = {}
+    defined: dict[Tensor, str] = {}
+    inputs: set[str] = set()
+    first = _first_rows(ops)
+    for op in ops:
+        if isinstance(op, PlaceholderOp):
+            inputs.add(op.name)
+            continue
+        if isinstance(op, ComputeOp):
+            check_reads(op, first.get(op), late=True)
+        leaf = (op.scan_axis,) if isinstance(op, ScanOp) else (*op.axis, *op.reduce_axis)
+        name, count = op.name, 0
+        while name in stages:
+            count += 1
+            name = f"{op.name}_{count}"
+        stages[name] = Stage(name, op, op.outputs, leaf)
+        defined.update((t, name) for t in op.outputs)
+    for output in outputs:
+        if output not in defined:
+            raise ComputeError(f"{output.name} is an input: there is nothing to schedule")
+    return State(stages, tuple(outputs), defined)
+
+
+def _first_rows(ops: Sequence[object]) -> dict[ComputeOp, dict[Axis, int]]:
+    """Where the time axis of each scan's update starts."""
+    found: dict[ComputeOp, dict[Axis, int]] = {}
+    for op in ops:
+        if not isinstance(op, ScanOp):
+            continue
+        rows = op.init[0].shape[0]
+        for update in op.update:
+            if isinstance(update.op, ComputeOp) and isinstance(rows, int):
+                found[update.op] = {update.op.axis[0]: rows}
+        for inner in step_operations(op):
+            if isinstance(rows, int):
+                found.setdefault(inner, {inner.axis[0]: rows} if inner.axis else {})
+    return found
+
+
+def step_operations(scan: ScanOp) -> list[ComputeOp]:
+    """The operations between a scan's states and its updates, producers first."""
+    states = set(scan.state)
+    depends: dict[object, bool] = {}
+    found: list[ComputeOp] = []
+    for op in operations(scan.update):
+        direct = any(t in states for t in op.input_tensors)
+        depends[op] = direct or any(depends.get(t.op, False) for t in op.input_tensors)
+        if depends[op] and isinstance(op, ComputeOp) and op not in [u.op for u in scan.update]:
+            found.append(op)
+    return found

@@ -1,0 +1,143 @@
+"""The state of a schedule: its stages, in order, each an immutable record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional, Union
+
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.stage.relations import Relation, Split, sources
+
+SCOPES = ("global", "shared", "local")
+THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "xyz")
+
+
+@dataclass(frozen=True)
+class Root:
+    """Computed whole, before its consumers."""
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Computed where it is read, each time."""
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """Computed (or stored) inside loop ``axis`` of ``stage``."""
+
+    stage: str
+    axis: Axis
+
+
+Attach = Union[Root, Inline, At]
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    tensor: Tensor
+    axis: Axis
+    offset: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One operation and how it is to be computed so far.
+
+    ``kinds`` maps a leaf axis to ``"vectorize"``, ``"unroll"``, ``"parallel"``, ``"vthread"`` or a
+    thread name; ``op`` is the operation as caches and rfactor rewrote it, ``outputs`` the
+    tensors it defines, which never change.
+    """
+
+    name: str
+    op: Union[ComputeOp, ScanOp]
+    outputs: tuple[Tensor, ...]
+    leaf: tuple[Axis, ...]
+    relations: tuple[Relation, ...] = ()
+    kinds: Mapping[Axis, str] = field(default_factory=dict)
+    attach: Attach = Root()
+    store: Optional[At] = None
+    scope: str = ""
+    align: Mapping[Axis, tuple[int, int]] = field(default_factory=dict)
+    double_buffer: bool = False
+    prefetches: tuple[Prefetch, ...] = ()
+    pragmas: tuple[tuple[Axis, str, Any], ...] = ()
+    predicate: Optional[Expr] = None
+    copied: bool = False
+
+    @property
+    def is_scan(self) -> bool:
+        return isinstance(self.op, ScanOp)
+
+    @property
+    def roots(self) -> tuple[Axis, ...]:
+        """The axes the relations start from."""
+        if isinstance(self.op, ScanOp):
+            return (self.op.scan_axis,)
+        return (*self.op.axis, *self.op.reduce_axis)
+
+    @property
+    def reduce_leaves(self) -> tuple[Axis, ...]:
+        return tuple(a for a in self.leaf if a.is_reduce)
+
+    def made_from(self, axis: Axis) -> Relation | None:
+        """The relation that used ``axis`` up."""
+        return next((r for r in self.relations if axis in set(sources(r))), None)
+
+    def split_of(self, axis: Axis) -> Split | None:
+        """The split whose outer or inner part is ``axis``."""
+        for r in self.relations:
+            if isinstance(r, Split) and (r.outer is axis or r.inner is axis):
+                return r
+        return None
+
+    def with_(self, **changes: Any) -> Stage:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All stages, producers before consumers, and which stage defines each tensor."""
+
+    stages: Mapping[str, Stage]
+    outputs: tuple[Tensor, ...]
+    defined: Mapping[Tensor, str]
+
+    def of(self, tensor: Tensor) -> Stage | None:
+        """The stage that defines ``tensor``; ``None`` for an input."""
+        name = self.defined.get(tensor)
+        return None if name is None else self.stages[name]
+
+    def is_output(self, stage: Stage) -> bool:
+        return any(t in self.outputs for t in stage.outputs)
+
+    def updated(self, *stages: Stage) -> State:
+        """This state with some stages replaced."""
+        merged = dict(self.stages)
+        for stage in stages:
+            merged[stage.name] = stage
+        return replace(self, stages=merged)
+
+    def inserted(self, new: Stage, before: str) -> State:
+        """This state with ``new`` placed ahead of stage ``before``."""
+        merged: dict[str, Stage] = {}
+        for name, stage in self.stages.items():
+            if name == before:
+                merged[new.name] = new
+            merged[name] = stage
+        defined = {**self.defined, **{t: new.name for t in new.outputs}}
+        return replace(self, stages=merged, defined=defined)
+
+    def consumers(self, stage: Stage) -> list[Stage]:
+        """The stages that read ``stage`` directly, in order."""
+        wanted = set(stage.outputs)
+        return [s for s in self.stages.values() if any(t in wanted for t in s.op.input_tensors)]
+
+    def unique_name(self, base: str) -> str:
+        name, count = base, 0
+        while name in self.stages:
+            count += 1
+            name = f"{base}_{count}"
+        return name

@@ -1,0 +1,98 @@
+"""Largest errors of the float32 functions that are written as polynomials, over every float32.
+
+    python -m tests.exhaustive_math [--stride N] [function ...]
+
+Each function is compared with float64 at all 2**32 bit patterns, or every N-th.  An error is
+counted in units in the last place of the true result; infinity stands for 2**128 there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from schedlang.runtime import intrinsics
+from schedlang.runtime.intrinsics import int32
+from schedlang.runtime.vmath import float32_from_bits
+
+CHUNK = 1 << 20
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+
+
+@numba.njit(**OPTIONS)
+def true_sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x)) in float64."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+TRUE: dict[str, Any] = {
+    "exp": math.exp,
+    "log": math.log,
+    "tanh": math.tanh,
+    "sigmoid": true_sigmoid,
+    "erf": math.erf,
+}
+
+
+@numba.njit(**OPTIONS)
+def error_in_ulps(got: float, true: float) -> float:
+    """|got - true| in units in the last place of `true` as a float32."""
+    if math.isnan(true) or math.isnan(got):
+        return 0.0 if math.isnan(true) and math.isnan(got) else math.inf
+    if math.isinf(got):
+        got = math.copysign(2.0**128, got)
+    true = min(max(true, -(2.0**128)), 2.0**128)
+    exponent = max(math.frexp(true)[1] - 24, -149) if true != 0.0 else -149
+    return abs(got - true) / 2.0**exponent
+
+
+def sweeper(name: str) -> Callable[[int], tuple[float, float]]:
+    """A function of the stride that gives the largest error and where it is."""
+    function, true = getattr(intrinsics, name), TRUE[name]
+
+    @numba.njit(parallel=True, **OPTIONS)
+    def sweep(stride: int, worst: np.ndarray, where: np.ndarray) -> None:
+        for chunk in numba.prange(worst.size):
+            got = np.empty(CHUNK, np.float32)
+            first = (chunk * CHUNK * stride) - 2**31
+            for i in range(CHUNK):
+                got[i] = function(float32_from_bits(int32(first + i * stride)))
+            for i in range(CHUNK):
+                bits = first + i * stride
+                if bits < 2**31:
+                    x = float32_from_bits(int32(bits))
+                    error = error_in_ulps(np.float64(got[i]), true(np.float64(x)))
+                    if error > worst[chunk]:
+                        worst[chunk] = error
+                        where[chunk] = x
+
+    def run(stride: int) -> tuple[float, float]:
+        chunks = -(-(2**32) // (CHUNK * stride))
+        worst, where = np.zeros(chunks), np.zeros(chunks, np.float32)
+        sweep(stride, worst, where)
+        return float(worst.max()), float(where[worst.argmax()])
+
+    return run
+
+
+def main() -> None:
+    """Print one line for each function."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stride", type=int, default=1)
+    parser.add_argument("functions", nargs="*", default=list(TRUE))
+    options = parser.parse_args()
+    for name in options.functions:
+        start = time.perf_counter()
+        worst, where = sweeper(name)(options.stride)
+        seconds = time.perf_counter() - start
+        print(f"{name:8s} {worst:.4f} ulp at {where!r} ({seconds:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
