@@ -44,7 +44,7 @@ def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", **t
     axes = tuple(Axis(n, e) for n, e in zip(_axis_names(fcompute, len(extents), name), extents))
     result = fcompute(*axes)
     op = _operation(name, axes, result)
-    _check_leaves(op)
+    check_leaves(op)
     dtypes_ = [e.dtype for e in op.body]
     several = len(op.body) > 1 and op.reducer is None or isinstance(result, (tuple, list))
     names = [name] if len(dtypes_) == 1 else [f"{name}.v{k}" for k in range(len(dtypes_))]
@@ -122,7 +122,7 @@ def _value(name: str, result: Any) -> Expr:
     return cast(value, value.dtype) if value.weak else value
 
 
-def _check_leaves(op: ComputeOp) -> None:
+def check_leaves(op: ComputeOp) -> None:
     """Every axis in the body is the operation's own."""
     own = {*op.axis, *op.reduce_axis}
     for root in op.roots:

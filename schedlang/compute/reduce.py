@@ -304,7 +304,7 @@ def _custom(
     result = tuple(_same(name, as_expr(r), t) for r, t in zip(results, kinds))
     identity = tuple(_identity(name, v, t) for v, t in zip(starts, kinds))
     reducer = Reducer(name, lhs, rhs, result, identity)
-    _sample(reducer)
+    check_combiner(reducer)
     return reducer
 
 
@@ -342,7 +342,7 @@ def _samples(dtype: str) -> list[Any]:
     return [0, 1, 2, 3, 5] if dtype.startswith("uint") else [-2, 0, 1, 3, 5]
 
 
-def _sample(reducer: Reducer) -> None:
+def check_combiner(reducer: Reducer) -> None:
     """Try commutativity, associativity and the identity on small values that are exact."""
     kinds = [v.dtype for v in reducer.lhs]
     pools = [_samples(t) for t in kinds]

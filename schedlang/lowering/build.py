@@ -13,7 +13,6 @@ from typing import Any, Union
 
 from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Const, Expr
@@ -252,16 +251,24 @@ def _attached(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, sco
     job, here = n.job, (n.stage.name, axis)
     for child in reversed(job.placement.at.get(here, ())):
         slide = None
-        if child.store is not None and (child.store.stage, child.store.axis) != here:
+        if not stored_with(child):
             box = take(child, pending, scope.ranges, keep=True)
             slide = sliding_guard(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
         drafts, pending = yield place_child(job, child, drafts, pending, scope, slide)
     for name, child in job.state.stages.items():
         store = child.store
-        if store is not None and (store.stage, store.axis) == here:
-            if job.placement.attach[name] is child.attach and child.attach is not store:
-                drafts = _stored(job, child, drafts, pending, scope)
+        if isinstance(store, At) and (store.stage, store.axis) == here and not stored_with(child):
+            if job.placement.attach[name] is child.attach:
+                drafts = store_child(job, child, drafts, pending, scope)
     return drafts, pending
+
+
+def stored_with(stage: Stage) -> bool:
+    """Whether a stage's storage lives at the loop that computes it."""
+    store, attach = stage.store, stage.attach
+    if store is None or not isinstance(attach, At):
+        return True
+    return isinstance(store, At) and store.stage == attach.stage and store.axis is attach.axis
 
 
 def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> Box | None:
@@ -278,9 +285,7 @@ def place_child(
     job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope, slide: Any = None
 ) -> Task:
     """``drafts`` with the nest of ``child``, and its storage, in front."""
-    stored_here = child.store is None or isinstance(child.attach, At) and (
-        child.store.stage == child.attach.stage and child.store.axis is child.attach.axis
-    )
+    stored_here = stored_with(child) or not isinstance(job.placement.attach[child.name], At)
     box = take(child, pending, scope.ranges, keep=not stored_here)
     if box is None:
         return drafts, pending
@@ -298,7 +303,7 @@ def place_child(
     return [*storage, *made, *drafts], pending
 
 
-def _stored(job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope) -> list[Draft]:
+def store_child(job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope) -> list[Draft]:
     """Storage at a loop outside the one that computes: as large as all iterations need."""
     box = take(child, pending, scope.ranges)
     if box is None:
@@ -335,6 +340,3 @@ def _first_read(
     var = n.plan.variables[axis]
     return tuple(i.substitute({**start, var: Lin.of(var) + offset}) for i in found)
 
-
-def refusal(asked: str, why: str, hint: str = "") -> str:
-    return explain(asked, why, hint)

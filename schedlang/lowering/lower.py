@@ -13,7 +13,7 @@ from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Var
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.nodes import Block, Buffer, For, Nest, Note
-from schedlang.lowering.build import Job, Loop, Scope, _attached, nest_stage, place_child, take
+from schedlang.lowering.build import Job, Loop, Scope, _attached, nest_stage, place_child, store_child, take
 from schedlang.lowering.build import Nesting as _Nesting
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.names import loop_names
@@ -24,7 +24,7 @@ from schedlang.lowering.resolve import resolve
 from schedlang.lowering.storage import allocate
 from schedlang.lowering.trampoline import Task, run
 from schedlang.stage.relations import extent_of
-from schedlang.stage.state import Root, Stage, State
+from schedlang.stage.state import At, Root, Stage, State
 
 Arg = Union[Tensor, Var]
 
@@ -146,9 +146,11 @@ def _roots(job: Job) -> Task:
     parts = _scan_parts(job.state)
     for name in reversed(list(job.state.stages)):
         stage = job.state.stages[name]
+        scope = Scope(Ranges())
+        if isinstance(stage.store, Root) and isinstance(placement.attach[name], At):
+            drafts = store_child(job, stage, drafts, pending, scope)
         if name in parts or not isinstance(placement.attach[name], Root):
             continue
-        scope = Scope(Ranges())
         wanted = any(t in job.given for t in stage.outputs)
         if stage.is_scan:
             if not wanted and take(stage, pending, scope.ranges) is None:

@@ -10,7 +10,7 @@ from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.simplify import floordiv, mod, to_lin
 from schedlang.lowering.region import Dim
-from schedlang.stage.relations import Split, split_extents
+from schedlang.stage.relations import Fuse, Split, Unit, split_extents
 from schedlang.stage.state import THREADS, Stage
 
 
@@ -88,6 +88,8 @@ def make_plan(
             strides[relation] = inner
             extents[relation.outer] = chosen.get(relation.outer, outer)
             extents[relation.inner] = chosen.get(relation.inner, inner)
+        elif isinstance(relation, Unit):
+            extents[relation.axis] = Lin.of(1)
         else:
             extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
     fixed = dict(peel.fixed)
@@ -117,7 +119,7 @@ def make_plan(
             values[relation.parent] = (
                 values[relation.outer] * strides[relation] + values[relation.inner]
             )
-        else:
+        elif isinstance(relation, Fuse):
             fused, inner = values[relation.fused], extents[relation.inner]
             values[relation.outer] = floordiv(fused, inner, ranges)
             values[relation.inner] = mod(fused, inner, ranges)

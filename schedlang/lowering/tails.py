@@ -85,16 +85,9 @@ def _illegal(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:
     early = next((a for a in inner if a not in behind and a in stage.leaf), None)
     if early is not None:
         return f"{early.name} is not inside {outer.name}"
-    fused = next((r for r in stage.relations if not isinstance(r, Split) and
-                  any(a in (r.outer, r.inner) for a in (split.outer,))), None)  # fmt: skip
-    if fused is not None:
-        return f"{outer.name} was fused into {fused.fused.name}"
     threads = next((a for a in inner if stage.kinds.get(a, "") not in ("", "vectorize", "unroll",
                                                                       "parallel")), None)  # fmt: skip
     if threads is not None:
         return f"{threads.name} is bound to {stage.kinds[threads]}"
     return None
 
-
-def remainder(extent: Lin, inner: Lin) -> Lin:
-    return mod(extent, inner, Ranges())

@@ -119,7 +119,7 @@ def emit_floordiv(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Valu
         half = builder.fcmp_ordered(">", builder.fsub(quotient, floor), constant(ty, 0.5))
         floor = builder.select(half, builder.fadd(floor, constant(ty, 1)), floor)
         ratio = builder.fdiv(a, b)
-        signed_zero = call_llvm(builder, "copysign", zero.type, [zero, ratio])
+        signed_zero = emit_copysign(builder, ty, zero, ratio)
         floor = builder.select(builder.fcmp_ordered("==", quotient, zero), signed_zero, floor)
         return builder.select(builder.fcmp_ordered("==", b, zero), ratio, floor)
     by_zero = builder.icmp_unsigned("==", b, zero)
@@ -139,7 +139,7 @@ def emit_mod(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) ->
     if is_float(ty):
         rem = builder.frem(a, b)
         moved = builder.fadd(rem, b)
-        signed_zero = call_llvm(builder, "copysign", zero.type, [zero, b])
+        signed_zero = emit_copysign(builder, ty, zero, b)
         result = builder.select(emit_signs_differ(builder, ty, rem, b), moved, rem)
         return builder.select(builder.fcmp_ordered("==", rem, zero), signed_zero, result)
     divisor = emit_safe_divisor(builder, ty, a, b)
@@ -377,6 +377,17 @@ def emit_absolute(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Valu
 def absolute(typingctx: Any, x: Any) -> Any:
     """|x|; the lowest integer stays as it is."""
     return elementwise(is_any, emit_absolute, x)
+
+
+def emit_copysign(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+    """|a| with the sign of b"""
+    return call_llvm(builder, "copysign", a.type, [a, b])
+
+
+@intrinsic(prefer_literal=True)
+def copysign(typingctx: Any, a: Any, b: Any) -> Any:
+    """|a| with the sign of `b` (floats)."""
+    return elementwise(is_float, emit_copysign, a, b)
 
 
 def rounding(name: str, x: types.Type) -> Any:

@@ -97,11 +97,10 @@ def read_library() -> Library:
         text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
         lines = text.splitlines()
         for node in ast.parse(text).body:
-            if isinstance(node, ast.Import):
-                library.imports.update({a.asname or a.name: node for a in node.names})
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                library.imports.update({a.asname or a.name: node for a in node.names})
-            elif not isinstance(node, ast.ImportFrom) and not is_docstring(node):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                if not getattr(node, "level", 0):
+                    library.imports.update({a.asname or a.name: node for a in node.names})
+            elif not is_docstring(node):
                 library.pieces.append(piece(node, lines))
     return library
 
@@ -116,7 +115,7 @@ def piece(node: ast.stmt, lines: list[str]) -> Piece:
     name = getattr(node, "name", "")
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
         name = node.targets[0].id
-    found = Piece(name, text, {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name})
+    found = Piece(name, text, free_names(node) - {name})
     calls = [d for d in decorators if isinstance(d, ast.Call)]
     found.extends = {a.id for call in calls for a in call.args if isinstance(a, ast.Name)}
     if isinstance(node, ast.Expr):
@@ -128,6 +127,14 @@ def piece(node: ast.stmt, lines: list[str]) -> Piece:
     if isinstance(node, ast.FunctionDef) and name.endswith(COMPILED):
         found.operators = operators_of(node)
     return found
+
+
+def free_names(node: ast.stmt) -> set[str]:
+    """The names that a statement reads and does not bind itself."""
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+    bound = {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    bound.update(n.arg for n in ast.walk(node) if isinstance(n, ast.arg))
+    return {n.id for n in names} - bound
 
 
 def closure(
@@ -227,9 +234,9 @@ def rename(text: str, old: str, new: str) -> str:
     for before, token, after in zip([tokens[0], *tokens], tokens, tokens[1:], strict=False):
         if token.type == tokenize.OP:
             depth += (token.string in "([{") - (token.string in ")]}")
-        elif token.type == tokenize.NAME and token.string == old and before.string != ".":
-            if not (depth and after.string == "="):
-                spots.append(token.start)
+        elif (token.string, token.type) == (old, tokenize.NAME) and before.string != ".":
+            keyword = depth and after.string == "="
+            spots += [] if keyword else [token.start]
     for row, column in reversed(spots):
         line = lines[row - 1]
         lines[row - 1] = line[:column] + new + line[column + len(old) :]

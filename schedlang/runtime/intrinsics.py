@@ -36,7 +36,7 @@ which widen integers to 64 bits: write `int8(a + b)`.  For `//`, `%`, `<<` and `
 on signs of zero and past the width.
 
 **Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
-wins), `fma`, `absolute`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`, `isnan`, `isinf`,
+wins), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`, `isnan`, `isinf`,
 `isfinite`, `power`, `atan2`, and the usual functions of one float.
 """
 
@@ -45,6 +45,7 @@ from __future__ import annotations
 from .arith import (
     absolute,
     ceil,
+    copysign,
     floor,
     floordiv,
     fma,
@@ -147,7 +148,7 @@ from .vmath import erf, exp, log, sigmoid, tanh
 # fmt: off
 __all__ = [
     "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
-    "broadcast", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64",
+    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64",
     "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32", "int64",
     "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half",
     "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power", "prefetch",

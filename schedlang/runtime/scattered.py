@@ -159,7 +159,9 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
         raw = (picked if whole else one_by_one)(context, builder, args)
         return from_memory(builder, raw, vec, half)
 
-    return vec(array, types.intp, types.intp, types.IntegerLiteral(lanes)), codegen
+    # numba keeps one code per signature, so the literals stay in it
+    apart = types.intp if step is None else stride
+    return vec(array, types.intp, apart, types.IntegerLiteral(lanes)), codegen
 
 
 def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 # fmt: off
 __all__ = [
     "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
-    "broadcast", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64",
+    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64",
     "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32", "int64",
     "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half",
     "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power", "prefetch",
@@ -372,6 +372,10 @@ def fma(a: Value, b: Value, c: Value) -> Value:
 @quiet
 def absolute(x: Value) -> Value:
     return np.absolute(x)
+
+
+def copysign(a: Value, b: Value) -> Value:
+    return np.copysign(a, b)
 
 
 @quiet

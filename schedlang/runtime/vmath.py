@@ -18,7 +18,7 @@ from numba import types
 from numba.core import compiler
 from numba.extending import intrinsic
 
-from .arith import absolute, fma, right_shift, select
+from .arith import absolute, copysign, fma, right_shift, select
 from .libm import libm
 from .simd import constant, element, float32, float64, int32, llvm_type, with_element
 
@@ -173,15 +173,15 @@ def tanh_single(x: Any) -> Any:
     """
     size = absolute(x)
     large = ONE - TWO / (exp(size + size) + ONE)
-    square = x * x
+    square = size * size
     # (tanh(x) / x - 1) / x**2 in x**2
     p = fma(np.float32(0.0021429653), square, np.float32(-0.0081774015))
     p = fma(p, square, np.float32(0.021700704))
     p = fma(p, square, np.float32(-0.053946763))
     p = fma(p, square, np.float32(0.13333206))
     p = fma(p, square, np.float32(-0.3333333))
-    small = fma(p * square, x, x)
-    return select(size < TANH_SPLIT, small, select(x < ZERO, -large, large))
+    small = fma(p * square, size, size)
+    return copysign(select(size < TANH_SPLIT, small, large), x)
 
 
 def sigmoid_single(x: Any) -> Any:
@@ -223,7 +223,7 @@ def erf_single(x: Any) -> Any:
     q = fma(q, size, np.float32(0.63562524))
     q = fma(q, size, np.float32(0.12855175))
     large = ONE - exp(fma(q, -size, -size))
-    square = x * x
+    square = size * size
     # erf(x) / x - 1 in x**2
     p = fma(np.float32(7.853899e-05), square, np.float32(-0.0008010205))
     p = fma(p, square, np.float32(0.005188329))
@@ -231,8 +231,8 @@ def erf_single(x: Any) -> Any:
     p = fma(p, square, np.float32(0.112835854))
     p = fma(p, square, np.float32(-0.37612626))
     p = fma(p, square, np.float32(0.12837917))
-    small = fma(p, x, x)
-    return select(size < ONE, small, select(x < ZERO, -large, large))
+    small = fma(p, size, size)
+    return copysign(select(size < ONE, small, large), x)
 
 
 @intrinsic

@@ -38,17 +38,28 @@ class Fuse:
     fused: Axis
 
 
-Relation = Union[Split, Fuse]
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """An axis of extent 1 that stands for no other (te's ``fuse()`` of nothing)."""
+
+    axis: Axis
+
+
+Relation = Union[Split, Fuse, Unit]
 
 
 def parts(relation: Relation) -> tuple[Axis, ...]:
     """The axes a relation makes."""
-    return (relation.outer, relation.inner) if isinstance(relation, Split) else (relation.fused,)
+    if isinstance(relation, Split):
+        return relation.outer, relation.inner
+    return (relation.fused,) if isinstance(relation, Fuse) else (relation.axis,)
 
 
 def sources(relation: Relation) -> tuple[Axis, ...]:
     """The axes a relation uses up."""
-    return (relation.parent,) if isinstance(relation, Split) else (relation.outer, relation.inner)
+    if isinstance(relation, Split):
+        return (relation.parent,)
+    return (relation.outer, relation.inner) if isinstance(relation, Fuse) else ()
 
 
 def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[Lin, Lin]:

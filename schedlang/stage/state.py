@@ -58,7 +58,7 @@ class Stage:
     relations: tuple[Relation, ...] = ()
     kinds: Mapping[Axis, str] = field(default_factory=dict)
     attach: Attach = Root()
-    store: Optional[At] = None
+    store: Union[At, Root, None] = None
     scope: str = ""
     align: Mapping[Axis, tuple[int, int]] = field(default_factory=dict)
     double_buffer: bool = False

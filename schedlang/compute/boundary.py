@@ -1,0 +1,138 @@
+"""Boundary conditions: a tensor continued beyond its edges, as a stage of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.compute import math
+from schedlang.compute.define import compute
+from schedlang.compute.tensor import Extent, Tensor, check_extent, shape_text
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.nodes import Axis, Expr, as_expr, call, const
+from schedlang.expr.simplify import simplify, to_lin
+
+MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def pad(
+    tensor: Tensor,
+    before: Any,
+    after: Any = None,
+    mode: str = "constant",
+    value: Any = 0,
+    name: str | None = None,
+) -> Tensor:
+    """``tensor`` with ``before`` and ``after`` more elements at the ends of its dimensions.
+
+    ``before`` and ``after`` (the same as ``before`` when left out) are an integer or a size for
+    every dimension, or one for each. The result has the tensor's dtype, and shape
+    ``before + extent + after``. The modes are :func:`numpy.pad`'s, and Halide's
+    ``BoundaryConditions`` under other names:
+
+    - ``"constant"``: ``value`` outside (Halide: ``constant_exterior``)
+    - ``"edge"``: the nearest element (``repeat_edge``)
+    - ``"reflect"``: mirrored at the first and last element, which is not repeated
+      (``mirror_interior``); a pad must be smaller than the extent
+    - ``"wrap"``: from the other end (``repeat_image``)
+
+    Inline it, or attach it to its consumer, and the padded tensor is never stored.
+
+    Raises :class:`~schedlang.errors.ComputeError` for an unknown mode, a negative pad or one that
+    ``mode`` cannot fill, :class:`~schedlang.errors.ComputeTypeError` for operands of the wrong
+    kind.
+
+    >>> import numpy as np, schedlang as sl
+    >>> from schedlang.compute.reference import reference
+    >>> A = sl.placeholder((4,), "int32", name="A")
+    >>> reference(pad(A, 2, 1, mode="edge"))(np.arange(4, dtype="int32"))
+    array([0, 0, 0, 1, 2, 3, 3], dtype=int32)
+    """
+    if not isinstance(tensor, Tensor):
+        raise ComputeTypeError(f"pad({tensor!r}, ...): a tensor is needed, such as sl.placeholder's")
+    if mode not in MODES:
+        raise ComputeError(f"pad({tensor.name}, mode={mode!r}): the modes are {', '.join(MODES)}")
+    starts = _widths(tensor, before, "before")
+    ends = starts if after is None else _widths(tensor, after, "after")
+    for position, widths in enumerate(zip(starts, ends)):
+        _check_fill(tensor, position, widths, mode)
+    shape = [simplify(b + as_expr(n) + a) for b, n, a in zip(starts, tensor.shape, ends)]
+    filler = _filler(tensor, value) if mode == "constant" else None
+
+    def element(*idx: Axis) -> Expr:
+        if filler is None:
+            return tensor[tuple(_source(*part, mode) for part in zip(idx, starts, tensor.shape, ends))]
+        inside = [c for part in zip(idx, starts, tensor.shape, ends) for c in _conditions(*part)]
+        found = tensor[tuple(i if _is_zero(b) else i - b for i, b in zip(idx, starts))]
+        return math.if_then_else(math.all(*inside), found, filler) if inside else found
+
+    return compute(tuple(shape), element, name=name or f"{tensor.name}.{mode}")
+
+
+def _widths(tensor: Tensor, given: Any, side: str) -> tuple[Extent, ...]:
+    items = tuple(given) if isinstance(given, (tuple, list)) else (given,) * tensor.ndim
+    if len(items) != tensor.ndim:
+        raise ComputeError(
+            f"pad({tensor.name}, {side}={given}): {tensor.name} has {tensor.ndim} dimension(s), "
+            f"{side} has {len(items)}"
+        )
+    return tuple(check_extent(v, f"pad({tensor.name}): {side}[{k}]") for k, v in enumerate(items))
+
+
+def _check_fill(tensor: Tensor, position: int, widths: tuple[Extent, ...], mode: str) -> None:
+    extent = to_lin(tensor.shape[position]).const
+    if mode == "constant" or extent is None:
+        return
+    for width in widths:
+        size = to_lin(width).const
+        if (size is None or size > 0) and extent == 0:
+            why = f"dimension {position} is empty, so there is nothing to continue"
+        elif mode == "reflect" and size is not None and size >= extent:
+            why = (f"a pad of {size} needs {size + 1} elements to mirror, and dimension {position} "
+                   f"of {shape_text(tensor.shape)} has {extent}")  # fmt: skip
+        else:
+            continue
+        hint = 'Use mode="constant", or pad less.'
+        raise ComputeError(explain(f"pad({tensor.name}, mode={mode!r})", why, hint))
+
+
+def _filler(tensor: Tensor, value: Any) -> Expr:
+    if not isinstance(value, (Expr, Tensor)):
+        return const(value, tensor.dtype)
+    filler = as_expr(value)
+    if filler.dtype != tensor.dtype:
+        raise ComputeTypeError(
+            f"pad({tensor.name}, value={filler}): the value is {filler.dtype}, {tensor.name} "
+            f"{tensor.dtype}; cast it with sl.cast({filler}, {tensor.dtype!r})"
+        )
+    return filler
+
+
+def _is_zero(width: Extent) -> bool:
+    return to_lin(width).const == 0
+
+
+def _conditions(i: Axis, before: Extent, extent: Extent, after: Extent) -> list[Expr]:
+    low = [] if _is_zero(before) else [i >= before]
+    return low if _is_zero(after) else [*low, i < simplify(as_expr(extent) + before)]
+
+
+def _source(i: Axis, before: Extent, extent: Extent, after: Extent, mode: str) -> Expr:
+    """The index within ``0..extent`` whose element stands at ``i``, in provable terms."""
+    shifted = i if _is_zero(before) else i - before
+    if _is_zero(before) and _is_zero(after):
+        return i
+    if mode == "wrap":
+        return shifted % extent
+    last = simplify(as_expr(extent) - 1)
+    # a size may turn out smaller than what is needed: the read stays at 0 or above all the same
+    known = isinstance(extent, int) and isinstance(before, int) and isinstance(after, int)
+    if mode == "edge":
+        if not known:
+            return call("max", call("min", shifted, last), 0)
+        low = shifted if _is_zero(before) else call("max", shifted, 0)
+        return low if _is_zero(after) else call("min", low, last)
+    result = shifted if _is_zero(before) else call("max", call("max", shifted, before - i), 0)
+    if not _is_zero(after):
+        mirrored = simplify(last * 2 + before) - i
+        result = call("min", call("min", result, mirrored), last)
+    return result if known else call("max", call("min", result, last), 0)

@@ -1,0 +1,392 @@
+"""Reading the data form of a computation: every item is checked before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedlang.compute.bounds import check_reads
+from schedlang.compute.data import FORMAT, VERSION
+from schedlang.compute.define import check_leaves
+from schedlang.compute.fold import ufunc_of
+from schedlang.compute.reduce import Reducer, argmax, argmin, check_combiner, reduce_axis
+from schedlang.compute.scan import scan
+from schedlang.compute.tensor import (
+    ComputeOp,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    check_extent,
+    check_name,
+    check_shape,
+    placeholder,
+)  # fmt: skip
+from schedlang.errors import ComputeError, SchedlangError
+from schedlang.expr import dtypes, nodes
+from schedlang.expr.functions import FUNCTIONS, build_call
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.visit import postorder
+
+_BINARY = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>",
+                     *nodes.COMPARISONS))  # fmt: skip
+
+
+def rebuild(data: Any) -> tuple[Tensor, ...]:
+    """The tensors that ``data`` describes; see :func:`schedlang.compute.data.from_data`."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ComputeError(f"this is no {FORMAT} data: its 'format' should be {FORMAT!r}")
+    if data.get("version") != VERSION or isinstance(data["version"], bool):
+        raise ComputeError(
+            f"{FORMAT} data of version {data.get('version')!r} cannot be read: this schedlang reads "
+            f"version {VERSION}"
+        )
+    unknown = set(data) - {"format", "version", "items", "outputs"}
+    if unknown:
+        raise ComputeError(f"{FORMAT} data has no field {min(unknown, key=str)!r}")
+    reader = _Reader(_GRAPH_KINDS, {})
+    reader.read(data.get("items"))
+    outputs = _list(data.get("outputs"), "'outputs'")
+    if not outputs:
+        raise ComputeError(f"{FORMAT} data: 'outputs' names no tensor")
+    return tuple(reader.tensor(o) for o in outputs)
+
+
+def rebuild_expr(data: Any, leaves: Mapping[str, Expr]) -> Expr:
+    """The expression that ``data`` describes over ``leaves``."""
+    reader = _Reader(_EXPR_KINDS, leaves)
+    reader.read(data)
+    if not reader.made:
+        raise ComputeError("the data of an expression has no items")
+    return reader.made[-1]
+
+
+class _Reader:
+    """The objects made so far, one an item."""
+
+    def __init__(self, kinds: Mapping[str, Callable[..., Any]], leaves: Mapping[str, Expr]) -> None:
+        self.kinds = kinds
+        self.leaves = leaves
+        self.made: list[Any] = []
+        self.inputs: dict[Operation, Tensor] = {}
+
+    def read(self, items: Any) -> None:
+        for position, item in enumerate(_list(items, "'items'")):
+            kind = item[0] if isinstance(item, list) and item else None
+            make = self.kinds.get(kind) if isinstance(kind, str) else None
+            if make is None:
+                raise ComputeError(
+                    f"item {position} of the data is of no known kind, {_short(kind)}: the kinds "
+                    f"are {', '.join(self.kinds)}"
+                )
+            fields = item[1:]
+            wanted = make.__code__.co_argcount - 1  # type: ignore[attr-defined]
+            if len(fields) != wanted:
+                raise ComputeError(
+                    f"item {position} of the data ({kind}) has {len(fields)} fields, not {wanted}"
+                )
+            try:
+                self.made.append(make(self, *fields))
+            except (SchedlangError, OverflowError) as error:
+                raise ComputeError(f"item {position} of the data ({kind}): {error}") from None
+
+    def ref(self, place: Any, kind: type | tuple[type, ...], what: str) -> Any:
+        if isinstance(place, bool) or not isinstance(place, int):
+            raise ComputeError(f"{what} is {_short(place)}: the number of an earlier item is needed")
+        if not 0 <= place < len(self.made):
+            raise ComputeError(f"{what} is item {place}, which is not before it")
+        found = self.made[place]
+        if not isinstance(found, kind):
+            raise ComputeError(f"{what} is item {place}, a {type(found).__name__.lower()}")
+        return found
+
+    def expr(self, place: Any, what: str = "an operand") -> Expr:
+        return self.ref(place, Expr, what)
+
+    def exprs(self, places: Any, what: str) -> tuple[Any, ...]:
+        return tuple(self.expr(p, what) for p in _list(places, what))
+
+    def axes(self, places: Any, kind: str) -> tuple[Axis, ...]:
+        axes = tuple(self.ref(p, Axis, f"a {kind} axis") for p in _list(places, f"{kind} axes"))
+        for axis in axes:
+            if axis.kind != kind:
+                raise ComputeError(f"axis {axis.name} is a {axis.kind} axis, not a {kind} axis")
+        if len(set(axes)) != len(axes):
+            raise ComputeError(f"a {kind} axis is named twice")
+        return axes
+
+    def extent(self, value: Any) -> Any:
+        if isinstance(value, list) and len(value) == 1:
+            return self.expr(value[0], "an extent")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ComputeError(f"an extent is {_short(value)}: it is an integer or [item]")
+        return value
+
+    def tensor(self, value: Any) -> Tensor:
+        if not isinstance(value, list) or len(value) != 2:
+            raise ComputeError(f"a tensor is {_short(value)}: it is [item, output number]")
+        op = self.ref(value[0], (PlaceholderOp, ComputeOp, ScanOp), "a tensor's operation")
+        outputs = (self.inputs[op],) if isinstance(op, PlaceholderOp) else op.outputs
+        number = value[1]
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ComputeError(f"the output number of {op.name} is {_short(number)}")
+        if not 0 <= number < len(outputs):
+            raise ComputeError(f"{op.name} has {len(outputs)} output(s), and no output {number}")
+        return outputs[number]
+
+    def tensors(self, values: Any, what: str) -> list[Tensor]:
+        return [self.tensor(v) for v in _list(values, what)]
+
+
+def _axis(reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any) -> Axis:
+    check_name(name, "an axis")
+    if kind not in ("data", "reduce") or tag != "":
+        raise ComputeError(f"axis {name} of kind {_short(kind)}: a computation has data and reduce axes")
+    start, length = reader.extent(lo), check_extent(reader.extent(extent), f"axis {name}")
+    if kind == "reduce":
+        first = reduce_axis((start, start + length), name).lo
+        return Axis(name, length, kind, first)
+    if start != 0 or isinstance(start, Expr):
+        raise ComputeError(f"data axis {name} starts at {start}, not at 0")
+    return Axis(name, length)
+
+
+def _var(_: _Reader, name: Any, dtype: Any, weak: Any) -> Var:
+    check_name(name, "a variable")
+    if _flag(weak) and dtype != dtypes.INDEX:
+        raise ComputeError(f"size {name} is {_short(dtype)}, not int64")
+    return Var(name, _dtype(dtype), weak)
+
+
+def _const(_: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
+    kind = _dtype(dtype)
+    if dtypes.is_float(kind) and isinstance(value, str):
+        if value not in ("inf", "-inf", "nan"):
+            raise ComputeError(f"a constant is {_short(value)}: inf, -inf and nan are the only words")
+        value = float(value)
+    wanted = bool if kind == "bool" else float if dtypes.is_float(kind) else int
+    number = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
+    if not number and not (wanted is float and type(value) is int):
+        raise ComputeError(f"a constant of {kind} is {_short(value)}")
+    if wanted is int:
+        nodes.const(value, kind)
+    if _flag(weak) and kind not in ("int64", "float64"):
+        raise ComputeError(f"a weak constant is int64 or float64, not {kind}")
+    return Const(wanted(value), kind, weak)
+
+
+def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> Expr:
+    if not isinstance(op, str) or op not in _BINARY:
+        raise ComputeError(f"there is no operator {_short(op)}")
+    x, y = reader.expr(a), reader.expr(b)
+    fresh = nodes.binary(op, x, y)
+    kept = Binary(op, x, y, _dtype(dtype), _flag(weak))
+    _agree(kept, fresh, folded=Const)
+    return kept
+
+
+def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
+    if op not in ("-", "~"):
+        raise ComputeError(f"there is no operator {_short(op)}")
+    x = reader.expr(a)
+    kept = Unary(op, x, _dtype(dtype), _flag(weak))
+    _agree(kept, nodes.unary(op, x), folded=Const)
+    return kept
+
+
+def _cast(reader: _Reader, a: Any, dtype: Any, weak: Any) -> Cast:
+    x, kind = reader.expr(a), _dtype(dtype)
+    if _flag(weak) and not (x.weak and kind == "float64"):
+        raise ComputeError(f"a weak conversion goes from sizes to float64, not to {kind}")
+    return Cast(x, kind, weak)
+
+
+def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
+    if not isinstance(fn, str) or fn not in FUNCTIONS:
+        raise ComputeError(f"there is no function {_short(fn)}")
+    operands = reader.exprs(args, "the operands")
+    kept = Call(fn, operands, _dtype(dtype), _flag(weak))
+    _agree(kept, build_call(fn, operands))
+    return kept
+
+
+def _select(
+    reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any
+) -> Select:  # fmt: skip
+    c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
+    kept = Select(c, x, y, _dtype(dtype), _flag(lazy), _flag(weak))
+    _agree(kept, nodes.select(c, x, y, lazy))
+    return kept
+
+
+def _agree(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
+    """The recorded node is what the language makes of its operands, conversions included."""
+    same = fresh.dtype == kept.dtype and fresh.weak == kept.weak
+    if same and folded is not None and isinstance(fresh, folded):
+        return
+    pairs = zip(kept.children, fresh.children)
+    if same and isinstance(fresh, type(kept)) and all(a.dtype == b.dtype for a, b in pairs):
+        return
+    raise ComputeError(f"{kept} is recorded as {_typed(kept)}, and is {_typed(fresh)} of {fresh}")
+
+
+def _typed(value: Expr) -> str:
+    return f"weak {value.dtype}" if value.weak else value.dtype
+
+
+def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
+    tensor = reader.tensor([op, number])
+    places = reader.exprs(indices, "the indices")
+    found = tensor[places]
+    assert isinstance(found, Read)
+    if any(a is not b for a, b in zip(found.indices, places)):
+        raise ComputeError(f"an index of {found} is not int64")
+    return found
+
+
+def _leaf(reader: _Reader, name: Any) -> Expr:
+    if not isinstance(name, str) or name not in reader.leaves:
+        raise ComputeError(f"there is no leaf {_short(name)}: there are {', '.join(reader.leaves)}")
+    return reader.leaves[name]
+
+
+def _reducer(
+    reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any
+) -> Reducer:  # fmt: skip
+    check_name(name, "a reducer")
+    left, right = (tuple(reader.ref(p, Var, "an operand of the combiner") for p in _list(side, "lhs"))
+                   for side in (lhs, rhs))  # fmt: skip
+    results = reader.exprs(result, "result")
+    units = tuple(reader.ref(p, Const, "the identity") for p in _list(identity, "identity"))
+    kinds = [v.dtype for v in left]
+    if len({*left, *right}) != 2 * len(left) or any(v.weak for v in left + right):
+        raise ComputeError(f"reducer {name}: its operands are not distinct scalars")
+    for side in (right, results, units):
+        if [v.dtype for v in side] != kinds or any(v.weak for v in side):
+            raise ComputeError(f"reducer {name}: its parts differ in number or dtype from {kinds}")
+    operands = set(left + right)
+    for node in postorder(results):
+        if isinstance(node, (Axis, Read)) or (isinstance(node, Var) and node not in operands):
+            raise ComputeError(f"reducer {name}: its combiner uses {node}, none of its operands")
+    made = Reducer(name, left, right, results, units)
+    if not left:
+        raise ComputeError(f"reducer {name} has no operands")
+    if ufunc_of(made) is None and not _is_arg(made):
+        check_combiner(made)
+    return made
+
+
+def _is_arg(reducer: Reducer) -> bool:
+    """Whether this is the combiner of ``argmax`` or ``argmin``, which knows only indices >= 0."""
+    if [v.dtype for v in reducer.lhs[:1]] != ["int64"] or len(reducer.lhs) != 2:
+        return False
+    value = Cast(Const(0, "int64"), reducer.lhs[1].dtype)
+    built_in = (make(value, reduce_axis(1)).reducer for make in (argmax, argmin))
+    return any(_same_reducer(reducer, other) for other in built_in)
+
+
+def _same_reducer(a: Reducer, b: Reducer) -> bool:
+    from schedlang.compute.data import expr_to_data
+
+    forms = []
+    for reducer in (a, b):
+        formals = (*reducer.lhs, *reducer.rhs)
+        names = {v: str(k) for k, v in enumerate(formals)}
+        parts = (*reducer.result, *reducer.identity)
+        forms.append([expr_to_data(part, names) for part in parts])
+    return forms[0] == forms[1]
+
+
+def _placeholder(reader: _Reader, name: Any, shape: Any, dtype: Any) -> Operation:
+    extents = tuple(reader.extent(e) for e in _list(shape, "the shape"))
+    tensor = placeholder(extents, _dtype(dtype), name)
+    reader.inputs[tensor.op] = tensor
+    return tensor.op
+
+
+def _compute(
+    reader: _Reader, name: Any, axis: Any, body: Any, reduced: Any, reducer: Any, where: Any,
+    init: Any, names: Any,
+) -> ComputeOp:  # fmt: skip
+    check_name(name, "a tensor")
+    axes, folded = reader.axes(axis, "data"), reader.axes(reduced, "reduce")
+    values = reader.exprs(body, "the body")
+    fold = None if reducer is None else reader.ref(reducer, Reducer, "the reducer")
+    cond = None if where is None else reader.expr(where, "where")
+    start = None if init is None else reader.exprs(init, "init")
+    kinds = [v.dtype for v in values]
+    if not values or any(v.weak for v in values):
+        raise ComputeError(f"{name}: its body has no values, or one without a dtype of its own")
+    if (fold is None) != (not folded) or (fold is None and (cond is not None or start is not None)):
+        raise ComputeError(f"{name}: a reducer, its axes, where and init go together")
+    if fold is not None and [v.dtype for v in fold.lhs] != kinds:
+        raise ComputeError(f"{name}: reducer {fold.name} does not combine {', '.join(kinds)}")
+    if cond is not None and cond.dtype != "bool":
+        raise ComputeError(f"{name}: where is {cond.dtype}, not bool")
+    if start is not None and [v.dtype for v in start] != kinds:
+        raise ComputeError(f"{name}: init does not fit {', '.join(kinds)}")
+    op = ComputeOp(name, axes, values, folded, fold, cond, start)
+    shape = check_shape(op.shape, name)
+    labels = _names(names, len(values))
+    outputs = tuple(Tensor(n, shape, k, op, p) for p, (n, k) in enumerate(zip(labels, kinds)))
+    object.__setattr__(op, "outputs", outputs)
+    check_leaves(op)
+    check_reads(op)
+    return op
+
+
+def _scan(
+    reader: _Reader, name: Any, init: Any, update: Any, state: Any, inputs: Any, names: Any
+) -> ScanOp:  # fmt: skip
+    first, step, states = (reader.tensors(v, w) for v, w in
+                           ((init, "init"), (update, "update"), (state, "state")))  # fmt: skip
+    if not first:
+        raise ComputeError("a scan has no state")
+    result = scan(first, step, states, reader.tensors(inputs, "inputs"), name=name)
+    op = (result[0] if isinstance(result, list) else result).op
+    for tensor, label in zip(op.outputs, _names(names, len(op.outputs))):
+        tensor.name = label
+    return op
+
+
+def _names(names: Any, count: int) -> list[str]:
+    labels = [check_name(n, "a tensor") for n in _list(names, "the names")]
+    if len(labels) != count:
+        raise ComputeError(f"{count} outputs have {len(labels)} names")
+    return labels
+
+
+def _list(value: Any, what: str) -> Sequence[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise ComputeError(f"{what} of the data is {_short(value)}, not a list")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ComputeError(f"a flag is {_short(value)}, not true or false")
+    return value
+
+
+def _dtype(value: Any) -> str:
+    if not isinstance(value, str) or value not in dtypes.DTYPES:
+        raise ComputeError(f"{_short(value)} is no dtype: the dtypes are {', '.join(dtypes.DTYPES)}")
+    return value
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (list, dict)):
+        return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+_NODES: dict[str, Callable[..., Any]] = {
+    "const": _const, "binary": _binary, "unary": _unary, "cast": _cast, "call": _call,
+    "select": _select,
+}  # fmt: skip
+_EXPR_KINDS: dict[str, Callable[..., Any]] = {"leaf": _leaf, **_NODES}
+_GRAPH_KINDS: dict[str, Callable[..., Any]] = {
+    "axis": _axis, "var": _var, **_NODES, "read": _read, "reducer": _reducer,
+    "placeholder": _placeholder, "compute": _compute, "scan": _scan,
+}  # fmt: skip

@@ -1,0 +1,179 @@
+"""Primitives that add stages: cache_read, cache_write, rfactor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, to_expr
+from schedlang.expr.nodes import Axis, Binary, Expr, Read, binary, select
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import rewrite
+from schedlang.lowering.plan import Peel, Threads, make_plan
+from schedlang.lowering.region import Dim
+from schedlang.schedule.loops import Result
+from schedlang.schedule.refuse import leaf_position, refuse
+from schedlang.schedule.storage import check_scope
+from schedlang.stage.state import Inline, Stage, State
+
+
+def _defines(name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: object) -> ComputeOp:
+    """A new operation with its output tensors."""
+    op = ComputeOp(name, axes, body, **more)  # type: ignore[arg-type]
+    shape = tuple(a.extent for a in axes)
+    names = [name] if len(body) == 1 else [f"{name}.v{k}" for k in range(len(body))]
+    outputs = tuple(Tensor(n, shape, e.dtype, op, k) for k, (n, e) in enumerate(zip(names, body)))
+    object.__setattr__(op, "outputs", outputs)
+    return op
+
+
+def _substituted(op: ComputeOp, change: Mapping[Axis, Expr], tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
+    """``op`` with axes and tensors in its expressions replaced."""
+
+    def swap(node: Expr) -> Expr | None:
+        if isinstance(node, Axis):
+            return change.get(node)
+        if isinstance(node, Read) and node.tensor in tensors:
+            return Read(tensors[node.tensor], node.indices, node.dtype)
+        return None
+
+    memo: dict[int, Expr] = {}
+    return replace(
+        op,
+        body=tuple(rewrite(e, swap, memo) for e in op.body),
+        where=None if op.where is None else rewrite(op.where, swap, memo),
+        init=None if op.init is None else tuple(rewrite(e, swap, memo) for e in op.init),
+    )
+
+
+def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage]) -> Result:
+    asked = f"cache_read({tensor.name}, {scope!r}, [{', '.join(r.name for r in readers)}])"
+    check_scope(scope, asked)
+    if not readers:
+        refuse(asked, "no reader is named", "Give the stages that shall read the copy.")
+    for reader in readers:
+        if tensor not in reader.op.input_tensors or reader.is_scan:
+            read = [s.name for s in state.stages.values() if tensor in s.op.input_tensors]
+            refuse(
+                asked, f"{reader.name} does not read {tensor.name}",
+                f"Its readers: {', '.join(read) or 'none'}.",
+            )  # fmt: skip
+    producer = state.of(tensor)
+    names = [a.name for a in producer.op.axis] if producer is not None and not producer.is_scan else []
+    names = names or [f"ax{k}" for k in range(tensor.ndim)]
+    axes = tuple(Axis(n, e) for n, e in zip(names, tensor.shape))
+    name = state.unique_name(f"{tensor.name}.{scope}")
+    op = _defines(name, axes, (Read(tensor, axes, tensor.dtype),))
+    copy = Stage(name, op, op.outputs, axes, scope=scope, copied=True)
+    first = next(n for n, s in state.stages.items() if s in list(readers))
+    state = state.inserted(copy, first)
+    changed = []
+    for reader in readers:
+        assert isinstance(reader.op, ComputeOp)
+        rewritten = _substituted(reader.op, {}, {tensor: op.outputs[0]})
+        changed.append(reader.with_(op=rewritten))
+    return state.updated(*changed), op.outputs[0]
+
+
+def cache_write(state: State, stage: Stage, scope: str) -> Result:
+    asked = f"cache_write({stage.name}, {scope!r})"
+    check_scope(scope, asked)
+    op = stage.op
+    if not isinstance(op, ComputeOp):
+        refuse(asked, f"{stage.name} is a scan, whose rows are read back from where they are")
+    if stage.relations or stage.kinds or stage.leaf != stage.roots:
+        refuse(
+            asked, f"{stage.name} has been scheduled already",
+            "cache_write comes before the stage's other steps, since the cache stage takes over "
+            "its computation.",
+        )  # fmt: skip
+    if isinstance(stage.attach, Inline):
+        refuse(asked, f"{stage.name} is inlined and has no storage to write to")
+    name = state.unique_name(f"{stage.name}.{scope}")
+    fresh = tuple(Axis(a.name, a.extent) for a in op.axis)
+    inner = _substituted(op, dict(zip(op.axis, fresh)), {})
+    cached = _defines(
+        name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
+        where=inner.where, init=inner.init,
+    )  # fmt: skip
+    copy = Stage(name, cached, cached.outputs, (*fresh, *op.reduce_axis), scope=scope)
+    body = tuple(Read(t, op.axis, t.dtype) for t in cached.outputs)
+    written = replace(op, body=body, reduce_axis=(), reducer=None, where=None, init=None)
+    state = state.inserted(copy, stage.name)
+    state = state.updated(stage.with_(op=written, leaf=op.axis))
+    return state, _visible(stage, cached)
+
+
+def _visible(stage: Stage, op: ComputeOp) -> object:
+    """One tensor for one output (an argmax's value is not one), else a list."""
+    hidden = stage.op.name == stage.outputs[0].name
+    return op.outputs[0] if len(op.outputs) == 1 or hidden else list(op.outputs)
+
+
+def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Result:
+    asked = f"rfactor({stage.name}, {getattr(axis, 'name', repr(axis))})"
+    op = stage.op
+    if not isinstance(op, ComputeOp) or op.reducer is None:
+        refuse(asked, f"{stage.name} is no reduction")
+    leaf_position(state, stage, axis, asked)
+    if not axis.is_reduce:
+        refuse(asked, f"{axis.name} is a data axis", "Factor a reduction axis.", state, axis)
+    if isinstance(factor_axis, bool) or not hasattr(factor_axis, "__index__"):
+        refuse(asked, f"factor_axis is {factor_axis!r}, and it is an integer")
+    place = int(factor_axis)
+    if not -len(op.axis) - 1 <= place <= len(op.axis):
+        refuse(asked, f"factor_axis={place} is no position among {len(op.axis) + 1} axes")
+    place = place if place >= 0 else place + len(op.axis) + 1
+    if stage.kinds or any(not a.is_reduce for r in stage.relations for a in _axes(r)):
+        refuse(
+            asked, f"{stage.name} has been scheduled beyond its reduction axes",
+            "rfactor comes before the stage's other steps.",
+        )  # fmt: skip
+    return _factored(state, stage, op, axis, place)
+
+
+def _axes(relation: object) -> list[Axis]:
+    return [a for a in vars(relation).values() if isinstance(a, Axis)]
+
+
+def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
+    """Partial results over ``axis`` in a stage of their own; ``stage`` combines them."""
+    whole = [Dim(ZERO, to_lin(a.extent), size=to_lin(a.extent)) for a in op.axis]
+    plan = make_plan(stage, whole, Ranges(), Peel(), Threads())
+    data = tuple(Axis(a.name, a.extent) for a in op.axis)
+    part = Axis(axis.name, axis.extent)
+    kept = {a: Axis(a.name, a.extent, "reduce") for a in stage.reduce_leaves if a is not axis}
+    leaves: dict[Axis, Axis] = {**kept, axis: part}
+    change: dict[Axis, Expr] = dict(zip(op.axis, data))
+    swap = {a: to_lin(b) for a, b in leaves.items()}
+    for root in op.reduce_axis:
+        change[root] = to_expr(to_lin(root.lo) + plan.values[root].substitute(swap))  # type: ignore[arg-type]
+    inner = _substituted(op, change, {})
+    where = inner.where
+    for guard in plan.guards:
+        cond = guard.cond
+        assert isinstance(cond, Binary)
+        test = rewrite(cond, lambda node: leaves.get(node) if isinstance(node, Axis) else None)
+        where = test if where is None else binary("&", where, test)
+    assert op.reducer is not None
+    axes = (*data[:place], part, *data[place:])
+    name = state.unique_name(f"{stage.name}.rf")
+    partial = _defines(
+        name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where
+    )
+    if not kept:
+        # every reduction axis became a data axis: each point has one value, or the identity
+        body = inner.body
+        if where is not None:
+            body = tuple(select(where, b, i, lazy=True) for b, i in zip(body, op.reducer.identity))
+        partial = _defines(name, axes, body)
+    factored = Stage(name, partial, partial.outputs, (*axes, *kept.values()))
+    last = Axis(axis.name, axis.extent, "reduce")
+    index = (*op.axis[:place], last, *op.axis[place:])
+    body = tuple(Read(t, index, t.dtype) for t in partial.outputs)
+    final = replace(op, body=body, reduce_axis=(last,), where=None)
+    state = state.inserted(factored, stage.name)
+    state = state.updated(stage.with_(op=final, leaf=(*op.axis, last), relations=()))
+    return state, _visible(stage, partial)

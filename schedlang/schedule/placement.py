@@ -1,0 +1,115 @@
+"""Primitives that say where a stage is computed and stored."""
+
+from __future__ import annotations
+
+from schedlang.compute.tensor import ScanOp
+from schedlang.expr.nodes import Axis
+from schedlang.lowering.placement import effective_readers, legal_places, place, places_text
+from schedlang.schedule.loops import Result
+from schedlang.schedule.refuse import leaf_position, refuse
+from schedlang.stage.state import At, Inline, Root, Stage, State
+
+
+def compute_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
+    asked = f"compute_at({parent.name}, {getattr(axis, 'name', repr(axis))}) on stage {stage.name}"
+    if parent.name == stage.name:
+        refuse(asked, "a stage cannot be computed inside itself", _places(state, stage))
+    if state.is_output(stage):
+        refuse(asked, f"{stage.name} is an output, which is computed whole", "Attach its producers.")
+    if _scan_role(state, stage):
+        refuse(asked, f"{stage.name} is part of a scan, which computes it in its time loop")
+    if parent.name not in _transitive_readers(state, stage):
+        refuse(asked, f"{parent.name} does not read {stage.name}", _places(state, stage))
+    if isinstance(parent.attach, Inline):
+        refuse(asked, f"{parent.name} is inlined and has no loops", _places(state, stage))
+    leaf_position(state, parent, axis, asked)
+    if parent.kinds.get(axis) == "vectorize":
+        refuse(
+            asked, f"{axis.name} is vectorized, and a stage has no storage a lane",
+            f"Attach it outside of {axis.name}.", state, axis,
+        )  # fmt: skip
+    return state.updated(stage.with_(attach=At(parent.name, axis))), None
+
+
+def _places(state: State, stage: Stage) -> str:
+    placement = place(state.updated(stage.with_(attach=Root())))
+    readers = effective_readers(state)[stage.name]
+    return places_text(legal_places(state, placement.attach, readers))
+
+
+def _transitive_readers(state: State, stage: Stage) -> set[str]:
+    """The stages that depend on ``stage``; later ones only, since stages stand in order."""
+    reached = {stage.name}
+    started = False
+    for name, other in state.stages.items():
+        if name == stage.name:
+            started = True
+            continue
+        if not started:
+            continue
+        if any(state.defined.get(t) in reached for t in other.op.input_tensors):
+            reached.add(name)
+    return reached - {stage.name}
+
+
+def _scan_role(state: State, stage: Stage) -> str | None:
+    for other in state.stages.values():
+        if isinstance(other.op, ScanOp):
+            for role, tensors in (("init", other.op.init), ("update", other.op.update)):
+                if any(t in tensors for t in stage.outputs):
+                    return role
+    return None
+
+
+def compute_inline(state: State, stage: Stage) -> Result:
+    asked = f"compute_inline() on stage {stage.name}"
+    if state.is_output(stage):
+        refuse(asked, f"{stage.name} is an output and must be stored", "Inline its producers.")
+    if isinstance(stage.op, ScanOp) or _scan_role(state, stage):
+        refuse(asked, f"{stage.name} is part of a scan, whose rows must be stored")
+    if stage.op.reducer is not None:
+        refuse(
+            asked, f"{stage.name} is a reduction, which needs an element to accumulate in",
+            f"Use s[{stage.name}].compute_at(...) instead.",
+        )  # fmt: skip
+    held = next((s for s in state.stages.values() if getattr(s.attach, "stage", "") == stage.name), None)
+    if held is not None:
+        refuse(asked, f"stage {held.name} is computed at one of its loops, which would be gone")
+    return state.updated(stage.with_(attach=Inline(), store=None)), None
+
+
+def compute_root(state: State, stage: Stage) -> Result:
+    return state.updated(stage.with_(attach=Root(), store=None)), None
+
+
+def store_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
+    asked = f"store_at({parent.name}, {getattr(axis, 'name', repr(axis))}) on stage {stage.name}"
+    leaf_position(state, parent, axis, asked)
+    spot = _computed(stage, asked)
+    while True:
+        leaf = state.stages[spot.stage].leaf
+        if spot.stage == parent.name:
+            if _at(leaf, axis) <= _at(leaf, spot.axis):
+                break
+            refuse(asked, f"{axis.name} is inside {spot.axis.name}, where it is computed",
+                   "Store at that loop or outside of it.", state, axis)  # fmt: skip
+        outer = state.stages[spot.stage].attach
+        if not isinstance(outer, At):
+            refuse(asked, f"{stage.name} is not computed inside {axis.name} of {parent.name}")
+        spot = outer
+    return state.updated(stage.with_(store=At(parent.name, axis))), None
+
+
+def _at(leaf: tuple[Axis, ...], axis: Axis) -> int:
+    return next((k for k, a in enumerate(leaf) if a is axis), -1)
+
+
+def _computed(stage: Stage, asked: str) -> At:
+    if not isinstance(stage.attach, At):
+        refuse(asked, f"{stage.name} is not computed inside a loop", "Call compute_at first.")
+    return stage.attach
+
+
+def store_root(state: State, stage: Stage) -> Result:
+    _computed(stage, f"store_root() on stage {stage.name}")
+    return state.updated(stage.with_(store=Root())), None

@@ -1,0 +1,284 @@
+"""The face of a schedule: stages, their primitives, the printed nest."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
+from schedlang.errors import ComputeTypeError, ScheduleError
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.ir.nodes import Nest
+from schedlang.lowering.lower import lower_state
+from schedlang.schedule import trace
+from schedlang.schedule.refuse import refuse
+from schedlang.schedule.stage import StageView
+from schedlang.schedule.steps import Step, decode, encode, perform, thread_axis
+from schedlang.stage.start import initial_state
+from schedlang.stage.state import Stage, State
+
+
+class Schedule:
+    """How a computation is carried out: recorded steps over the stages behind ``outputs``.
+
+    ``s[C]`` gives the stage of tensor ``C``, whose methods are the primitives; ``print(s)`` shows
+    the loop nest as it stands. A refused step raises
+    :class:`~schedlang.errors.ScheduleError` and leaves the schedule as it was.
+    """
+
+    def __init__(self, outputs: Sequence[Tensor]) -> None:
+        self._start = initial_state(outputs)
+        self._steps: tuple[Step, ...] = ()
+        self._states: tuple[State, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """The stages after all steps, as data."""
+        return self._states[-1] if self._states else self._start
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What has been called so far, as data."""
+        return self._steps
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return self._start.outputs
+
+    @property
+    def stages(self) -> list[StageView]:
+        """The stages, producers before consumers."""
+        return [StageView(self, name) for name in self.state.stages]
+
+    def __getitem__(self, key: Any) -> StageView:
+        if isinstance(key, StageView):
+            key = key.name
+        if isinstance(key, str):
+            if key in self.state.stages:
+                return StageView(self, key)
+        elif isinstance(key, Tensor):
+            if isinstance(key.op, PlaceholderOp):
+                raise ScheduleError(
+                    f"s[{key.name}]: {key.name} is an input and has no loops; "
+                    f"s.cache_read({key.name}, scope, readers) gives it a stage"
+                )
+            name = self.state.defined.get(key)
+            if name is not None:
+                return StageView(self, name)
+            key = key.name
+        elif isinstance(key, (ComputeOp, ScanOp)):
+            for output in key.outputs:
+                name = self.state.defined.get(output)
+                if name is not None:
+                    return StageView(self, name)
+            key = key.name
+        raise ScheduleError(
+            f"s[{getattr(key, 'name', key)}]: no such stage in this schedule; its stages are "
+            f"{', '.join(self.state.stages)}"
+        )
+
+    def tensor(self, stage: str, output: int = 0) -> Tensor:
+        """The tensor that a stage defines, by the stage's printed name."""
+        return self[stage].outputs[output]
+
+    def apply(self, primitive: str, stage: str, **args: Any) -> Any:
+        """Check one step, record it, and return what the primitive returns."""
+        before = self.state
+        state, result = perform(before, primitive, stage, args)
+        recorded = Step(primitive, stage, {k: encode(before, v) for k, v in args.items()})
+        self._steps = (*self._steps, recorded)
+        self._states = (*self._states, state)
+        return result
+
+    def _stage(self, key: Any, asked: str) -> Stage:
+        if isinstance(key, (Tensor, StageView, ComputeOp, ScanOp, str)):
+            return self.state.stages[self[key].name]
+        refuse(asked, f"{key!r} is no stage", "Give a tensor of this schedule.")
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """A copy of ``tensor`` in ``scope``, which ``readers`` read in its place.
+
+        rewrite::
+
+            C[i] = A[i] + 1   ->   A.local[ax0] = A[ax0]
+                                   C[i] = A.local[i] + 1
+
+        Raises :class:`~schedlang.errors.ScheduleError` when a reader does not read it.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> s.cache_read(A, "local", [C])
+        Tensor(A.local: float32[8])
+        """
+        asked = f"cache_read({getattr(tensor, 'name', tensor)}, {scope!r}, ...)"
+        if not isinstance(tensor, Tensor):
+            refuse(asked, f"{tensor!r} is no tensor")
+        items = list(readers) if isinstance(readers, (list, tuple)) else [readers]
+        found = tuple(self._stage(r, asked) for r in items)
+        return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=found)
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """Compute ``tensor`` in ``scope`` first and copy it to its place.
+
+        The new stage takes over the computation and its reduction axes; ``tensor``'s stage keeps
+        its data axes. It comes before the stage's other steps. A list of all outputs of one
+        computation gives a list.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> s.cache_write(C, "local")
+        Tensor(C.local: float32[8])
+        """
+        stage, several = self._one_stage(tensor, "cache_write")
+        made = self.apply("cache_write", stage.name, scope=scope)
+        return [made] if several and not isinstance(made, list) else made
+
+    def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
+        """Partial results along reduction ``axis``, in a stage whose dimension ``factor_axis`` it is.
+
+        rewrite::
+
+            C[i] += A[i, k]   ->   C.rf[k.inner, i] += A[i, k.outer*4 + k.inner]
+                                   C[i] += C.rf[k.inner, i]
+
+        It is legal since reducers are associative and commutative (Suriana, Adams and Kamil,
+        "Parallel associative reductions in Halide", CGO 2017).
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8, 16), name="A")
+        >>> k = sl.reduce_axis(16, name="k")
+        >>> C = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+        >>> s = sl.schedule(C)
+        >>> ko, ki = s[C].split(k, factor=4)
+        >>> s.rfactor(C, ki)
+        Tensor(C.rf: float32[4, 8])
+        """
+        stage, several = self._one_stage(tensor, "rfactor")
+        made = self.apply("rfactor", stage.name, axis=axis, factor_axis=factor_axis)
+        return [made] if several and not isinstance(made, list) else made
+
+    def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
+        several = isinstance(tensor, (list, tuple))
+        items = list(tensor) if several else [tensor]
+        stages = [self._stage(t, f"{primitive}({getattr(t, 'name', t)}, ...)") for t in items]
+        if not stages or any(s is not stages[0] for s in stages):
+            refuse(f"{primitive}(...)", "the tensors are not outputs of one computation")
+        return stages[0], several
+
+    def normalize(self) -> Schedule:
+        """te's ``normalize``: nothing to do here, loops start at 0 already."""
+        return self
+
+    def nest(self, args: Sequence[Any] | None = None) -> Nest:
+        """The loop nest as it stands; what does not fit together yet is said in notes."""
+        return lower_state(self.state, args, strict=False)
+
+    def __str__(self) -> str:
+        return str(self.nest())
+
+    def __repr__(self) -> str:
+        names = ", ".join(t.name for t in self.outputs)
+        return f"<Schedule of {names}: {len(self.state.stages)} stages, {len(self._steps)} steps>"
+
+    def copy(self) -> Schedule:
+        """A schedule that goes on from here on its own; it shares the axes made so far."""
+        twin = Schedule.__new__(Schedule)
+        twin._start, twin._steps, twin._states = self._start, self._steps, self._states
+        return twin
+
+    def at(self, count: int) -> Schedule:
+        """The schedule after its first ``count`` steps."""
+        if not 0 <= count <= len(self._steps):
+            raise ScheduleError(f"at({count}): the schedule has {len(self._steps)} steps")
+        twin = self.copy()
+        twin._steps, twin._states = self._steps[:count], self._states[:count]
+        return twin
+
+    def diff(self, count: int) -> str:
+        """What step ``count`` (from 1) changed in the nest, as a unified diff."""
+        if not 1 <= count <= len(self._steps):
+            raise ScheduleError(f"diff({count}): the schedule has {len(self._steps)} steps")
+        before, after = str(self.at(count - 1)), str(self.at(count))
+        step = self._steps[count - 1]
+        title = f"step {count}: {step.primitive}" + (f" on {step.stage}" if step.stage else "")
+        lines = difflib.unified_diff(
+            before.splitlines(), after.splitlines(), "before", title, n=2, lineterm=""
+        )
+        return "\n".join(lines)
+
+    def as_python(self) -> str:
+        """The schedule as statements to paste where the tensors are bound to their names."""
+        return trace.as_python(self._start, self._states, self._steps)
+
+    def expr(self, data: Any) -> Expr:
+        """The predicate that :meth:`as_python` wrote as data."""
+        found = decode(self.state, {"expr": data})
+        assert isinstance(found, Expr)
+        return found
+
+    def to_json(self) -> str:
+        """The steps as JSON, to be replayed by :meth:`from_json`."""
+        return trace.to_json(self._steps)
+
+    @staticmethod
+    def from_json(text: str, outputs: Any) -> Schedule:
+        """The schedule that ``text`` holds, for ``outputs`` of an equal computation.
+
+        Stages are matched by name and position; each step is checked as if it were called.
+        Raises :class:`~schedlang.errors.ScheduleError` for text that is no schedule or does not fit.
+        """
+        made = schedule(outputs)
+        for position, step in enumerate(trace.from_json(text)):
+            if step.primitive != "cache_read" and step.stage not in made.state.stages:
+                raise ScheduleError(f"step {position} names stage {step.stage!r}, which is not there")
+            args = {k: decode(made.state, v) for k, v in step.args.items()}
+            try:
+                made.apply(step.primitive, step.stage, **args)
+            except (TypeError, AttributeError) as error:
+                raise ScheduleError(f"step {position}, {step.primitive}, does not fit: {error}") from None
+        return made
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (self.outputs, self.to_json())
+
+
+def _unpickle(outputs: tuple[Tensor, ...], text: str) -> Schedule:
+    return Schedule.from_json(text, list(outputs))
+
+
+def schedule(outputs: Any) -> Schedule:
+    """A schedule for the computation that ends in ``outputs``: a tensor or a list of them.
+
+    Every stage starts at root, its loops in the order of its axes.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: A[i] * 2, name="B")
+    >>> print(sl.schedule(B))
+    B(A: float32[4]) -> B: float32[4]
+    <BLANKLINE>
+    for i in 0..4:
+      B[i] = A[i] * 2
+    """
+    items = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    if not items:
+        raise ComputeTypeError("sl.schedule([]): give at least one output tensor")
+    tensors: list[Tensor] = []
+    for item in items:
+        if isinstance(item, (ComputeOp, ScanOp)):
+            tensors += item.outputs
+        elif isinstance(item, Tensor):
+            tensors.append(item)
+        elif isinstance(item, Iterable) and not isinstance(item, (str, Expr)):
+            tensors += list(item)
+        else:
+            raise ComputeTypeError(f"sl.schedule({item!r}): give the tensors that sl.compute returned")
+    return Schedule(tensors)
+
+
+__all__ = ["Schedule", "schedule", "thread_axis"]

@@ -1,0 +1,169 @@
+"""Schedule steps as data: recorded, replayed, written as JSON or as Python.
+
+A step names its axes by stage, name and position among the loops, so it means the same thing on
+any schedule of an equal computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.compute.graph import placeholders
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ScheduleError
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.schedule import annotate, dataflow, loops, placement, storage
+from schedlang.stage.state import THREADS, Stage, State
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: the primitive, the stage it was called on ("" for the schedule), its arguments.
+
+    ``args`` holds JSON values only; see :func:`encode`.
+    """
+
+    primitive: str
+    stage: str
+    args: Mapping[str, Any]
+
+
+PRIMITIVES: dict[str, Callable[..., tuple[State, Any]]] = {
+    "split": loops.split, "fuse": loops.fuse, "reorder": loops.reorder, "tile": loops.tile,
+    "vectorize": annotate.vectorize, "unroll": annotate.unroll, "parallel": annotate.parallel,
+    "bind": annotate.bind, "pragma": annotate.pragma, "prefetch": annotate.prefetch,
+    "compute_at": placement.compute_at, "compute_inline": placement.compute_inline,
+    "compute_root": placement.compute_root, "store_at": placement.store_at,
+    "store_root": placement.store_root, "set_scope": storage.set_scope,
+    "storage_align": storage.storage_align, "double_buffer": storage.double_buffer,
+    "set_store_predicate": storage.set_store_predicate, "cache_read": dataflow.cache_read,
+    "cache_write": dataflow.cache_write, "rfactor": dataflow.rfactor,
+}  # fmt: skip
+ON_SCHEDULE = ("cache_read",)
+
+
+def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -> tuple[State, Any]:
+    """The state after one step, and what the call returns."""
+    function = PRIMITIVES[primitive]
+    if primitive in ON_SCHEDULE:
+        return function(state, **args)
+    return function(state, state.stages[stage], **args)
+
+
+def encode(state: State, value: Any) -> Any:
+    """An argument as JSON: axes, tensors, stages and predicates as small tagged records."""
+    if isinstance(value, Axis):
+        return _encode_axis(state, value)
+    if isinstance(value, Tensor):
+        return _encode_tensor(state, value)
+    if isinstance(value, Stage):
+        return {"stage": value.name}
+    if isinstance(value, Expr):
+        from schedlang.compute.data import expr_to_data
+
+        return {"expr": expr_to_data(value, _leaf_names(state))}
+    if isinstance(value, (tuple, list)):
+        return [encode(state, v) for v in value]
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return int(value)
+    return value
+
+
+def _encode_axis(state: State, axis: Axis) -> dict[str, Any]:
+    for stage in state.stages.values():
+        for position, leaf in enumerate(stage.leaf):
+            if leaf is axis:
+                return {"axis": axis.name, "stage": stage.name, "loop": position}
+        for position, dim in enumerate(stage.op.axis):
+            if dim is axis:
+                return {"axis": axis.name, "stage": stage.name, "dim": position}
+    return {"thread": axis.tag}
+
+
+def _encode_tensor(state: State, tensor: Tensor) -> dict[str, Any]:
+    stage = state.of(tensor)
+    if stage is not None:
+        return {"tensor": tensor.name, "stage": stage.name, "output": tensor.value_index}
+    inputs = placeholders(state.outputs)
+    return {"tensor": tensor.name, "input": inputs.index(tensor)}
+
+
+def _leaf_names(state: State) -> dict[Expr, str]:
+    """Names for the leaves of a predicate: threads, and axes as ``stage/position``."""
+    names: dict[Expr, str] = {}
+    for stage in state.stages.values():
+        for position, axis in enumerate(stage.leaf):
+            names[axis] = f"{stage.name}/{position}"
+        for position, axis in enumerate(stage.op.axis):
+            names.setdefault(axis, f"{stage.name}/dim{position}")
+    return names
+
+
+def decode(state: State, value: Any) -> Any:
+    """The argument that :func:`encode` wrote, found in ``state``; refuses what does not fit."""
+    if isinstance(value, list):
+        return tuple(decode(state, v) for v in value)
+    if not isinstance(value, dict):
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        raise ScheduleError(f"a step holds {value!r}, which is no argument of a primitive")
+    if set(value) == {"thread"} and (value["thread"] in THREADS or value["thread"] == "vthread"):
+        return value["thread"]
+    if "axis" in value:
+        return _decode_axis(state, value)
+    if "tensor" in value:
+        return _decode_tensor(state, value)
+    if set(value) == {"stage"}:
+        return _stage(state, value["stage"])
+    if set(value) == {"expr"}:
+        from schedlang.compute.data import expr_from_data
+
+        leaves: dict[str, Any] = {n: a for a, n in _leaf_names(state).items()}
+        leaves |= {tag: thread_axis(tag) for tag in THREADS}
+        return expr_from_data(value["expr"], leaves)
+    raise ScheduleError(f"a step holds {value!r}, which is no argument of a primitive")
+
+
+def thread_axis(tag: str, extent: int = 0) -> Axis:
+    return Axis(tag, extent, "thread", tag=tag)
+
+
+def _stage(state: State, name: Any) -> Stage:
+    if not isinstance(name, str) or name not in state.stages:
+        raise ScheduleError(
+            f"a step names stage {name!r}; the stages are {', '.join(state.stages)}"
+        )
+    return state.stages[name]
+
+
+def _decode_axis(state: State, value: dict[str, Any]) -> Axis:
+    stage = _stage(state, value.get("stage"))
+    axes = stage.leaf if "loop" in value else stage.op.axis
+    position = value.get("loop", value.get("dim"))
+    if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < len(axes):
+        raise ScheduleError(f"a step names axis {position!r} of {stage.name}, which has {len(axes)}")
+    axis = axes[position]
+    if axis.name != value["axis"]:
+        raise ScheduleError(
+            f"a step names axis {value['axis']!r} of {stage.name} where {axis.name} stands"
+        )
+    return axis
+
+
+def _decode_tensor(state: State, value: dict[str, Any]) -> Tensor:
+    if "input" in value:
+        tensors: Any = placeholders(state.outputs)
+        position = value["input"]
+    else:
+        tensors = _stage(state, value.get("stage")).outputs
+        position = value.get("output")
+    if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < len(tensors):
+        raise ScheduleError(f"a step names tensor {value['tensor']!r}, which is not there")
+    tensor: Tensor = tensors[position]
+    if tensor.name != value["tensor"]:
+        raise ScheduleError(f"a step names tensor {value['tensor']!r} where {tensor.name} stands")
+    return tensor
