@@ -134,5 +134,6 @@ def _source(i: Axis, before: Extent, extent: Extent, after: Extent, mode: str) -
     result = shifted if _is_zero(before) else call("max", call("max", shifted, before - i), 0)
     if not _is_zero(after):
         mirrored = simplify(last * 2 + before) - i
-        result = call("min", call("min", result, mirrored), last)
+        result = call("min", result, mirrored)
+        result = call("min", result, last) if known else result
     return result if known else call("max", call("min", result, last), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
@@ -10,6 +10,12 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary
 from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+
+Guard = tuple[bool, tuple[Lin, ...]]
+_ALWAYS: Guard = (False, ())
+# conditions nested deeper than this are not all remembered
+_REMEMBERED = 32
 
 
 def facts_of(cond: Expr, holds: bool, ranges: Ranges) -> tuple[Lin, ...]:
@@ -60,25 +66,37 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     empty = any(a.extent == 0 for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, int))
     if empty:
         return
-    base = ranges if op.where is None else ranges.assuming(facts_of(op.where, True, ranges))
-    seen: set[tuple[int, int]] = set()
-    stack: list[tuple[Expr, Ranges]] = [(root, base) for root in reversed(op.roots)]
-    while stack:
-        node, known = stack.pop()
-        if (id(node), id(known)) in seen:
-            continue
-        seen.add((id(node), id(known)))
-        if isinstance(node, Select) and node.lazy:
-            stack.append((node.b, known.assuming(facts_of(node.cond, False, ranges))))
-            stack.append((node.a, known.assuming(facts_of(node.cond, True, ranges))))
-            stack.append((node.cond, known))
-            continue
+    order = list(postorder(op.roots))
+    guards = _guards(op, order, ranges)
+    for node in order:
         if isinstance(node, Read):
-            _check_read(op, node, known, late)
-        stack.extend((child, known) for child in reversed(node.children))
+            conditional, facts = guards[id(node)]
+            _check_read(op, node, ranges.assuming(facts), conditional, late)
 
 
-def _check_read(op: ComputeOp, read: Read, ranges: Ranges, late: bool) -> None:
+def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
+    """What is known wherever a node (by ``id``) is evaluated: the facts all its uses share."""
+    known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
+    if op.where is not None:
+        guarded = (True, facts_of(op.where, True, ranges))
+        known.update({id(root): guarded for root in op.body if root is not op.where})
+    for node in reversed(order):
+        conditional, facts = known[id(node)]
+        for place, child in enumerate(node.children):
+            guard = conditional, facts
+            if isinstance(node, Select) and node.lazy and place:
+                found = facts_of(node.cond, place == 1, ranges)
+                guard = True, (*facts, *found)[-_REMEMBERED:]
+            other = known.get(id(child))
+            if other is not None and other is not guard:
+                guard = guard[0] and other[0], tuple(f for f in guard[1] if f in other[1])
+            known[id(child)] = guard
+    return known
+
+
+def _check_read(
+    op: ComputeOp, read: Read, ranges: Ranges, conditional: bool, late: bool
+) -> None:
     for position, (index, extent) in enumerate(zip(read.indices, read.tensor.shape)):
         lin = to_lin(index, ranges=ranges)
         if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):
@@ -88,7 +106,7 @@ def _check_read(op: ComputeOp, read: Read, ranges: Ranges, late: bool) -> None:
         below = low is not None and low < 0 and not ranges.nonneg(lin)
         above = high is not None and size.const is not None and high >= size.const
         above = above and not ranges.nonneg(size - 1 - lin)
-        if not (below or above) or (ranges.facts and not _certain(lin, size, ranges)):
+        if not (below or above) or (conditional and not _certain(lin, size, ranges)):
             continue
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
         if scan and not late:

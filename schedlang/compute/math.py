@@ -99,7 +99,13 @@ def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
 
 def logical_not(cond: ExprLike) -> Expr:
     """Whether ``cond`` does not hold."""
-    return unary("~", cond)
+    value = as_expr(cond)
+    if value.dtype != "bool":
+        raise ComputeTypeError(
+            f"sl.logical_not({value}): a condition is bool, not {value.dtype}; compare it, "
+            f"e.g. {value} != 0"
+        )
+    return unary("~", value)
 
 
 __all__ = [

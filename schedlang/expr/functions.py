@@ -56,6 +56,9 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
     if spec.arity == 2:
         dtype, weak = dtypes.promote(dtype, weak, args[1].dtype, args[1].weak)
     if spec.rule == "float":
+        if spec.arity == 2 and not (args[0].weak or args[1].weak):
+            floats = [dtypes.float_of(a.dtype, False) for a in args]
+            dtype, _ = dtypes.promote(floats[0], False, floats[1], False)
         dtype = dtypes.float_of(dtype, weak)
         return Call(fn, tuple(_float(a, dtype) for a in args), dtype, weak)
     if spec.rule == "test":

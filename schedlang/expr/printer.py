@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.visit import postorder
@@ -14,6 +14,7 @@ PRECEDENCE = {
 UNARY = 10
 ATOM = 12
 LOWEST = 0
+LONGEST = 2000
 _CONDITIONAL = 1
 _SPACED = {"+", "-", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^", "<<", ">>"}
 
@@ -47,17 +48,36 @@ def is_index(node: Expr) -> bool:
     return node.weak and node.dtype == "int64"
 
 
+def shortened(node: Expr, printed: str) -> str | None:
+    """Dots in place of a part that is too long to read: shared parts double at each use."""
+    return "(...)" if len(printed) > LONGEST else None
+
+
 def text(
     root: Expr,
     name: Callable[[Expr], str] | None = None,
     special: Callable[[Expr, dict[int, tuple[str, int]]], tuple[str, int] | None] | None = None,
+    named: Callable[[Expr, str], str | None] = shortened,
 ) -> str:
-    """``root`` as one line. ``name`` prints leaves, ``special`` any node it returns text for."""
+    """``root`` as one line. ``name`` prints leaves, ``special`` any node it returns text for.
+
+    ``named`` may give a part another text, such as the name of a temporary.
+    """
     done: dict[int, tuple[str, int]] = {}
     for node in postorder([root]):
         printed = special(node, done) if special is not None else None
         done[id(node)] = printed or _print(node, done, name)
+        if node is not root:
+            other = named(node, done[id(node)][0])
+            if other is not None:
+                done[id(node)] = other, ATOM
     return done[id(root)][0]
+
+
+def index_text(indices: Sequence[Expr], done: dict[int, tuple[str, int]]) -> str:
+    """The inside of the brackets; indices are int64 whatever they were converted from."""
+    plain = [i.a if isinstance(i, Cast) and i.dtype == "int64" else i for i in indices]
+    return ", ".join(done[id(i)][0] for i in plain) or "()"
 
 
 def _print(
@@ -75,6 +95,8 @@ def _print(
         inner, level = done[id(node.a)]
         return f"{node.op}{paren(inner, level, UNARY)}", UNARY
     if isinstance(node, Cast):
+        if is_index(node.a) and node.dtype == "int64":
+            return done[id(node.a)]
         return f"{node.dtype}({done[id(node.a)][0]})", ATOM
     if isinstance(node, Call):
         return f"{node.fn}({', '.join(done[id(a)][0] for a in node.args)})", ATOM
@@ -85,5 +107,5 @@ def _print(
         operands = [paren(*done[id(c)], 2) for c in (node.a, node.cond, node.b)]
         return f"{operands[0]} if {operands[1]} else {operands[2]}", _CONDITIONAL
     if isinstance(node, Read):
-        return f"{node.tensor.name}[{', '.join(done[id(i)][0] for i in node.indices)}]", ATOM
+        return f"{node.tensor.name}[{index_text(node.indices, done)}]", ATOM
     raise TypeError(f"no text for {type(node).__name__}")

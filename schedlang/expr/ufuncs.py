@@ -15,9 +15,10 @@ _OPERATORS = {
     "floor_divide": "//", "remainder": "%", "mod": "%", "power": "**", "less": "<",
     "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=",
     "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<",
-    "right_shift": ">>", "logical_and": "&", "logical_or": "|",
+    "right_shift": ">>",
 }  # fmt: skip
-_UNARY = {"negative": "-", "invert": "~", "logical_not": "~"}
+_LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
+_UNARY = {"negative": "-", "invert": "~"}
 _CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc} | {"fmin": "", "fabs": "abs"}
 
 
@@ -40,6 +41,10 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return binary(_OPERATORS[name], args[0], args[1])
     if name in _UNARY:
         return unary(_UNARY[name], args[0])
+    if name in _LOGICAL:
+        return binary(_LOGICAL[name], _truth(args[0]), _truth(args[1]))
+    if name == "logical_not":
+        return unary("~", _truth(args[0]))
     if name == "square":
         value = as_expr(args[0])
         return value * value
@@ -47,5 +52,14 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return call(_CALLS[name], *args)
     raise ComputeTypeError(
         f"np.{name} has no counterpart on expressions: the ones that do are "
-        f"{', '.join(sorted(n for n in [*_OPERATORS, *_UNARY, *_CALLS] if n))}"
+        f"{', '.join(sorted(n for n in _NAMES if n))}"
     )
+
+
+_NAMES = (*_OPERATORS, *_LOGICAL, *_UNARY, *_CALLS, "logical_not", "square")
+
+
+def _truth(value: Any) -> Expr:
+    """Whether ``value`` is anything but 0, as NumPy's logical functions take it."""
+    given = as_expr(value)
+    return given if given.dtype == "bool" else binary("!=", given, 0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.expr.printer import ATOM, binary_text, text
+from collections.abc import Callable, Sequence
+
+from schedlang.expr.nodes import Axis, Binary, Expr, Select, Var
+from schedlang.expr.printer import ATOM, LONGEST, binary_text, index_text, is_index, shortened, text
+from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Note, Stmt, Store, walk,
 )  # fmt: skip
 
 INDENT = "  "
+SHARED, LONG = 60, 400
 
 
 def nest_text(nest: Nest) -> str:
@@ -47,7 +51,11 @@ def bytes_text(count: int | None) -> str:
     return f"{count / 1024 / 1024:.2f} MiB"
 
 
-def expr_text(value: Expr | int, names: dict[Axis, str]) -> str:
+def expr_text(
+    value: Expr | int,
+    names: dict[Axis, str],
+    named: Callable[[Expr, str], str | None] = shortened,
+) -> str:
     if isinstance(value, int):
         return str(value)
 
@@ -56,11 +64,54 @@ def expr_text(value: Expr | int, names: dict[Axis, str]) -> str:
 
     def special(node: Expr, done: dict[int, tuple[str, int]]) -> tuple[str, int] | None:
         if isinstance(node, Load):
-            inside = ", ".join(done[id(i)][0] for i in node.indices)
-            return f"{node.buffer.name}[{inside}]", ATOM
+            return f"{node.buffer.name}[{index_text(node.indices, done)}]", ATOM
         return None
 
-    return text(value, leaf, special)
+    return text(value, leaf, special, named)
+
+
+class Temporaries:
+    """Names for the parts of a statement's values that are long, or not short and used twice."""
+
+    def __init__(self, values: Sequence[Expr], taken: set[str]) -> None:
+        self.lines: list[str] = []
+        self._uses: dict[int, int] = {}
+        self._taken = taken
+        self._names: dict[int, str] = {}
+        for node in postorder(values):
+            for child in node.children:
+                self._uses[id(child)] = self._uses.get(id(child), 0) + 1
+            if isinstance(node, Load):
+                taken.add(node.buffer.name)
+        self._always = _evaluated(values)
+
+    def __call__(self, node: Expr, printed: str) -> str | None:
+        if id(node) in self._names:
+            return self._names[id(node)]
+        limit = SHARED if self._uses[id(node)] > 1 else LONG
+        if id(node) not in self._always:
+            limit = LONGEST
+        if len(printed) <= limit or is_index(node):
+            return None
+        count = len(self.lines) + 1
+        while f"t{count}" in self._taken:
+            count += 1
+        self._taken.add(f"t{count}")
+        self._names[id(node)] = f"t{count}"
+        self.lines.append(f"t{count} = {printed}")
+        return self._names[id(node)]
+
+
+def _evaluated(values: Sequence[Expr]) -> set[int]:
+    """The nodes evaluated whatever a short-circuit condition says."""
+    found: set[int] = set()
+    stack = list(values)
+    while stack:
+        node = stack.pop()
+        if id(node) not in found:
+            found.add(id(node))
+            stack += [node.cond] if isinstance(node, Select) and node.lazy else node.children
+    return found
 
 
 def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
@@ -77,7 +128,7 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
     if isinstance(stmt, Let):
         return [f"{stmt.var.name} = {expr_text(stmt.value, names)}"]
     if isinstance(stmt, Fetch):
-        inside = ", ".join(expr_text(i, names) for i in stmt.indices)
+        inside = _inside(stmt.indices, names)
         return [f"prefetch {stmt.buffer.name}[{inside}]"]
     if isinstance(stmt, Note):
         return [f"# {line}" for line in stmt.text.splitlines()]
@@ -89,23 +140,34 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
 
 def loop_text(loop: For, names: dict[Axis, str]) -> str:
     word = {"serial": "for", "thread": loop.tag}.get(loop.kind, loop.kind)
-    pragmas = "".join(
-        f"   # pragma {name}" + ("" if value is None else f" = {value}") for name, value in loop.pragmas
-    )
+    notes = ["pragma " + name + ("" if value is None else f" = {value}") for name, value in loop.pragmas]
+    if loop.kind == "thread" and loop.axis.is_reduce:
+        notes.append(f"{loop.stage} is reduced across these threads")
     name = names.get(loop.axis, loop.axis.name)
-    return f"{word} {name} in 0..{expr_text(loop.extent, names)}:{pragmas}"
+    extent = expr_text(loop.extent, names)
+    if isinstance(loop.extent, Binary) and loop.extent.op in "+-":
+        extent = f"({extent})"
+    return f"{word} {name} in 0..{extent}:" + (f"   # {', '.join(notes)}" if notes else "")
+
+
+def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:
+    return ", ".join(expr_text(i, names) for i in indices) or "()"
 
 
 def store_lines(store: Store, names: dict[Axis, str]) -> list[str]:
-    inside = ", ".join(expr_text(i, names) for i in store.indices)
+    inside = _inside(store.indices, names)
     targets = [f"{b.name}[{inside}]" for b in store.buffers]
-    values = [expr_text(v, names) for v in store.values]
+    parts = Temporaries(store.values, {*names.values(), *(b.name for b in store.buffers)})
+    values = [expr_text(v, names, parts) for v in store.values]
+    if len(values) > 1 and store.reducer is None:
+        lazy = [isinstance(v, Select) and v.lazy for v in store.values]
+        values = [f"({v})" if wrap else v for v, wrap in zip(values, lazy)]
     if store.reducer is None:
-        return [f"{', '.join(targets)} = {', '.join(values)}"]
+        return [*parts.lines, f"{', '.join(targets)} = {', '.join(values)}"]
     kind = store.reducer.name
     if kind in ("sum", "prod") and len(targets) == 1:
-        return [f"{targets[0]} {'+' if kind == 'sum' else '*'}= {values[0]}"]
-    return [f"{', '.join(targets)} = {kind}({', '.join([*targets, *values])})"]
+        return [*parts.lines, f"{targets[0]} {'+' if kind == 'sum' else '*'}= {values[0]}"]
+    return [*parts.lines, f"{', '.join(targets)} = {kind}({', '.join([*targets, *values])})"]
 
 
 __all__ = ["argument_text", "binary_text", "bytes_text", "expr_text", "header", "nest_text"]

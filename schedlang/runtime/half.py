@@ -6,6 +6,8 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.errors import UnsupportedError
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from .simd import convert, element, with_element
@@ -16,14 +18,26 @@ def reshaped(ty: ir.Type, scalar: ir.Type) -> ir.Type:
     return ir.VectorType(scalar, ty.count) if isinstance(ty, ir.VectorType) else scalar
 
 
+def check_target() -> None:
+    """Refuse x86 without F16C, where LLVM would call a library that is not there."""
+    triple, _, features = cpu_target.target_context.codegen().magic_tuple()
+    if triple.startswith("x86") and "+f16c" not in features:
+        raise UnsupportedError(
+            "float16 on the CPU needs a processor with F16C; if this one has it, "
+            "unset NUMBA_CPU_NAME or name the features in NUMBA_CPU_FEATURES"
+        )
+
+
 def from_half_bits(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     """Sixteen bits as the float32 they stand for."""
+    check_target()
     half = builder.bitcast(bits, reshaped(bits.type, ir.HalfType()))
     return builder.fpext(half, reshaped(bits.type, ir.FloatType()))
 
 
 def to_half_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """A float32 rounded to the nearest float16, ties to even, as sixteen bits."""
+    check_target()
     half = builder.fptrunc(x, reshaped(x.type, ir.HalfType()))
     return builder.bitcast(half, reshaped(x.type, ir.IntType(16)))
 

@@ -36,8 +36,9 @@ which widen integers to 64 bits: write `int8(a + b)`.  For `//`, `%`, `<<` and `
 on signs of zero and past the width.
 
 **Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
-wins), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`, `isnan`, `isinf`,
-`isfinite`, `power`, `atan2`, and the usual functions of one float.
+wins), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`,
+`isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the usual functions of one float; `exp`, `log`,
+`tanh`, `sigmoid` and `erf` are fast in float32, the others go through the C library.
 """
 
 from __future__ import annotations
@@ -148,14 +149,14 @@ from .vmath import erf, exp, log, sigmoid, tanh
 # fmt: off
 __all__ = [
     "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
-    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32", "float64",
-    "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32", "int64",
-    "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load", "load_half",
-    "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power", "prefetch",
-    "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
-    "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt",
-    "stack_array", "store", "store_half", "stream_fence", "tan", "tanh", "trunc", "uint16",
-    "uint32", "uint64", "uint8", "vgather", "vgather_half", "vgather_masked",
+    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32",
+    "float64", "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32",
+    "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load",
+    "load_half", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power",
+    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
+    "reduce_or", "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh",
+    "sqrt", "stack_array", "store", "store_half", "stream_fence", "tan", "tanh", "trunc",
+    "uint16", "uint32", "uint64", "uint8", "vgather", "vgather_half", "vgather_masked",
     "vgather_masked_half", "vload", "vload_half", "vload_masked", "vload_masked_half",
     "vload_strided", "vload_strided_half", "vscatter", "vscatter_half", "vscatter_masked",
     "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",

@@ -133,7 +133,7 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
     from it; others load one element at a time.
     """
     vec = Vec(value_dtype(array, half), lanes)
-    step = getattr(stride, "literal_value", None)
+    step: Any = getattr(stride, "literal_value", None)
 
     def picked(context: Any, builder: ir.IRBuilder, args: Any) -> ir.Value:
         reach = step * (lanes - 1)

@@ -1,0 +1,1 @@
+"""Loop nest to numba source."""

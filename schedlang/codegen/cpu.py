@@ -1,0 +1,426 @@
+"""Loop nest to a Python file of numba functions for the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
+
+from schedlang.codegen.expression import Context, Expressions, Lanes, Text, lane_step
+from schedlang.codegen.names import Names, name_all
+from schedlang.errors import BuildError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Expr, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder, rewrite
+from schedlang.ir.nodes import (
+    Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Note, Stmt, Store, expressions, walk,
+)  # fmt: skip
+from schedlang.target import Target
+
+DEEPEST_LOOPS = 16
+STACK_BYTES = 64 * 1024
+SHORT = 16
+INDENT = "    "
+WIDTH = 98
+_TRUTH = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Emitted text in parts: functions (callees first), and the intrinsics they use."""
+
+    entry: str
+    functions: tuple[str, ...]
+    intrinsics: tuple[str, ...]
+    math: tuple[str, ...]
+    parallel: bool
+    public: str
+    parameters: tuple[str, ...]
+
+
+def emit(nest: Nest, target: Target, public: str) -> Source:
+    """The functions that run ``nest`` on flat arrays.
+
+    Raises :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
+    """
+    from schedlang.codegen.dialect import NAMES
+
+    names = name_all(nest, NAMES)
+    writer = _Writer(nest, names, target, public)
+    entry = writer.function_name(f"{public}_kernel")
+    parameters = [names[a] for a in nest.args] + [names[v] for v in nest.sizes]
+    writer.function(entry, parameters, nest.body, Context({}))
+    return Source(
+        entry, tuple(writer.functions), tuple(sorted(writer.used - {"inf", "nan"})),
+        tuple(sorted(writer.used & {"inf", "nan"})), writer.any_parallel, public, tuple(parameters),
+    )  # fmt: skip
+
+
+class _Writer:
+    """Collects finished functions, and the lines of the one being written."""
+
+    def __init__(self, nest: Nest, names: Names, target: Target, public: str) -> None:
+        self.nest = nest
+        self.public = public
+        self.names = names
+        self.target = target
+        self.functions: list[str] = []
+        self.used: set[str] = set()
+        self.any_parallel = False
+        self._lines: list[str] = []
+        self._depth = 1
+        self._loops = 0
+        self._parallel_here = False
+        self._outlined = False
+        self._expressions = Expressions(names, self.line, self.use)
+
+    def line(self, text: str) -> None:
+        self._lines.append(INDENT * self._depth + text)
+
+    def use(self, name: str) -> str:
+        self.used.add(name)
+        return name
+
+    def function_name(self, wanted: str) -> str:
+        """A name for a function; arguments may hide the public one's, functions may not."""
+        name = self.names.fresh(wanted)
+        return self.names.fresh(f"{wanted}_body") if name == self.public else name
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        self._depth += 1
+        start = len(self._lines)
+        yield
+        if len(self._lines) == start:
+            self.line("pass")
+        self._depth -= 1
+
+    def function(
+        self, name: str, parameters: Sequence[str], body: Block, context: Context, outlined: bool = False
+    ) -> None:
+        """Emit one function; what it outlines comes before it."""
+        held = (self._lines, self._depth, self._loops, self._parallel_here, self._outlined)
+        self._lines, self._depth, self._loops, self._parallel_here = [], 1, 0, False
+        self._outlined = self._outlined or outlined
+        self.block(body, context)
+        if not self._lines:
+            self.line("pass")
+        options = "parallel=True, **OPTIONS" if self._parallel_here else "**OPTIONS"
+        text = f"@njit({options})\ndef {name}({', '.join(parameters)}):\n" + "\n".join(self._lines)
+        self._lines, self._depth, self._loops, self._parallel_here, self._outlined = held
+        self.functions.append(text)
+
+    def block(self, block: Block, context: Context) -> None:
+        for stmt in block.stmts:
+            self.statement(stmt, context)
+
+    def statement(self, stmt: Stmt, context: Context) -> None:
+        if isinstance(stmt, For):
+            self.loop(stmt, context)
+        elif isinstance(stmt, If):
+            self.guard(stmt, context)
+        elif isinstance(stmt, Store):
+            self.store(stmt, context)
+        elif isinstance(stmt, Alloc):
+            self.allocate(stmt.buffer, context)
+        elif isinstance(stmt, Fetch):
+            offset = self._expressions.offset(stmt.buffer, stmt.indices, context)
+            at = self._expressions.index(offset, context, stmt.buffer, stmt.indices)
+            self.line(f"{self.use('prefetch')}({self.names[stmt.buffer]}, {at})")
+        elif isinstance(stmt, Let):
+            name = self.names.give(stmt.var, stmt.var.name)
+            self.line(f"{name} = {self._expressions.value(stmt.value, context).text}")
+        elif isinstance(stmt, Block):
+            self.block(stmt, context)
+        else:
+            assert isinstance(stmt, Note)
+
+    def loop(self, loop: For, context: Context) -> None:
+        if loop.kind in ("thread", "vthread"):
+            raise BuildError(
+                explain(
+                    f"building {self.nest.name} for the CPU",
+                    f"{loop.axis.name} of stage {loop.stage} is bound to {loop.tag or 'vthread'}",
+                    'Build for target="cuda", or use s[...].parallel(axis) in place of bind.',
+                )
+            )
+        if loop.kind == "vectorize":
+            self.vector(loop, context)
+        elif loop.kind == "unroll" and isinstance(loop.extent, int):
+            for k in range(loop.extent):
+                self.block(loop.body, _with(context, loop.axis, Lin.of(k)))
+        elif loop.kind == "parallel" and not self._outlined and context.lanes is None:
+            self.parallel(loop, context)
+        elif self._loops >= DEEPEST_LOOPS:
+            self.outline(loop, context)
+        else:
+            self.plain(loop, context)
+
+    def plain(self, loop: For, context: Context) -> None:
+        name = self.names[loop.axis]
+        extent = self._extent(loop, context)
+        serial = "  # parallel already outside" if loop.kind == "parallel" else ""
+        self.line(f"for {name} in range({extent}):{serial}")
+        self._loops += 1
+        with self.indented():
+            self.block(loop.body, context)
+        self._loops -= 1
+
+    def _extent(self, loop: For, context: Context) -> str:
+        if isinstance(loop.extent, int):
+            return str(loop.extent)
+        return self._expressions.index(to_lin(loop.extent, dict(context.values)), context)
+
+    def parallel(self, loop: For, context: Context) -> None:
+        """A prange over a function of its own: what runs in parallel compiles as serial code."""
+        self.any_parallel = True
+        self._parallel_here = True
+        name, index = self.names[loop.axis], self.use("int64")
+        called, parameters = self._outlined_function(loop, context, [name])
+        self.line(f"for {name} in prange({self._extent(loop, context)}):")
+        with self.indented():
+            rest = "".join(f", {p}" for p in parameters)
+            self.line(f"{called}({index}({name}){rest})")
+
+    def outline(self, loop: For, context: Context) -> None:
+        """Python nests 20 loops at most: deeper ones go to a function of their own."""
+        called, parameters = self._outlined_function(
+            replace(loop, body=Block((loop,))), context, []
+        )
+        self.line(f"{called}({', '.join(parameters)})")
+
+    def _outlined_function(
+        self, loop: For, context: Context, first: list[str]
+    ) -> tuple[str, list[str]]:
+        parameters = [p for p in self._free(loop, context) if p not in first]
+        name = self.function_name(f"{loop.stage}_{loop.axis.name}")
+        parallel = loop.kind == "parallel" and bool(first)
+        self.function(name, [*first, *parameters], loop.body, context, outlined=parallel)
+        return name, parameters
+
+    def _free(self, loop: For, context: Context) -> list[str]:
+        """Names used in a loop's body and defined outside of it."""
+        inside: set[Any] = set()
+        found: dict[str, None] = {}
+
+        def mention(key: Any) -> None:
+            if key not in inside and key in self.names:
+                found.setdefault(self.names[key])
+
+        for stmt, _ in walk(loop.body):
+            if isinstance(stmt, For):
+                inside.add(stmt.axis)
+            elif isinstance(stmt, Alloc):
+                inside.add(stmt.buffer)
+            elif isinstance(stmt, Let):
+                self.names.give(stmt.var, stmt.var.name)
+            roots = [*expressions(stmt), *self._shapes(stmt)]
+            for node in postorder(roots):
+                if isinstance(node, Load):
+                    mention(node.buffer)
+                if isinstance(node, Axis):
+                    known = context.values.get(node)
+                    if known is None:
+                        mention(node)
+                    else:
+                        for leaf in postorder([to_expr(known)]):
+                            mention(leaf)
+                elif isinstance(node, Var):
+                    mention(node)
+            for buffer in _buffers(stmt):
+                mention(buffer)
+            if isinstance(stmt, Let):
+                inside.add(stmt.var)
+        return list(found)
+
+    def _shapes(self, stmt: Stmt) -> list[Expr]:
+        """Symbolic extents that a statement's offsets depend on."""
+        buffers = list(_buffers(stmt))
+        for root in expressions(stmt):
+            buffers += [n.buffer for n in postorder([root]) if isinstance(n, Load)]
+        return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
+
+    def guard(self, stmt: If, context: Context) -> None:
+        note = f"  # {stmt.note}" if stmt.note else ""
+        truth = known_truth(stmt.cond, context.values)
+        if truth is not None:
+            if truth:
+                self.block(stmt.body, context)
+            return
+        cond = self._expressions.value(stmt.cond, context)
+        if not cond.lanes:
+            self.line(f"if {cond.text}:{note}")
+            with self.indented():
+                self.block(stmt.body, context)
+            return
+        mask = self.names.fresh("m")
+        both = f" & {context.mask}" if context.mask else ""
+        self.line(f"{mask} = {cond.at(7) if both else cond.text}{both}{note}")
+        self.block(stmt.body, replace(context, mask=mask))
+
+    def vector(self, loop: For, context: Context) -> None:
+        """The lanes of a vectorized loop: one vector, or strips of several and a rest."""
+        assert isinstance(loop.extent, int)
+        if context.lanes is not None:
+            raise BuildError(
+                f"stage {loop.stage} vectorizes {loop.axis.name} inside vectorized "
+                f"{context.lanes.axis.name}: one loop of a nest can be the lanes; unroll the other"
+            )
+        widest = self._widest(loop)
+        most = self.target.vector_width(widest) * 4
+        whole, rest = divmod(loop.extent, most)
+        if loop.extent <= most:
+            self._lanes(loop, context, loop.extent, Lin.of(0))
+            return
+        if self._loops >= DEEPEST_LOOPS:
+            self.outline(loop, context)
+            return
+        name = self.names[loop.axis]
+        self.line(f"for {name} in range(0, {whole * most}, {most}):")
+        self._loops += 1
+        with self.indented():
+            start = Axis(f"{loop.axis.name}", loop.extent)
+            self.names._of[start] = name
+            self._lanes(loop, context, most, Lin.of(start))
+        self._loops -= 1
+        if rest:
+            self._lanes(loop, context, rest, Lin.of(whole * most))
+
+    def _widest(self, loop: For) -> str:
+        found = [b.dtype for s, _ in walk(loop.body) for b in _buffers(s)]
+        return max(found, key=dtypes.itemsize, default="float32")
+
+    def _lanes(self, loop: For, context: Context, count: int, start: Lin) -> None:
+        if count == 1:
+            self.block(loop.body, _with(context, loop.axis, start))
+            return
+        self.block(loop.body, replace(context, lanes=Lanes(loop.axis, count, start)))
+
+    def allocate(self, buffer: Buffer, context: Context) -> None:
+        dtype = "uint16" if buffer.dtype == "float16" else buffer.dtype
+        kind = self.use("boolean" if dtype == "bool" else dtype)
+        size = buffer.size
+        shape = ", ".join(str(e) for e in buffer.shape)
+        note = f"  # {buffer.name}[{shape}]"
+        if size is not None and size * dtypes.itemsize(buffer.dtype) <= STACK_BYTES:
+            self.line(f"{self.names[buffer]} = {self.use('stack_array')}({max(size, 1)}, {kind}){note}")
+            return
+        total = Lin.of(1)
+        for extent in buffer.shape:
+            total = total * to_lin(extent)
+        count = str(size) if size is not None else self._expressions.index(total, context)
+        self.line(f"{self.names[buffer]} = {self.use('heap_array')}({count}, {kind}){note}")
+
+    def store(self, store: Store, context: Context) -> None:
+        if store.reducer is not None:
+            context = self._named_offset(store, context)
+            store = _combined(store)
+        texts = [self._stored(v, context) for v in store.values]
+        if len(texts) > 1:
+            named = []
+            for text in texts:
+                name = self.names.fresh("t")
+                self.line(f"{name} = {text.text}")
+                named.append(Text(name, lanes=text.lanes))
+            texts = named
+        for buffer, text in zip(store.buffers, texts):
+            self._store_one(buffer, store.indices, text, context)
+
+    def _named_offset(self, store: Store, context: Context) -> Context:
+        """An update reads and writes one place: its offset gets a name, if it is not short."""
+        for buffer in store.buffers:
+            offset = self._expressions.offset(buffer, store.indices, context)
+            lanes = context.lanes
+            if lanes is not None and lane_step(offset, lanes.axis) is None:
+                return context
+            first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
+            text = self._expressions.index(first, context, buffer, store.indices)
+            if len(text) < SHORT:
+                continue
+            name = self.names.fresh(f"{self.names[buffer]}_at")
+            self.line(f"{name} = {text}")
+            context = replace(context, offsets={**context.offsets, (buffer, first): name})
+        return context
+
+    def _stored(self, value: Expr, context: Context) -> Text:
+        return self._expressions.value(value, context)
+
+    def _store_one(
+        self, buffer: Buffer, indices: tuple[Expr, ...], text: Text, context: Context
+    ) -> None:
+        offset = self._expressions.offset(buffer, indices, context)
+        name, half = self.names[buffer], "_half" if buffer.dtype == "float16" else ""
+        lanes = context.lanes
+        if len(text.text) > WIDTH - 4 * self._depth - 32:
+            short = self.names.fresh("t")
+            self.line(f"{short} = {text.text}")
+            text = replace(text, text=short)
+        if lanes is None:
+            at = self._expressions.index(offset, context, buffer, indices)
+            self.line(f"{self.use('store' + half)}({name}, {at}, {text.text})")
+            return
+        value = text.text
+        if not text.lanes:
+            value = f"{self.use('broadcast')}({value}, {lanes.count})"
+        step = lane_step(offset, lanes.axis)
+        mask = context.mask
+        if step == 1:
+            first = offset.substitute({lanes.axis: lanes.start})
+            at = self._expressions.index(first, context, buffer, indices)
+            if mask:
+                self.line(f"{self.use('vstore_masked' + half)}({name}, {at}, {value}, {mask})")
+            else:
+                self.line(f"{self.use('vstore' + half)}({name}, {at}, {value})")
+        elif step is not None and step != 0 and not mask:
+            at = self._expressions.index(offset.substitute({lanes.axis: lanes.start}), context)
+            self.line(f"{self.use('vstore_strided' + half)}({name}, {at}, {step}, {value})")
+        else:
+            at = self._expressions.value(to_expr(offset), context).text
+            if mask:
+                self.line(f"{self.use('vscatter_masked' + half)}({name}, {at}, {value}, {mask})")
+            else:
+                self.line(f"{self.use('vscatter' + half)}({name}, {at}, {value})")
+
+
+def known_truth(cond: Expr, values: Mapping[Axis, Lin]) -> bool | None:
+    """What a comparison comes to where unrolled loops leave only numbers in it."""
+    if not isinstance(cond, Binary) or cond.op not in _TRUTH or not (cond.a.weak and cond.b.weak):
+        return None
+    a, b = (to_lin(side, values).const for side in (cond.a, cond.b))
+    return None if a is None or b is None else _TRUTH[cond.op](a, b)
+
+
+def _with(context: Context, axis: Axis, value: Lin) -> Context:
+    return replace(context, values={**context.values, axis: value})
+
+
+def _buffers(stmt: Stmt) -> Sequence[Buffer]:
+    if isinstance(stmt, Store):
+        return stmt.buffers
+    return (stmt.buffer,) if isinstance(stmt, Fetch) else ()
+
+
+def _combined(store: Store) -> Store:
+    """An update as a plain store of the combined value."""
+    reducer = store.reducer
+    assert reducer is not None
+    old: Mapping[Any, Expr] = {
+        v: Load(b, store.indices, b.dtype) for v, b in zip(reducer.lhs, store.buffers)
+    }
+    new = dict(zip(reducer.rhs, store.values))
+    swap: dict[Any, Expr] = {**old, **new}
+    memo: dict[int, Expr] = {}
+
+    def replace_parameter(node: Expr) -> Expr | None:
+        return swap.get(node) if isinstance(node, Var) else None
+
+    values = tuple(rewrite(r, lambda n: None, memo, before=replace_parameter) for r in reducer.result)
+    return replace(store, values=values, reducer=None)
+
+
+__all__ = ["Source", "emit"]
+

@@ -1,0 +1,23 @@
+"""The names of the intrinsics that emitted CPU source may use.
+
+Kept as plain text, so that emitting needs neither numba nor the runtime; a test pins it to
+``schedlang.runtime.intrinsics.__all__``.
+"""
+
+from __future__ import annotations
+
+NAMES = (
+    "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
+    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32",
+    "float64", "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32",
+    "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load",
+    "load_half", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power",
+    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
+    "reduce_or", "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh",
+    "sqrt", "stack_array", "store", "store_half", "stream_fence", "tan", "tanh", "trunc",
+    "uint16", "uint32", "uint64", "uint8", "vgather", "vgather_half", "vgather_masked",
+    "vgather_masked_half", "vload", "vload_half", "vload_masked", "vload_masked_half",
+    "vload_strided", "vload_strided_half", "vscatter", "vscatter_half", "vscatter_masked",
+    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
+    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half", "with_lane",
+)  # fmt: skip

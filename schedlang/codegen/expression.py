@@ -1,0 +1,435 @@
+"""Expressions as emitted text, for one element or for the lanes of a vector.
+
+Every operation is typed here: numba's own promotion differs from NumPy's, so narrow integers are
+cast back, float16 is rounded after each step, and constants name their dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Optional
+
+from schedlang.codegen.names import Names
+from schedlang.expr import dtypes
+from schedlang.expr.linear import Lin, Opaque, to_expr
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
+from schedlang.expr.simplify import merge_div_mod, to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import Buffer, Load
+
+LONGEST = 72
+DEEPEST = 12
+
+FUNCTIONS = {
+    "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
+}  # fmt: skip
+_CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
+
+
+@dataclass(frozen=True)
+class Text:
+    """Source of a value: its precedence, its lanes (0 for one element), its nesting."""
+
+    text: str
+    level: int = ATOM
+    lanes: int = 0
+    depth: int = 0
+
+    def at(self, least: int) -> str:
+        return paren(self.text, self.level, least)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The loop that is a vector: ``axis`` takes the values ``start + 0..count``."""
+
+    axis: Axis
+    count: int
+    start: Lin
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where text is emitted: loop variables with known values, lanes, and the mask in force."""
+
+    values: Mapping[Axis, Lin]
+    lanes: Optional[Lanes] = None
+    mask: str = ""
+    offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
+
+
+class Expressions:
+    """Emits values; statements that must come first go through ``line``."""
+
+    def __init__(self, names: Names, line: Callable[[str], None], use: Callable[[str], str]) -> None:
+        self.names = names
+        self.line = line
+        self.use = use
+
+    def value(self, root: Expr, context: Context) -> Text:
+        """The text of ``root``; shared and long parts become named temporaries first."""
+        return _Emission(self, context).run(root)
+
+    def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
+        """The flat element offset of ``buffer[indices]``."""
+        total = Lin.of(0)
+        for index, stride in zip(indices, strides(buffer)):
+            total = total + to_lin(index, dict(context.values)) * stride
+        return merge_div_mod(total)
+
+    def index(
+        self, lin: Lin, context: Context, buffer: Buffer | None = None,
+        indices: tuple[Expr, ...] = (),
+    ) -> str:  # fmt: skip
+        """A scalar index expression; an offset into ``buffer`` shows its dimensions."""
+        scalar = replace(context, lanes=None)
+        if buffer is not None and len(indices) > 1:
+            named = context.offsets.get((buffer, lin))
+            if named is not None:
+                return named
+            start = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}
+            values = {**context.values, **start}
+            parts = [to_lin(i, values) for i in indices]
+            steps = strides(buffer)
+            joined = Lin.of(0)
+            for part, step in zip(parts, steps):
+                joined = joined + part * step
+            if joined == lin:
+                return self._by_dimension(parts, steps, scalar)
+        return self.value(to_expr(lin), scalar).text
+
+    def _by_dimension(self, parts: list[Lin], steps: list[Lin], context: Context) -> str:
+        """``row*1024 + column``: one term a dimension, numbers gathered at the end."""
+        rest = Lin.of(0)
+        terms: list[str] = []
+        for part, step in zip(parts, steps):
+            if part.const is not None or step.const == 1:
+                rest = rest + part * step
+                continue
+            if len(part.terms) == 1:
+                terms.append(self.value(to_expr(part * step), context).text)
+                continue
+            row = self.value(to_expr(part), context).at(PRECEDENCE["*"])
+            terms.append(f"{row}*{self.value(to_expr(step), context).at(PRECEDENCE['*'] + 1)}")
+        if rest.terms or not terms:
+            last = self.value(to_expr(rest), context).text
+            if terms and last.startswith("-"):
+                return f"{' + '.join(terms)} - {last[1:]}" if rest.const is not None else (
+                    f"{' + '.join(terms)} + ({last})")  # fmt: skip
+            terms.append(last)
+        return " + ".join(terms)
+
+
+def strides(buffer: Buffer) -> list[Lin]:
+    """Elements between neighbours along each dimension."""
+    if buffer.strides is not None:
+        return [Lin.of(s) for s in buffer.strides]
+    result: list[Lin] = []
+    step = Lin.of(1)
+    for extent in reversed(buffer.shape):
+        result.insert(0, step)
+        step = step * to_lin(extent)
+    return result
+
+
+def lane_step(offset: Lin, axis: Axis) -> int | None:
+    """The distance between neighbouring lanes, where it is one number; else ``None``."""
+    step = 0
+    for product, coef in offset.terms.items():
+        if product == (axis,):
+            step = coef
+        elif any(_uses(leaf, axis) for leaf in Lin({product: 1}).leaves()):
+            return None
+    return step
+
+
+def _uses(leaf: object, axis: Axis) -> bool:
+    if isinstance(leaf, Opaque):
+        return any(node is axis for node in postorder([leaf.expr]))
+    return leaf is axis
+
+
+class _Emission:
+    """One walk over an expression graph."""
+
+    def __init__(self, owner: Expressions, context: Context) -> None:
+        self.owner = owner
+        self.context = context
+        self.uses: dict[int, int] = {}
+        self.done: dict[int, Text] = {}
+
+    def run(self, root: Expr) -> Text:
+        for node in postorder([root]):
+            for child in node.children:
+                self.uses[id(child)] = self.uses.get(id(child), 0) + 1
+        return self._emit(root)
+
+    def _emit(self, root: Expr) -> Text:
+        """Text of ``root``, children first; lazy branches are entered from their Select."""
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in self.done:
+                continue
+            if not ready:
+                stack.append((node, True))
+                stack.extend((c, False) for c in reversed(self._eager(node)))
+                continue
+            self.done[id(node)] = self._shorten(node, self._node(node))
+        return self.done[id(root)]
+
+    def _eager(self, node: Expr) -> tuple[Expr, ...]:
+        if isinstance(node, Select) and node.lazy:
+            return (node.cond,)
+        if self._known_index(node):
+            return ()
+        if isinstance(node, Load):
+            return ()
+        return node.children
+
+    def _shorten(self, node: Expr, text: Text) -> Text:
+        """A name for what is used twice, or too long or deep to read."""
+        if isinstance(node, (Axis, Var, Const)) or (node.weak and len(text.text) < LONGEST):
+            return text
+        shared = self.uses.get(id(node), 0) > 1 and text.level != ATOM or (
+            self.uses.get(id(node), 0) > 1 and "(" in text.text
+        )
+        if not shared and len(text.text) <= LONGEST and text.depth <= DEEPEST:
+            return text
+        if self.uses.get(id(node), 0) == 0:
+            return text
+        return self._named(text)
+
+    def _named(self, text: Text) -> Text:
+        name = self.owner.names.fresh("t")
+        self.owner.line(f"{name} = {text.text}")
+        return Text(name, ATOM, text.lanes)
+
+    def _known_index(self, node: Expr) -> bool:
+        """An index expression in which unrolled loops leave something to simplify."""
+        if not self.context.values or not (node.weak and node.dtype == "int64"):
+            return False
+        return bool(node.children) and any(n in self.context.values for n in postorder([node])
+                                           if isinstance(n, Axis))  # fmt: skip
+
+    def _node(self, node: Expr) -> Text:
+        if self._known_index(node):
+            lin = to_lin(node, dict(self.context.values))
+            return self.owner.value(to_expr(lin), replace(self.context, values={}))
+        if isinstance(node, Axis):
+            return self._axis(node)
+        if isinstance(node, Var):
+            return Text(self.owner.names[node])
+        if isinstance(node, Const):
+            return self._const(node)
+        if isinstance(node, Load):
+            return self._load(node)
+        if isinstance(node, Binary):
+            return self._binary(node)
+        if isinstance(node, Unary):
+            return self._unary(node)
+        if isinstance(node, Cast):
+            return self._cast(node)
+        if isinstance(node, Call):
+            return self._call(node)
+        if isinstance(node, Select):
+            return self._lazy(node) if node.lazy else self._select(node)
+        raise TypeError(f"no source for {type(node).__name__}")
+
+    def _axis(self, axis: Axis) -> Text:
+        lanes = self.context.lanes
+        if lanes is not None and axis is lanes.axis:
+            start = self.owner.value(to_expr(lanes.start), replace(self.context, lanes=None))
+            iota = f"{self.owner.use('iota')}({lanes.count})"
+            if lanes.start.const == 0:
+                return Text(iota, ATOM, lanes.count)
+            return Text(f"{iota} + {start.at(PRECEDENCE['+'] + 1)}", PRECEDENCE["+"], lanes.count)
+        known = self.context.values.get(axis)
+        if known is None:
+            return Text(self.owner.names[axis])
+        return self.owner.value(to_expr(known), replace(self.context, lanes=None))
+
+    def _typed(self, dtype: str, inner: str) -> str:
+        if dtype == "float16":
+            return f"{self.owner.use('half')}({inner})"
+        name = "boolean" if dtype == "bool" else dtype
+        return f"{self.owner.use(name)}({inner})"
+
+    def _const(self, node: Const) -> Text:
+        literal = number(node.value, node.dtype)
+        for word in ("inf", "nan"):
+            if literal.lstrip("-") == word:
+                self.owner.use(word)
+        if node.dtype == "bool" or (node.dtype == "int64" and abs(node.value) < 2**63):
+            return Text(literal, UNARY if literal.startswith("-") else ATOM)
+        if node.dtype == "float16":
+            import numpy as np
+
+            literal = number(float(np.float16(node.value)), "float32")
+            return Text(f"{self.owner.use('float32')}({literal})")
+        return Text(self._typed(node.dtype, literal))
+
+    def _load(self, node: Load) -> Text:
+        offset = self.owner.offset(node.buffer, node.indices, self.context)
+        name, half = self.owner.names[node.buffer], "_half" if node.dtype == "float16" else ""
+        lanes, use = self.context.lanes, self.owner.use
+        step = 0 if lanes is None else lane_step(offset, lanes.axis)
+        if lanes is None or step == 0:
+            at = self.owner.index(offset, self.context, node.buffer, node.indices)
+            if lanes is not None and self.context.mask:
+                where = f"{use('broadcast')}({at}, {lanes.count})"
+                text = f"{use('vgather_masked' + half)}({name}, {where}, {self.context.mask})"
+                return Text(text, ATOM, lanes.count, 2)
+            return Text(f"{use('load' + half)}({name}, {at})", ATOM, 0, 1)
+        count, mask = lanes.count, self.context.mask
+        if step is None:
+            at = self._lane_offsets(offset)
+            if mask:
+                return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
+            return Text(f"{use('vgather' + half)}({name}, {at})", ATOM, count, 2)
+        first = offset.substitute({lanes.axis: lanes.start})
+        at = self.owner.index(first, self.context, node.buffer, node.indices)
+        if step == 1:
+            if mask:
+                return Text(f"{use('vload_masked' + half)}({name}, {at}, {mask})", ATOM, count, 1)
+            return Text(f"{use('vload' + half)}({name}, {at}, {count})", ATOM, count, 1)
+        if mask:
+            at = self._lane_offsets(offset)
+            return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
+        return Text(f"{use('vload_strided' + half)}({name}, {at}, {step}, {count})", ATOM, count, 1)
+
+    def _lane_offsets(self, offset: Lin) -> str:
+        lanes = self.context.lanes
+        assert lanes is not None
+        text = self.owner.value(to_expr(offset), self.context)
+        if not text.lanes:
+            return f"{self.owner.use('broadcast')}({text.text}, {lanes.count})"
+        return text.text
+
+    def _binary(self, node: Binary) -> Text:
+        a, b = self.done[id(node.a)], self.done[id(node.b)]
+        lanes, depth = max(a.lanes, b.lanes), max(a.depth, b.depth) + 1
+        op = node.op
+        if node.weak and node.dtype == "int64":
+            tight = op in ("*", "//", "%")
+            text, level = binary_text(op, (a.text, a.level), (b.text, b.level), tight)
+            return Text(text, level, lanes, depth)
+        if node.dtype == "bool" and op in ("+", "*"):
+            op = "|" if op == "+" else "&"
+        if op in _CALLED:
+            inner = f"{self.owner.use(_CALLED[op])}({a.text}, {b.text})"
+            if lanes and not (a.lanes and b.lanes):
+                pair = ", ".join(self._wide(t, lanes) for t in (a, b))
+                inner = f"{self.owner.use(_CALLED[op])}({pair})"
+            text, level = inner, ATOM
+        else:
+            text, level = binary_text(op, (a.text, a.level), (b.text, b.level))
+        compares = node.dtype == "bool"
+        wrap = not compares and self._narrow(node.dtype) and not (
+            lanes and node.dtype != "float16"
+        )
+        if wrap:
+            return Text(self._typed(node.dtype, text), ATOM, lanes, depth)
+        return Text(text, level, lanes, depth)
+
+    @staticmethod
+    def _narrow(dtype: str) -> bool:
+        """Whether numba computes in a wider dtype than this one."""
+        return dtype == "float16" or (dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8)
+
+    def _unary(self, node: Unary) -> Text:
+        a = self.done[id(node.a)]
+        depth = a.depth + 1
+        if node.op == "~" and node.dtype == "bool" and not a.lanes:
+            return Text(f"not {a.at(PRECEDENCE['<'])}", 2, 0, depth)
+        text = f"{node.op}{a.at(UNARY)}"
+        if not a.lanes and self._narrow(node.dtype) and node.dtype != "float16":
+            return Text(self._typed(node.dtype, text), ATOM, 0, depth)
+        if not a.lanes and node.dtype == "uint64":
+            return Text(self._typed("uint64", text), ATOM, 0, depth)
+        return Text(text, UNARY, a.lanes, depth)
+
+    def _cast(self, node: Cast) -> Text:
+        a = self.done[id(node.a)]
+        depth = a.depth + 1
+        if node.dtype == node.a.dtype:
+            return a
+        if node.dtype == "float16":
+            text = f"{self.owner.use('half' if node.a.dtype == 'float32' else 'half_from')}({a.text})"
+            return Text(text, ATOM, a.lanes, depth)
+        if node.a.dtype == "float16" and node.dtype == "float32":
+            return a
+        return Text(self._typed(node.dtype, a.text), ATOM, a.lanes, depth)
+
+    def _wide(self, text: Text, lanes: int) -> str:
+        if text.lanes or not lanes:
+            return text.text
+        return f"{self.owner.use('broadcast')}({text.text}, {lanes})"
+
+    def _call(self, node: Call) -> Text:
+        args = [self.done[id(a)] for a in node.args]
+        lanes, depth = max(a.lanes for a in args), max(a.depth for a in args) + 1
+        if node.weak and node.dtype == "int64" and not lanes and node.fn in ("min", "max"):
+            return Text(f"{node.fn}({', '.join(a.text for a in args)})", ATOM, 0, depth)
+        name = FUNCTIONS.get(node.fn, node.fn)
+        inner = ", ".join(self._wide(a, lanes) for a in args)
+        text = f"{self.owner.use(name)}({inner})"
+        if node.dtype == "float16":
+            text = f"{self.owner.use('half')}({text})"
+        return Text(text, ATOM, lanes, depth)
+
+    def _select(self, node: Select) -> Text:
+        cond, a, b = (self.done[id(c)] for c in node.children)
+        lanes, depth = max(cond.lanes, a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
+        inner = ", ".join(self._wide(t, lanes) for t in (cond, a, b))
+        return Text(f"{self.owner.use('select')}({inner})", ATOM, lanes, depth)
+
+    def _lazy(self, node: Select) -> Text:
+        """Only the chosen side is evaluated: a conditional expression, or masked lanes."""
+        cond = self.done[id(node.cond)]
+        if cond.lanes:
+            return self._masked_sides(node, cond)
+        before = dict(self.done)
+        lines: list[tuple[list[str], Text]] = []
+        for side in (node.a, node.b):
+            self.done = dict(before)
+            collected: list[str] = []
+            held, self.owner.line = self.owner.line, collected.append
+            text = self._emit(side)
+            self.owner.line = held
+            lines.append((collected, text))
+        self.done = before
+        (first, a), (second, b) = lines
+        lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
+        x, y = self._wide(a, lanes), self._wide(b, lanes)
+        if not first and not second:
+            parts = [paren(x, a.level if x == a.text else ATOM, 2), cond.at(2),
+                     paren(y, b.level if y == b.text else ATOM, 1)]  # fmt: skip
+            return Text(f"{parts[0]} if {parts[1]} else {parts[2]}", LOWEST + 1, lanes, depth)
+        name = self.owner.names.fresh("t")
+        self.owner.line(f"if {cond.text}:")
+        for text in (*first, f"{name} = {x}"):
+            self.owner.line("    " + text)
+        self.owner.line("else:")
+        for text in (*second, f"{name} = {y}"):
+            self.owner.line("    " + text)
+        return Text(name, ATOM, lanes)
+
+    def _masked_sides(self, node: Select, cond: Text) -> Text:
+        use = self.owner.use
+        chosen = self.owner.names.fresh("m")
+        self.owner.line(f"{chosen} = {cond.text}")
+        texts = []
+        for side, mask in ((node.a, chosen), (node.b, f"~{chosen}")):
+            if self.context.mask:
+                mask = f"{mask} & {self.context.mask}"
+            has_loads = any(isinstance(n, Load) for n in postorder([side]))
+            if has_loads and mask != chosen:
+                named = self.owner.names.fresh("m")
+                self.owner.line(f"{named} = {mask}")
+                mask = named
+            inner = replace(self.context, mask=mask if has_loads else self.context.mask)
+            texts.append(self._wide(_Emission(self.owner, inner).run(side), cond.lanes))
+        return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)

@@ -1,0 +1,174 @@
+"""A loop nest run on NumPy arrays, statement by statement, with every access checked.
+
+The nest becomes one plain Python program over scalars of the declared dtypes. Elements that were
+never written, indices outside a buffer, and elements finalised more than once are found here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import CallError, VerifyError
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Var
+from schedlang.ir.nodes import Buffer, Nest
+from schedlang.ir.scalars import HELPERS
+from schedlang.ir.transcribe import Transcript, transcribe
+
+ORDERS = ("forward", "reverse", "shuffle")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a nest computed, and what that took.
+
+    ``loads`` and ``stores`` count elements by buffer name; ``finalised`` holds for each output
+    how often every element was written other than by combining into it.
+    """
+
+    outputs: tuple[np.ndarray, ...]
+    loads: Mapping[str, int]
+    stores: Mapping[str, int]
+    iterations: int
+    finalised: tuple[np.ndarray, ...]
+
+
+class Memory:
+    """The elements of one buffer: ``None`` where nothing has been written."""
+
+    __slots__ = ("name", "shape", "strides", "data", "count", "final")
+
+    def __init__(self, buffer: Buffer, shape: tuple[int, ...], count: list[int]) -> None:
+        self.name = buffer.name
+        self.shape = shape
+        packed = tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+        self.strides = buffer.strides or packed
+        last = sum((n - 1) * s for n, s in zip(shape, self.strides))
+        self.data: list[Any] = [None] * (last + 1 if all(shape) else 0)
+        self.count = count
+        self.final: list[int] | None = None
+
+    def fill(self, array: np.ndarray) -> None:
+        self.data = array.ravel().tolist() if array.dtype == bool else list(array.ravel())
+
+
+def interpret(
+    nest: Nest,
+    args: Sequence[Any],
+    order: str = "forward",
+    seed: int = 0,
+    complete: bool = True,
+) -> Run:
+    """Run ``nest`` on ``args``: a value for each of its arguments but the outputs, in order.
+
+    ``order`` is the order in which parallel, vectorized and thread loops run. With ``complete``
+    every element of every output must have been finalised exactly once.
+
+    Raises :class:`~schedlang.errors.VerifyError` where the nest breaks a rule,
+    :class:`~schedlang.errors.CallError` where ``args`` do not fit it.
+    """
+    if order not in ORDERS:
+        raise CallError(f"interpret(order={order!r}): the orders are {', '.join(ORDERS)}")
+    program = transcribe(nest)
+    given = [a for a in nest.args if a not in nest.outputs]
+    if len(given) != len(args):
+        raise CallError(f"{nest.name} takes {len(given)} arguments, got {len(args)}")
+    values: dict[Var, Any] = {}
+    for arg, value in zip(given, args):
+        if isinstance(arg, Buffer):
+            _solve(arg, np.asarray(value), values)
+        else:
+            values[arg] = int(value) if arg.weak else np.asarray(value).astype(arg.dtype)[()]
+    counts: dict[str, list[int]] = {}
+    memories = {}
+    for arg in nest.args:
+        if isinstance(arg, Buffer):
+            count = counts.setdefault(arg.name, [0, 0])
+            memories[arg] = Memory(arg, _shape(arg, values), count)
+    for arg, value in zip(given, args):
+        if isinstance(arg, Buffer):
+            _fill(memories[arg], arg, np.asarray(value))
+    for output in nest.outputs:
+        memories[output].final = [0] * len(memories[output].data)
+    ticks = _execute(program, memories, values, counts, _ordering(order, seed))
+    outputs = tuple(_array(memories[b], b, complete) for b in nest.outputs)
+    final = tuple(np.array(memories[b].final, int).reshape(memories[b].shape) for b in nest.outputs)
+    for buffer, times in zip(nest.outputs, final):
+        if complete and times.size and (times != 1).any():
+            where = tuple(int(k) for k in np.argwhere(times != 1)[0])
+            raise VerifyError(f"{buffer.name}{list(where)} is finalised {times[where]} times")
+    return Run(
+        outputs, {n: c[0] for n, c in counts.items()}, {n: c[1] for n, c in counts.items()}, ticks, final
+    )
+
+
+def _shape(buffer: Buffer, values: Mapping[Var, Any]) -> tuple[int, ...]:
+    return tuple(e if isinstance(e, int) else int(evaluate(e, values)) for e in buffer.shape)
+
+
+def _solve(buffer: Buffer, array: np.ndarray, values: dict[Var, Any]) -> None:
+    """The sizes that stand alone as an extent of ``buffer``."""
+    if array.ndim != len(buffer.shape):
+        raise CallError(f"{buffer.name} has {len(buffer.shape)} dimensions, got {array.ndim}")
+    for extent, actual in zip(buffer.shape, array.shape):
+        if isinstance(extent, Var):
+            values.setdefault(extent, actual)
+
+
+def _fill(memory: Memory, buffer: Buffer, array: np.ndarray) -> None:
+    if array.shape != memory.shape or array.dtype != np.dtype(buffer.dtype):
+        raise CallError(
+            f"{buffer.name} is {buffer.dtype}{list(memory.shape)}, got {array.dtype}{list(array.shape)}"
+        )
+    memory.fill(array)
+
+
+def _array(memory: Memory, buffer: Buffer, complete: bool) -> np.ndarray:
+    if complete and None in memory.data:
+        raise VerifyError(f"element {memory.data.index(None)} of {buffer.name} was never written")
+    kind = np.dtype(buffer.dtype)
+    result = np.zeros(len(memory.data), kind)
+    for k, value in enumerate(memory.data):
+        if value is not None:
+            result[k] = value
+    return result.reshape(memory.shape)
+
+
+def _ordering(order: str, seed: int) -> Callable[[int], Iterable[int]]:
+    if order == "forward":
+        return range
+    if order == "reverse":
+        return lambda n: range(n - 1, -1, -1)
+    rng = random.Random(seed)
+    return lambda n: rng.sample(range(n), n) if n > 0 else ()
+
+
+def _execute(
+    program: Transcript,
+    memories: Mapping[Buffer, Memory],
+    values: Mapping[Var, Any],
+    counts: dict[str, list[int]],
+    ordering: Callable[[int], Iterable[int]],
+) -> int:
+    def fresh(buffer: Buffer, shape: tuple[int, ...]) -> Memory:
+        return Memory(buffer, shape, counts.setdefault(buffer.name, [0, 0]))
+
+    ticks = [0]
+    space: dict[str, Any] = {
+        **HELPERS, **program.constants, "fresh": fresh, "ordered": ordering, "ticks": ticks
+    }  # fmt: skip
+    space.update({program.names[b]: m for b, m in memories.items()})
+    space.update({program.names[v]: x for v, x in values.items() if v in program.names})
+    exec(compile(program.source, "<nest>", "exec"), space)
+    with np.errstate(all="ignore"):
+        space["run"]()
+    return ticks[0]
+
+
+__all__ = ["Memory", "Run", "interpret"]

@@ -1,0 +1,113 @@
+"""The operations of an interpreted nest: checked accesses and scalars of every dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import VerifyError
+from schedlang.expr.evaluate import apply_function, evaluate
+from schedlang.expr.nodes import Binary, Var
+
+MOST_DIMENSIONS = 12
+
+
+def outside(memory: Any, index: tuple[Any, ...], what: str) -> None:
+    raise VerifyError(f"{what} {memory.name}{[int(i) for i in index]} of shape {list(memory.shape)}")
+
+
+def unwritten(memory: Any, index: tuple[Any, ...]) -> None:
+    raise VerifyError(f"{memory.name}{[int(i) for i in index]} is read before it is written")
+
+
+def _accessors(ndim: int) -> dict[str, Any]:
+    """``load``, ``store``, ``final`` and ``touch`` for buffers of ``ndim`` dimensions."""
+    names = [f"i{k}" for k in range(ndim)]
+    listed = "".join(f", {n}" for n in names)
+    index = f"({''.join(n + ', ' for n in names)})"
+    inside = " and ".join(f"0 <= {n} < s[{k}]" for k, n in enumerate(names)) or "True"
+    flat = " + ".join(f"{n}*t[{k}]" for k, n in enumerate(names)) or "0"
+    start = f"""
+    s = m.shape
+    if not ({inside}): outside(m, {index}, WHAT)
+    t = m.strides
+    k = {flat}
+"""
+    text = f"""
+def load{ndim}(m{listed}):{start.replace("WHAT", "'reads'")}
+    v = m.data[k]
+    if v is None: unwritten(m, {index})
+    m.count[0] += 1
+    return v
+def store{ndim}(m{listed}, v):{start.replace("WHAT", "'writes'")}
+    m.data[k] = v
+    m.count[1] += 1
+def final{ndim}(m{listed}, v):{start.replace("WHAT", "'writes'")}
+    m.data[k] = v
+    m.count[1] += 1
+    if m.final is not None: m.final[k] += 1
+def touch{ndim}(m{listed}):{start.replace("WHAT", "'prefetches'")}
+"""
+    space: dict[str, Any] = {"outside": outside, "unwritten": unwritten}
+    exec(text, space)
+    return {n: space[n] for n in (f"{w}{ndim}" for w in ("load", "store", "final", "touch"))}
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """``np.minimum`` of two scalars, NaN first."""
+    return a if a != a or not (b < a or b != b) else b
+
+
+def larger(a: Any, b: Any) -> Any:
+    return a if a != a or not (b > a or b != b) else b
+
+
+def index_div(a: int, b: int) -> int:
+    """``a // b``; by zero it is 0, as NumPy has it."""
+    return a // b if b else 0
+
+
+def index_mod(a: int, b: int) -> int:
+    return a % b if b else 0
+
+
+@cache
+def caster(dtype: str) -> Callable[[Any], Any]:
+    """A scalar brought to ``dtype`` as ``astype`` does."""
+    kind = np.dtype(dtype)
+    if dtype == "bool":
+        return bool
+    if kind.kind == "f":
+        return kind.type
+
+    def integer(value: Any) -> Any:
+        if isinstance(value, (bool, int)):
+            value = np.int64(value)
+        return value.astype(kind)
+
+    return integer
+
+
+@cache
+def caller(fn: str) -> Callable[..., Any]:
+    """A math function of the language on scalars."""
+    if fn in ("min", "max"):
+        return smaller if fn == "min" else larger
+    if fn == "isnan":
+        return lambda x: x != x
+    return lambda *args: apply_function(fn, *args)
+
+
+@cache
+def powers(dtype: str) -> Callable[[Any, Any], Any]:
+    a, b = Var("a", dtype, weak=False), Var("b", dtype, weak=False)
+    power = Binary("**", a, b, dtype)
+    return lambda x, y: evaluate(power, {a: x, b: y})
+
+
+HELPERS: dict[str, Any] = {"index_div": index_div, "index_mod": index_mod}
+for _ndim in range(MOST_DIMENSIONS + 1):
+    HELPERS.update(_accessors(_ndim))

@@ -1,0 +1,267 @@
+"""A loop nest as one Python program over scalars, for the interpreter.
+
+Every operation is one assignment, so depth is no limit; loops nested deeper than Python allows
+go on in a function of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+
+from schedlang.errors import VerifyError
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.ir.nodes import (
+    Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Stmt, Store,
+)  # fmt: skip
+from schedlang.ir.scalars import caller, caster, powers
+
+DEEPEST = 12
+UNORDERED = ("parallel", "vectorize", "vthread", "thread")
+Named = Union[Buffer, Var, Axis]
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """``source`` defines ``run()``; ``names`` says which name is which argument."""
+
+    source: str
+    names: dict[Named, str]
+    constants: dict[str, Any]
+
+
+@dataclass(eq=False)
+class _Function:
+    """One function being written; ``params`` are the names in scope where it is called."""
+
+    name: str
+    params: tuple[str, ...]
+    lines: list[str] = field(default_factory=list)
+    indent: int = 1
+
+
+class _Writer:
+    """Collects the text of the program: functions, names, constants."""
+
+    def __init__(self) -> None:
+        self.names: dict[Named, str] = {}
+        self.constants: dict[str, Any] = {}
+        self.numbers: dict[tuple[Any, ...], str] = {}
+        self.finished: list[_Function] = []
+        self.count = 0
+        self.current = _Function("run", ())
+
+    def fresh(self, letter: str) -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def line(self, text: str) -> None:
+        self.current.lines.append(" " * self.current.indent + text)
+
+    def constant(self, value: Any, key: tuple[Any, ...]) -> str:
+        name = self.numbers.get(key)
+        if name is None:
+            name = self.numbers[key] = self.fresh("c")
+            self.constants[name] = value
+        return name
+
+    def value(self, root: Expr, given: dict[Expr, str] | None = None) -> str:
+        """The name of (or the literal for) the value of ``root``, computed here."""
+        scopes: list[dict[int, str]] = [{}]
+        stack: list[tuple[str, Expr, str]] = [("visit", root, "")]
+        result = ""
+        while stack:
+            what, node, name = stack.pop()
+            if what == "visit":
+                found = self._known(node, scopes, given)
+                if found is not None:
+                    result = found
+                elif isinstance(node, Select) and node.lazy:
+                    name = self.fresh("t")
+                    stack += [("end", node, name), ("visit", node.b, ""), ("else", node, name),
+                              ("visit", node.a, ""), ("if", node, name), ("visit", node.cond, "")]  # fmt: skip
+                else:
+                    stack.append(("make", node, ""))
+                    stack += [("visit", child, "") for child in reversed(node.children)]
+                continue
+            if what == "make":
+                parts = [self._known(c, scopes, given) or "" for c in node.children]
+                result = self.fresh("t")
+                self.line(f"{result} = {self._operation(node, parts)}")
+                scopes[-1][id(node)] = result
+            elif what == "if":
+                self.line(f"if {result}:")
+                self.current.indent += 1
+                scopes.append({})
+            elif what == "else":
+                self.line(f"{name} = {result}")
+                self.current.indent -= 1
+                self.line("else:")
+                self.current.indent += 1
+                scopes[-1] = {}
+            else:
+                self.line(f"{name} = {result}")
+                self.current.indent -= 1
+                scopes.pop()
+                scopes[-1][id(node)] = result = name
+        return result
+
+    def _known(
+        self, node: Expr, scopes: Sequence[dict[int, str]], given: dict[Expr, str] | None
+    ) -> str | None:
+        if isinstance(node, Const):
+            return self._number(node)
+        if isinstance(node, (Axis, Var)):
+            if given is not None and node in given:
+                return given[node]
+            if node not in self.names:
+                raise VerifyError(f"{node.name} is used outside of its loop")
+            return self.names[node]
+        for scope in reversed(scopes):
+            if id(node) in scope:
+                return scope[id(node)]
+        return None
+
+    def _number(self, node: Const) -> str:
+        if node.dtype == "bool":
+            return str(bool(node.value))
+        if node.weak and node.dtype == "int64":
+            return f"({node.value})" if node.value < 0 else str(node.value)
+        value = np.array(node.value, node.dtype)[()]
+        return self.constant(value, (node.dtype, value.tobytes()))
+
+    def _operation(self, node: Expr, parts: Sequence[str]) -> str:
+        if isinstance(node, Binary):
+            return self._binary(node, *parts)
+        if isinstance(node, Unary):
+            return f"{'not' if node.dtype == 'bool' else node.op} {parts[0]}"
+        if isinstance(node, Cast):
+            return f"{self.constant(caster(node.dtype), ('cast', node.dtype))}({parts[0]})"
+        if isinstance(node, Call):
+            return f"{self.constant(caller(node.fn), ('call', node.fn))}({', '.join(parts)})"
+        if isinstance(node, Select):
+            return f"{parts[1]} if {parts[0]} else {parts[2]}"
+        if isinstance(node, Load):
+            return f"load{len(parts)}({', '.join((self._buffer(node.buffer), *parts))})"
+        raise VerifyError(f"{type(node).__name__} {node} has no meaning in a loop nest")
+
+    def _binary(self, node: Binary, a: str, b: str) -> str:
+        if node.op == "**":
+            return f"{self.constant(powers(node.dtype), ('power', node.dtype))}({a}, {b})"
+        if node.weak and node.op in ("//", "%") and not isinstance(node.b, Const):
+            return f"{'index_div' if node.op == '//' else 'index_mod'}({a}, {b})"
+        if node.dtype == "bool" and node.op in ("+", "*"):
+            return f"{a} {'|' if node.op == '+' else '&'} {b}"
+        return f"{a} {node.op} {b}"
+
+    def _buffer(self, buffer: Buffer) -> str:
+        if buffer not in self.names:
+            raise VerifyError(f"{buffer.name} is used where it has no storage")
+        return self.names[buffer]
+
+    def store(self, store: Store) -> None:
+        index = [self.value(i) for i in store.indices]
+        targets = [", ".join((self._buffer(b), *index)) for b in store.buffers]
+        values = [self.value(v) for v in store.values]
+        if store.reducer is not None:
+            old = [self.fresh("t") for _ in targets]
+            for name, target in zip(old, targets):
+                self.line(f"{name} = load{len(index)}({target})")
+            given: dict[Expr, str] = dict(zip((*store.reducer.lhs, *store.reducer.rhs), (*old, *values)))
+            values = [self.value(r, given) for r in store.reducer.result]
+        how = "final" if store.reducer is None else "store"
+        for target, value in zip(targets, values):
+            self.line(f"{how}{len(index)}({target}, {value})")
+
+    def program(self) -> str:
+        self.finished.append(self.current)
+        text = []
+        for function in self.finished:
+            text.append(f"def {function.name}({', '.join(function.params)}):")
+            text += [*function.lines, " return"]
+        return "\n".join(text) + "\n"
+
+
+def transcribe(nest: Nest) -> Transcript:
+    """The program that does what ``nest`` does."""
+    writer = _Writer()
+    arguments: dict[Named, str] = {a: writer.fresh("g") for a in nest.args}
+    arguments.update((v, writer.fresh("g")) for v in nest.sizes if v not in arguments)
+    writer.names.update(arguments)
+    stack: list[Any] = [nest.body]
+    while stack:
+        item = stack.pop()
+        if callable(item):
+            item()
+        else:
+            _write(writer, item, stack)
+    return Transcript(writer.program(), arguments, writer.constants)
+
+
+def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
+    if isinstance(stmt, Block):
+        inside = [s.buffer if isinstance(s, Alloc) else s.var
+                  for s in stmt.stmts if isinstance(s, (Alloc, Let))]  # fmt: skip
+        stack.append(lambda: [w.names.pop(n, None) for n in inside] and None)
+        stack.extend(reversed(stmt.stmts))
+    elif isinstance(stmt, For):
+        _loop(w, stmt, stack)
+    elif isinstance(stmt, If):
+        w.line(f"if {w.value(stmt.cond)}:")
+        _indented(w, stmt.body, stack)
+    elif isinstance(stmt, Store):
+        w.store(stmt)
+    elif isinstance(stmt, Alloc):
+        shape = [str(e) if isinstance(e, int) else w.value(e) for e in stmt.buffer.shape]
+        w.names[stmt.buffer] = name = w.fresh("b")
+        buffer = w.constant(stmt.buffer, ("buffer", id(stmt.buffer)))
+        w.line(f"{name} = fresh({buffer}, ({''.join(n + ', ' for n in shape)}))")
+    elif isinstance(stmt, Let):
+        name = w.fresh("v")
+        w.line(f"{name} = {w.value(stmt.value)}")
+        w.names[stmt.var] = name
+    elif isinstance(stmt, Fetch):
+        inside = ", ".join((w._buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
+        w.line(f"touch{len(stmt.indices)}({inside})")
+
+
+def _indented(w: _Writer, body: Block, stack: list[Any]) -> None:
+    w.line(" pass")
+    w.current.indent += 1
+
+    def leave() -> None:
+        w.current.indent -= 1
+
+    stack += [leave, body]
+
+
+def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:
+    name = w.fresh("i")
+    extent = str(loop.extent) if isinstance(loop.extent, int) else w.value(loop.extent)
+    order = "ordered" if loop.kind in UNORDERED else "range"
+    w.line(f"for {name} in {order}({extent}):")
+    w.current.indent += 1
+    w.line("ticks[0] += 1")
+    shadowed = w.names.get(loop.axis)
+    w.names[loop.axis] = name
+    caller_ = w.current
+    deep = caller_.indent > DEEPEST
+
+    def leave() -> None:
+        if deep:
+            w.finished.append(w.current)
+            w.current = caller_
+        caller_.indent -= 1
+        w.names.pop(loop.axis)
+        if shadowed is not None:
+            w.names[loop.axis] = shadowed
+
+    if deep:
+        scope = tuple(n for n in w.names.values() if n[0] != "g")
+        inner = _Function(w.fresh("f"), scope)
+        w.line(f"{inner.name}({', '.join(scope)})")
+        w.current = inner
+    stack += [leave, loop.body]

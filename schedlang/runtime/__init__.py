@@ -1,0 +1,1 @@
+"""Kernels: compiled, checked, called, timed."""

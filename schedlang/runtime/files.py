@@ -1,0 +1,81 @@
+"""Where emitted files live, and how they become modules."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+from schedlang.errors import BuildError
+
+
+def cache_folder() -> Path:
+    """The folder of emitted kernels and tuning records: ``SCHEDLANG_CACHE``, else the user's cache.
+
+    Raises :class:`~schedlang.errors.BuildError` if it cannot be made.
+    """
+    given = os.environ.get("SCHEDLANG_CACHE")
+    if given:
+        folder = Path(given).expanduser()
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA", Path.home())) / "schedlang"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "schedlang"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(
+            f"the cache folder {folder} cannot be made ({error.strerror}): set SCHEDLANG_CACHE to a "
+            "folder that can be written"
+        ) from None
+    return folder
+
+
+@lru_cache(maxsize=1)
+def runtime_key() -> str:
+    """A hash of the intrinsics' source, so that a cached kernel never meets other ones."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def write(text: str, name: str) -> Path:
+    """``text`` in a file of the cache folder, named after its content; written at once or not."""
+    key = hashlib.sha256((runtime_key() + text).encode()).hexdigest()[:16]
+    folder = cache_folder() / "kernels"
+    path = folder / f"{name}_{key}.py"
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return path
+    try:
+        folder.mkdir(exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise BuildError(
+            f"the kernel's source cannot be written to {folder} ({error.strerror}): set "
+            "SCHEDLANG_CACHE to a folder that can be written"
+        ) from None
+    return path
+
+
+def load(path: Path) -> ModuleType:
+    """The module in ``path``; it is in ``sys.modules`` before it runs, as numba's cache needs."""
+    name = f"schedlang_kernels.{path.stem}"
+    module = sys.modules.get(name)
+    if module is not None and getattr(module, "__file__", None) == str(path):
+        return module
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

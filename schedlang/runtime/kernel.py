@@ -1,0 +1,236 @@
+"""A built kernel: emitted source that can be called, read, saved and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schedlang.codegen.cpu import Source, emit
+from schedlang.codegen.file import render
+from schedlang.codegen.names import identifier
+from schedlang.compute.tensor import check_name
+from schedlang.errors import BuildError, ComputeTypeError
+from schedlang.ir.aliasing import in_place_pairs
+from schedlang.ir.nodes import Nest
+from schedlang.lowering.lower import lower_state
+from schedlang.runtime import files, threads
+from schedlang.runtime.arrays import as_numpy, empty_like_library
+from schedlang.runtime.parameters import Binder, Signature, signature_of
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class Built:
+    """Everything a kernel is made from, as plain data."""
+
+    signature: Signature
+    target: Target
+    entry: str
+    public: str
+    text: str
+    loop_nest: str
+    parallel: bool
+
+
+class Kernel:
+    """A compiled schedule: call it with arrays.
+
+    ``f(a, b)`` returns a new output (a tuple for several) in the library of the first array;
+    ``f(a, b, out)`` writes ``out`` and returns it. Arguments may be named. Shapes, dtypes,
+    contiguity and overlap are checked first:
+    :class:`~schedlang.errors.CallError`, :class:`~schedlang.errors.CallTypeError`.
+    """
+
+    def __init__(self, built: Built, schedule: Schedule | None, nest: Nest | None) -> None:
+        self._built = built
+        self.schedule = schedule
+        self._nest = nest
+        self._binder = Binder(built.signature)
+        self._path = files.write(built.text, built.public)
+        self._entry: Any = None
+        self._lock: Any = None
+
+    @property
+    def name(self) -> str:
+        return self._built.public
+
+    entry_name = name
+
+    @property
+    def target(self) -> Target:
+        return self._built.target
+
+    @property
+    def source(self) -> str:
+        """The Python source that runs."""
+        return self._built.text
+
+    @property
+    def path(self) -> str:
+        """The file that holds the source: open it, set a breakpoint, profile it."""
+        return str(self._path)
+
+    @property
+    def loop_nest(self) -> Nest | str:
+        """The loop nest the source was emitted from (its text, in an unpickled kernel)."""
+        return self._nest if self._nest is not None else self._built.loop_nest
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
+
+    def _function(self) -> Any:
+        if self._entry is None:
+            if self._built.parallel and self.target.kind == "cpu":
+                self._lock = threads.guard()
+            module = files.load(self._path)
+            self._entry = getattr(module, self._built.entry)
+        return self._entry
+
+    def compile(self) -> Kernel:
+        """Compile now (or load from the disk cache) for writable arrays; returns the kernel."""
+        function = self._function()
+        if self.target.kind == "cpu" and not function.signatures:
+            from numba import from_dtype, types
+
+            kinds: list[Any] = []
+            for p in self._built.signature.parameters:
+                flat = "uint16" if p.dtype == "float16" and not p.is_scalar else (
+                    "float32" if p.dtype == "float16" else p.dtype)  # fmt: skip
+                scalar = from_dtype(np.dtype(flat))
+                kinds.append(scalar if p.is_scalar else types.Array(scalar, 1, "C"))
+            kinds += [types.int64] * len(self._built.signature.sizes)
+            function.compile(tuple(kinds))
+        return self
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        binder = self._binder
+        parameters = binder.signature.parameters
+        values = binder.order(args, named)
+        arrays: list[Any] = []
+        for k, (p, value) in enumerate(zip(parameters, values)):
+            if value is None:
+                arrays.append(None)
+                continue
+            if p.is_scalar:
+                arrays.append(_scalar(value, p.dtype, f"argument {k} ({p})"))
+                continue
+            fixed = binder.fixed[k]
+            if type(value) is not np.ndarray:
+                value = as_numpy(value, f"argument {k} ({p})")
+            if (
+                value.dtype != binder.dtypes[k] or value.shape != fixed
+                or not value.flags.c_contiguous or p.is_output
+            ):  # fmt: skip
+                binder.check(k, value)
+            arrays.append(value)
+        sizes = binder.sizes(arrays) if binder.signature.sizes else {}
+        first = next((v for v in (*args, *named.values()) if hasattr(v, "dtype")), None)
+        results: list[Any] = []
+        for k, p in enumerate(parameters):
+            if not p.is_output:
+                continue
+            if values[k] is None:
+                values[k] = empty_like_library(first, binder.shape(p, sizes), p.dtype)
+                made = values[k]
+                arrays[k] = made if type(made) is np.ndarray else as_numpy(made, p.name)
+            results.append(values[k])
+        if sizes:
+            binder.check_derived(arrays, sizes)
+        binder.check_overlap(arrays)
+        self._launch(arrays, sizes)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _launch(self, arrays: Sequence[Any], sizes: dict[str, int]) -> None:
+        flat = []
+        for value, p in zip(arrays, self._built.signature.parameters):
+            if p.is_scalar:
+                flat.append(value)
+            elif p.dtype == "float16":
+                flat.append(value.reshape(-1).view(np.uint16))
+            else:
+                flat.append(value.reshape(-1))
+        flat += [sizes[n] for n in self._built.signature.sizes]
+        function = self._entry if self._entry is not None else self._function()
+        if self.target.kind == "python":
+            # NumPy warns where compiled code wraps or divides in silence
+            with np.errstate(all="ignore"):
+                function(*flat)
+        elif self._lock is None:
+            function(*flat)
+        else:
+            with self._lock:
+                function(*flat)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a file that runs with numba and NumPy alone; returns its path.
+
+        It has one public function, named after the output, and the intrinsics it uses.
+        """
+        from schedlang.runtime.bundle import bundle
+
+        if self.target.kind != "cpu":
+            raise BuildError(f'save: build for target="cpu" first, this kernel is for {self.target.kind}')
+        target = Path(path)
+        target.write_text(bundle(self._built.text), encoding="utf-8")
+        return target
+
+    def __reduce__(self) -> Any:
+        return _restore, (self._built, self.schedule)
+
+
+def _restore(built: Built, schedule: Schedule | None) -> Kernel:
+    return Kernel(built, schedule, None)
+
+
+def _scalar(value: Any, dtype: str, what: str) -> Any:
+    """A scalar argument in its dtype; float16 travels as float32."""
+    if hasattr(value, "shape") and value.shape != ():
+        raise ComputeTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
+    try:
+        kept = np.dtype(dtype).type(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ComputeTypeError(f"{what} is a {dtype}, got {value!r}") from None
+    return np.float32(kept) if dtype == "float16" else kept
+
+
+def build(
+    schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
+    fastmath: bool = False, **te_options: Any,
+) -> Kernel:  # fmt: skip
+    """A :class:`Kernel` from a schedule.
+
+    ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
+    first appearance, then scalars, then outputs. ``target``: ``"cpu"`` (the default),
+    ``"python"`` (the same source, not compiled), or a :class:`~schedlang.target.Target`.
+    ``fastmath`` lets LLVM reassociate floating point.
+
+    Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
+    :class:`~schedlang.errors.BuildError` where the target cannot run it.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: A[i] * 2, name="B")
+    >>> sl.build(sl.schedule(B), [A, B], target="python")(np.ones(4, "float32"))
+    array([2., 2., 2., 2.], dtype=float32)
+    """
+    if not isinstance(schedule, Schedule):
+        raise ComputeTypeError(
+            f"sl.build({type(schedule).__name__}): give a schedule, e.g. sl.schedule(C)"
+        )
+    where = Target.of(target)
+    if where.kind in ("cuda", "cuda-emulator"):
+        raise BuildError(f'target="{where.kind}" has no code generator in this version')
+    nest = lower_state(schedule.state, args, name=name)
+    public = check_name(name, "a kernel") if name is not None else identifier(nest.name)
+    source: Source = emit(nest, where, public)
+    text = render(nest, source, schedule.as_python(), fastmath, compiled=where.kind == "cpu")
+    built = Built(
+        signature_of(nest, in_place_pairs(nest)), where, source.entry, public, text, str(nest),
+        source.parallel,
+    )  # fmt: skip
+    return Kernel(built, schedule.copy(), nest)

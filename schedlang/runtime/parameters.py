@@ -1,0 +1,230 @@
+"""What a kernel takes: its parameters as data, and the checks on what is passed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from schedlang.errors import CallError, CallTypeError
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.ir.nodes import Nest
+
+Extent = Union[int, str]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument. ``shape`` holds numbers, size names, and expressions of sizes as text."""
+
+    name: str
+    dtype: str
+    shape: tuple[Extent, ...]
+    is_output: bool = False
+    is_scalar: bool = False
+
+    def __str__(self) -> str:
+        if self.is_scalar:
+            return f"{self.name}: {self.dtype}"
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """All parameters in order, the sizes found from shapes, and which arrays may be the same.
+
+    ``in_place`` pairs an output's position with an input's. ``extents`` gives derived extents
+    (such as ``n + 1``) as sums of coefficient times product of sizes.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    sizes: tuple[str, ...]
+    in_place: frozenset[tuple[int, int]]
+    extents: Mapping[str, tuple[tuple[int, tuple[str, ...]], ...]]
+
+    @property
+    def inputs(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if not p.is_output)
+
+    @property
+    def outputs(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.is_output)
+
+
+def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
+    made: list[Parameter] = []
+    extents: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {}
+    for arg in nest.args:
+        if isinstance(arg, Var):
+            made.append(Parameter(arg.name, arg.dtype, (), is_scalar=True))
+            continue
+        shape: list[Extent] = []
+        for extent in arg.shape:
+            shape.append(extent if isinstance(extent, int) else str(extent))
+            if isinstance(extent, Expr) and not isinstance(extent, Var):
+                extents[str(extent)] = _terms(to_lin(extent))
+        made.append(Parameter(arg.name, arg.dtype, tuple(shape), arg in nest.outputs))
+    return Signature(nest.name, tuple(made), tuple(v.name for v in nest.sizes), in_place, extents)
+
+
+def _terms(lin: Lin) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    found = []
+    for product, coef in lin.terms.items():
+        if not all(isinstance(a, Var) for a in product):
+            raise CallError(f"an extent of {lin} is not a polynomial of sizes")
+        found.append((coef, tuple(a.name for a in product if isinstance(a, Var))))
+    return tuple(found)
+
+
+class Binder:
+    """Checks arguments against a signature; one a kernel, without state between calls."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.dtypes = [np.dtype(p.dtype) for p in signature.parameters]
+        self.fixed = [
+            tuple(p.shape) if all(isinstance(e, int) for e in p.shape) else None
+            for p in signature.parameters
+        ]
+        self.pairs = [
+            (i, k)
+            for i, p in enumerate(signature.parameters) if p.is_output
+            for k, q in enumerate(signature.parameters)
+            if not q.is_scalar and k != i and not (q.is_output and k < i)
+        ]  # fmt: skip
+
+    def order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """Positional and named arguments in parameter order; outputs left out are ``None``."""
+        parameters = self.signature.parameters
+        inputs = [k for k, p in enumerate(parameters) if not p.is_output]
+        if len(args) == len(parameters):
+            slots = list(range(len(parameters)))
+        elif len(args) <= len(inputs):
+            slots = inputs[: len(args)]
+        else:
+            slots = inputs + [k for k, p in enumerate(parameters) if p.is_output]
+            if len(args) > len(slots):
+                self._count(len(args))
+            slots = slots[: len(args)]
+        values: list[Any] = [None] * len(parameters)
+        for slot, value in zip(slots, args):
+            values[slot] = value
+        names = {p.name: k for k, p in enumerate(parameters)}
+        for name, value in named.items():
+            if name not in names:
+                raise CallTypeError(f"{self.title} has no argument {name!r}; it takes {self.listing}")
+            if values[names[name]] is not None:
+                raise CallTypeError(f"{self.title}: argument {name!r} is given twice")
+            values[names[name]] = value
+        for k in inputs:
+            if values[k] is None:
+                self._count(len(args) + len(named), parameters[k].name)
+        return values
+
+    @property
+    def title(self) -> str:
+        return f"kernel {self.signature.name}"
+
+    @property
+    def listing(self) -> str:
+        return ", ".join(map(str, self.signature.parameters))
+
+    def _count(self, given: int, missing: str = "") -> None:
+        without = f", {missing} is missing" if missing else ""
+        raise CallTypeError(
+            f"{self.title} takes {len(self.signature.inputs)} inputs and may take "
+            f"{len(self.signature.outputs)} output(s), got {given}{without}; it takes {self.listing}"
+        )
+
+    def check(self, position: int, value: np.ndarray) -> None:
+        """Dtype, rank, fixed extents, contiguity, writability of one array."""
+        p = self.signature.parameters[position]
+        where = f"{self.title}: argument {position} ({p})"
+        if value.dtype != self.dtypes[position]:
+            raise CallTypeError(
+                f"{where} got dtype {value.dtype}: convert it with {p.name}.astype({p.dtype!r})"
+            )
+        if value.ndim != len(p.shape):
+            raise CallError(f"{where} got shape {value.shape}, which has {value.ndim} dimensions")
+        for k, extent in enumerate(p.shape):
+            if isinstance(extent, int) and value.shape[k] != extent:
+                raise CallError(f"{where} got shape {value.shape}: dimension {k} must be {extent}")
+        if not value.flags.c_contiguous:
+            fix = "write into a contiguous array" if p.is_output else (
+                f"pass np.ascontiguousarray({p.name})")  # fmt: skip
+            raise CallError(f"{where} is strided (strides {value.strides}): {fix}")
+        if p.is_output and not value.flags.writeable:
+            raise CallError(f"{where} is read-only and cannot be written")
+
+    def sizes(self, values: Sequence[Any]) -> dict[str, int]:
+        """The value of each size, equal in all places where it stands."""
+        found: dict[str, int] = {}
+        origin: dict[str, str] = {}
+        for p, value in zip(self.signature.parameters, values):
+            if value is None or p.is_scalar:
+                continue
+            for k, extent in enumerate(p.shape):
+                if not isinstance(extent, str) or extent not in self.signature.sizes:
+                    continue
+                size = value.shape[k]
+                if found.setdefault(extent, size) != size:
+                    raise CallError(
+                        f"{self.title}: {extent} is {found[extent]} in {origin[extent]} and {size} in "
+                        f"dimension {k} of {p.name}"
+                    )
+                origin.setdefault(extent, f"dimension {k} of {p.name}")
+        for name in self.signature.sizes:
+            if name not in found:
+                raise CallError(f"{self.title}: no input determines {name}: pass the output array too")
+        return found
+
+    def shape(self, p: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape of one parameter for given sizes."""
+        return tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
+
+    def _extent(self, extent: str, sizes: Mapping[str, int]) -> int:
+        if extent in sizes:
+            return sizes[extent]
+        total = 0
+        for coef, product in self.signature.extents[extent]:
+            for name in product:
+                coef *= sizes[name]
+            total += coef
+        return total
+
+    def check_derived(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        """Extents that are expressions of sizes agree with the arrays."""
+        for k, (p, value) in enumerate(zip(self.signature.parameters, values)):
+            if p.is_scalar or value is None or self.fixed[k] is not None:
+                continue
+            wanted = self.shape(p, sizes)
+            if value.shape != wanted:
+                given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+                raise CallError(
+                    f"{self.title}: argument {k} ({p}) got shape {value.shape}, needs {wanted} "
+                    f"where {given}"
+                )
+
+    def check_overlap(self, values: Sequence[Any]) -> None:
+        """Outputs share no memory with other arrays, except where the nest proves it safe."""
+        for i, k in self.pairs:
+            a, b = values[i], values[k]
+            if not np.may_share_memory(a, b):
+                continue
+            same = a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes
+            if same and (i, k) in self.signature.in_place:
+                continue
+            if not a.nbytes or not b.nbytes:
+                continue
+            p, q = self.signature.parameters[i], self.signature.parameters[k]
+            raise CallError(
+                f"{self.title}: output {p.name} overlaps {q.name}, which is still read after parts "
+                f"of it are written: pass another array, or {q.name}.copy()"
+            )
+
+

@@ -1,0 +1,34 @@
+"""Parallel kernels may be called from several Python threads at once: see that they can."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import threading
+from contextlib import AbstractContextManager
+from functools import lru_cache
+
+_LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
+
+
+@lru_cache(maxsize=1)
+def guard() -> AbstractContextManager[object]:
+    """A lock to hold around parallel launches, or nothing where numba's threads are safe.
+
+    numba's ``workqueue`` layer ends the process on concurrent launches; OpenMP and TBB do not.
+    """
+    from numba import config
+
+    layer = config.THREADING_LAYER
+    if layer in ("tbb", "omp", "threadsafe"):
+        return contextlib.nullcontext()
+    for name, module in _LAYERS.items():
+        if layer == "workqueue":
+            break
+        try:
+            importlib.import_module(f"numba.np.ufunc.{module}")
+        except ImportError:
+            continue
+        config.THREADING_LAYER = name
+        return contextlib.nullcontext()
+    return threading.Lock()

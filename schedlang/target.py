@@ -1,0 +1,73 @@
+"""What a target allows: vector widths, registers, threads, memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+
+from schedlang.errors import BuildError
+from schedlang.expr import dtypes
+
+KINDS = ("cpu", "cuda", "python", "cuda-emulator")
+_SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a kernel runs. ``vector_bytes`` is the width of a vector register.
+
+    >>> Target("cpu", vector_bytes=32).vector_width("float32")
+    8
+    """
+
+    kind: str = "cpu"
+    vector_bytes: int = 0
+    vector_registers: int = 0
+    arch: str = ""
+
+    def __post_init__(self) -> None:
+        words = self.kind.split()
+        kind = _SPELLINGS.get(words[0], words[0]) if words else ""
+        if kind not in KINDS:
+            raise BuildError(f"target {self.kind!r} is unknown: choose one of {', '.join(KINDS)}")
+        object.__setattr__(self, "kind", kind)
+        if not self.vector_bytes:
+            width, registers = host_vectors()
+            object.__setattr__(self, "vector_bytes", width)
+            object.__setattr__(self, "vector_registers", self.vector_registers or registers)
+
+    def vector_width(self, dtype: str) -> int:
+        """The number of elements of ``dtype`` in one vector register."""
+        return max(1, self.vector_bytes // dtypes.itemsize(dtypes.canonical(dtype)))
+
+    @staticmethod
+    def of(value: Target | str | None) -> Target:
+        """``value`` as a target; ``None`` is the CPU of this machine."""
+        if isinstance(value, Target):
+            return value
+        return Target("cpu" if value is None else str(value))
+
+
+def host_vectors() -> tuple[int, int]:
+    """Bytes of a vector register of this machine, and how many there are."""
+    machine = platform.machine().lower()
+    if machine in ("arm64", "aarch64"):
+        return 16, 32
+    flags = _cpu_flags()
+    if "avx512f" in flags:
+        return 64, 32
+    if "avx2" in flags or not flags:
+        return 32, 16
+    return 16, 16
+
+
+def _cpu_flags() -> frozenset[str]:
+    """The feature flags of this CPU, where the system tells them without a library."""
+    if not os.path.exists("/proc/cpuinfo"):
+        return frozenset()
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("flags"):
+                return frozenset(line.split(":", 1)[1].split())
+    return frozenset()

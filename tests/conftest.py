@@ -1,0 +1,56 @@
+"""Golden text: what a test prints, kept in a file beside it and refreshed by one flag."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden anew from what is printed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--update-golden") and os.environ.get("CI"):
+        raise pytest.UsageError(
+            "--update-golden under CI: golden text is refreshed on a desk, where its diff is read"
+        )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """``golden(text)`` compares with ``tests/golden/<test file>/<test name>.txt``."""
+
+    def check(text: object) -> None:
+        name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")
+        path = GOLDEN / request.path.stem / f"{name}.txt"
+        printed = f"{str(text).rstrip()}\n"
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(printed, encoding="utf-8", newline="\n")
+            return
+        known = path.read_text(encoding="utf-8") if path.exists() else ""
+        if printed != known:
+            pytest.fail(_difference(known, printed, path), pytrace=False)
+
+    return check
+
+
+def _difference(known: str, printed: str, path: Path) -> str:
+    where = path.relative_to(GOLDEN.parent.parent).as_posix()
+    refresh = "pytest --update-golden writes it anew; read the diff before it is committed"
+    if not known:
+        return f"{where} does not exist; {refresh}. Printed was:\n\n{printed}"
+    lines = difflib.unified_diff(
+        known.splitlines(), printed.splitlines(), where, "printed now", n=3, lineterm=""
+    )
+    return "\n".join([f"the printed text changed; {refresh}", "", *lines])

@@ -1,0 +1,1 @@
+"""Random computations under random schedules, against the reference."""
