@@ -138,7 +138,7 @@ def lane_step(offset: Lin, axis: Axis) -> int | None:
     """The distance between neighbouring lanes, where it is one number; else ``None``."""
     step = 0
     for product, coef in offset.terms.items():
-        if product == (axis,):
+        if len(product) == 1 and product[0] is axis:
             step = coef
         elif any(_uses(leaf, axis) for leaf in Lin({product: 1}).leaves()):
             return None
@@ -159,12 +159,31 @@ class _Emission:
         self.context = context
         self.uses: dict[int, int] = {}
         self.done: dict[int, Text] = {}
+        self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
 
     def run(self, root: Expr) -> Text:
         for node in postorder([root]):
             for child in node.children:
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
+        self._find_repeated(root)
         return self._emit(root)
+
+    def _find_repeated(self, root: Expr) -> None:
+        """Elements read more than once, at least once unconditionally, get a name."""
+        seen: set[tuple[Buffer, Lin]] = set()
+        stack, visited = [root], set()
+        while stack:
+            node = stack.pop()
+            if id(node) in visited:
+                continue
+            visited.add(id(node))
+            if isinstance(node, Load):
+                key = (node.buffer, self.owner.offset(node.buffer, node.indices, self.context))
+                if key in seen:
+                    self.repeated[key] = None
+                seen.add(key)
+            elif not self._known_index(node):
+                stack.extend(self._eager(node))
 
     def _emit(self, root: Expr) -> Text:
         """Text of ``root``, children first; lazy branches are entered from their Select."""
@@ -273,6 +292,18 @@ class _Emission:
 
     def _load(self, node: Load) -> Text:
         offset = self.owner.offset(node.buffer, node.indices, self.context)
+        key = (node.buffer, offset)
+        if key not in self.repeated:
+            return self._load_at(node, offset)
+        found = self.repeated[key]
+        if found is None:
+            text = self._load_at(node, offset)
+            name = self.owner.names.fresh(f"{self.owner.names[node.buffer]}_el")
+            self.owner.line(f"{name} = {text.text}")
+            found = self.repeated[key] = Text(name, ATOM, text.lanes)
+        return found
+
+    def _load_at(self, node: Load, offset: Lin) -> Text:
         name, half = self.owner.names[node.buffer], "_half" if node.dtype == "float16" else ""
         lanes, use = self.context.lanes, self.owner.use
         step = 0 if lanes is None else lane_step(offset, lanes.axis)

@@ -96,9 +96,11 @@ def _check_fill(tensor: Tensor, position: int, widths: tuple[Extent, ...], mode:
 
 
 def _filler(tensor: Tensor, value: Any) -> Expr:
-    if not isinstance(value, (Expr, Tensor)):
+    if isinstance(value, Tensor):
+        value = value.as_scalar()
+    if not isinstance(value, Expr):
         return const(value, tensor.dtype)
-    filler = as_expr(value)
+    filler: Expr = value
     if filler.dtype != tensor.dtype:
         raise ComputeTypeError(
             f"pad({tensor.name}, value={filler}): the value is {filler.dtype}, {tensor.name} "

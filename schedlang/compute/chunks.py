@@ -22,7 +22,7 @@ from schedlang.errors import BoundsError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import Program, evaluate, plan
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 
@@ -311,9 +311,14 @@ def _run(stage: Prepared, program: Program, arrays: Arrays, box: Box) -> tuple[A
             if view is not None:
                 return view
             indices = tuple(evaluate(i, values) for i in node.indices)
-        return _guarded_read(stage, node, array, indices, values, arrays)
+        outside.append((node, indices))
+        return _clipped(array, indices)
 
-    return program.run(values, read)
+    outside: list[tuple[Read, tuple[Any, ...]]] = []
+    results = program.run(values, read)
+    if outside:
+        _check_guards(stage, outside, values, arrays)
+    return results
 
 
 def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray | None:
@@ -338,30 +343,44 @@ def _inside(index: Any, size: int) -> bool:
     return np.min(index) >= 0 and np.max(index) < size
 
 
-def _guarded_read(
-    stage: Prepared, node: Read, array: np.ndarray, indices: tuple[Any, ...],
-    values: Mapping[Any, Any], arrays: Arrays,
-) -> Any:  # fmt: skip
-    """A read of which some indices are outside: refused unless a condition guards those."""
+def _check_guards(
+    stage: Prepared, outside: Sequence[tuple[Read, tuple[Any, ...]]], values: Mapping[Any, Any],
+    arrays: Arrays,
+) -> None:  # fmt: skip
+    """Refuse reads of which some indices are outside, unless a condition guards those."""
+    # a probe is a read whose only index is the guard, so that one pass evaluates all guards
+    probes = []
+    for node, _ in outside:
+        guard = stage.guards.get(id(node))
+        live = Const(True, "bool") if guard is None else guard
+        probes.append(Read(node.tensor, (live,), node.dtype))
+    suspects = {id(probe): found for probe, found in zip(probes, outside)}
 
-    def blind(inner: Read, at: tuple[Any, ...]) -> Any:
-        return _clipped(arrays[inner.tensor], at)
+    def read(node: Read, at: tuple[Any, ...]) -> Any:
+        found = suspects.get(id(node))
+        if found is None:
+            return _clipped(arrays[node.tensor], at)
+        _refuse_outside(stage.op, *found, arrays[node.tensor].shape, at[0])
+        return None
 
-    guard = stage.guards.get(id(node))
-    live = True if guard is None else evaluate(guard, values, blind)
-    for position, (index, size) in enumerate(zip(indices, array.shape)):
+    plan(probes).run(values, read)
+
+
+def _refuse_outside(
+    op: ComputeOp, node: Read, indices: tuple[Any, ...], shape: tuple[int, ...], live: Any
+) -> None:
+    for position, (index, size) in enumerate(zip(indices, shape)):
         wrong = np.logical_and(live, np.logical_or(np.less(index, 0), np.greater_equal(index, size)))
         if np.any(wrong):
             value = np.broadcast_to(index, np.shape(wrong))[wrong].flat[0]
             raise BoundsError(
                 explain(
-                    f"{stage.op.name} reads {node}",
+                    f"{op.name} reads {node}",
                     f"index {position} is {value}, and {node.tensor.name} of shape "
-                    f"{shape_text(array.shape)} has {size} there",
+                    f"{shape_text(shape)} has {size} there",
                     "Correct the index, or guard the read with sl.if_then_else(cond, ..., ...).",
                 )
             )
-    return _clipped(array, indices)
 
 
 def _clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:

@@ -35,7 +35,7 @@ class Reference:
         return results[0] if len(results) == 1 else results
 
     def __repr__(self) -> str:
-        taken = ", ".join(v.name for v in (*self.inputs, *self.variables))
+        taken = ", ".join([*(t.name for t in self.inputs), *(v.name for v in self.variables)])
         return f"reference({', '.join(t.name for t in self.outputs)})({taken})"
 
 

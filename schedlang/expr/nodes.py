@@ -139,12 +139,12 @@ class Expr:
         return binary(">=", self, other)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        if other is None or isinstance(other, (str, tuple, list, dict)):
+        if not isinstance(other, _OPERANDS) and not hasattr(other, "as_scalar"):
             return NotImplemented
         return binary("==", self, other)  # type: ignore[arg-type]
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        if other is None or isinstance(other, (str, tuple, list, dict)):
+        if not isinstance(other, _OPERANDS) and not hasattr(other, "as_scalar"):
             return NotImplemented
         return binary("!=", self, other)  # type: ignore[arg-type]
 
@@ -191,6 +191,9 @@ class Expr:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+_OPERANDS = (Expr, int, float, np.generic)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

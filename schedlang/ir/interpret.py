@@ -76,7 +76,7 @@ def interpret(
     if order not in ORDERS:
         raise CallError(f"interpret(order={order!r}): the orders are {', '.join(ORDERS)}")
     program = transcribe(nest)
-    given = [a for a in nest.args if a not in nest.outputs]
+    given = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
     if len(given) != len(args):
         raise CallError(f"{nest.name} takes {len(given)} arguments, got {len(args)}")
     values: dict[Var, Any] = {}

@@ -24,7 +24,7 @@ def nest_text(nest: Nest) -> str:
 
 
 def header(nest: Nest) -> str:
-    inputs = [a for a in nest.args if a not in nest.outputs]
+    inputs = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
     listed = ", ".join(argument_text(a) for a in inputs)
     results = ", ".join(argument_text(b) for b in nest.outputs)
     return f"{nest.name}({listed}) -> {results}"

@@ -49,7 +49,8 @@ def final{ndim}(m{listed}, v):{start.replace("WHAT", "'writes'")}
     m.data[k] = v
     m.count[1] += 1
     if m.final is not None: m.final[k] += 1
-def touch{ndim}(m{listed}):{start.replace("WHAT", "'prefetches'")}
+def touch{ndim}(m{listed}):
+    if not m.data: return{start.replace("WHAT", "'prefetches'")}
 """
     space: dict[str, Any] = {"outside": outside, "unwritten": unwritten}
     exec(text, space)

@@ -14,10 +14,10 @@ from typing import Any, Union
 from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import rewrite
+from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import Alloc, Block, For, If
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.placement import Placement, Problem
@@ -225,7 +225,7 @@ def _statement(n: Nesting, scope: Scope) -> Made:
 
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     """The store under ``set_store_predicate``, its thread axes those in scope."""
-    if n.stage.predicate is None:
+    if n.stage.predicate is None or (n.init and _mentions_reduction(n)):
         return drafts
 
     def bound(node: Expr) -> Expr | None:
@@ -240,10 +240,16 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     return [If(cond, Block(tuple(drafts)), "store predicate")]  # type: ignore[arg-type]
 
 
+def _mentions_reduction(n: Nesting) -> bool:
+    """Whether the store predicate speaks of loops that the init stands outside of."""
+    assert n.stage.predicate is not None
+    return any(isinstance(a, Axis) and a.is_reduce for a in postorder([n.stage.predicate]))
+
+
 def _collect(job: Job, reads: list[Any], pending: Pending, ranges: Ranges) -> None:
     for tensor, indices in reads:
         if job.needs_box(tensor):
-            add(pending, tensor, point(indices), ranges)
+            add(pending, tensor, point(indices, ranges), ranges)
 
 
 def _attached(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope) -> Task:
@@ -324,6 +330,10 @@ def _prefetches(n: Nesting, axis: Axis, scope: Scope) -> list[Draft]:
     return made
 
 
+def _reads(index: Lin) -> bool:
+    return any(isinstance(leaf, Opaque) for leaf in index.leaves())
+
+
 def _first_read(
     n: Nesting, tensor: Tensor, axis: Axis, offset: int, scope: Scope
 ) -> tuple[Lin, ...] | None:
@@ -332,11 +342,12 @@ def _first_read(
     values: dict[Axis, Lin] = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
     values.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
     body = instantiate(op.body, values, n.job.placement.inline, scope.ranges)
-    found = next((i for t, i in body.reads if t is tensor), None)
+    found = next((i for t, i in body.reads if t is tensor and not any(map(_reads, i))), None)
     if found is None:
         return None
     position = n.leaf.index(axis)
-    start = {v: Lin.of(0) for a in n.leaf[position + 1 :] if (v := n.plan.variables.get(a))}
+    inside = (n.plan.variables.get(a) for a in n.leaf[position + 1 :])
+    start = {v: Lin.of(0) for v in inside if v is not None}
     var = n.plan.variables[axis]
     return tuple(i.substitute({**start, var: Lin.of(var) + offset}) for i in found)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select, Var
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import reads, with_children
 
@@ -52,7 +52,7 @@ def instantiate(
                 continue
             if key in done:
                 continue
-            if isinstance(node, (Axis, Var)) or not node.children:
+            if not node.children and not isinstance(node, Read):
                 done[key] = _leaf(node, point.values, ranges)
                 continue
             waiting = [c for c in node.children if (id(c), id(point)) not in done]

@@ -34,7 +34,7 @@ def default_args(state: State) -> list[Arg]:
     given: list[Arg] = list(placeholders(state.outputs))
     known = sizes_of(given)
     given += [v for v in variables(state.outputs) if v not in known]
-    return given + [t for t in state.outputs if t not in given]
+    return [*given, *state.outputs]
 
 
 def sizes_of(args: Sequence[Arg]) -> set[Var]:
@@ -156,19 +156,22 @@ def _roots(job: Job) -> Task:
             if not wanted and take(stage, pending, scope.ranges) is None:
                 continue
             made, more = yield _scan(job, stage, scope)
-            storage: list[Any] = [] if wanted else [*allocate(stage, _whole(stage), "global")]
             merge(pending, more, scope.ranges)
-            drafts = [*storage, *made, *drafts]
+            drafts = [*_hidden(job, stage), *made, *drafts]
         elif wanted:
             take(stage, pending, scope.ranges)
             made, more = yield nest_stage(job, stage, _whole(stage), scope)
             merge(pending, more, scope.ranges)
-            hidden = [a for a in allocate(stage, _whole(stage), "global")
-                      if a.buffer.tensor not in job.given]  # fmt: skip
-            drafts = [*hidden, *made, *drafts]
+            drafts = [*_hidden(job, stage), *made, *drafts]
         else:
             drafts, pending = yield place_child(job, stage, drafts, pending, scope)
     return drafts
+
+
+def _hidden(job: Job, stage: Stage) -> list[Any]:
+    """Storage for the outputs of ``stage`` that are no arguments."""
+    whole = allocate(stage, _whole(stage), "global")
+    return [a for a in whole if a.buffer.tensor not in job.given]
 
 
 def _scan_parts(state: State) -> set[str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
-from schedlang.stage.start import step_operations
 from schedlang.stage.state import At, Attach, Inline, Root, Stage, State
 
 
@@ -74,11 +73,26 @@ def _attach_scans(state: State, attach: dict[str, Attach]) -> None:
         loop = At(stage.name, stage.op.scan_axis)
         for tensor in stage.op.update:
             attach[state.defined[tensor]] = loop
-        inner = {state.defined[t] for op in step_operations(stage.op) for t in op.outputs
-                 if t in state.defined}  # fmt: skip
-        for name in inner:
+        for name in _steps(state, stage.op):
             if isinstance(attach[name], Root):
                 attach[name] = loop
+
+
+def _steps(state: State, scan: ScanOp) -> list[str]:
+    """The stages that stand between the states of ``scan`` and its updates."""
+    rows = set(scan.state)
+    made: dict[str, None] = {}
+    for name, stage in state.stages.items():
+        if isinstance(stage.op, ComputeOp):
+            needed = stage.op.input_tensors
+            if any(t in rows or state.defined.get(t) in made for t in needed):
+                made[name] = None
+    wanted = {state.defined[t] for t in scan.update}
+    updates = set(wanted)
+    for name in reversed(list(made)):
+        if name in wanted:
+            wanted.update(state.defined.get(t, "") for t in state.stages[name].op.input_tensors)
+    return [n for n in made if n in wanted and n not in updates]
 
 
 def effective_readers(state: State) -> dict[str, list[str]]:
@@ -140,7 +154,7 @@ def _refusal(
     within = parent.leaf[: _position(parent.leaf, spot.axis) + 1]
     lanes = next((a for a in within if parent.kinds.get(a) == "vectorize"), None)
     if kind == "vectorize" or lanes is not None:
-        name = (lanes or spot.axis).name
+        name = (spot.axis if lanes is None else lanes).name
         return explain(
             asked, f"{name} is vectorized, and a stage has no storage a lane",
             f"Attach it outside of {name}, or vectorize a loop of {stage.name} instead.",

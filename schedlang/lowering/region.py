@@ -8,7 +8,7 @@ from typing import Optional
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.interval import Ranges, relax, upper
-from schedlang.expr.linear import ZERO, Div, Extreme, Lin
+from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Opaque
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import extreme
 
@@ -38,8 +38,20 @@ class Dim:
     size: Lin = ZERO
 
 
-def point(indices: Sequence[Lin]) -> Box:
-    return Box(tuple(indices), tuple(indices))
+def point(indices: Sequence[Lin], ranges: Ranges) -> Box:
+    """The one element at ``indices``; an index that reads a tensor may be anywhere it can be."""
+    lo: list[Lin | None] = []
+    hi: list[Lin | None] = []
+    for index in indices:
+        first: Lin | None = index
+        last: Lin | None = index
+        if any(isinstance(leaf, Opaque) for leaf in index.leaves()):
+            low, high = ranges.interval(index)
+            first = None if low is None else Lin.of(low)
+            last = None if high is None else Lin.of(high)
+        lo.append(first)
+        hi.append(last)
+    return Box(tuple(lo), tuple(hi))
 
 
 def union(a: Box, b: Box, ranges: Ranges) -> Box:

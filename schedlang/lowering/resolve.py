@@ -10,7 +10,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Read, Var
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.simplify import extreme, to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
 from schedlang.lowering.puts import Put, Touch
@@ -47,7 +47,7 @@ def _block(
             made.append(_store(draft, scope, alias, ranges))
         elif isinstance(draft, Touch):
             buffer, origin = _find(draft.tensor, scope, alias)
-            made.append(Fetch(buffer, _relative(draft.indices, origin)))
+            made.append(Fetch(buffer, _clamped(draft.indices, origin, buffer, ranges)))
         else:
             assert isinstance(draft, Note)
             made.append(draft)
@@ -64,6 +64,19 @@ def _relative(indices: Sequence[Lin], origin: Sequence[Lin]) -> tuple[Expr, ...]
     if not origin:
         return tuple(map(to_expr, indices))
     return tuple(to_expr(i - o) for i, o in zip(indices, origin))
+
+
+def _clamped(
+    indices: Sequence[Lin], origin: Sequence[Lin], buffer: Buffer, ranges: Ranges
+) -> tuple[Expr, ...]:
+    """Indices relative to ``origin``, held within ``buffer``."""
+    found = []
+    for k, index in enumerate(indices):
+        at = index - origin[k] if origin else index
+        last = to_lin(buffer.shape[k]) - 1
+        above = extreme("max", (at, Lin.of(0)), ranges)
+        found.append(to_expr(extreme("min", (above, last), ranges)))
+    return tuple(found)
 
 
 def _store(put: Put, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Store:

@@ -14,6 +14,7 @@ from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
 from schedlang.schedule import annotate, dataflow, loops, placement, storage
 from schedlang.stage.state import THREADS, Stage, State
 
@@ -65,7 +66,9 @@ def encode(state: State, value: Any) -> Any:
     if isinstance(value, Expr):
         from schedlang.compute.data import expr_to_data
 
-        return {"expr": expr_to_data(value, _leaf_names(state))}
+        names = _leaf_names(state)
+        names |= {a: a.tag for a in postorder([value]) if isinstance(a, Axis) and a.tag}
+        return {"expr": expr_to_data(value, names)}
     if isinstance(value, (tuple, list)):
         return [encode(state, v) for v in value]
     if hasattr(value, "__index__") and not isinstance(value, bool):

@@ -11,6 +11,8 @@ from schedlang.errors import ScheduleError
 from schedlang.schedule.steps import FORMAT, ON_SCHEDULE, PRIMITIVES, Step
 from schedlang.stage.state import State
 
+KEYWORDS = ("factor", "nparts", "tail", "factor_axis", "x_factor", "y_factor")
+
 
 def to_json(steps: Sequence[Step]) -> str:
     """``steps`` as one JSON object: a format number and the list of calls."""
@@ -66,7 +68,8 @@ class _Writer:
         self.axes: dict[Any, str] = {}
         names = [s.op.name for s in start.stages.values()]
         for name, stage in start.stages.items():
-            known = stage.op.name == name and names.count(name) == 1 and "." not in name
+            bound = stage.op.name == name == stage.outputs[0].name
+            known = bound and names.count(name) == 1 and "." not in name
             self.tensors[name] = name if known else ""
         self.taken |= {n for n in self.tensors.values() if n}
 
@@ -144,7 +147,7 @@ class _Writer:
             text = self._value(before, value)
             if value is None or (key == "tail" and value == "auto"):
                 continue
-            keyword = key in ("factor", "nparts", "tail", "factor_axis", "x_factor", "y_factor")
+            keyword = key in KEYWORDS and step.primitive != "storage_align"
             positional.append(f"{key}={text}" if keyword else text)
         self._emit(f"{call}({', '.join(positional)})", step, before, after)
 

@@ -1,0 +1,77 @@
+"""``python -m tests.fuzz --minutes N --seed S``: random schedules until time is up."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from tests.fuzz.case import Case, run_case
+from tests.fuzz.steps import PRIMITIVES
+
+
+def report(case: Case) -> str:
+    return f"--- case {case.key}: {case.outcome}\n{case.snippet}\n{case.failure}\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", default="0")
+    parser.add_argument("--cases", type=int, default=None, help="stop after this many cases")
+    parser.add_argument("--start", type=int, default=0, help="the first case")
+    parser.add_argument("--failures", type=int, default=1, help="stop after this many failures")
+    parser.add_argument("--compiled-share", type=float, default=0.05)
+    parser.add_argument("--replay", metavar="SEED:INDEX", help="run one case and print it")
+    options = parser.parse_args(argv)
+    if options.replay:
+        seed, index = options.replay.rsplit(":", 1)
+        case = run_case(seed, int(index))
+        print(report(case))
+        return int(case.outcome == "failed")
+    return fuzz(options)
+
+
+def fuzz(options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    outcomes: Counter[str] = Counter()
+    pairs: Counter[tuple[str, str]] = Counter()
+    counts: Counter[str] = Counter()
+    steps: Counter[int] = Counter()
+    index = options.start
+    while (options.cases is None or index - options.start < options.cases) and (
+        time.monotonic() - started < options.minutes * 60
+    ):
+        compiled = index % 1000 < 1000 * options.compiled_share
+        case = run_case(options.seed, index, compiled)
+        index += 1
+        outcomes[case.outcome] += 1
+        counts.update({"refused steps": case.refused, "steps undone": case.undone,
+                       "accepted steps": len(case.applied)})  # fmt: skip
+        steps[len(case.applied)] += 1
+        seen: dict[str, None] = {}
+        found: set[tuple[str, str]] = set()
+        for primitive in case.applied:
+            found.update((earlier, primitive) for earlier in seen)
+            seen.setdefault(primitive)
+        pairs.update(found)
+        if case.outcome == "failed":
+            print(report(case), flush=True)
+            if outcomes["failed"] >= options.failures:
+                break
+    took = time.monotonic() - started
+    total = sum(outcomes.values())
+    print(f"{total} cases in {took:.0f} s: " + ", ".join(f"{n} {k}" for k, n in outcomes.most_common()))
+    print(", ".join(f"{n} {k}" for k, n in counts.items()))
+    print(f"cases with fewer than five steps: {sum(n for k, n in steps.items() if k < 5)}")
+    everything = [(a, b) for a in PRIMITIVES for b in PRIMITIVES]
+    missing = [p for p in everything if p not in pairs]
+    print(f"ordered pairs of primitives seen: {len(everything) - len(missing)} of {len(everything)}")
+    if missing and len(missing) <= 60:
+        print("missing: " + ", ".join(f"{a}>{b}" for a, b in missing))
+    return int(outcomes["failed"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""One random case: a computation, a schedule, every check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import PlaceholderOp
+from schedlang.errors import LoweringError, SchedlangError, VerifyError
+from schedlang.ir.interpret import interpret
+from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
+from schedlang.lowering.lower import lower_state
+from tests.fuzz.graphs import Graph, arrays, build, random_graph
+from tests.fuzz.steps import Impossible, attempt, bound, weights
+
+STEPS = (5, 6, 6, 7, 8, 10)
+MOST_ITERATIONS = 60_000
+EPS = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-12}
+
+
+class Mismatch(Exception):
+    """A check that failed."""
+
+
+@dataclass
+class Case:
+    """What a case did; ``failure`` says what went wrong."""
+
+    key: str
+    graph: Graph
+    source: str = ""
+    applied: list[str] = field(default_factory=list)
+    refused: int = 0
+    undone: int = 0
+    outcome: str = "passed"
+    failure: str = ""
+
+    @property
+    def snippet(self) -> str:
+        return f"import numpy as np\nimport schedlang as sl\n{self.graph.source}{self.source}"
+
+
+def run_case(seed: int | str, index: int, compiled: bool = False) -> Case:
+    """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``."""
+    key = f"{seed}:{index}"
+    rng = Random(key)
+    case = Case(key, random_graph(rng))
+    s = None
+    try:
+        space = build(case.graph)
+        outputs = [space[n] for n in case.graph.outputs]
+        s = schedule_randomly(rng, case, outputs)
+        try:
+            case.source = s.as_python()
+        except Exception:
+            case.source = f"s = sl.Schedule.from_json({s.to_json()!r}, [{', '.join(case.graph.outputs)}])\n"
+            raise
+        check(rng, case, s, space, outputs, compiled)
+    except LoweringError as error:
+        case.outcome, case.failure = "not lowered", str(error)
+    except Exception as error:
+        import traceback
+
+        case.outcome = "failed"
+        case.failure = "".join(traceback.format_exception(error)[-6:])
+    return case
+
+
+def schedule_randomly(rng: Random, case: Case, outputs: list[Any]) -> Any:
+    """At least five accepted steps, where that many can be found."""
+    s = sl.schedule(outputs if len(outputs) > 1 else outputs[0])
+    wanted, chosen = rng.choice(STEPS), weights(rng)
+    texts = [str(s)]
+    for _ in range(wanted * 12):
+        if len(s.steps) >= wanted:
+            break
+        primitive = rng.choices(list(chosen), list(chosen.values()))[0]
+        before = s.copy()
+        try:
+            attempt(rng, s, primitive)
+        except Impossible:
+            continue
+        except SchedlangError:
+            case.refused += 1
+            if str(s) != texts[-1] or len(s.steps) != len(before.steps):
+                raise Mismatch(f"a refused {primitive} changed the schedule") from None
+            continue
+        case.applied.append(primitive)
+        case.source = s.to_json()
+        texts.append(str(s))
+        if rng.random() < 0.97:
+            try:
+                lower_state(s.state)
+            except LoweringError:
+                s = before
+                case.undone += 1
+                case.applied.pop()
+                texts.pop()
+    for count, text in enumerate(texts):
+        if str(s.at(count)) != text:
+            raise Mismatch(f"s.at({count}) prints another nest than it did")
+    return s
+
+
+def check(
+    rng: Random, case: Case, s: Any, space: dict[str, Any], outputs: list[Any], compiled: bool
+) -> None:
+    """The nest of ``s`` against the reference, and its text and data forms against itself."""
+    nest = lower_state(s.state)
+    text = str(s)
+    again = sl.Schedule.from_json(s.to_json(), outputs if len(outputs) > 1 else outputs[0])
+    if str(again) != text:
+        raise Mismatch("from_json(to_json()) prints another nest")
+    replayed = dict(space)
+    for t in s.state.outputs:
+        replayed.setdefault(t.name.replace(".", "_"), t)
+    exec(s.as_python(), replayed)
+    if str(replayed["s"]) != text:
+        raise Mismatch(f"as_python() prints another nest:\n{replayed['s']}")
+    if "schedlang.ir.verify" in _modules():
+        from schedlang.ir.verify import verify
+
+        verify(nest)
+    values = arrays(case.graph, rng.randrange(2**31))
+    expected = _expected(case, outputs, values)
+    given = _given(case, nest, values)
+    tally = iterations(nest, case.graph.sizes)
+    if tally > MOST_ITERATIONS:
+        case.outcome = "too large"
+        return
+    orders = ["forward"]
+    if any(k in text for k in ("parallel ", "vectorize ", "vthread ", "Idx.")):
+        orders.append(rng.choice(("reverse", "shuffle")))
+    for order in orders:
+        run = interpret(nest, given, order, rng.randrange(1000))
+        compare(case, nest, run.outputs, expected, f"interpreted {order}")
+
+
+def _modules() -> set[str]:
+    import importlib.util
+
+    return {n for n in ("schedlang.ir.verify",) if importlib.util.find_spec(n)}
+
+
+def _expected(case: Case, outputs: list[Any], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    oracle = reference(outputs)
+    named: dict[str, Any] = {t.name: values[t.name] for t in oracle.inputs}
+    named |= {v.name: _scalar(case, v) for v in oracle.variables}
+    found = oracle(**named)
+    found = found if isinstance(found, tuple) else (found,)
+    return {t.name: v for t, v in zip(outputs, found)}
+
+
+def _scalar(case: Case, variable: Any) -> Any:
+    return case.graph.sizes[variable.name] if variable.is_size else np.float32(0.5)
+
+
+def _given(case: Case, nest: Nest, values: dict[str, np.ndarray]) -> list[Any]:
+    given = []
+    for arg in nest.args:
+        if isinstance(arg, Buffer) and arg in nest.outputs:
+            continue
+        tensor = getattr(arg, "tensor", None)
+        if tensor is not None and isinstance(tensor.op, PlaceholderOp):
+            given.append(values[tensor.name])
+        else:
+            given.append(_scalar(case, arg))
+    return given
+
+
+def compare(
+    case: Case, nest: Nest, found: tuple[np.ndarray, ...], expected: dict[str, np.ndarray], how: str
+) -> None:
+    for buffer, got in zip(nest.outputs, found):
+        assert buffer.tensor is not None
+        want = expected[buffer.tensor.name]
+        if got.shape != want.shape or got.dtype != want.dtype:
+            raise Mismatch(f"{how}: {buffer.name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}")
+        if not np.issubdtype(want.dtype, np.floating):
+            same = np.asarray(got == want)
+        else:
+            floats = [k for k in EPS if k in case.graph.source] or [want.dtype.name]
+            tolerance = max(EPS[k] for k in floats) * max(4, case.graph.terms)
+            finite = np.abs(want[np.isfinite(want)]).max(initial=1.0)
+            with np.errstate(all="ignore"):
+                same = np.isclose(got, want, rtol=tolerance, atol=tolerance * float(finite), equal_nan=True)
+        if not same.all():
+            at = tuple(int(k) for k in np.argwhere(~same)[0])
+            raise Mismatch(f"{how}: {buffer.name}{list(at)} is {got[at]}, the reference says {want[at]} "
+                           f"({int((~same).sum())} of {same.size} differ)")  # fmt: skip
+
+
+def iterations(nest: Nest, sizes: dict[str, int]) -> int:
+    """About how many statements a run of ``nest`` executes."""
+    from schedlang.expr.evaluate import evaluate
+
+    bound_ = {v: sizes[v.name] for v in nest.sizes}
+    total = 0
+    stack: list[tuple[Any, int]] = [(nest.body, 1)]
+    while stack:
+        stmt, times = stack.pop()
+        if isinstance(stmt, Block):
+            stack += [(x, times) for x in stmt.stmts]
+        elif isinstance(stmt, If):
+            stack.append((stmt.body, times))
+        elif isinstance(stmt, For):
+            extent = stmt.extent if isinstance(stmt.extent, int) else int(evaluate(stmt.extent, bound_))
+            total += times * extent
+            stack.append((stmt.body, times * max(extent, 0)))
+        elif isinstance(stmt, Store):
+            total += times * 3
+    return total
+
+
+__all__ = ["Case", "Mismatch", "VerifyError", "bound", "run_case"]
