@@ -1,30 +1,54 @@
-"""A schedule language in Python: say what to compute, then how, and read every level."""
+"""A schedule language in Python: say what to compute, then how, and read every level.
+
+``compute`` (what) and ``schedule`` (how) give a loop nest, ``build`` turns it into a file of
+readable numba source and runs it. Importing this package imports neither numba nor any extra.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from schedlang import compute, errors, schedule
+from schedlang.compute.boundary import pad
 from schedlang.compute.math import (
     abs, acos, all, any, asin, atan, atan2, cast, ceil, const, cos, cosh, erf, exp, exp2, expm1,
     floor, if_then_else, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, pow, round,
     rsqrt, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc,
 )  # fmt: skip
 from schedlang.compute.reduce import argmax, argmin, comm_reducer, max, min, prod, reduce_axis, sum
+from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder, var
 from schedlang.ir.nodes import Nest
-from schedlang.lowering.lower import lower_state
-from schedlang.runtime.kernel import Kernel, build
-from schedlang.schedule.schedule import Schedule
+from schedlang.runtime.build import build, lower
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule, thread_axis
 from schedlang.target import Target
+from schedlang.version import __version__
 
 create_schedule = schedule
 
+_ON_DEMAND = {
+    "te": "schedlang.te",
+    "evaluate": "schedlang.runtime.evaluate:evaluate",
+}
 
-def lower(schedule: Schedule, args: Any = None, name: str | None = None, **te_options: Any) -> Nest:
-    """The loop nest of a schedule for ``args``; its ``str`` is what ``print(schedule)`` shows.
+__all__ = [
+    "Kernel", "Nest", "Schedule", "Target", "Tensor", "__version__", "abs", "acos", "all", "any",
+    "argmax", "argmin", "asin", "atan", "atan2", "build", "cast", "ceil", "comm_reducer",
+    "compute", "const", "cos", "cosh", "create_schedule", "erf", "errors", "evaluate", "exp",
+    "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
+    "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",
+    "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
+    "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+]  # fmt: skip
 
-    Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together.
-    """
-    return lower_state(schedule.state, args, name=name)
+
+def __getattr__(name: str) -> Any:
+    place = _ON_DEMAND.get(name)
+    if place is None:
+        raise AttributeError(f"module 'schedlang' has no attribute {name!r}")
+    module, _, attribute = place.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found

@@ -19,11 +19,12 @@ class Ranges:
     """
 
     def __init__(
-        self, known: Mapping[Axis | Var, tuple[Lin, Lin]] | None = None, facts: tuple[Lin, ...] = ()
+        self, known: Mapping[Axis | Var, tuple[Lin, Lin]] | tuple[()] = (), facts: tuple[Lin, ...] = ()
     ) -> None:
-        self.known: dict[Axis | Var, tuple[Lin, Lin]] = dict(known or {})
+        self.known: dict[Axis | Var, tuple[Lin, Lin]] = dict(known)
         self.facts = facts
         self._cache: dict[Axis | Var, Interval] = {}
+        self._bare: Ranges | None = None if facts else self
 
     def extended(self, var: Axis | Var, lo: Lin, hi: Lin) -> Ranges:
         child = Ranges(self.known, self.facts)
@@ -33,9 +34,22 @@ class Ranges:
         return child
 
     def assuming(self, facts: tuple[Lin, ...]) -> Ranges:
-        child = Ranges(self.known, self.facts + facts)
-        child._cache = self._cache
+        if not facts:
+            return self
+        return self._sharing(self.facts + facts)
+
+    def _sharing(self, facts: tuple[Lin, ...]) -> Ranges:
+        """The same variables under other facts."""
+        child = Ranges((), facts)
+        child.known, child._cache = self.known, self._cache
         return child
+
+    @property
+    def bare(self) -> Ranges:
+        """The same ranges with no facts: what bounds are relaxed in, so that proofs end."""
+        if self._bare is None:
+            self._bare = self._sharing(())
+        return self._bare
 
     def of(self, var: Axis | Var) -> tuple[Lin, Lin | None]:
         found = self.known.get(var)
@@ -110,7 +124,7 @@ class Ranges:
                 return True
         if not self.facts and not self._symbolic(lin):
             return False
-        bound = lower(lin, self)
+        bound = lower(lin, self.bare)
         if bound is not None and _coefficients_nonneg(_whole(bound), self):
             return True
         for fact in self.facts:
@@ -119,7 +133,7 @@ class Ranges:
             if low is not None and low >= 0:
                 return True
             if self._symbolic(rest):
-                bound = lower(rest, self)
+                bound = lower(rest, self.bare)
                 if bound is not None and _coefficients_nonneg(_whole(bound), self):
                     return True
         return False

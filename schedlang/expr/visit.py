@@ -80,9 +80,23 @@ def rewrite(
     return done[id(root)]
 
 
+def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """Each distinct node once, parents before children, left to right: reading order."""
+    seen: set[int] = set()
+    for root in roots:
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+                stack.extend(reversed(node.children))
+
+
 def reads(roots: Iterable[Expr]) -> Iterator[Read]:
     """Every read of a tensor, in order of first appearance, left to right.
 
-    Index expressions are visited too, so that a gather's index tensor is found.
+    Index expressions are visited too, after the tensor they index, so that a gather's index
+    tensor is found.
     """
-    return (node for node in postorder(roots) if isinstance(node, Read))
+    return (node for node in preorder(roots) if isinstance(node, Read))

@@ -7,11 +7,15 @@ import importlib.util
 import os
 import sys
 import tempfile
+import threading
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
 from schedlang.errors import BuildError
+
+# several threads may call a kernel for the first time at once
+_LOADING = threading.Lock()
 
 
 def cache_folder() -> Path:
@@ -70,12 +74,17 @@ def write(text: str, name: str) -> Path:
 def load(path: Path) -> ModuleType:
     """The module in ``path``; it is in ``sys.modules`` before it runs, as numba's cache needs."""
     name = f"schedlang_kernels.{path.stem}"
-    module = sys.modules.get(name)
-    if module is not None and getattr(module, "__file__", None) == str(path):
+    with _LOADING:
+        module = sys.modules.get(name)
+        if module is not None and getattr(module, "__file__", None) == str(path):
+            return module
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
         return module
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module

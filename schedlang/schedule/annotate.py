@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.loops import Result
-from schedlang.schedule.refuse import leaf_position, plain, refuse
+from schedlang.schedule.refuse import count, leaf_position, names, one_kind, refuse, shown
 from schedlang.stage.state import THREADS, Prefetch, Stage, State
 
 MOST_UNROLLED = 4096
+_PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def _kind(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> Result:
-    leaf_position(state, stage, axis, asked)
-    if stage.kinds.get(axis) is not None:
-        plain(state, stage, axis, asked)
+    one_kind(state, stage, axis, asked)
     return state.updated(stage.with_(kinds={**stage.kinds, axis: kind})), None
 
 
 def _asked(primitive: str, stage: Stage, axis: Any, more: str = "") -> str:
-    return f"{primitive}({getattr(axis, 'name', repr(axis))}{more}) on stage {stage.name}"
+    return f"{primitive}({shown(axis)}{more}) on stage {stage.name}"
 
 
 def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: str) -> None:
     if axis.kind == "scan":
-        refuse(asked, f"{axis.name} is a scan's time axis, whose steps follow one another")
+        _refuse_time(axis, asked)
     if not axis.is_reduce:
         return
-    data = ", ".join(a.name for a in stage.leaf if not a.is_reduce) or "there is none"
+    data = names(a for a in stage.leaf if not a.is_reduce) or "there is none"
     refuse(
-        asked, f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
+        asked,
+        f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
         f"Use a data axis instead ({data}), or make partial sums first:\n"
         f"    {stage.name}F = s.rfactor({stage.name}, {axis.name.replace('.', '_')})",
         state, axis,
+    )  # fmt: skip
+
+
+def _refuse_time(axis: Axis, asked: str) -> None:
+    refuse(
+        asked, f"{axis.name} is a scan's time axis, whose steps follow one another",
+        "Use an axis of the scan's update instead.",
     )  # fmt: skip
 
 
@@ -52,9 +61,15 @@ def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis, asked)
     _refuse_reduction(state, stage, axis, asked, "lanes")
     _refuse_symbolic(state, stage, axis, asked, "and a vector has a fixed number of lanes")
-    held = next((s for s in state.stages.values() if getattr(s.attach, "axis", None) is axis), None)
+    spots = ((s, getattr(s.attach, "axis", None)) for s in state.stages.values())
+    held = next((s for s, spot in spots if spot is axis), None)
     if held is not None:
-        refuse(asked, f"stage {held.name} is computed at {axis.name} and has no storage a lane")
+        refuse(
+            asked,
+            f"stage {held.name} is computed at {axis.name}, and a stage has no storage a lane",
+            f"Attach {held.name} outside of {axis.name}, or vectorize a loop of {held.name}.",
+            state, axis,
+        )  # fmt: skip
     return _kind(state, stage, axis, "vectorize", asked)
 
 
@@ -63,7 +78,7 @@ def unroll(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis, asked)
     _refuse_symbolic(state, stage, axis, asked, "and an unrolled loop is written out")
     if axis.kind == "scan":
-        refuse(asked, f"{axis.name} is a scan's time axis")
+        _refuse_time(axis, asked)
     if isinstance(axis.extent, int) and axis.extent > MOST_UNROLLED:
         refuse(
             asked, f"{axis.extent} copies of the body would not compile in reasonable time",
@@ -81,44 +96,57 @@ def parallel(state: State, stage: Stage, axis: Axis) -> Result:
 
 def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
     tag = thread.tag if isinstance(thread, Axis) else thread
-    asked = _asked("bind", stage, axis, f", {tag!r}")
+    wanted = shown(thread) if isinstance(thread, Axis) and not tag else repr(tag)
+    asked = _asked("bind", stage, axis, f", {wanted}")
     leaf_position(state, stage, axis, asked)
-    if tag not in THREADS and tag != "vthread":
-        refuse(asked, f"{tag!r} is no thread", f"Choose one of {', '.join(THREADS)}, vthread.")
-    if axis.is_reduce and not str(tag).startswith("threadIdx"):
-        _refuse_reduction(state, stage, axis, asked, "iterations")
+    if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
+        refuse(asked, f"{wanted} is no thread", f"Choose one of {', '.join(THREADS)}, vthread.")
     if axis.kind == "scan":
-        refuse(asked, f"{axis.name} is a scan's time axis, whose steps follow one another")
+        _refuse_time(axis, asked)
+    if not tag.startswith("threadIdx"):
+        _refuse_reduction(state, stage, axis, asked, "iterations")
+    one_kind(state, stage, axis, asked)
     other = next((a for a, k in stage.kinds.items() if k == tag and tag != "vthread"), None)
     if other is not None and other is not axis:
-        refuse(asked, f"{other.name} of this stage is bound to {tag} already", "", state, axis)
+        refuse(
+            asked, f"{other.name} of this stage is bound to {tag} already",
+            f"Bind {axis.name} to another thread, or fuse the two loops and bind that.",
+            state, axis,
+        )  # fmt: skip
     if isinstance(thread, Axis) and isinstance(thread.extent, int) and thread.extent > 0:
         if isinstance(axis.extent, int) and axis.extent != thread.extent:
             refuse(
-                asked, f"{axis.name} has {axis.extent} iterations and {tag} {thread.extent} threads",
-                f"Split by nparts={thread.extent} or factor={thread.extent}.", state, axis,
+                asked,
+                f"{axis.name} has {axis.extent} iterations and {tag} {thread.extent} threads",
+                f"Split it by nparts={thread.extent} or factor={thread.extent}.", state, axis,
             )  # fmt: skip
     return _kind(state, stage, axis, str(tag), asked)
 
 
 def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None) -> Result:
-    asked = _asked("pragma", stage, axis, f", {name!r}")
+    asked = _asked("pragma", stage, axis, f", {shown(name)}")
     leaf_position(state, stage, axis, asked)
-    if not isinstance(name, str) or not name.replace("_", "").replace(".", "").isalnum():
-        refuse(asked, "a pragma's name is made of letters, digits and _")
+    if not isinstance(name, str) or not _PRAGMA.fullmatch(name):
+        refuse(asked, "a pragma's name is made of letters, digits, _ and dots")
+    if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
+        value = int(value)
     if not isinstance(value, (type(None), bool, int, float, str)):
-        refuse(asked, f"the value {value!r} is neither a number nor a string")
+        refuse(asked, f"the value {shown(value)} is neither a number nor a string")
+    if isinstance(value, float) and not math.isfinite(value):
+        refuse(asked, f"the value {value} is not finite")
+    if isinstance(value, str) and not value.isprintable():
+        refuse(asked, f"the value {shown(value)} is not one line of printable text")
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
 
 
 def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any) -> Result:
-    asked = f"prefetch({getattr(tensor, 'name', tensor)}, {getattr(axis, 'name', axis)}, {offset})"
-    asked = f"{asked} on stage {stage.name}"
+    asked = f"prefetch({names((tensor, axis, offset))}) on stage {stage.name}"
     leaf_position(state, stage, axis, asked)
-    if tensor not in stage.op.input_tensors:
-        read = ", ".join(t.name for t in stage.op.input_tensors) or "nothing"
-        refuse(asked, f"{stage.name} does not read it", f"It reads {read}.")
-    if isinstance(offset, bool) or not hasattr(offset, "__index__") or int(offset) < 0:
-        refuse(asked, f"the offset {offset!r} is no count of iterations ahead")
-    hint = Prefetch(tensor, axis, int(offset))
+    if stage.is_scan:
+        refuse(asked, f"{stage.name} is a scan", "Prefetch in the stage of its update.")
+    if not any(t is tensor for t in stage.op.input_tensors):
+        read = names(stage.op.input_tensors) or "nothing"
+        refuse(asked, f"{stage.name} does not read {shown(tensor)}", f"It reads {read}.")
+    ahead = count(offset, "offset", asked, 0)
+    hint = Prefetch(tensor, axis, ahead)
     return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None

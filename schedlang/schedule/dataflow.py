@@ -14,12 +14,15 @@ from schedlang.expr.visit import rewrite
 from schedlang.lowering.plan import Peel, Threads, make_plan
 from schedlang.lowering.region import Dim
 from schedlang.schedule.loops import Result
-from schedlang.schedule.refuse import leaf_position, refuse
+from schedlang.schedule.refuse import leaf_position, names, refuse, shown
 from schedlang.schedule.storage import check_scope
+from schedlang.stage.relations import parts, sources
 from schedlang.stage.state import Inline, Stage, State
 
 
-def _defines(name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: object) -> ComputeOp:
+def _defines(
+    name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: object
+) -> ComputeOp:
     """A new operation with its output tensors."""
     op = ComputeOp(name, axes, body, **more)  # type: ignore[arg-type]
     shape = tuple(a.extent for a in axes)
@@ -29,7 +32,9 @@ def _defines(name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: 
     return op
 
 
-def _substituted(op: ComputeOp, change: Mapping[Axis, Expr], tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
+def _substituted(
+    op: ComputeOp, change: Mapping[Axis, Expr], tensors: Mapping[Tensor, Tensor]
+) -> ComputeOp:
     """``op`` with axes and tensors in its expressions replaced."""
 
     def swap(node: Expr) -> Expr | None:
@@ -49,21 +54,19 @@ def _substituted(op: ComputeOp, change: Mapping[Axis, Expr], tensors: Mapping[Te
 
 
 def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage]) -> Result:
-    asked = f"cache_read({tensor.name}, {scope!r}, [{', '.join(r.name for r in readers)}])"
+    asked = f"cache_read({tensor.name}, {scope!r}, [{names(readers)}])"
     check_scope(scope, asked)
+    found = [s.name for s in state.stages.values() if _reads(s, tensor)]
+    hint = f"Its readers: {', '.join(found) or 'none'}."
     if not readers:
-        refuse(asked, "no reader is named", "Give the stages that shall read the copy.")
+        refuse(asked, "no reader is named", hint)
     for reader in readers:
-        if tensor not in reader.op.input_tensors or reader.is_scan:
-            read = [s.name for s in state.stages.values() if tensor in s.op.input_tensors]
-            refuse(
-                asked, f"{reader.name} does not read {tensor.name}",
-                f"Its readers: {', '.join(read) or 'none'}.",
-            )  # fmt: skip
+        if not _reads(reader, tensor):
+            refuse(asked, f"{reader.name} does not read {tensor.name}", hint)
     producer = state.of(tensor)
-    names = [a.name for a in producer.op.axis] if producer is not None and not producer.is_scan else []
-    names = names or [f"ax{k}" for k in range(tensor.ndim)]
-    axes = tuple(Axis(n, e) for n, e in zip(names, tensor.shape))
+    known = [] if producer is None or producer.is_scan else [a.name for a in producer.op.axis]
+    known = known or [f"ax{k}" for k in range(tensor.ndim)]
+    axes = tuple(Axis(n, e) for n, e in zip(known, tensor.shape))
     name = state.unique_name(f"{tensor.name}.{scope}")
     op = _defines(name, axes, (Read(tensor, axes, tensor.dtype),))
     copy = Stage(name, op, op.outputs, axes, scope=scope, copied=True)
@@ -77,20 +80,31 @@ def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage
     return state.updated(*changed), op.outputs[0]
 
 
+def _reads(stage: Stage, tensor: Tensor) -> bool:
+    return not stage.is_scan and any(t is tensor for t in stage.op.input_tensors)
+
+
 def cache_write(state: State, stage: Stage, scope: str) -> Result:
     asked = f"cache_write({stage.name}, {scope!r})"
     check_scope(scope, asked)
     op = stage.op
     if not isinstance(op, ComputeOp):
-        refuse(asked, f"{stage.name} is a scan, whose rows are read back from where they are")
-    if stage.relations or stage.kinds or stage.leaf != stage.roots:
+        refuse(
+            asked, f"{stage.name} is a scan, whose rows are read back from where they are",
+            "Cache the stages that its update reads, with s.cache_read.",
+        )  # fmt: skip
+    if stage.relations or stage.leaf != stage.roots or _annotated(stage):
         refuse(
             asked, f"{stage.name} has been scheduled already",
             "cache_write comes before the stage's other steps, since the cache stage takes over "
             "its computation.",
         )  # fmt: skip
     if isinstance(stage.attach, Inline):
-        refuse(asked, f"{stage.name} is inlined and has no storage to write to")
+        refuse(
+            asked, f"{stage.name} is inlined and has no storage to write to",
+            f"Call s[{stage.name}].compute_root() first.",
+        )  # fmt: skip
+    _refuse_held(state, op.reduce_axis, asked, "cache_write")
     name = state.unique_name(f"{stage.name}.{scope}")
     fresh = tuple(Axis(a.name, a.extent) for a in op.axis)
     inner = _substituted(op, dict(zip(op.axis, fresh)), {})
@@ -103,39 +117,58 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     written = replace(op, body=body, reduce_axis=(), reducer=None, where=None, init=None)
     state = state.inserted(copy, stage.name)
     state = state.updated(stage.with_(op=written, leaf=op.axis))
-    return state, _visible(stage, cached)
+    return state, visible(stage, cached)
 
 
-def _visible(stage: Stage, op: ComputeOp) -> object:
+def _refuse_held(state: State, axes: Sequence[Axis], asked: str, primitive: str) -> None:
+    """Refuse to take away loops at which other stages are computed or stored."""
+    for other in state.stages.values():
+        for spot in (other.attach, other.store):
+            axis = getattr(spot, "axis", None)
+            if any(axis is a for a in axes):
+                refuse(
+                    asked, f"stage {other.name} is computed at {axis.name}, which goes to a new stage",
+                    f"Call {primitive} first, then s[{other.name}].compute_at(...).",
+                )  # fmt: skip
+
+
+def _annotated(stage: Stage) -> bool:
+    """Whether steps speak of loops of ``stage`` or of what stands in them."""
+    return bool(stage.kinds or stage.pragmas or stage.prefetches or stage.predicate is not None)
+
+
+def visible(stage: Stage, op: ComputeOp) -> object:
     """One tensor for one output (an argmax's value is not one), else a list."""
     hidden = stage.op.name == stage.outputs[0].name
     return op.outputs[0] if len(op.outputs) == 1 or hidden else list(op.outputs)
 
 
 def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Result:
-    asked = f"rfactor({stage.name}, {getattr(axis, 'name', repr(axis))})"
+    asked = f"rfactor({stage.name}, {shown(axis)})"
     op = stage.op
     if not isinstance(op, ComputeOp) or op.reducer is None:
-        refuse(asked, f"{stage.name} is no reduction")
+        refuse(asked, f"{stage.name} is no reduction", "rfactor splits a reduction in two.")
     leaf_position(state, stage, axis, asked)
     if not axis.is_reduce:
-        refuse(asked, f"{axis.name} is a data axis", "Factor a reduction axis.", state, axis)
-    if isinstance(factor_axis, bool) or not hasattr(factor_axis, "__index__"):
-        refuse(asked, f"factor_axis is {factor_axis!r}, and it is an integer")
-    place = int(factor_axis)
-    if not -len(op.axis) - 1 <= place <= len(op.axis):
-        refuse(asked, f"factor_axis={place} is no position among {len(op.axis) + 1} axes")
-    place = place if place >= 0 else place + len(op.axis) + 1
-    if stage.kinds or any(not a.is_reduce for r in stage.relations for a in _axes(r)):
+        reduced = names(stage.reduce_leaves)
+        refuse(asked, f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
+    if isinstance(factor_axis, (bool, Expr)) or not hasattr(factor_axis, "__index__"):
+        refuse(asked, f"factor_axis is {shown(factor_axis)}, and it must be an integer")
+    place, last = int(factor_axis), len(op.axis)
+    if not -last - 1 <= place <= last:
         refuse(
-            asked, f"{stage.name} has been scheduled beyond its reduction axes",
-            "rfactor comes before the stage's other steps.",
+            asked, f"factor_axis={shown(place)} is no place for {axis.name} among the axes",
+            f"Give 0..{last}, or -1 for the last place.",
         )  # fmt: skip
+    place = place if place >= 0 else place + last + 1
+    beyond = any(not a.is_reduce for r in stage.relations for a in (*parts(r), *sources(r)))
+    if _annotated(stage) or beyond or stage.leaf[:last] != op.axis:
+        refuse(
+            asked, f"{stage.name} has been scheduled beyond splits of its reduction axes",
+            "rfactor makes its loops anew, so it comes before the stage's other steps.",
+        )  # fmt: skip
+    _refuse_held(state, stage.reduce_leaves, asked, "rfactor")
     return _factored(state, stage, op, axis, place)
-
-
-def _axes(relation: object) -> list[Axis]:
-    return [a for a in vars(relation).values() if isinstance(a, Axis)]
 
 
 def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
@@ -176,4 +209,4 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
     final = replace(op, body=body, reduce_axis=(last,), where=None)
     state = state.inserted(factored, stage.name)
     state = state.updated(stage.with_(op=final, leaf=(*op.axis, last), relations=()))
-    return state, _visible(stage, partial)
+    return state, visible(stage, partial)

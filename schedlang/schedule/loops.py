@@ -5,39 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.expr.nodes import Axis
-from schedlang.schedule.refuse import leaf_position, plain, refuse
-from schedlang.stage.relations import TAILS, Relation, Unit, make_fuse, make_split
-from schedlang.stage.state import Stage, State
+from schedlang.schedule.refuse import LARGEST, count, leaf_position, names, plain, refuse, shown
+from schedlang.stage.relations import TAILS, Relation, Split, Unit, make_fuse, make_split
+from schedlang.stage.state import At, Stage, State
 
 Result = tuple[State, Any]
 
 
-def _count(value: Any, what: str, asked: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        refuse(asked, f"{what} is {value!r}, and a {what} is an integer")
-    number = int(value)
-    if number < 1:
-        refuse(asked, f"a {what} is at least 1", f"Try {what}=8.")
-    return number
-
-
 def split(
-    state: State, stage: Stage, axis: Axis, factor: Any = None, nparts: Any = None, tail: str = "auto"
-) -> Result:
-    name = getattr(axis, "name", repr(axis))
-    given = f"factor={factor}" if nparts is None else f"nparts={nparts}"
-    asked = f"split({name}, {given}) on stage {stage.name}"
+    state: State, stage: Stage, axis: Axis, factor: Any = None, nparts: Any = None,
+    tail: str = "auto",
+) -> Result:  # fmt: skip
+    sizes = (("factor", factor), ("nparts", nparts))
+    given = [f", {what}={shown(v)}" for what, v in sizes if v is not None]
+    asked = f"split({shown(axis)}{''.join(given)}) on stage {stage.name}"
+    leaf_position(state, stage, axis, asked)
+    if len(given) != 1:
+        refuse(
+            asked, "exactly one of factor and nparts is needed",
+            "factor= is the extent of the inner loop, nparts= that of the outer one.",
+        )  # fmt: skip
+    return _split(state, stage, axis, factor, nparts, tail, asked)
+
+
+def _split(
+    state: State, stage: Stage, axis: Axis, factor: Any, nparts: Any, tail: str, asked: str,
+    what: str = "factor",
+) -> Result:  # fmt: skip
     position = leaf_position(state, stage, axis, asked)
-    if (factor is None) == (nparts is None):
-        refuse(asked, "exactly one of factor and nparts is needed")
-    size = None if factor is None else _count(factor, "factor", asked)
-    pieces = None if nparts is None else _count(nparts, "nparts", asked)
-    if tail not in TAILS:
-        refuse(asked, f"tail={tail!r} is none of {', '.join(TAILS)}")
+    size = None if factor is None else count(factor, what, asked, hint=f"Try {what}=8.")
+    pieces = None if nparts is None else count(nparts, "nparts", asked, hint="Try nparts=8.")
+    if not isinstance(tail, str) or tail not in TAILS:
+        refuse(asked, f"tail={tail!r} is none of {', '.join(map(repr, TAILS))}")
     if axis.kind == "scan":
-        refuse(asked, f"{axis.name} is a scan's time axis, whose steps follow one another")
+        refuse(
+            asked, f"{axis.name} is a scan's time axis, whose steps follow one another",
+            "Split an axis of the scan's update instead.",
+        )  # fmt: skip
     plain(state, stage, axis, asked)
-    relation = make_split(axis, size, pieces, tail)
+    relation: Split = make_split(axis, size, pieces, tail)
     leaf = (*stage.leaf[:position], relation.outer, relation.inner, *stage.leaf[position + 1 :])
     return _related(state, stage, relation, leaf), (relation.outer, relation.inner)
 
@@ -47,35 +53,23 @@ def _related(state: State, stage: Stage, relation: Relation, leaf: tuple[Axis, .
 
 
 def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
-    names = ", ".join(getattr(a, "name", repr(a)) for a in axes)
-    asked = f"fuse({names}) on stage {stage.name}"
+    asked = f"fuse({names(axes)}) on stage {stage.name}"
     if not axes:
         unit = Axis("fused", 1)
         return _related(state, stage, Unit(unit), (unit, *stage.leaf)), unit
     positions = [leaf_position(state, stage, a, asked) for a in axes]
     if len(set(axes)) != len(axes):
-        refuse(asked, "an axis is named twice")
+        refuse(asked, f"{_doubled(axes).name} is named twice", "Name each loop once.")
     for a in axes:
         if len(axes) > 1:
             plain(state, stage, a, asked)
     for (a, p), (b, q) in zip(zip(axes, positions), zip(axes[1:], positions[1:])):
-        if q != p + 1:
-            order = ", ".join(x.name for x in stage.leaf)
-            refuse(
-                asked, f"{a.name} and {b.name} are not neighbours, {a.name} just outside {b.name}",
-                f"The order is {order}; reorder first.", state, a,
-            )  # fmt: skip
-        if a.is_reduce != b.is_reduce:
-            reducing, data = (a, b) if a.is_reduce else (b, a)
-            refuse(
-                asked, f"{reducing.name} is a reduction axis and {data.name} is not",
-                "Fuse data axes with data axes, reduction axes with reduction axes.", state, a,
-            )  # fmt: skip
-        if "scan" in (a.kind, b.kind):
-            refuse(asked, "a scan's time axis is not fused")
+        _check_fusable(state, stage, a, b, q - p, asked)
     fused = axes[0]
     for inner in axes[1:]:
         relation = make_fuse(fused, inner)
+        if isinstance(relation.fused.extent, int) and relation.fused.extent >= LARGEST:
+            refuse(asked, f"it has {relation.fused.extent} iterations, which overflow 64 bits")
         stage = state.stages[stage.name]
         at = next(k for k, a in enumerate(stage.leaf) if a is fused)
         leaf = (*stage.leaf[:at], relation.fused, *stage.leaf[at + 2 :])
@@ -83,30 +77,70 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     return state, fused
 
 
+def _check_fusable(
+    state: State, stage: Stage, a: Axis, b: Axis, distance: int, asked: str
+) -> None:
+    if "scan" in (a.kind, b.kind):
+        refuse(asked, "a scan's time axis is not fused, since its steps follow one another")
+    if a.is_reduce != b.is_reduce:
+        reducing, data = (a, b) if a.is_reduce else (b, a)
+        refuse(
+            asked, f"{reducing.name} is a reduction axis and {data.name} is not",
+            "Fuse data axes with data axes, reduction axes with reduction axes.", state, a,
+        )  # fmt: skip
+    if distance == -1:
+        refuse(
+            asked, f"{a.name} is just inside {b.name}, and fuse takes the outer loop first",
+            f"Write fuse({b.name}, {a.name}), or reorder({a.name}, {b.name}) first.", state, b,
+        )  # fmt: skip
+    if distance != 1:
+        refuse(
+            asked, f"{a.name} and {b.name} are not neighbours",
+            f"The order is {names(stage.leaf)}; reorder({a.name}, {b.name}, ...) first.", state, a,
+        )  # fmt: skip
+
+
+def _doubled(axes: tuple[Axis, ...]) -> Axis:
+    return next(a for k, a in enumerate(axes) if any(a is b for b in axes[:k]))
+
+
 def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
-    names = ", ".join(getattr(a, "name", repr(a)) for a in axes)
-    asked = f"reorder({names}) on stage {stage.name}"
+    asked = f"reorder({names(axes)}) on stage {stage.name}"
     if not axes:
         refuse(asked, "no axis is named", "List axes from outer to inner.")
     positions = [leaf_position(state, stage, a, asked) for a in axes]
-    doubled = next((a for k, a in enumerate(axes) if a in list(axes[:k])), None)
-    if doubled is not None:
-        refuse(asked, f"{doubled.name} is named twice")
+    if len(set(positions)) != len(positions):
+        refuse(asked, f"{_doubled(axes).name} is named twice", "Name each loop once.")
     leaf = list(stage.leaf)
     for position, axis in zip(sorted(positions), axes):
         leaf[position] = axis
+    for other in state.stages.values():
+        spot, store = other.attach, other.store
+        if not (isinstance(spot, At) and isinstance(store, At)):
+            continue
+        if spot.stage == store.stage == stage.name and _at(leaf, store.axis) > _at(leaf, spot.axis):
+            refuse(
+                asked, f"{other.name} is stored at {store.axis.name} and computed at "
+                f"{spot.axis.name}, which would then be outside of it",
+                f"Reorder first, then s[{other.name}].store_at(...).", state, spot.axis,
+            )  # fmt: skip
     return state.updated(stage.with_(leaf=tuple(leaf))), None
+
+
+def _at(leaf: list[Axis], axis: Axis) -> int:
+    return next((k for k, a in enumerate(leaf) if a is axis), -1)
 
 
 def tile(
     state: State, stage: Stage, x: Axis, y: Axis, x_factor: Any, y_factor: Any, tail: str = "auto"
 ) -> Result:
-    asked = f"tile({getattr(x, 'name', x)}, {getattr(y, 'name', y)}) on stage {stage.name}"
+    asked = f"tile({names((x, y, x_factor, y_factor))}) on stage {stage.name}"
     leaf_position(state, stage, x, asked)
     leaf_position(state, stage, y, asked)
     if x is y:
-        refuse(asked, f"{x.name} is named twice")
-    state, (xo, xi) = split(state, stage, x, factor=x_factor, tail=tail)
-    state, (yo, yi) = split(state, state.stages[stage.name], y, factor=y_factor, tail=tail)
-    state, _ = reorder(state, state.stages[stage.name], (xo, yo, xi, yi))
+        refuse(asked, f"{x.name} is named twice", "Tile two different loops, or split one.")
+    name = stage.name
+    state, (xo, xi) = _split(state, stage, x, x_factor, None, tail, asked, "x_factor")
+    state, (yo, yi) = _split(state, state.stages[name], y, y_factor, None, tail, asked, "y_factor")
+    state, _ = reorder(state, state.stages[name], (xo, yo, xi, yi))
     return state, (xo, yo, xi, yi)

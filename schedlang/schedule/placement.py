@@ -6,27 +6,46 @@ from schedlang.compute.tensor import ScanOp
 from schedlang.expr.nodes import Axis
 from schedlang.lowering.placement import effective_readers, legal_places, place, places_text
 from schedlang.schedule.loops import Result
-from schedlang.schedule.refuse import leaf_position, refuse
+from schedlang.schedule.refuse import leaf_position, refuse, shown
 from schedlang.stage.state import At, Inline, Root, Stage, State
 
 
 def compute_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
-    asked = f"compute_at({parent.name}, {getattr(axis, 'name', repr(axis))}) on stage {stage.name}"
+    asked = f"compute_at({parent.name}, {shown(axis)}) on stage {stage.name}"
     if parent.name == stage.name:
         refuse(asked, "a stage cannot be computed inside itself", _places(state, stage))
     if state.is_output(stage):
-        refuse(asked, f"{stage.name} is an output, which is computed whole", "Attach its producers.")
+        why = f"{stage.name} is an output, which is computed whole"
+        refuse(asked, why, "Attach its producers.")
+    if stage.is_scan:
+        refuse(
+            asked, f"{stage.name} is a scan, whose rows are computed once, one after another",
+            "Leave it at root.",
+        )  # fmt: skip
     if _scan_role(state, stage):
-        refuse(asked, f"{stage.name} is part of a scan, which computes it in its time loop")
+        refuse(
+            asked, f"{stage.name} is part of a scan, which computes it in its time loop",
+            "Attach the stages that it reads.",
+        )  # fmt: skip
     if parent.name not in _transitive_readers(state, stage):
-        refuse(asked, f"{parent.name} does not read {stage.name}", _places(state, stage))
+        why = f"{parent.name} does not read {stage.name}, directly or through others"
+        refuse(asked, why, _places(state, stage))
     if isinstance(parent.attach, Inline):
         refuse(asked, f"{parent.name} is inlined and has no loops", _places(state, stage))
     leaf_position(state, parent, axis, asked)
-    if parent.kinds.get(axis) == "vectorize":
+    around = parent.leaf[: _at(parent.leaf, axis) + 1]
+    lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
+    if lanes is not None:
         refuse(
-            asked, f"{axis.name} is vectorized, and a stage has no storage a lane",
-            f"Attach it outside of {axis.name}.", state, axis,
+            asked, f"{lanes.name} is vectorized, and a stage has no storage a lane",
+            f"Attach it outside of {lanes.name}, or vectorize a loop of {stage.name} instead.",
+            state, lanes,
+        )  # fmt: skip
+    if isinstance(stage.store, At) and not _encloses(state, stage.store, At(parent.name, axis)):
+        refuse(
+            asked, f"it is stored at {stage.store.axis.name} of {stage.store.stage}, which does not "
+            "hold that loop",
+            f"Call s[{stage.name}].compute_root() first, then compute_at and store_at.",
         )  # fmt: skip
     return state.updated(stage.with_(attach=At(parent.name, axis))), None
 
@@ -66,15 +85,26 @@ def compute_inline(state: State, stage: Stage) -> Result:
     if state.is_output(stage):
         refuse(asked, f"{stage.name} is an output and must be stored", "Inline its producers.")
     if isinstance(stage.op, ScanOp) or _scan_role(state, stage):
-        refuse(asked, f"{stage.name} is part of a scan, whose rows must be stored")
+        refuse(
+            asked, f"{stage.name} is part of a scan, whose rows must be stored",
+            "Inline the stages that its update reads.",
+        )  # fmt: skip
     if stage.op.reducer is not None:
         refuse(
             asked, f"{stage.name} is a reduction, which needs an element to accumulate in",
             f"Use s[{stage.name}].compute_at(...) instead.",
         )  # fmt: skip
-    held = next((s for s in state.stages.values() if getattr(s.attach, "stage", "") == stage.name), None)
+    held = next(
+        (s for s in state.stages.values() for spot in (s.attach, s.store)
+         if getattr(spot, "stage", "") == stage.name), None,
+    )  # fmt: skip
     if held is not None:
-        refuse(asked, f"stage {held.name} is computed at one of its loops, which would be gone")
+        refuse(
+            asked, f"stage {held.name} is computed at one of its loops, which would be gone",
+            f"Attach {held.name} elsewhere first, or s[{held.name}].compute_root().",
+        )  # fmt: skip
+    if stage.predicate is not None:
+        refuse(asked, f"{stage.name} has a store predicate, and inlined it has no store")
     return state.updated(stage.with_(attach=Inline(), store=None)), None
 
 
@@ -83,21 +113,29 @@ def compute_root(state: State, stage: Stage) -> Result:
 
 
 def store_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
-    asked = f"store_at({parent.name}, {getattr(axis, 'name', repr(axis))}) on stage {stage.name}"
+    asked = f"store_at({parent.name}, {shown(axis)}) on stage {stage.name}"
     leaf_position(state, parent, axis, asked)
     spot = _computed(stage, asked)
-    while True:
-        leaf = state.stages[spot.stage].leaf
+    wanted = At(parent.name, axis)
+    if not _encloses(state, wanted, spot):
+        where = f"it is computed at {spot.axis.name} of {spot.stage}"
         if spot.stage == parent.name:
-            if _at(leaf, axis) <= _at(leaf, spot.axis):
-                break
-            refuse(asked, f"{axis.name} is inside {spot.axis.name}, where it is computed",
-                   "Store at that loop or outside of it.", state, axis)  # fmt: skip
-        outer = state.stages[spot.stage].attach
-        if not isinstance(outer, At):
-            refuse(asked, f"{stage.name} is not computed inside {axis.name} of {parent.name}")
-        spot = outer
-    return state.updated(stage.with_(store=At(parent.name, axis))), None
+            why = f"{where}, and {axis.name} is inside of that"
+        else:
+            why = f"{where}, which is not inside {axis.name} of {parent.name}"
+        refuse(asked, why, f"Store at {spot.axis.name} or at a loop around it.", state, axis)
+    return state.updated(stage.with_(store=wanted)), None
+
+
+def _encloses(state: State, outer: At, inner: At) -> bool:
+    """Whether loop ``outer`` is ``inner`` or holds it."""
+    spot: object = inner
+    while isinstance(spot, At):
+        leaf = state.stages[spot.stage].leaf
+        if spot.stage == outer.stage:
+            return _at(leaf, outer.axis) <= _at(leaf, spot.axis)
+        spot = state.stages[spot.stage].attach
+    return False
 
 
 def _at(leaf: tuple[Axis, ...], axis: Axis) -> int:

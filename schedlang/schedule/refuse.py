@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 from schedlang.errors import ScheduleError, explain
-from schedlang.expr.nodes import Axis
-from schedlang.ir.printer import INDENT, statement_lines
+from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
+from schedlang.ir.printer import INDENT, statement_lines
 from schedlang.stage.relations import parts
 from schedlang.stage.state import Stage, State
 
 CONTEXT = 6
+LARGEST = 2**62
 
 
 def refuse(
@@ -42,10 +44,36 @@ def marked_nest(state: State, axis: Axis) -> str:
     return "\n".join(line[indent:] for line in shown)
 
 
+def shown(value: object) -> str:
+    """An argument as a message names it: by its name, or briefly."""
+    name = getattr(value, "name", None)
+    text = name if isinstance(name, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def names(values: Iterable[object]) -> str:
+    return ", ".join(shown(v) for v in values)
+
+
+def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> int:
+    """``value`` as an integer of ``least`` or more."""
+    if isinstance(value, Expr) and not isinstance(value, Const):
+        refuse(asked, f"{what} is {value}, which is known at the call only", "Give a number.")
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        refuse(asked, f"{what} is {shown(value)}, and it must be an integer")
+    number = int(value)
+    if number < least:
+        refuse(asked, f"{what} is {number}, and it must be {least} or more", hint)
+    if number >= LARGEST:
+        refuse(asked, f"{what} is {shown(number)}: offsets overflow 64-bit integers")
+    return number
+
+
 def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     """Where ``axis`` stands among the loops of ``stage``; a refusal that says why it does not."""
     if not isinstance(axis, Axis):
-        refuse(asked, f"{axis!r} is no axis", f"The loops of {stage.name}: {_loops(stage)}.")
+        hint = f"The loops of {stage.name}: {_loops(stage)}."
+        refuse(asked, f"{shown(axis)} is no axis", hint)
     for position, leaf in enumerate(stage.leaf):
         if leaf is axis:
             return position
@@ -67,26 +95,35 @@ def _loops(stage: Stage) -> str:
     return ", ".join(a.name for a in stage.leaf) or "none"
 
 
-def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
-    """Refuse an axis that is annotated already or that other stages are attached to."""
+def one_kind(state: State, stage: Stage, axis: Axis, asked: str) -> None:
+    """Refuse an axis that is annotated already."""
     kind = stage.kinds.get(axis)
     if kind is not None:
         refuse(
             asked, f"{axis.name} is already {_participle(kind)}",
-            "Split, fuse and annotate a loop before it gets its kind.", state, axis,
+            "A loop has one kind: split and fuse first, then annotate each part once.", state, axis,
         )  # fmt: skip
-    held = next(
-        (s for s in state.stages.values() for spot in (s.attach, s.store)
-         if getattr(spot, "axis", None) is axis), None,
-    )  # fmt: skip
-    if held is not None:
+
+
+def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
+    """Refuse an axis that carries anything which would be lost with it."""
+    one_kind(state, stage, axis, asked)
+    for other in state.stages.values():
+        for spot, what in ((other.attach, "computed"), (other.store, "stored")):
+            if getattr(spot, "axis", None) is axis:
+                refuse(
+                    asked, f"stage {other.name} is {what} at {axis.name}, which would be gone",
+                    f"Split and fuse first, then s[{other.name}].compute_at(...).", state, axis,
+                )  # fmt: skip
+    carried = [f"pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]
+    carried += [f"a prefetch of {p.tensor.name}" for p in stage.prefetches if p.axis is axis]
+    if carried:
         refuse(
-            asked, f"stage {held.name} is computed at {axis.name}, which would be gone",
-            f"Split and fuse first, then s[{held.name}].compute_at(...).",
+            asked, f"{axis.name} carries {carried[0]}, which would be gone",
+            "Split and fuse first, then give hints to the new loops.", state, axis,
         )  # fmt: skip
 
 
 def _participle(kind: str) -> str:
-    return {"vectorize": "vectorized", "unroll": "unrolled"}.get(
-        kind, kind if kind in ("parallel",) else f"bound to {kind}"
-    )
+    known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
+    return known.get(kind, f"bound to {kind}")

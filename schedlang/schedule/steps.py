@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
@@ -91,8 +91,13 @@ def _encode_tensor(state: State, tensor: Tensor) -> dict[str, Any]:
     stage = state.of(tensor)
     if stage is not None:
         return {"tensor": tensor.name, "stage": stage.name, "output": tensor.value_index}
-    inputs = placeholders(state.outputs)
-    return {"tensor": tensor.name, "input": inputs.index(tensor)}
+    return {"tensor": tensor.name, "input": _inputs(state).index(tensor)}
+
+
+def _inputs(state: State) -> list[Tensor]:
+    """The placeholders, then the states of scans, which a step may name too."""
+    scans = [s.op for s in state.stages.values() if isinstance(s.op, ScanOp)]
+    return [*placeholders(state.outputs), *(t for op in scans for t in op.state)]
 
 
 def _leaf_names(state: State) -> dict[Expr, str]:
@@ -159,7 +164,7 @@ def _decode_axis(state: State, value: dict[str, Any]) -> Axis:
 
 def _decode_tensor(state: State, value: dict[str, Any]) -> Tensor:
     if "input" in value:
-        tensors: Any = placeholders(state.outputs)
+        tensors: Any = _inputs(state)
         position = value["input"]
     else:
         tensors = _stage(state, value.get("stage")).outputs

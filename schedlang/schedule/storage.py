@@ -4,62 +4,90 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedlang.expr.nodes import Axis, Expr, Read, as_expr
+from schedlang.compute.graph import variables
+from schedlang.errors import SchedlangError
+from schedlang.expr.nodes import Axis, Read, Var, as_expr
 from schedlang.expr.visit import postorder
 from schedlang.schedule.loops import Result
-from schedlang.schedule.refuse import refuse
+from schedlang.schedule.refuse import count, names, refuse, shown
 from schedlang.stage.state import SCOPES, Inline, Stage, State
+
+WIDEST = 1 << 16
 
 
 def set_scope(state: State, stage: Stage, scope: str) -> Result:
     asked = f"set_scope({scope!r}) on stage {stage.name}"
     check_scope(scope, asked)
     if state.is_output(stage) and scope != "global":
-        refuse(asked, f"{stage.name} is an output, which lives in global memory")
+        refuse(
+            asked, f"{stage.name} is an output, which lives in global memory",
+            f"Compute it elsewhere first: s.cache_write({stage.name}, {scope!r}).",
+        )  # fmt: skip
     return state.updated(stage.with_(scope=scope)), None
 
 
 def check_scope(scope: Any, asked: str) -> None:
-    if scope not in SCOPES:
+    if not isinstance(scope, str) or scope not in SCOPES:
         refuse(asked, f"{scope!r} is no scope", f"Choose one of {', '.join(SCOPES)}.")
 
 
 def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: Any = 0) -> Result:
-    name = getattr(axis, "name", repr(axis))
-    asked = f"storage_align({name}, {factor}, {offset}) on stage {stage.name}"
-    if axis not in list(stage.op.axis):
-        listed = ", ".join(a.name for a in stage.op.axis)
-        refuse(asked, f"{name} is no dimension of {stage.name}", f"Its dimensions: {listed}.")
-    for what, value, least in (("factor", factor, 1), ("offset", offset, 0)):
-        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < least:
-            refuse(asked, f"{what} is {value!r}, and it is an integer of {least} or more")
-    if int(offset) >= int(factor):
-        refuse(asked, f"offset {offset} is not below factor {factor}")
+    asked = f"storage_align({names((axis, factor, offset))}) on stage {stage.name}"
+    if stage.is_scan:
+        refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
+    if not any(a is axis for a in stage.op.axis):
+        hint = f"Its dimensions: {names(stage.op.axis) or 'none'}."
+        refuse(asked, f"{shown(axis)} is no dimension of {stage.name}", hint)
+    unit, shift = count(factor, "factor", asked), count(offset, "offset", asked, 0)
+    if shift >= unit:
+        refuse(asked, f"offset {shift} is not below factor {unit}")
+    if unit > WIDEST:
+        refuse(asked, f"rows a multiple of {unit} elements apart would waste their memory",
+               f"Use a factor of {WIDEST} or less.")  # fmt: skip
     if state.is_output(stage):
-        refuse(asked, f"{stage.name} is an output, whose layout is its caller's")
-    align = {**stage.align, axis: (int(factor), int(offset))}
+        refuse(
+            asked, f"{stage.name} is an output, whose layout is its caller's",
+            "Align an intermediate stage, or one made by cache_read or cache_write.",
+        )  # fmt: skip
+    align = {**stage.align, axis: (unit, shift)}
     return state.updated(stage.with_(align=align)), None
 
 
 def double_buffer(state: State, stage: Stage) -> Result:
     asked = f"double_buffer() on stage {stage.name}"
     if state.is_output(stage):
-        refuse(asked, f"{stage.name} is an output and has no second buffer")
+        refuse(
+            asked, f"{stage.name} is an output and has no second buffer",
+            "Double-buffer a stage that is computed inside a loop.",
+        )  # fmt: skip
     if isinstance(stage.attach, Inline):
         refuse(asked, f"{stage.name} is inlined and has no buffer")
     return state.updated(stage.with_(double_buffer=True)), None
 
 
 def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
-    asked = f"set_store_predicate({predicate}) on stage {stage.name}"
-    cond = as_expr(predicate)
+    asked = f"set_store_predicate({shown(predicate)}) on stage {stage.name}"
+    try:
+        cond = as_expr(predicate)
+    except SchedlangError:
+        refuse(asked, f"{shown(predicate)} is no expression", "Compare axes, e.g. tx == 0.")
     if cond.dtype != "bool":
         refuse(asked, f"a predicate is bool, not {cond.dtype}", "Compare it, e.g. tx == 0.")
-    own = {*stage.leaf, *stage.roots}
+    if stage.is_scan or isinstance(stage.attach, Inline):
+        what = "a scan" if stage.is_scan else "inlined"
+        refuse(asked, f"{stage.name} is {what} and has no store of its own")
+    own, sizes = {*stage.leaf, *stage.roots}, variables(state.outputs)
     for node in postorder([cond]):
         if isinstance(node, Read):
-            refuse(asked, "a predicate may not read tensors")
+            refuse(
+                asked, f"it reads {node.tensor.name}, and a predicate is about loops and threads",
+                "Put conditions on values into the computation, with sl.select.",
+            )  # fmt: skip
         if isinstance(node, Axis) and not node.tag and node not in own:
-            refuse(asked, f"{node.name} is neither an axis of {stage.name} nor a thread axis")
-    assert isinstance(cond, Expr)
+            refuse(
+                asked, f"{node.name} is neither a loop of {stage.name} nor a thread axis",
+                f"The loops of {stage.name}: {names(stage.leaf)}.",
+            )  # fmt: skip
+        if isinstance(node, Var) and not any(v is node for v in sizes):
+            refuse(asked, f"{node.name} is no size of this computation")
     return state.updated(stage.with_(predicate=cond)), None

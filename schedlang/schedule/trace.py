@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import ScheduleError
+from schedlang.schedule.dataflow import visible
 from schedlang.schedule.steps import FORMAT, ON_SCHEDULE, PRIMITIVES, Step
 from schedlang.stage.state import State
 
@@ -174,5 +176,6 @@ class _Writer:
 
 def _made(step: Step, before: State, after: State) -> Any:
     name = next(n for n in after.stages if n not in before.stages)
-    outputs = after.stages[name].outputs
-    return list(outputs) if len(outputs) > 1 else outputs[0]
+    op = after.stages[name].op
+    assert isinstance(op, ComputeOp)
+    return visible(before.stages[step.stage], op)

@@ -1,0 +1,183 @@
+"""te's ``tvm.nd``: arrays on a device, as thin wrappers around NumPy's.
+
+Kernels take them wherever they take an array, as outputs too; plain NumPy arrays do as well.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import CallError, CallTypeError
+from schedlang.expr import dtypes
+
+DEVICE_TYPES = {"cpu": 1, "llvm": 1, "c": 1, "python": 1, "cuda": 2, "gpu": 2, "nvptx": 2,
+                "cuda-emulator": 2}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where an array lives; ``str`` is ``"cpu(0)"`` or ``"cuda(0)"``."""
+
+    kind: str
+    device_id: int = 0
+
+    @property
+    def device_type(self) -> int:
+        """DLPack's number: 1 for the CPU, 2 for CUDA."""
+        return DEVICE_TYPES[self.kind]
+
+    @property
+    def exist(self) -> bool:
+        """Whether this machine has it; the emulator stands in where ``SCHEDLANG_CUDA`` asks."""
+        if self.kind == "cpu":
+            return self.device_id == 0
+        if os.environ.get("SCHEDLANG_CUDA") == "emulator":
+            return True
+        from numba import cuda as driver
+
+        return bool(driver.is_available()) and self.device_id < len(driver.gpus)
+
+    def sync(self) -> None:
+        """Wait for the device; calls of a kernel have done so already."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.device_id})"
+
+    __repr__ = __str__
+
+
+def device(kind: Any, index: int = 0) -> Device:
+    """The device that a target runs on: ``device("llvm")``, ``device("cuda", 0)``.
+
+    Raises :class:`~schedlang.errors.CallError` for a kind of device that schedlang has no code for.
+
+    >>> device("llvm -mcpu=core-avx2"), device("cuda", 1)
+    (cpu(0), cuda(1))
+    """
+    words = str(getattr(kind, "kind", kind)).split()
+    code = DEVICE_TYPES.get(words[0] if words else "")
+    if code is None:
+        raise CallError(f'device({str(kind)!r}): kernels run on "cpu" (te\'s "llvm") and "cuda"')
+    return Device("cpu" if code == 1 else "cuda", index)
+
+
+def cpu(index: int = 0) -> Device:
+    """The CPU."""
+    return Device("cpu", index)
+
+
+def cuda(index: int = 0) -> Device:
+    """A CUDA device."""
+    return Device("cuda", index)
+
+
+gpu = cuda
+
+
+class NDArray:
+    """An array of ``shape`` and ``dtype`` on ``device``; it holds a NumPy array.
+
+    >>> a = array(np.zeros(3, "float32"))
+    >>> a[1:] = 2
+    >>> a.numpy()
+    array([0., 2., 2.], dtype=float32)
+    """
+
+    __slots__ = ("_data", "device")
+
+    def __init__(self, data: np.ndarray, device: Device) -> None:
+        self._data = data
+        self.device = device
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def dtype(self) -> str:
+        return self._data.dtype.name
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return self._data.__array_interface__
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if dtype is None or np.dtype(dtype) == self._data.dtype:
+            return self._data.copy() if copy else self._data
+        return self._data.astype(dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, index = self._data.__dlpack_device__()
+        return int(kind), int(index)
+
+    def numpy(self) -> np.ndarray:
+        """A copy as a NumPy array."""
+        return self._data.copy()
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Overwrite all elements with those of ``source``, an array of the same shape."""
+        values = np.asarray(source)
+        if values.shape != self.shape:
+            raise CallError(f"copyfrom: an array of shape {values.shape} does not fit {self.shape}")
+        self._data[...] = values
+        return self
+
+    def copyto(self, target: NDArray | Device) -> NDArray:
+        """Copy into ``target``, or into a new array on the device ``target``; returns the copy."""
+        if isinstance(target, NDArray):
+            return target.copyfrom(self)
+        if isinstance(target, Device):
+            return array(self, target)
+        raise CallTypeError(f"copyto({target!r}): give an array made by tvm.nd or a device")
+
+    def same_as(self, other: object) -> bool:
+        """Whether ``other`` is this very array."""
+        return self is other
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._data[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._data[index] = value
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __repr__(self) -> str:
+        return f"<NDArray {self.shape} {self.dtype}, {self.device}>\n{self._data!r}"
+
+
+def array(values: Any, device: Device | None = None) -> NDArray:
+    """A copy of ``values`` as an array on ``device`` (the CPU); the dtype stays.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` for a dtype that schedlang does not have.
+    """
+    copied = np.array(values, order="C")
+    dtypes.canonical(copied.dtype)
+    return NDArray(copied, device or cpu())
+
+
+def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
+    """An array on ``device`` whose elements are not set."""
+    return NDArray(np.empty(shape, dtypes.canonical(dtype)), device or cpu())
+
+
+def from_dlpack(source: Any) -> NDArray:
+    """The array of another library, not copied."""
+    return NDArray(np.from_dlpack(source), cpu())
+
+
+__all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu"]

@@ -1,0 +1,79 @@
+"""From a schedule to a kernel: lower, verify, emit, compile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schedlang.codegen.cpu import emit
+from schedlang.codegen.file import render
+from schedlang.codegen.names import identifier
+from schedlang.compute.tensor import check_name
+from schedlang.errors import BuildError, ComputeTypeError
+from schedlang.ir.aliasing import in_place_pairs
+from schedlang.ir.nodes import Nest
+from schedlang.lowering.lower import lower_state
+from schedlang.runtime.kernel import Built, Kernel
+from schedlang.runtime.parameters import signature_of
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+
+def lower(schedule: Any, args: Sequence[Any] | None = None, name: str | None = None,
+          **te_options: Any) -> Nest:
+    """The loop nest of a schedule for ``args``; its ``str`` is what ``print(schedule)`` shows.
+
+    ``args``: tensors and scalars in calling order; by default the placeholders in order of first
+    appearance, then scalars, then outputs. Raises :class:`~schedlang.errors.LoweringError` where
+    the schedule does not fit together.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: A[i] * 2, name="B")
+    >>> sl.lower(sl.schedule(B), [A, B]).loops[0].extent
+    4
+    """
+    return lower_state(_checked(schedule, "lower").state, args, name=name)
+
+
+def _checked(schedule: Any, what: str) -> Schedule:
+    if not isinstance(schedule, Schedule):
+        raise ComputeTypeError(
+            f"sl.{what}({type(schedule).__name__}): give a schedule, e.g. sl.schedule(C)"
+        )
+    return schedule
+
+
+def build(
+    schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
+    fastmath: bool = False, **te_options: Any,
+) -> Kernel:  # fmt: skip
+    """A :class:`Kernel` from a schedule.
+
+    ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
+    first appearance, then scalars, then outputs. ``target``: ``"cpu"`` (the default),
+    ``"python"`` (the same source, not compiled), or a :class:`~schedlang.target.Target`.
+    ``fastmath`` lets LLVM reassociate floating point.
+
+    Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
+    :class:`~schedlang.errors.BuildError` where the target cannot run it.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: A[i] * 2, name="B")
+    >>> sl.build(sl.schedule(B), [A, B], target="python")(np.ones(4, "float32"))
+    array([2., 2., 2., 2.], dtype=float32)
+    """
+    _checked(schedule, "build")
+    where = Target.of(target)
+    if where.kind in ("cuda", "cuda-emulator"):
+        raise BuildError(f'target="{where.kind}" has no code generator in this version')
+    nest = lower_state(schedule.state, args, name=name)
+    public = check_name(name, "a kernel") if name is not None else identifier(nest.name)
+    source = emit(nest, where, public)
+    text = render(nest, source, schedule.as_python(), fastmath, compiled=where.kind == "cpu")
+    built = Built(
+        signature_of(nest, in_place_pairs(nest)), where, source.entry, public, text, str(nest),
+        source.parallel,
+    )  # fmt: skip
+    return Kernel(built, schedule.copy(), nest)

@@ -1,0 +1,118 @@
+"""What te programs ask a built module for: its timer, its name, its source."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import BuildError, explain
+
+
+@dataclass(frozen=True)
+class TimingResult:
+    """Seconds a call: ``results`` holds one mean for each repeat."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        return statistics.pstdev(self.results)
+
+
+class TeModule:
+    """The attributes of te's built modules, for a class that has ``name``, ``source`` and a call."""
+
+    name: str
+    source: str
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def entry_name(self) -> str:
+        """The name for :meth:`time_evaluator`: a kernel has one function."""
+        return self.name
+
+    @property
+    def imported_modules(self) -> list[Any]:
+        """te's device modules: here the kernel itself, whose ``get_source`` is what runs."""
+        return [self]
+
+    def get_source(self, fmt: str = "") -> str:
+        """The emitted Python source, or another form that the kernel's target has (``"ptx"``)."""
+        if fmt in ("", "py", "python"):
+            return self.source
+        if fmt == "ptx" and hasattr(self, "ptx"):
+            return str(self.ptx)
+        raise BuildError(
+            explain(f"get_source({fmt!r})", "this kernel has no such form", "get_source() is its Python.")
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        """te's ``module["function"]``."""
+        if name not in (self.name, "default_function", "main"):
+            raise BuildError(f"kernel {self.name} has no function {name!r}: it is {self.name!r} itself")
+        return self
+
+    get_function = __getitem__
+
+    def time_evaluator(
+        self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1,
+        min_repeat_ms: int = 0, **te_options: Any,
+    ) -> Callable[..., TimingResult]:  # fmt: skip
+        """A function that calls the kernel ``repeat`` times ``number`` times and returns the times.
+
+        One call ahead is not timed. ``number`` grows until a repeat takes ``min_repeat_ms``.
+        :func:`schedlang.evaluate` says more: rates, and fractions of the machine's ceilings.
+        """
+        function = self[func_name]
+
+        def evaluate(*args: Any) -> TimingResult:
+            # te's arrays are wrappers: unwrapped once, so that the wrapping is not timed
+            given = [np.asarray(a) if hasattr(a, "__array_interface__") else a for a in args]
+            function(*given)
+            return TimingResult(tuple(_repeat(function, given, number, min_repeat_ms) for _ in range(repeat)))
+
+        return evaluate
+
+    def export_library(self, path: Any, **te_options: Any) -> None:
+        """Refused: a kernel is saved as Python."""
+        raise BuildError(
+            explain(
+                f"export_library({str(path)!r})", "a kernel is Python, not a shared library",
+                "f.save('k.py') writes a file that needs numba and NumPy alone; import it to run it.",
+            )
+        )  # fmt: skip
+
+
+def _repeat(function: Callable[..., Any], args: list[Any], number: int, min_ms: int) -> float:
+    count = max(1, number)
+    while True:
+        start = time.perf_counter()
+        for _ in range(count):
+            function(*args)
+        seconds = time.perf_counter() - start
+        if seconds * 1e3 >= min_ms:
+            return seconds / count
+        count = max(2 * count, int(count * min_ms / max(seconds * 1e3, 1e-3)) + 1)

@@ -1,0 +1,162 @@
+"""te's spellings: programs written for TVM's te run with ``from schedlang import te``.
+
+``docs/porting-from-te.md`` says what is the same, what differs and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from schedlang.compute import define, tensor
+from schedlang.compute.reduce import Reduction
+from schedlang.compute.reduce import reduce_axis as _reduce_axis
+from schedlang.compute.scan import scan
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.schedule.schedule import Schedule
+from schedlang.schedule.schedule import schedule as create_schedule
+from schedlang.schedule.steps import thread_axis as _thread_axis
+from schedlang.stage.state import THREADS
+from schedlang.tir import (
+    abs, acos, all, any, asin, atan, atan2, ceil, comm_reducer, const, cos, cosh, div, erf, exp, exp2,
+    floor, floordiv, floormod, fmod, if_then_else, indexdiv, indexmod, infinity, isfinite, isinf,
+    isnan, log, log1p, log2, log10, max, max_value, min, min_value, nearbyint, popcount, power, prod,
+    round, rsqrt, sigmoid, sin, sinh, sqrt, sum, tan, tanh, te_dtype, trunc, truncdiv, truncmod, typed,
+)  # fmt: skip
+from schedlang.tvm_names import missing
+
+
+def whole(value: Any, what: str) -> Any:
+    """``value`` with integral floats in it as integers: te takes ``N / 32`` for an extent."""
+    if isinstance(value, (tuple, list)):
+        return tuple(whole(v, what) for v in value)
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise ComputeError(f"{what} is {value}: an extent is an integer; use // to divide")
+        return int(value)
+    return value
+
+
+def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> Tensor:
+    """An input tensor; ``dtype`` is float32 unless given.
+
+    >>> placeholder((64 / 16, 16), name="A")
+    Tensor(A: float32[4, 16])
+    """
+    kind = "float32" if dtype is None else te_dtype(dtype)
+    return tensor.placeholder(whole(shape, f"a dimension of placeholder {name}"), kind, name)
+
+
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
+    attrs: Any = None, varargs_names: Any = None,
+) -> Any:  # fmt: skip
+    """A tensor (several for a tuple) from a function of its axes; ``tag`` and ``attrs`` do nothing.
+
+    Values that meet no tensor get te's dtypes: an axis is int32, a Python float float32.
+
+    >>> compute((4,), lambda i: i * 0.5, name="B")
+    Tensor(B: float32[4])
+    """
+    return define.compute(whole(shape, f"a dimension of {name}"), _te_values(fcompute), name)
+
+
+def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
+    """``fcompute`` with its weak results in te's dtypes; its signature stays, which names the axes."""
+    if not callable(fcompute):
+        return fcompute
+
+    def values(*axes: Axis) -> Any:
+        result = fcompute(*axes)
+        if isinstance(result, (tuple, list)):
+            return tuple(_te_value(r) for r in result)
+        return _te_value(result)
+
+    values.__wrapped__ = fcompute  # type: ignore[attr-defined]
+    return values
+
+
+def _te_value(result: Any) -> Any:
+    return result if result is None or isinstance(result, Reduction) else typed(result)
+
+
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Axis:
+    """A reduction axis over ``(lo, hi)``, half open."""
+    return _reduce_axis(whole(dom, f"the range of reduction axis {name}"), name)
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
+    """A thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
+
+    ``dom`` is ``(0, extent)`` or the extent where the number of threads is to be checked. ``name``
+    does nothing: a thread is printed by its tag.
+
+    >>> thread_axis((0, 64), "threadIdx.x").extent
+    64
+    """
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if tag not in THREADS and tag != "vthread":
+        raise ComputeError(f"te.thread_axis: {tag!r} is no thread; choose one of {', '.join(THREADS)}, vthread")
+    span = whole(dom, f"the range of {tag}")
+    low, high = span if isinstance(span, tuple) and len(span) == 2 else (0, span)
+    if dom is not None and (low != 0 or isinstance(high, bool) or not hasattr(high, "__index__")):
+        raise ComputeTypeError(f"te.thread_axis({dom!r}, {tag!r}): give (0, extent), with a fixed extent")
+    return _thread_axis(tag, 0 if dom is None else int(high))
+
+
+def var(name: str = "tindex", dtype: object = "int32") -> Var:
+    """A symbolic size (int32 or int64), or a scalar argument of another dtype."""
+    return tensor.var(name, te_dtype(dtype))
+
+
+def size_var(name: str = "size", dtype: object = "int32") -> Var:
+    """A symbolic size."""
+    return var(name, dtype)
+
+
+@contextmanager
+def tag_scope(tag: str) -> Iterator[None]:
+    """te's tags for the computations inside; they do nothing here."""
+    yield
+
+
+_EXTERN = "Describe the values with te.compute, or call the library on arrays between two kernels."
+_TENSORIZE = (
+    "hardware instructions are not described by users",
+    "Give the loops to s[C].vectorize(axis), which emits vector instructions.",
+)
+REFUSED = {
+    "tensorize": _TENSORIZE,
+    "decl_tensor_intrin": _TENSORIZE,
+    "TensorIntrin": _TENSORIZE,
+    "extern": ("code that schedlang cannot see is not part of a schedule", _EXTERN),
+    "extern_primfunc": ("TensorIR is not part of schedlang", _EXTERN),
+    "hybrid": ("hybrid scripts are not read", "Write te.compute, te.scan, and a schedule."),
+    "create_prim_func": (
+        "TensorIR is not part of schedlang",
+        "te.create_schedule(C.op) and tvm.lower(s, args) give a loop nest.",
+    ),
+    "create_relax_prim_func": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
+    "gradient": ("derivatives are not computed", "Write the gradient's own te.compute."),
+    "AutoInlineElemWise": ("stages are not inlined by rule", "Call s[T].compute_inline() on each."),
+    "AutoInlineInjective": ("stages are not inlined by rule", "Call s[T].compute_inline() on each."),
+}
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(__name__, name, REFUSED, "te")
+
+
+__all__ = [
+    "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2", "ceil",
+    "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div", "erf", "exp", "exp2",
+    "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity",
+    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "max", "max_value", "min",
+    "min_value", "nearbyint", "placeholder", "popcount", "power", "prod", "reduce_axis", "round",
+    "rsqrt", "scan", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh",
+    "thread_axis", "trunc", "truncdiv", "truncmod", "var",
+]  # fmt: skip

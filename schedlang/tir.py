@@ -1,0 +1,233 @@
+"""tvm.tir's spellings of the expression language; :mod:`schedlang.te` has most of them too.
+
+Where te's meaning and schedlang's differ, te's holds here: constants, axes and sizes that meet no
+tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, division names its rounding.
+"""
+
+from __future__ import annotations
+
+import math as _math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute import reduce
+from schedlang.compute.math import (
+    abs, acos, all, any, asin, atan, atan2, ceil, cos, cosh, erf, exp, exp2, floor, if_then_else,
+    isfinite, isinf, isnan, log, log1p, log2, log10, round, rsqrt, select, sigmoid, sin, sinh, sqrt,
+    tan, tanh, trunc,
+)  # fmt: skip
+from schedlang.compute.math import pow as power
+from schedlang.compute.reduce import Reduction
+from schedlang.compute.tensor import var as Var
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.expr import dtypes, nodes
+from schedlang.expr.interval import weak_range
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, as_expr, binary, call
+from schedlang.tvm_names import missing
+
+pow = power
+nearbyint = round
+Select = select
+
+_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+
+
+def te_dtype(dtype: object) -> str:
+    """``dtype`` as te reads it: ``"int"`` and ``"float"`` have 32 bits.
+
+    >>> te_dtype("float"), te_dtype("float64")
+    ('float32', 'float64')
+    """
+    return dtypes.canonical(_BITS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+
+
+def typed(value: ExprLike) -> Expr:
+    """``value``, in te's dtype where it has none of its own: int32 or float32."""
+    expr = as_expr(value)
+    if not expr.weak:
+        return expr
+    return nodes.cast(expr, "float32" if dtypes.is_float(expr.dtype) else "int32")
+
+
+def const(value: Any, dtype: object = None) -> Const:
+    """A constant; without ``dtype`` it takes the dtype of what it meets."""
+    return nodes.const(value, None if dtype is None else te_dtype(dtype))
+
+
+def IntImm(dtype: object, value: int) -> Const:
+    """An integer constant."""
+    return const(value, dtype)
+
+
+FloatImm = IntImm
+
+
+def Cast(dtype: object, value: ExprLike) -> Expr:
+    """``value`` converted to ``dtype``."""
+    return nodes.cast(value, te_dtype(dtype))
+
+
+def min_value(dtype: object) -> Const:
+    """The smallest finite value of ``dtype``."""
+    return _limit(te_dtype(dtype), largest=False)
+
+
+def max_value(dtype: object) -> Const:
+    """The largest finite value of ``dtype``."""
+    return _limit(te_dtype(dtype), largest=True)
+
+
+def infinity(dtype: object = "float32") -> Const:
+    """Positive infinity."""
+    return Const(_math.inf, te_dtype(dtype))
+
+
+def _limit(dtype: str, largest: bool) -> Const:
+    if dtypes.is_float(dtype):
+        info = np.finfo(dtype)
+        return Const(float(info.max if largest else info.min), dtype)
+    return reduce.extreme_value(dtype, largest)
+
+
+def floordiv(a: ExprLike, b: ExprLike) -> Expr:
+    """``a // b``, rounded down."""
+    return binary("//", a, b)
+
+
+def floormod(a: ExprLike, b: ExprLike) -> Expr:
+    """``a % b`` with the sign of ``b``."""
+    return binary("%", a, b)
+
+
+indexdiv, indexmod = floordiv, floormod
+
+
+def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
+    """The quotient of integers, rounded toward zero as in C."""
+    x, y = _integers("truncdiv", a, b)
+    down = x // y
+    if _never_negative(x) and _never_negative(y):
+        return down
+    return select((x % y != 0) & ((x < 0) ^ (y < 0)), down + 1, down)
+
+
+def truncmod(a: ExprLike, b: ExprLike) -> Expr:
+    """The remainder of integers with the sign of ``a``, as in C."""
+    x, y = _integers("truncmod", a, b)
+    if _never_negative(x) and _never_negative(y):
+        return x % y
+    return x - truncdiv(x, y) * y
+
+
+def div(a: ExprLike, b: ExprLike) -> Expr:
+    """C's ``a / b``: integers are rounded toward zero."""
+    x, y = as_expr(a), as_expr(b)
+    if dtypes.is_float(x.dtype) or dtypes.is_float(y.dtype):
+        return x / y
+    return truncdiv(x, y)
+
+
+def fmod(a: ExprLike, b: ExprLike) -> Expr:
+    """C's ``fmod``: the remainder with the sign of ``a``."""
+    x = as_expr(a)
+    size = call("abs", x) % call("abs", b)
+    return select(x < 0, -size, size)
+
+
+def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
+    x, y = as_expr(a), as_expr(b)
+    for value in (x, y):
+        if not dtypes.is_integer(value.dtype):
+            raise ComputeTypeError(
+                explain(f"te.{name}({x}, {y})", f"{value} is {value.dtype}, no integer", "Use / or te.fmod.")
+            )
+    return x, y
+
+
+def _never_negative(value: Expr) -> bool:
+    if not value.weak:
+        return value.dtype.startswith("uint")
+    low, _ = weak_range(value)
+    return low is not None and low >= 0
+
+
+def popcount(x: ExprLike) -> Expr:
+    """The number of bits set in integer ``x``, in its dtype."""
+    value = typed(x)
+    if not dtypes.is_integer(value.dtype):
+        raise ComputeTypeError(f"te.popcount({value}): bits of an integer are counted, not of {value.dtype}")
+    size = dtypes.itemsize(value.dtype)
+    unsigned = f"uint{8 * size}"
+
+    def mask(byte: int) -> Const:
+        return nodes.const(int.from_bytes(bytes([byte] * size), "little"), unsigned)
+
+    def shifted(bits: Expr, count: int) -> Expr:
+        return bits >> nodes.const(count, unsigned)
+
+    # the count of each pair of bits, of each four, of each byte; the product adds the bytes up
+    n = nodes.cast(value, unsigned)
+    n = n - (shifted(n, 1) & mask(0x55))
+    n = (n & mask(0x33)) + (shifted(n, 2) & mask(0x33))
+    n = (n + shifted(n, 4)) & mask(0x0F)
+    return nodes.cast(shifted(n * mask(0x01), 8 * (size - 1)), value.dtype)
+
+
+def _reducer(
+    over: Callable[..., Reduction], pair: Callable[[Any, Any], Any], doc: str
+) -> Callable[..., Any]:
+    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
+        axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+        if not isinstance(axis, (tuple, list)) and not (isinstance(axis, Axis) and axis.is_reduce):
+            result = expr
+            for operand in (axis, where, init, *more):
+                result = result if operand is None else pair(result, operand)
+            return result
+        source = tuple(map(typed, expr)) if isinstance(expr, (tuple, list)) else typed(expr)
+        return over(source, tuple(axes), where, init)
+
+    reducer.__doc__ = doc
+    return reducer
+
+
+sum = _reducer(reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands.")
+prod = _reducer(reduce.prod, lambda a, b: a * b, "The product over reduction axes, or of operands.")
+min = _reducer(reduce.min, reduce.min, "The smallest over reduction axes, or of operands.")
+max = _reducer(reduce.max, reduce.max, "The largest over reduction axes, or of operands.")
+
+
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """A reduction of one's own; see :func:`schedlang.comm_reducer`."""
+    return _reducer(reduce.comm_reducer(fcombine, fidentity, name), fcombine, f"The reduction {name}.")
+
+
+_CALL = (
+    "code that schedlang cannot see is not called from a kernel",
+    "Use the math functions of te (te.exp, te.erf, ...), or build the function from them.",
+)
+REFUSED = {
+    **{f"call_{kind}": _CALL for kind in (
+        "extern", "pure_extern", "intrin", "packed", "llvm_intrin", "llvm_pure_intrin", "tir")},
+    "ir_builder": ("statements are not written by hand", "Describe the values with te.compute."),
+    "decl_buffer": ("buffers are not declared by hand", "Use te.placeholder, and set_scope for storage."),
+    "Schedule": ("schedules of TensorIR are not part of schedlang", "Use te.create_schedule(C.op)."),
+    "PrimFunc": ("functions of TensorIR are not part of schedlang", "tvm.lower(s, args) gives the nest."),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(__name__, name, REFUSED, "tvm.tir")
+
+
+__all__ = [
+    "Cast", "FloatImm", "IntImm", "Select", "Var", "abs", "acos", "all", "any", "asin", "atan",
+    "atan2", "ceil", "comm_reducer", "const", "cos", "cosh", "div", "erf", "exp", "exp2", "floor",
+    "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite",
+    "isinf", "isnan", "log", "log10", "log1p", "log2", "max", "max_value", "min", "min_value",
+    "nearbyint", "popcount", "pow", "power", "prod", "round", "rsqrt", "sigmoid", "sin", "sinh",
+    "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+]  # fmt: skip

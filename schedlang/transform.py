@@ -1,0 +1,41 @@
+"""te's ``tvm.transform``: only what te programs put around ``tvm.build``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+
+class PassContext:
+    """TVM's pass options, accepted and kept so that programs run; they change nothing here.
+
+    What te sets through them is part of the schedule (``unroll``, ``vectorize``, ``tail=``) or of
+    ``build`` (``fastmath=``).
+
+    >>> with PassContext(opt_level=3, config={"tir.disable_vectorize": True}) as context:
+    ...     context.opt_level
+    3
+    """
+
+    def __init__(
+        self, opt_level: int = 2, required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None, instruments: Sequence[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.opt_level = opt_level
+        self.required_pass = list(required_pass or ())
+        self.disabled_pass = list(disabled_pass or ())
+        self.instruments = list(instruments or ())
+        self.config = dict(config or {})
+
+    def __enter__(self) -> PassContext:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+__all__ = ["PassContext"]

@@ -1,0 +1,85 @@
+"""The names around te that its programs reach as ``tvm.<name>``: where each one is, or why not.
+
+``schedlang.__getattr__`` asks :func:`lookup`, so that ``import schedlang`` loads none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from schedlang.errors import SchedlangError, explain
+
+MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
+DEVICES = ("cpu", "cuda", "gpu", "device")
+
+_TUNE = "sl.autotune(C, target=...) tunes a computation; a template= takes knobs as AutoTVM's do."
+_NEURAL = "schedlang has the tensor language and its schedules, no models: write the operator in te."
+REFUSED: dict[str, tuple[str, str]] = {
+    "topi": (
+        "the operator library is not part of schedlang",
+        "Write the operator with te.compute (a padding, a matmul or a softmax takes a few lines), "
+        "and schedule it.",
+    ),
+    "autotvm": ("templates and logs of AutoTVM are not read", _TUNE),
+    "auto_scheduler": ("the auto-scheduler is not part of schedlang", _TUNE),
+    "meta_schedule": ("it schedules TensorIR, which schedlang does not have", _TUNE),
+    "relay": ("graphs of models are not part of schedlang", _NEURAL),
+    "relax": ("graphs of models are not part of schedlang", _NEURAL),
+    "script": ("TVMScript is not read", "Write te.compute and a schedule; the nest is printed."),
+    "ir": (
+        "modules and passes of TVM's IR are not part of schedlang",
+        "tvm.lower(s, args) gives the loop nest: nest.loops, nest.buffers, nest.guards.",
+    ),
+    "IRModule": (
+        "modules of TVM's IR are not part of schedlang",
+        "tvm.lower(s, args) gives the loop nest, tvm.build(s, args) the kernel.",
+    ),
+    "contrib": (
+        "calls of outside libraries are not part of schedlang",
+        "f.save('k.py') writes a kernel to a file that needs numba and NumPy alone.",
+    ),
+    "rpc": ("remote devices are not part of schedlang", "Copy f.save('k.py') there and import it."),
+    "register_func": (
+        "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
+    ),
+}  # fmt: skip
+
+
+def lookup(name: str) -> Any:
+    """What ``tvm.<name>`` is here.
+
+    Raises :class:`~schedlang.errors.SchedlangError` for the parts of TVM that schedlang leaves out
+    and :class:`AttributeError` for what is no name of either.
+
+    >>> lookup("te").__name__
+    'schedlang.te'
+    """
+    if name in MODULES:
+        return import_module(f"schedlang.{name}")
+    if name in DEVICES:
+        return getattr(import_module("schedlang.nd"), name)
+    raise missing("schedlang", name, REFUSED, "tvm")
+
+
+def missing(
+    module: str, name: str, refused: Mapping[str, tuple[str, str]], spelling: str = ""
+) -> Exception:
+    """The exception for an absent ``name``: it says what to do where te programs may use it."""
+    if name in refused:
+        why, hint = refused[name]
+        return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))
+    return AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+def enabled(name: str) -> bool:
+    """te's ``tvm.runtime.enabled``: whether kernels for ``name`` can run on this machine.
+
+    >>> enabled("llvm"), enabled("opencl")
+    (True, False)
+    """
+    from schedlang.nd import DEVICE_TYPES, device
+
+    kind = name.split()[0] if name.split() else ""
+    return kind in DEVICE_TYPES and device(kind).exist

@@ -1,0 +1,326 @@
+"""Kernels: how they are called, what they refuse, how they are cached, saved and shared."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import BuildError, CallError, CallTypeError, LoweringError, SchedlangError
+
+
+def axpy(n: Any = 7, dtype: str = "float32") -> tuple[Any, ...]:
+    X = sl.placeholder((n,), dtype, name="X")
+    Y = sl.placeholder((n,), dtype, name="Y")
+    Z = sl.compute((n,), lambda i: X[i] * 2 + Y[i], name="Z")
+    return X, Y, Z
+
+
+@pytest.fixture(params=["python", "cpu"])
+def kernel(request: Any) -> Any:
+    X, Y, Z = axpy()
+    return sl.build(sl.schedule(Z), [X, Y, Z], target=request.param)
+
+
+x = np.arange(7, dtype="float32")
+y = np.ones(7, "float32")
+z = x * 2 + y
+
+
+def test_returns_a_new_output(kernel: Any) -> None:
+    np.testing.assert_array_equal(kernel(x, y), z)
+
+
+def test_writes_a_given_output_and_returns_it(kernel: Any) -> None:
+    out = np.empty(7, "float32")
+    assert kernel(x, y, out) is out
+    np.testing.assert_array_equal(out, z)
+
+
+def test_arguments_by_name(kernel: Any) -> None:
+    np.testing.assert_array_equal(kernel(Y=y, X=x), z)
+    np.testing.assert_array_equal(kernel(x, Y=y, Z=np.empty(7, "float32")), z)
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        ((x,), CallTypeError, "Y is missing"),
+        ((x, y, z.copy(), z), CallTypeError, "takes 2 inputs and may take 1 output"),
+        ((x.astype("float64"), y), CallTypeError, r"argument 0 \(X: float32\[7\]\) got dtype float64"),
+        ((x[:5], y), CallError, r"got shape \(5,\): dimension 0 must be 7"),
+        ((x.reshape(1, 7), y), CallError, "which has 2 dimensions"),
+        ((np.zeros(14, "float32")[::2], y), CallError, r"strided .*np.ascontiguousarray\(X\)"),
+        (([1.0] * 7, y), CallTypeError, "is a list: pass an array"),
+        ((x, "seven"), CallTypeError, "is a str: pass an array"),
+    ],
+)
+def test_bad_arguments(kernel: Any, args: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        kernel(*args)
+    assert isinstance(caught.value, SchedlangError)
+
+
+def test_unknown_and_doubled_names(kernel: Any) -> None:
+    with pytest.raises(CallTypeError, match="has no argument 'W'"):
+        kernel(x, y, W=z)
+    with pytest.raises(CallTypeError, match="'X' is given twice"):
+        kernel(x, y, X=x)
+
+
+def test_read_only_output_is_refused_and_input_is_taken(kernel: Any) -> None:
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(kernel(frozen, y), z)
+    with pytest.raises(CallError, match="read-only"):
+        kernel(x, y, frozen)
+
+
+def test_output_may_be_an_input_where_the_nest_is_elementwise(kernel: Any) -> None:
+    out = x.copy()
+    kernel(out, y, out)
+    np.testing.assert_array_equal(out, z)
+
+
+def test_partial_overlap_is_refused(kernel: Any) -> None:
+    memory = np.zeros(10, "float32")
+    with pytest.raises(CallError, match="output Z overlaps X"):
+        kernel(memory[:7], y, memory[3:])
+
+
+def test_output_as_input_is_refused_where_neighbours_are_read() -> None:
+    X = sl.placeholder((8,), name="X")
+    B = sl.compute((8,), lambda i: X[7 - i], name="B")
+    f = sl.build(sl.schedule(B), target="python")
+    memory = np.arange(8, dtype="float32")
+    with pytest.raises(CallError, match=r"output B overlaps X.*X.copy\(\)"):
+        f(memory, memory)
+
+
+class Exported:
+    """An array of another library: only DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+class OnDevice(Exported):
+    def __dlpack_device__(self) -> Any:
+        return (2, 0)
+
+
+class Interface:
+    def __init__(self, array: np.ndarray) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self.array = array
+
+
+def test_array_protocols(kernel: Any) -> None:
+    np.testing.assert_array_equal(kernel(Exported(x), Interface(y)), z)
+    with pytest.raises(CallTypeError, match="lives in a GPU's memory"):
+        kernel(OnDevice(x), y)
+
+
+def test_symbolic_sizes_come_from_shapes() -> None:
+    n, m = sl.var("n"), sl.var("m")
+    A = sl.placeholder((n, m), name="A")
+    B = sl.placeholder((m,), name="B")
+    C = sl.compute((m, n), lambda i, j: A[j, i] + B[i], name="C")
+    for target in ("python", "cpu"):
+        f = sl.build(sl.schedule(C), target=target)
+        for shape in ((3, 5), (1, 1), (0, 4), (4, 0)):
+            a = np.random.default_rng(0).random(shape, dtype="float32")
+            b = np.ones(shape[1], "float32")
+            np.testing.assert_array_equal(f(a, b), a.T + b[:, None])
+        with pytest.raises(CallError, match="m is 5 in dimension 1 of A and 4 in dimension 0 of B"):
+            f(np.zeros((3, 5), "float32"), np.zeros(4, "float32"))
+
+
+def test_derived_extents_are_checked() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n * 2,), lambda i: A[i // 2], name="B")
+    f = sl.build(sl.schedule(B), target="python")
+    a = np.arange(3, dtype="float32")
+    np.testing.assert_array_equal(f(a), np.repeat(a, 2))
+    with pytest.raises(CallError, match=r"needs \(6,\) where n=3"):
+        f(a, np.zeros(5, "float32"))
+
+
+def test_scalar_arguments() -> None:
+    alpha = sl.var("alpha", dtype="float32")
+    X = sl.placeholder((5,), name="X")
+    Y = sl.compute((5,), lambda i: X[i] * alpha, name="Y")
+    for target in ("python", "cpu"):
+        f = sl.build(sl.schedule(Y), target=target)
+        np.testing.assert_array_equal(f(x[:5], 1.5), x[:5] * np.float32(1.5))
+        np.testing.assert_array_equal(f(X=x[:5], alpha=2), x[:5] * 2)
+        with pytest.raises(SchedlangError, match="is a scalar, got an array"):
+            f(x[:5], x)
+
+
+def test_several_outputs_and_zero_dimensions() -> None:
+    A = sl.placeholder((4,), name="A")
+    P, Q = sl.compute((4,), lambda i: (A[i] + 1, A[i] * 2), name="P")
+    k = sl.reduce_axis(4, name="k")
+    S = sl.compute((), lambda: sl.sum(P[k] * Q[k], axis=k), name="S")
+    for target in ("python", "cpu"):
+        f = sl.build(sl.schedule([P, Q, S]), target=target)
+        p, q, total = f(x[:4])
+        np.testing.assert_array_equal(p, x[:4] + 1)
+        np.testing.assert_array_equal(q, x[:4] * 2)
+        assert total.shape == () and total == ((x[:4] + 1) * x[:4] * 2).sum()
+
+
+def test_parallel_kernel_called_from_four_threads() -> None:
+    A = sl.placeholder((64, 64), name="A")
+    B = sl.compute((64, 64), lambda i, j: A[j, i] * 3, name="B")
+    s = sl.schedule(B)
+    s[B].parallel(B.op.axis[0])
+    f = sl.build(s)
+    arrays = [np.random.default_rng(k).random((64, 64), dtype="float32") for k in range(4)]
+    results: list[Any] = [None] * 4
+
+    def work(k: int) -> None:
+        for _ in range(50):
+            results[k] = f(arrays[k])
+
+    workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    for a, b in zip(arrays, results):
+        np.testing.assert_array_equal(b, a.T * 3)
+
+
+def test_pickled_kernel_runs(kernel: Any) -> None:
+    twin = pickle.loads(pickle.dumps(kernel))
+    np.testing.assert_array_equal(twin(x, y), z)
+    assert twin.source == kernel.source
+    assert str(twin.loop_nest) == str(kernel.loop_nest)
+    assert twin.schedule.to_json() == kernel.schedule.to_json()
+
+
+def test_source_is_the_file_and_is_deterministic() -> None:
+    X, Y, Z = axpy()
+    first = sl.build(sl.schedule(Z), [X, Y, Z])
+    X, Y, Z = axpy()
+    second = sl.build(sl.schedule(Z), [X, Y, Z])
+    assert Path(first.path).read_text() == first.source == second.source
+    assert first.path == second.path
+
+
+def test_python_target_shows_its_lines_in_a_traceback() -> None:
+    A = sl.placeholder((4,), name="A")
+    I = sl.placeholder((4,), "int64", name="I")  # noqa: E741
+    B = sl.compute((4,), lambda i: A[I[i]], name="B")
+    f = sl.build(sl.schedule(B), target="python")
+    with pytest.raises(IndexError) as caught:
+        f(x[:4], np.array([0, 1, 9, 2]))
+    shown = "".join(traceback.format_exception(caught.value))
+    assert f.path in shown and "load(A, load(I, i))" in shown
+
+
+def test_saved_file_runs_without_schedlang(tmp_path: Path) -> None:
+    X, Y, Z = axpy()
+    s = sl.schedule(Z)
+    outer, inner = s[Z].split(Z.op.axis[0], factor=4)
+    s[Z].vectorize(inner)
+    path = sl.build(s, [X, Y, Z]).save(tmp_path / "axpy.py")
+    script = textwrap.dedent(
+        """
+        import sys, runpy
+        import numpy as np
+        sys.modules["schedlang"] = None
+        f = runpy.run_path(sys.argv[1])["Z"]
+        x = np.arange(7, dtype="float32")
+        assert (f(x, np.ones(7, "float32")) == x * 2 + 1).all()
+        try:
+            f(x[:3], x)
+        except TypeError as error:
+            print(error)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "X must be a float32 array of shape (7,), got float32(3,)" in done.stdout
+
+
+def test_second_process_loads_from_the_disk_cache(tmp_path: Path) -> None:
+    script = textwrap.dedent(
+        """
+        import numpy as np, schedlang as sl
+        A = sl.placeholder((33,), name="A")
+        B = sl.compute((33,), lambda i: A[i] * 7, name="B")
+        f = sl.build(sl.schedule(B))
+        assert (f(np.ones(33, "float32")) == 7).all()
+        stats = f._function().stats
+        print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+        """
+    )
+    env = {**os.environ, "SCHEDLANG_CACHE": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    assert [r.stdout.split() for r in runs] == [["0", "1"], ["1", "0"]], runs[1].stderr
+
+
+def test_compile_now_and_fastmath() -> None:
+    X, Y, Z = axpy()
+    f = sl.build(sl.schedule(Z), fastmath=True, name="scaled").compile()
+    assert f.name == "scaled" and "fastmath=True" in f.source
+    np.testing.assert_allclose(f(x, y), z)
+
+
+def test_targets_and_names_are_checked() -> None:
+    X, Y, Z = axpy()
+    s = sl.schedule(Z)
+    with pytest.raises(BuildError, match="target 'tpu' is unknown"):
+        sl.build(s, target="tpu")
+    with pytest.raises(SchedlangError, match="cannot name a kernel"):
+        sl.build(s, name="import os")
+    with pytest.raises(LoweringError, match="Y is missing from the arguments"):
+        sl.build(s, [X, Z])
+    s[Z].bind(Z.op.axis[0], "threadIdx.x")
+    with pytest.raises(BuildError, match="bound to threadIdx.x"):
+        sl.build(s)
+    assert sl.build(sl.schedule(Z), target="llvm").target.kind == "cpu"
+
+
+def test_intermediate_among_the_arguments() -> None:
+    A = sl.placeholder((5,), name="A")
+    B = sl.compute((5,), lambda i: A[i] + 1, name="B")
+    C = sl.compute((5,), lambda i: B[i] * 2, name="C")
+    f = sl.build(sl.schedule(C), [A, B, C], target="python")
+    b, c = f(x[:5])
+    np.testing.assert_array_equal(b, x[:5] + 1)
+    np.testing.assert_array_equal(c, (x[:5] + 1) * 2)
+
+
+def test_cache_folder_that_cannot_be_written(monkeypatch: Any, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(blocked / "below"))
+    X, Y, Z = axpy(9)
+    with pytest.raises(BuildError, match="set SCHEDLANG_CACHE"):
+        sl.build(sl.schedule(Z))
