@@ -6,8 +6,9 @@ import os
 import platform
 from dataclasses import dataclass
 
+import numpy as np
+
 from schedlang.errors import BuildError
-from schedlang.expr import dtypes
 
 KINDS = ("cpu", "cuda", "python", "cuda-emulator")
 _SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
@@ -39,7 +40,7 @@ class Target:
 
     def vector_width(self, dtype: str) -> int:
         """The number of elements of ``dtype`` in one vector register."""
-        return max(1, self.vector_bytes // dtypes.itemsize(dtypes.canonical(dtype)))
+        return max(1, self.vector_bytes // np.dtype(dtype).itemsize)
 
     @staticmethod
     def of(value: Target | str | None) -> Target:

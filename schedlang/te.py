@@ -155,7 +155,7 @@ __all__ = [
     "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2", "ceil",
     "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div", "erf", "exp", "exp2",
     "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity",
-    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "max", "max_value", "min",
+    "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "max", "max_value", "min",
     "min_value", "nearbyint", "placeholder", "popcount", "power", "prod", "reduce_axis", "round",
     "rsqrt", "scan", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh",
     "thread_axis", "trunc", "truncdiv", "truncmod", "var",

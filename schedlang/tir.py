@@ -227,7 +227,7 @@ __all__ = [
     "Cast", "FloatImm", "IntImm", "Select", "Var", "abs", "acos", "all", "any", "asin", "atan",
     "atan2", "ceil", "comm_reducer", "const", "cos", "cosh", "div", "erf", "exp", "exp2", "floor",
     "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite",
-    "isinf", "isnan", "log", "log10", "log1p", "log2", "max", "max_value", "min", "min_value",
+    "isinf", "isnan", "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value",
     "nearbyint", "popcount", "pow", "power", "prod", "round", "rsqrt", "sigmoid", "sin", "sinh",
     "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
 ]  # fmt: skip

@@ -29,7 +29,7 @@ class PassContext:
         self.instruments = list(instruments or ())
         self.config = dict(config or {})
 
-    def __enter__(self) -> PassContext:
+    def __enter__(self) -> PassContext:  # noqa: PYI034
         return self
 
     def __exit__(

@@ -19,8 +19,7 @@ _NEURAL = "schedlang has the tensor language and its schedules, no models: write
 REFUSED: dict[str, tuple[str, str]] = {
     "topi": (
         "the operator library is not part of schedlang",
-        "Write the operator with te.compute (a padding, a matmul or a softmax takes a few lines), "
-        "and schedule it.",
+        "Write the operator with te.compute: a padding, a matmul or a softmax takes a few lines.",
     ),
     "autotvm": ("templates and logs of AutoTVM are not read", _TUNE),
     "auto_scheduler": ("the auto-scheduler is not part of schedlang", _TUNE),

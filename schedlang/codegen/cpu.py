@@ -173,7 +173,7 @@ class _Writer:
     def _extent(self, loop: For, context: Context) -> str:
         if isinstance(loop.extent, int):
             return str(loop.extent)
-        return self._expressions.index(to_lin(loop.extent, dict(context.values)), context)
+        return self._expressions.index(to_lin(loop.extent, context.values), context)
 
     def parallel(self, loop: For, context: Context) -> None:
         """A prange over a function of its own: what runs in parallel compiles as serial code."""
@@ -386,7 +386,7 @@ class _Writer:
                 self.line(f"{self.use('vscatter' + half)}({name}, {at}, {value})")
 
 
-def known_truth(cond: Expr, values: Mapping[Axis, Lin]) -> bool | None:
+def known_truth(cond: Expr, values: Mapping[Any, Lin]) -> bool | None:
     """What a comparison comes to where unrolled loops leave only numbers in it."""
     if not isinstance(cond, Binary) or cond.op not in _TRUTH or not (cond.a.weak and cond.b.weak):
         return None

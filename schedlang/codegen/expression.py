@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Optional
+from typing import Any, Optional
 
 from schedlang.codegen.names import Names
 from schedlang.expr import dtypes
@@ -54,7 +54,7 @@ class Lanes:
 class Context:
     """Where text is emitted: loop variables with known values, lanes, and the mask in force."""
 
-    values: Mapping[Axis, Lin]
+    values: Mapping[Any, Lin]
     lanes: Optional[Lanes] = None
     mask: str = ""
     offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Expressions:
         """The flat element offset of ``buffer[indices]``."""
         total = Lin.of(0)
         for index, stride in zip(indices, strides(buffer)):
-            total = total + to_lin(index, dict(context.values)) * stride
+            total = total + to_lin(index, context.values) * stride
         return merge_div_mod(total)
 
     def index(
@@ -235,7 +235,7 @@ class _Emission:
 
     def _node(self, node: Expr) -> Text:
         if self._known_index(node):
-            lin = to_lin(node, dict(self.context.values))
+            lin = to_lin(node, self.context.values)
             return self.owner.value(to_expr(lin), replace(self.context, values={}))
         if isinstance(node, Axis):
             return self._axis(node)

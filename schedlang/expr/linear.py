@@ -54,7 +54,10 @@ LinLike = Union["Lin", int]
 
 
 def _order(atom: Atom) -> tuple[str, int]:
-    return (atom.name if isinstance(atom, (Axis, Var)) else "~", id(atom))
+    """A place within products that does not depend on where equal atoms lie in memory."""
+    if isinstance(atom, (Axis, Var)):
+        return atom.name, id(atom)
+    return ("~", id(atom)) if isinstance(atom, Opaque) else (f"~{_atom_expr(atom)}", 0)
 
 
 class Lin:

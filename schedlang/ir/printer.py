@@ -60,7 +60,8 @@ def expr_text(
         return str(value)
 
     def leaf(node: Expr) -> str:
-        return names.get(node, node.name)  # type: ignore[arg-type, attr-defined, union-attr]
+        assert isinstance(node, (Axis, Var))
+        return names.get(node, node.name) if isinstance(node, Axis) else node.name
 
     def special(node: Expr, done: dict[int, tuple[str, int]]) -> tuple[str, int] | None:
         if isinstance(node, Load):

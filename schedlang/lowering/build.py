@@ -139,7 +139,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     drafts, pending = yield _level(n, depth + 1, inner)
     if not n.init:
         drafts, pending = yield _attached(n, axis, drafts, pending, inner)
-        drafts = [*_prefetches(n, axis, inner), *drafts]
+        drafts = [*_prefetches(n, axis, pending, inner), *drafts]
     drafts = _guarded(n, depth, drafts)
     if var is None or scope.threads.find(kind) is not None:
         return drafts, pending
@@ -319,11 +319,13 @@ def store_child(job: Job, child: Stage, drafts: list[Draft], pending: Pending, s
     return [*storage, *drafts]
 
 
-def _prefetches(n: Nesting, axis: Axis, scope: Scope) -> list[Draft]:
+def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
     """``prefetch(T, axis, offset)``: the element read ``offset`` iterations later."""
     made: list[Draft] = []
     for hint in n.stage.prefetches:
-        if hint.axis is axis and n.plan.variables.get(axis) is not None:
+        # what is computed inside the loop has no storage yet, and is near already
+        outside = hint.tensor in pending or not n.job.needs_box(hint.tensor)
+        if hint.axis is axis and outside and n.plan.variables.get(axis) is not None:
             indices = _first_read(n, hint.tensor, axis, hint.offset, scope)
             if indices is not None:
                 made.append(Touch(hint.tensor, indices))

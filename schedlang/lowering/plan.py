@@ -140,7 +140,9 @@ def _guard(
         return
     cond = Binary("<", to_expr(value), to_expr(extent), "bool")
     axes = {leaf for leaf in (value - extent).leaves() if isinstance(leaf, Axis)}
-    guards.append(Guard(cond, value - extent + 1, note, frozenset(axes | ({also} if also else set()))))
+    if also is not None:
+        axes.add(also)
+    guards.append(Guard(cond, value - extent + 1, note, frozenset(axes)))
 
 
 def _domain_guards(

@@ -124,10 +124,12 @@ def _refuse_held(state: State, axes: Sequence[Axis], asked: str, primitive: str)
     """Refuse to take away loops at which other stages are computed or stored."""
     for other in state.stages.values():
         for spot in (other.attach, other.store):
-            axis = getattr(spot, "axis", None)
-            if any(axis is a for a in axes):
+            held = getattr(spot, "axis", None)
+            found = next((a for a in axes if a is held), None)
+            if found is not None:
                 refuse(
-                    asked, f"stage {other.name} is computed at {axis.name}, which goes to a new stage",
+                    asked,
+                    f"stage {other.name} is computed at {found.name}, which goes to a new stage",
                     f"Call {primitive} first, then s[{other.name}].compute_at(...).",
                 )  # fmt: skip
 

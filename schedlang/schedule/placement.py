@@ -43,8 +43,9 @@ def compute_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
         )  # fmt: skip
     if isinstance(stage.store, At) and not _encloses(state, stage.store, At(parent.name, axis)):
         refuse(
-            asked, f"it is stored at {stage.store.axis.name} of {stage.store.stage}, which does not "
-            "hold that loop",
+            asked,
+            f"it is stored at {stage.store.axis.name} of {stage.store.stage}, which does not hold "
+            "that loop",
             f"Call s[{stage.name}].compute_root() first, then compute_at and store_at.",
         )  # fmt: skip
     return state.updated(stage.with_(attach=At(parent.name, axis))), None

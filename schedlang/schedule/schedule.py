@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from schedlang.compute.data import Graph
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
-from schedlang.errors import ComputeTypeError, ScheduleError
+from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nodes import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
-from schedlang.schedule.refuse import refuse
+from schedlang.schedule.refuse import names, refuse, shown
 from schedlang.schedule.stage import StageView
-from schedlang.schedule.steps import Step, decode, encode, perform, thread_axis
+from schedlang.schedule.steps import ON_SCHEDULE, Step, decode, encode, perform, thread_axis
 from schedlang.stage.start import initial_state
 from schedlang.stage.state import Stage, State
 
@@ -54,15 +55,18 @@ class Schedule:
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):
             key = key.name
+        if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, PlaceholderOp)):
+            asked = f"s[{shown(key)}]"
+            refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
         if isinstance(key, str):
             if key in self.state.stages:
                 return StageView(self, key)
+        elif isinstance(key, PlaceholderOp) or isinstance(key.op, PlaceholderOp):
+            refuse(
+                f"s[{key.name}]", f"{key.name} is an input and has no loops",
+                f"s.cache_read({key.name}, scope, readers) gives it a stage.",
+            )  # fmt: skip
         elif isinstance(key, Tensor):
-            if isinstance(key.op, PlaceholderOp):
-                raise ScheduleError(
-                    f"s[{key.name}]: {key.name} is an input and has no loops; "
-                    f"s.cache_read({key.name}, scope, readers) gives it a stage"
-                )
             name = self.state.defined.get(key)
             if name is not None:
                 return StageView(self, name)
@@ -73,14 +77,19 @@ class Schedule:
                 if name is not None:
                     return StageView(self, name)
             key = key.name
-        raise ScheduleError(
-            f"s[{getattr(key, 'name', key)}]: no such stage in this schedule; its stages are "
-            f"{', '.join(self.state.stages)}"
-        )
+        why = "no such stage in this schedule"
+        if key in self.state.stages:
+            why = "a tensor of that name is here, but not this one: it is of another computation"
+        listed = names(self.state.stages)
+        refuse(f"s[{shown(key)}]", why, f"The stages of this schedule: {listed}.")
 
     def tensor(self, stage: str, output: int = 0) -> Tensor:
         """The tensor that a stage defines, by the stage's printed name."""
-        return self[stage].outputs[output]
+        outputs = self[stage].outputs
+        if type(output) is not int or not 0 <= output < len(outputs):
+            asked = f"s.tensor({stage!r}, {shown(output)})"
+            refuse(asked, f"{stage} has {len(outputs)} output(s), counted from 0")
+        return outputs[output]
 
     def apply(self, primitive: str, stage: str, **args: Any) -> Any:
         """Check one step, record it, and return what the primitive returns."""
@@ -94,7 +103,7 @@ class Schedule:
     def _stage(self, key: Any, asked: str) -> Stage:
         if isinstance(key, (Tensor, StageView, ComputeOp, ScanOp, str)):
             return self.state.stages[self[key].name]
-        refuse(asked, f"{key!r} is no stage", "Give a tensor of this schedule.")
+        refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of ``tensor`` in ``scope``, which ``readers`` read in its place.
@@ -113,9 +122,9 @@ class Schedule:
         >>> s.cache_read(A, "local", [C])
         Tensor(A.local: float32[8])
         """
-        asked = f"cache_read({getattr(tensor, 'name', tensor)}, {scope!r}, ...)"
+        asked = f"cache_read({shown(tensor)}, {scope!r}, ...)"
         if not isinstance(tensor, Tensor):
-            refuse(asked, f"{tensor!r} is no tensor")
+            refuse(asked, f"{shown(tensor)} is no tensor", "Give the tensor to copy.")
         items = list(readers) if isinstance(readers, (list, tuple)) else [readers]
         found = tuple(self._stage(r, asked) for r in items)
         return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=found)
@@ -165,9 +174,11 @@ class Schedule:
     def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
         several = isinstance(tensor, (list, tuple))
         items = list(tensor) if several else [tensor]
-        stages = [self._stage(t, f"{primitive}({getattr(t, 'name', t)}, ...)") for t in items]
+        asked = f"{primitive}({names(items)}, ...)"
+        stages = [self._stage(t, asked) for t in items]
         if not stages or any(s is not stages[0] for s in stages):
-            refuse(f"{primitive}(...)", "the tensors are not outputs of one computation")
+            hint = "Give one tensor, or all outputs of one sl.compute."
+            refuse(asked, "these are not the outputs of one computation", hint)
         return stages[0], several
 
     def normalize(self) -> Schedule:
@@ -193,16 +204,16 @@ class Schedule:
 
     def at(self, count: int) -> Schedule:
         """The schedule after its first ``count`` steps."""
-        if not 0 <= count <= len(self._steps):
-            raise ScheduleError(f"at({count}): the schedule has {len(self._steps)} steps")
+        if type(count) is not int or not 0 <= count <= len(self._steps):
+            refuse(f"at({shown(count)})", f"the schedule has {len(self._steps)} steps")
         twin = self.copy()
         twin._steps, twin._states = self._steps[:count], self._states[:count]
         return twin
 
     def diff(self, count: int) -> str:
         """What step ``count`` (from 1) changed in the nest, as a unified diff."""
-        if not 1 <= count <= len(self._steps):
-            raise ScheduleError(f"diff({count}): the schedule has {len(self._steps)} steps")
+        if type(count) is not int or not 1 <= count <= len(self._steps):
+            refuse(f"diff({shown(count)})", f"the schedule has steps 1..{len(self._steps)}")
         before, after = str(self.at(count - 1)), str(self.at(count))
         step = self._steps[count - 1]
         title = f"step {count}: {step.primitive}" + (f" on {step.stage}" if step.stage else "")
@@ -233,22 +244,23 @@ class Schedule:
         Raises :class:`~schedlang.errors.ScheduleError` for text that is no schedule or does not fit.
         """
         made = schedule(outputs)
-        for position, step in enumerate(trace.from_json(text)):
-            if step.primitive != "cache_read" and step.stage not in made.state.stages:
-                raise ScheduleError(f"step {position} names stage {step.stage!r}, which is not there")
-            args = {k: decode(made.state, v) for k, v in step.args.items()}
+        for position, step in enumerate(trace.from_json(text), 1):
+            where = f"step {position}, {step.primitive},"
+            if step.stage not in ("" if step.primitive in ON_SCHEDULE else made.state.stages):
+                raise ScheduleError(f"{where} does not fit: there is no stage {shown(step.stage)}")
             try:
+                args = {k: decode(made.state, v) for k, v in step.args.items()}
                 made.apply(step.primitive, step.stage, **args)
-            except (TypeError, AttributeError) as error:
-                raise ScheduleError(f"step {position}, {step.primitive}, does not fit: {error}") from None
+            except (SchedlangError, TypeError, AttributeError, RecursionError) as error:
+                raise ScheduleError(f"{where} does not fit: {error}") from None
         return made
 
     def __reduce__(self) -> Any:
-        return _unpickle, (self.outputs, self.to_json())
+        return _unpickle, (Graph(self.outputs), self.to_json())
 
 
-def _unpickle(outputs: tuple[Tensor, ...], text: str) -> Schedule:
-    return Schedule.from_json(text, list(outputs))
+def _unpickle(graph: Graph, text: str) -> Schedule:
+    return Schedule.from_json(text, list(graph.tensors))
 
 
 def schedule(outputs: Any) -> Schedule:
@@ -266,6 +278,7 @@ def schedule(outputs: Any) -> Schedule:
       B[i] = A[i] * 2
     """
     items = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    items = [t for i in items for t in (i if isinstance(i, (list, tuple)) else [i])]
     if not items:
         raise ComputeTypeError("sl.schedule([]): give at least one output tensor")
     tensors: list[Tensor] = []
@@ -274,10 +287,12 @@ def schedule(outputs: Any) -> Schedule:
             tensors += item.outputs
         elif isinstance(item, Tensor):
             tensors.append(item)
-        elif isinstance(item, Iterable) and not isinstance(item, (str, Expr)):
-            tensors += list(item)
         else:
-            raise ComputeTypeError(f"sl.schedule({item!r}): give the tensors that sl.compute returned")
+            what = f"sl.schedule({shown(item)})"
+            raise ComputeTypeError(f"{what}: give the tensors that sl.compute returned")
+    doubled = next((t for k, t in enumerate(tensors) if t in tensors[:k]), None)
+    if doubled is not None:
+        raise ComputeError(f"sl.schedule: {doubled.name} is named twice; name each output once")
     return Schedule(tensors)
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.compute.graph import placeholders
+from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.schedule import annotate, dataflow, loops, placement, storage
+from schedlang.schedule.refuse import names, shown
 from schedlang.stage.state import THREADS, Stage, State
 
 FORMAT = 1
@@ -49,6 +50,8 @@ ON_SCHEDULE = ("cache_read",)
 
 def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -> tuple[State, Any]:
     """The state after one step, and what the call returns."""
+    if primitive not in PRIMITIVES:
+        raise ScheduleError(f"{shown(primitive)} is no primitive: they are {', '.join(PRIMITIVES)}")
     function = PRIMITIVES[primitive]
     if primitive in ON_SCHEDULE:
         return function(state, **args)
@@ -66,9 +69,9 @@ def encode(state: State, value: Any) -> Any:
     if isinstance(value, Expr):
         from schedlang.compute.data import expr_to_data
 
-        names = _leaf_names(state)
-        names |= {a: a.tag for a in postorder([value]) if isinstance(a, Axis) and a.tag}
-        return {"expr": expr_to_data(value, names)}
+        leaves = _leaf_names(state)
+        leaves |= {a: a.tag for a in postorder([value]) if isinstance(a, Axis) and a.tag}
+        return {"expr": expr_to_data(value, leaves)}
     if isinstance(value, (tuple, list)):
         return [encode(state, v) for v in value]
     if hasattr(value, "__index__") and not isinstance(value, bool):
@@ -101,24 +104,24 @@ def _inputs(state: State) -> list[Tensor]:
 
 
 def _leaf_names(state: State) -> dict[Expr, str]:
-    """Names for the leaves of a predicate: threads, and axes as ``stage/position``."""
-    names: dict[Expr, str] = {}
+    """Names for the leaves of a predicate: sizes, and axes as ``stage/position``."""
+    found: dict[Expr, str] = {}
     for stage in state.stages.values():
         for position, axis in enumerate(stage.leaf):
-            names[axis] = f"{stage.name}/{position}"
-        for position, axis in enumerate(stage.op.axis):
-            names.setdefault(axis, f"{stage.name}/dim{position}")
-    return names
+            found[axis] = f"{stage.name}/{position}"
+        for position, axis in enumerate(stage.roots):
+            found.setdefault(axis, f"{stage.name}/root{position}")
+    return found | {v: f"size {v.name}" for v in variables(state.outputs)}
 
 
 def decode(state: State, value: Any) -> Any:
     """The argument that :func:`encode` wrote, found in ``state``; refuses what does not fit."""
-    if isinstance(value, list):
+    if isinstance(value, list) and not any(isinstance(v, list) for v in value):
         return tuple(decode(state, v) for v in value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
     if not isinstance(value, dict):
-        if value is None or isinstance(value, (bool, int, float, str)):
-            return value
-        raise ScheduleError(f"a step holds {value!r}, which is no argument of a primitive")
+        raise ScheduleError("it holds lists in lists, which no primitive takes")
     if set(value) == {"thread"} and (value["thread"] in THREADS or value["thread"] == "vthread"):
         return value["thread"]
     if "axis" in value:
@@ -133,7 +136,7 @@ def decode(state: State, value: Any) -> Any:
         leaves: dict[str, Any] = {n: a for a, n in _leaf_names(state).items()}
         leaves |= {tag: thread_axis(tag) for tag in THREADS}
         return expr_from_data(value["expr"], leaves)
-    raise ScheduleError(f"a step holds {value!r}, which is no argument of a primitive")
+    raise ScheduleError(f"it holds {shown(value)}, which is no argument of a primitive")
 
 
 def thread_axis(tag: str, extent: int = 0) -> Axis:
@@ -143,7 +146,7 @@ def thread_axis(tag: str, extent: int = 0) -> Axis:
 def _stage(state: State, name: Any) -> Stage:
     if not isinstance(name, str) or name not in state.stages:
         raise ScheduleError(
-            f"a step names stage {name!r}; the stages are {', '.join(state.stages)}"
+            f"it names stage {shown(name)}, which is not there: the stages are {names(state.stages)}"
         )
     return state.stages[name]
 
@@ -152,12 +155,14 @@ def _decode_axis(state: State, value: dict[str, Any]) -> Axis:
     stage = _stage(state, value.get("stage"))
     axes = stage.leaf if "loop" in value else stage.op.axis
     position = value.get("loop", value.get("dim"))
-    if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < len(axes):
-        raise ScheduleError(f"a step names axis {position!r} of {stage.name}, which has {len(axes)}")
+    if type(position) is not int or not 0 <= position < len(axes):
+        raise ScheduleError(
+            f"it names axis {shown(position)} of {stage.name}, which has {len(axes)}: {names(axes)}"
+        )
     axis = axes[position]
     if axis.name != value["axis"]:
         raise ScheduleError(
-            f"a step names axis {value['axis']!r} of {stage.name} where {axis.name} stands"
+            f"it names axis {shown(value['axis'])} of {stage.name} where {axis.name} stands"
         )
     return axis
 
@@ -169,9 +174,10 @@ def _decode_tensor(state: State, value: dict[str, Any]) -> Tensor:
     else:
         tensors = _stage(state, value.get("stage")).outputs
         position = value.get("output")
-    if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < len(tensors):
-        raise ScheduleError(f"a step names tensor {value['tensor']!r}, which is not there")
+    name, whole = shown(value["tensor"]), type(position) is int
+    if not whole or not 0 <= position < len(tensors):
+        raise ScheduleError(f"it names tensor {name}, which is not there")
     tensor: Tensor = tensors[position]
     if tensor.name != value["tensor"]:
-        raise ScheduleError(f"a step names tensor {value['tensor']!r} where {tensor.name} stands")
+        raise ScheduleError(f"it names tensor {name} where {tensor.name} stands")
     return tensor

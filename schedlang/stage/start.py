@@ -34,7 +34,10 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
         defined.update((t, name) for t in op.outputs)
     for output in outputs:
         if output not in defined:
-            raise ComputeError(f"{output.name} is an input: there is nothing to schedule")
+            raise ComputeError(
+                f"sl.schedule({output.name}): {output.name} is an input, with nothing to schedule; "
+                "give tensors that sl.compute or sl.scan returned"
+            )
     return State(stages, tuple(outputs), defined)
 
 

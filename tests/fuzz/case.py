@@ -12,6 +12,7 @@ import schedlang as sl
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import PlaceholderOp
 from schedlang.errors import LoweringError, SchedlangError, VerifyError
+from schedlang.expr.nodes import Var
 from schedlang.ir.interpret import interpret
 from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
 from schedlang.lowering.lower import lower_state
@@ -199,7 +200,7 @@ def iterations(nest: Nest, sizes: dict[str, int]) -> int:
     """About how many statements a run of ``nest`` executes."""
     from schedlang.expr.evaluate import evaluate
 
-    bound_ = {v: sizes[v.name] for v in nest.sizes}
+    bound_ = {v: sizes[v.name] for v in (*nest.sizes, *nest.args) if isinstance(v, Var) and v.weak}
     total = 0
     stack: list[tuple[Any, int]] = [(nest.body, 1)]
     while stack:

@@ -1,0 +1,72 @@
+"""The package's face: callable packages, exported names, what importing costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import schedlang as sl
+
+
+def test_packages_are_callable_and_still_packages() -> None:
+    import schedlang.compute.tensor as tensor_module
+    import schedlang.schedule.schedule as schedule_module
+    from schedlang.compute import Tensor
+    from schedlang.schedule import Schedule
+
+    A = sl.placeholder((3,), name="A")
+    B = sl.compute((3,), lambda i: A[i] + 1, name="B")
+    s = sl.schedule(B)
+    assert isinstance(B, Tensor) and Tensor is tensor_module.Tensor is sl.compute.Tensor
+    assert isinstance(s, Schedule) and Schedule is schedule_module.Schedule
+    assert sl.create_schedule(B.op).outputs == (B,)
+    assert "lambda" in (sl.compute.__doc__ or "") or "fcompute" in (sl.compute.__doc__ or "")
+
+
+def test_every_exported_name_exists() -> None:
+    for name in sl.__all__:
+        assert getattr(sl, name) is not None
+    assert sorted(sl.__all__) == list(sl.__all__)
+
+
+def test_stub_names_what_the_package_exports() -> None:
+    stub = ast.parse(Path(sl.__file__).with_suffix(".pyi").read_text())
+    names = {a.asname for n in stub.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert set(sl.__all__) <= names
+
+
+def test_describing_and_printing_does_not_import_numba() -> None:
+    script = (
+        "import sys, schedlang as sl\n"
+        "A = sl.placeholder((8,), name='A')\n"
+        "B = sl.compute((8,), lambda i: A[i] + 1, name='B')\n"
+        "s = sl.schedule(B)\n"
+        "s[B].split(B.op.axis[0], factor=4)\n"
+        "print(s)\n"
+        "assert 'numba' not in sys.modules, 'numba was imported'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_imports_run_one_way() -> None:
+    """Packages import only those to their left; see docs/architecture.md."""
+    order = ["errors", "target", "expr", "compute", "stage", "ir", "lowering", "schedule",
+             "codegen", "runtime", "te"]  # fmt: skip
+    free = {"version", "callable_module"}
+    root = Path(sl.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        own = path.relative_to(root).parts[0].removesuffix(".py")
+        if own not in order:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("schedlang."):
+                continue
+            other = (node.module or "").split(".")[1]
+            if other in free or other == own:
+                continue
+            late = node.col_offset > 0
+            assert other in order, f"{path}: unknown package {other}"
+            assert late or order.index(other) < order.index(own), f"{path} imports {other}"
