@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -23,6 +23,7 @@ from schedlang.target import Target
 
 DEEPEST_LOOPS = 16
 STACK_BYTES = 64 * 1024
+STACK_TOTAL = 512 * 1024
 SHORT = 16
 INDENT = "    "
 WIDTH = 98
@@ -60,6 +61,18 @@ def emit(nest: Nest, target: Target, public: str) -> Source:
     )  # fmt: skip
 
 
+@dataclass
+class _Frame:
+    """The function being written: its lines, and how deep in loops and blocks they are."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+    loops: int = 0
+    parallel: bool = False
+    outlined: bool = False
+    stack: int = 0
+
+
 class _Writer:
     """Collects finished functions, and the lines of the one being written."""
 
@@ -71,15 +84,11 @@ class _Writer:
         self.functions: list[str] = []
         self.used: set[str] = set()
         self.any_parallel = False
-        self._lines: list[str] = []
-        self._depth = 1
-        self._loops = 0
-        self._parallel_here = False
-        self._outlined = False
+        self._frame = _Frame()
         self._expressions = Expressions(names, self.line, self.use)
 
     def line(self, text: str) -> None:
-        self._lines.append(INDENT * self._depth + text)
+        self._frame.lines.append(INDENT * self._frame.depth + text)
 
     def use(self, name: str) -> str:
         self.used.add(name)
@@ -92,26 +101,26 @@ class _Writer:
 
     @contextmanager
     def indented(self) -> Iterator[None]:
-        self._depth += 1
-        start = len(self._lines)
+        self._frame.depth += 1
+        start = len(self._frame.lines)
         yield
-        if len(self._lines) == start:
+        if len(self._frame.lines) == start:
             self.line("pass")
-        self._depth -= 1
+        self._frame.depth -= 1
 
     def function(
         self, name: str, parameters: Sequence[str], body: Block, context: Context, outlined: bool = False
     ) -> None:
         """Emit one function; what it outlines comes before it."""
-        held = (self._lines, self._depth, self._loops, self._parallel_here, self._outlined)
-        self._lines, self._depth, self._loops, self._parallel_here = [], 1, 0, False
-        self._outlined = self._outlined or outlined
+        outer = self._frame
+        self._frame = _Frame(outlined=outer.outlined or outlined)
         self.block(body, context)
-        if not self._lines:
+        if not self._frame.lines:
             self.line("pass")
-        options = "parallel=True, **OPTIONS" if self._parallel_here else "**OPTIONS"
-        text = f"@njit({options})\ndef {name}({', '.join(parameters)}):\n" + "\n".join(self._lines)
-        self._lines, self._depth, self._loops, self._parallel_here, self._outlined = held
+        options = "parallel=True, **OPTIONS" if self._frame.parallel else "**OPTIONS"
+        head = f"@njit({options})\ndef {name}({', '.join(parameters)}):\n"
+        text = head + "\n".join(self._frame.lines)
+        self._frame = outer
         self.functions.append(text)
 
     def block(self, block: Block, context: Context) -> None:
@@ -153,9 +162,9 @@ class _Writer:
         elif loop.kind == "unroll" and isinstance(loop.extent, int):
             for k in range(loop.extent):
                 self.block(loop.body, _with(context, loop.axis, Lin.of(k)))
-        elif loop.kind == "parallel" and not self._outlined and context.lanes is None:
+        elif loop.kind == "parallel" and not self._frame.outlined and context.lanes is None:
             self.parallel(loop, context)
-        elif self._loops >= DEEPEST_LOOPS:
+        elif self._frame.loops >= DEEPEST_LOOPS:
             self.outline(loop, context)
         else:
             self.plain(loop, context)
@@ -165,10 +174,10 @@ class _Writer:
         extent = self._extent(loop, context)
         serial = "  # parallel already outside" if loop.kind == "parallel" else ""
         self.line(f"for {name} in range({extent}):{serial}")
-        self._loops += 1
+        self._frame.loops += 1
         with self.indented():
             self.block(loop.body, context)
-        self._loops -= 1
+        self._frame.loops -= 1
 
     def _extent(self, loop: For, context: Context) -> str:
         if isinstance(loop.extent, int):
@@ -178,7 +187,7 @@ class _Writer:
     def parallel(self, loop: For, context: Context) -> None:
         """A prange over a function of its own: what runs in parallel compiles as serial code."""
         self.any_parallel = True
-        self._parallel_here = True
+        self._frame.parallel = True
         name, index = self.names[loop.axis], self.use("int64")
         called, parameters = self._outlined_function(loop, context, [name])
         self.line(f"for {name} in prange({self._extent(loop, context)}):")
@@ -276,17 +285,17 @@ class _Writer:
         if loop.extent <= most:
             self._lanes(loop, context, loop.extent, Lin.of(0))
             return
-        if self._loops >= DEEPEST_LOOPS:
+        if self._frame.loops >= DEEPEST_LOOPS:
             self.outline(loop, context)
             return
         name = self.names[loop.axis]
         self.line(f"for {name} in range(0, {whole * most}, {most}):")
-        self._loops += 1
+        self._frame.loops += 1
         with self.indented():
             start = Axis(f"{loop.axis.name}", loop.extent)
             self.names._of[start] = name
             self._lanes(loop, context, most, Lin.of(start))
-        self._loops -= 1
+        self._frame.loops -= 1
         if rest:
             self._lanes(loop, context, rest, Lin.of(whole * most))
 
@@ -306,7 +315,9 @@ class _Writer:
         size = buffer.size
         shape = ", ".join(str(e) for e in buffer.shape)
         note = f"  # {buffer.name}[{shape}]"
-        if size is not None and size * dtypes.itemsize(buffer.dtype) <= STACK_BYTES:
+        needed = None if size is None else size * dtypes.itemsize(buffer.dtype)
+        if needed is not None and needed <= STACK_BYTES and self._frame.stack + needed <= STACK_TOTAL:
+            self._frame.stack += needed
             self.line(f"{self.names[buffer]} = {self.use('stack_array')}({max(size, 1)}, {kind}){note}")
             return
         total = Lin.of(1)
@@ -355,7 +366,7 @@ class _Writer:
         offset = self._expressions.offset(buffer, indices, context)
         name, half = self.names[buffer], "_half" if buffer.dtype == "float16" else ""
         lanes = context.lanes
-        if len(text.text) > WIDTH - 4 * self._depth - 32:
+        if len(text.text) > WIDTH - 4 * self._frame.depth - 32:
             short = self.names.fresh("t")
             self.line(f"{short} = {text.text}")
             text = replace(text, text=short)

@@ -441,11 +441,11 @@ class _Emission:
             return Text(f"{parts[0]} if {parts[1]} else {parts[2]}", LOWEST + 1, lanes, depth)
         name = self.owner.names.fresh("t")
         self.owner.line(f"if {cond.text}:")
-        for text in (*first, f"{name} = {x}"):
-            self.owner.line("    " + text)
+        for line in (*first, f"{name} = {x}"):
+            self.owner.line("    " + line)
         self.owner.line("else:")
-        for text in (*second, f"{name} = {y}"):
-            self.owner.line("    " + text)
+        for line in (*second, f"{name} = {y}"):
+            self.owner.line("    " + line)
         return Text(name, ATOM, lanes)
 
     def _masked_sides(self, node: Select, cond: Text) -> Text:

@@ -60,7 +60,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             floats = [dtypes.float_of(a.dtype, False) for a in args]
             dtype, _ = dtypes.promote(floats[0], False, floats[1], False)
         dtype = dtypes.float_of(dtype, weak)
-        return Call(fn, tuple(_float(a, dtype) for a in args), dtype, weak)
+        return Call(fn, tuple(_float(a, dtype, weak) for a in args), dtype, weak)
     if spec.rule == "test":
         if not dtypes.is_float(dtype):
             return Const(fn == "isfinite", "bool")
@@ -69,7 +69,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
         if not weak:
             args = tuple(convert(a, dtype) for a in args)
         elif dtypes.is_float(dtype):
-            args = tuple(_float(a, dtype) for a in args)
+            args = tuple(_float(a, dtype, weak) for a in args)
         return Call(fn, args, dtype, weak)
     if not dtypes.is_float(dtype) and fn in ("floor", "ceil", "trunc", "round"):
         return args[0]
@@ -78,9 +78,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
     return Call(fn, args, dtype, weak)
 
 
-def _float(value: Expr, dtype: str) -> Expr:
-    if value.dtype == dtype:
-        return value
-    if isinstance(value, Const):
-        return Const(float(value.value), dtype, value.weak)
-    return Cast(value, dtype, value.weak)
+def _float(value: Expr, dtype: str, weak: bool) -> Expr:
+    if isinstance(value, Const) and (value.dtype != dtype or value.weak != weak):
+        return Const(float(value.value), dtype, weak)
+    return value if value.dtype == dtype else Cast(value, dtype, weak)

@@ -122,7 +122,7 @@ class Ranges:
         if low is not None:
             if low >= 0:
                 return True
-        if not self.facts and not self._symbolic(lin):
+        if not self.facts and not self._symbolic(lin) and without_extreme(lin) is None:
             return False
         bound = lower(lin, self.bare)
         if bound is not None and _coefficients_nonneg(_whole(bound), self):
@@ -136,7 +136,11 @@ class Ranges:
                 bound = lower(rest, self.bare)
                 if bound is not None and _coefficients_nonneg(_whole(bound), self):
                     return True
-        return False
+        cases = without_extreme(lin)
+        if cases is None:
+            return False
+        every, args = cases
+        return all(map(self.nonneg, args)) if every else any(map(self.nonneg, args))
 
     def _symbolic(self, lin: Lin) -> bool:
         for leaf in lin.leaves():
@@ -151,6 +155,20 @@ class Ranges:
     def le(self, a: Lin, b: Lin) -> bool:
         """Whether ``a <= b`` is proven."""
         return self.nonneg(b - a)
+
+
+def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
+    """``lin`` with its first ``min`` or ``max`` replaced by each argument.
+
+    The flag tells whether ``lin`` is the smallest of them (a lower bound must hold for all) or
+    the largest (one suffices).
+    """
+    for product, coef in lin.terms.items():
+        if len(product) == 1 and isinstance(product[0], Extreme):
+            atom = product[0]
+            rest = lin - Lin({product: coef})
+            return (atom.op == "min") == (coef > 0), tuple(rest + arg * coef for arg in atom.args)
+    return None
 
 
 def _scale(value: int | None, coef: int) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -21,7 +22,8 @@ LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
 class Buffer:
     """An array: an argument, or storage that an :class:`Alloc` makes.
 
-    ``strides`` counts elements; it exceeds the packed one where ``storage_align`` asks.
+    ``strides`` counts elements; it exceeds the packed one where ``storage_align`` asks. ``double``
+    asks for two copies, so that filling one can overlap using the other.
     """
 
     name: str
@@ -30,18 +32,17 @@ class Buffer:
     scope: str = "global"
     tensor: Optional[Tensor] = None
     strides: Optional[tuple[int, ...]] = None
+    double: bool = False
 
     @property
     def size(self) -> int | None:
         """The number of elements it takes, if it is fixed."""
-        if any(not isinstance(e, int) for e in self.shape):
+        fixed = [e for e in self.shape if isinstance(e, int)]
+        if len(fixed) < len(self.shape):
             return None
-        if self.strides is not None:
-            return self.strides[0] * self.shape[0] if self.shape else 1  # type: ignore[operator]
-        total = 1
-        for extent in self.shape:
-            total *= extent  # type: ignore[operator]
-        return total
+        if self.strides is not None and fixed:
+            return self.strides[0] * fixed[0]
+        return math.prod(fixed)
 
     @property
     def bytes(self) -> int | None:

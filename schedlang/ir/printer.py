@@ -125,7 +125,7 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
     if isinstance(stmt, Alloc):
         b = stmt.buffer
         padded = f", rows padded to {b.strides[-2]}" if b.strides and len(b.strides) > 1 else ""
-        return [f"{argument_text(b)}   {b.scope}, {bytes_text(b.bytes)}{padded}"]
+        return [f"{argument_text(b)}   {b.scope}, {bytes_text(b.bytes)}{padded}{', double buffered' if b.double else ''}"]
     if isinstance(stmt, Let):
         return [f"{stmt.var.name} = {expr_text(stmt.value, names)}"]
     if isinstance(stmt, Fetch):

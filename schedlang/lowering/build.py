@@ -30,7 +30,7 @@ from schedlang.lowering.sliding import sliding_guard
 from schedlang.lowering.storage import allocate, box_scope, scope_of
 from schedlang.lowering.tails import cut_at
 from schedlang.lowering.trampoline import Task
-from schedlang.stage.state import At, Stage, State
+from schedlang.stage.state import Stage, State
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,24 +257,26 @@ def _attached(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, sco
     job, here = n.job, (n.stage.name, axis)
     for child in reversed(job.placement.at.get(here, ())):
         slide = None
-        if not stored_with(child):
+        if child.name in job.placement.store and _monotone(n, axis):
             box = take(child, pending, scope.ranges, keep=True)
             slide = sliding_guard(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
         drafts, pending = yield place_child(job, child, drafts, pending, scope, slide)
-    for name, child in job.state.stages.items():
-        store = child.store
-        if isinstance(store, At) and (store.stage, store.axis) == here and not stored_with(child):
-            if job.placement.attach[name] is child.attach:
-                drafts = store_child(job, child, drafts, pending, scope)
+    for child in job.placement.kept.get(here, ()):
+        drafts = store_child(job, child, drafts, pending, scope)
     return drafts, pending
 
 
-def stored_with(stage: Stage) -> bool:
-    """Whether a stage's storage lives at the loop that computes it."""
-    store, attach = stage.store, stage.attach
-    if store is None or not isinstance(attach, At):
-        return True
-    return isinstance(store, At) and store.stage == attach.stage and store.axis is attach.axis
+def _monotone(n: Nesting, axis: Axis) -> bool:
+    """Whether the guards at this loop let through its first iterations, and none after a failure."""
+    var = n.plan.variables.get(axis)
+    depth = next((k for k, a in enumerate(n.leaf) if a is axis), 0)
+    if var is None:
+        return False
+    for guard in _guards_at(n, depth):
+        step = (guard.fact.substitute({var: Lin.of(var) + 1}) - guard.fact).const
+        if step is None or step < 0:
+            return False
+    return True
 
 
 def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> Box | None:
@@ -291,7 +293,7 @@ def place_child(
     job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope, slide: Any = None
 ) -> Task:
     """``drafts`` with the nest of ``child``, and its storage, in front."""
-    stored_here = stored_with(child) or not isinstance(job.placement.attach[child.name], At)
+    stored_here = child.name not in job.placement.store
     box = take(child, pending, scope.ranges, keep=not stored_here)
     if box is None:
         return drafts, pending
@@ -306,6 +308,10 @@ def place_child(
     storage: list[Draft] = []
     if stored_here:
         storage = [*allocate(child, dims, scope_name)]
+    else:
+        # storage further out must hold all that is computed, which may be more than is read
+        computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
+        pending.update((t, computed) for t in child.outputs)
     return [*storage, *made, *drafts], pending
 
 

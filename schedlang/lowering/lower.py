@@ -24,7 +24,7 @@ from schedlang.lowering.resolve import resolve
 from schedlang.lowering.storage import allocate
 from schedlang.lowering.trampoline import Task, run
 from schedlang.stage.relations import extent_of
-from schedlang.stage.state import At, Root, Stage, State
+from schedlang.stage.state import Root, Stage, State
 
 Arg = Union[Tensor, Var]
 
@@ -147,7 +147,7 @@ def _roots(job: Job) -> Task:
     for name in reversed(list(job.state.stages)):
         stage = job.state.stages[name]
         scope = Scope(Ranges())
-        if isinstance(stage.store, Root) and isinstance(placement.attach[name], At):
+        if isinstance(placement.store.get(name), Root):
             drafts = store_child(job, stage, drafts, pending, scope)
         if name in parts or not isinstance(placement.attach[name], Root):
             continue

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Union
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain
@@ -21,18 +22,24 @@ class Problem:
 
 @dataclass(frozen=True)
 class Placement:
-    """``at``: the stages attached to a loop, producers first; ``inline``: bodies to expand."""
+    """``at``: the stages attached to a loop, producers first; ``inline``: bodies to expand.
+
+    ``store`` says where a stage is stored that outlives the loop computing it, ``kept`` which
+    stages are stored at a loop.
+    """
 
     attach: Mapping[str, Attach]
     at: Mapping[tuple[str, Axis], tuple[Stage, ...]]
     inline: Mapping[Tensor, ComputeOp]
     problems: tuple[Problem, ...]
+    store: Mapping[str, Union[At, Root]]
+    kept: Mapping[tuple[str, Axis], tuple[Stage, ...]]
 
 
 def place(state: State) -> Placement:
     """Resolve every stage's attachment; what cannot be is put at root and reported."""
     attach: dict[str, Attach] = {n: s.attach for n, s in state.stages.items()}
-    _attach_scans(state, attach)
+    home = _attach_scans(state, attach)
     readers = effective_readers(state)
     problems: list[Problem] = []
     for name in reversed(list(state.stages)):
@@ -41,7 +48,8 @@ def place(state: State) -> Placement:
             why = _refusal(state, attach, readers, stage, spot)
             if why is not None:
                 problems.append(Problem(why, name))
-                attach[name] = Root()
+                attach[name] = home.get(name, Root())
+    store, kept = _stores(state, attach, problems)
     at: dict[tuple[str, Axis], list[Stage]] = {}
     inline: dict[Tensor, ComputeOp] = {}
     for name, stage in state.stages.items():
@@ -51,7 +59,66 @@ def place(state: State) -> Placement:
         elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
             inline.update((t, stage.op) for t in stage.outputs)
     placed = {key: tuple(stages) for key, stages in at.items()}
-    return Placement(attach, placed, inline, tuple(problems))
+    return Placement(attach, placed, inline, tuple(problems), store, kept)
+
+
+Kept = dict[tuple[str, Axis], tuple[Stage, ...]]
+
+
+def _stores(
+    state: State, attach: Mapping[str, Attach], problems: list[Problem]
+) -> tuple[dict[str, Union[At, Root]], Kept]:
+    """Where stages are stored that outlive the loop computing them; what cannot be is reported."""
+    store: dict[str, Union[At, Root]] = {}
+    kept: Kept = {}
+    for name, stage in state.stages.items():
+        spot, wanted = attach[name], stage.store
+        if wanted is None or not isinstance(spot, At) or spot is not stage.attach:
+            continue
+        if isinstance(wanted, At) and wanted.stage == spot.stage and wanted.axis is spot.axis:
+            continue
+        why = _store_refusal(state, attach, stage, spot, wanted)
+        if why is not None:
+            problems.append(Problem(why, name))
+            continue
+        store[name] = wanted
+        if isinstance(wanted, At):
+            key = (wanted.stage, wanted.axis)
+            kept[key] = (*kept.get(key, ()), stage)
+    return store, kept
+
+
+def _store_refusal(
+    state: State, attach: Mapping[str, Attach], stage: Stage, spot: At, wanted: At | Root
+) -> str | None:
+    where = "store_root()" if isinstance(wanted, Root) else f"store_at({wanted.stage}, {wanted.axis.name})"
+    asked = f"{where} on stage {stage.name}"
+    for owner, axis in enclosing(state, attach, spot):
+        if isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis:
+            return None
+        kind = state.stages[owner].kinds.get(axis, "")
+        if kind not in ("", "unroll"):
+            return explain(
+                asked, f"it is computed inside {axis.name} of {owner}, which is {kind}, so that "
+                "iterations that run together would write the same storage",
+                f"Store it inside {axis.name}, or leave that loop serial.",
+            )  # fmt: skip
+    if isinstance(wanted, Root):
+        return None
+    return explain(
+        asked, f"{wanted.axis.name} of {wanted.stage} is not around the loop {spot.axis.name} of "
+        f"{spot.stage}, where it is computed", "Store it at that loop or outside of it.",
+    )  # fmt: skip
+
+
+def enclosing(state: State, attach: Mapping[str, Attach], spot: At) -> Iterator[tuple[str, Axis]]:
+    """The loops around what is computed at ``spot``, inner to outer, with the stages they are of."""
+    current: Attach = spot
+    while isinstance(current, At):
+        leaf = state.stages[current.stage].leaf
+        for axis in reversed(leaf[: _position(leaf, current.axis) + 1]):
+            yield current.stage, axis
+        current = attach[current.stage]
 
 
 def _scans(state: State) -> list[Stage]:
@@ -66,16 +133,19 @@ def _scan_part(state: State, stage: Stage) -> bool:
     )  # fmt: skip
 
 
-def _attach_scans(state: State, attach: dict[str, Attach]) -> None:
+def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
     """Updates, and the steps between state and update, live in the scan's time loop."""
+    home: dict[str, At] = {}
     for stage in _scans(state):
         assert isinstance(stage.op, ScanOp)
         loop = At(stage.name, stage.op.scan_axis)
         for tensor in stage.op.update:
             attach[state.defined[tensor]] = loop
         for name in _steps(state, stage.op):
+            home[name] = loop
             if isinstance(attach[name], Root):
                 attach[name] = loop
+    return home
 
 
 def _steps(state: State, scan: ScanOp) -> list[str]:

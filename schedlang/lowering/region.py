@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Optional
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.interval import Ranges, relax, upper
-from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Opaque
+from schedlang.expr.interval import Ranges, relax, upper, without_extreme
+from schedlang.expr.linear import ZERO, Div, Lin, Opaque
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import extreme
+
+MOST_CASES = 5
 
 
 @dataclass(frozen=True)
@@ -92,23 +94,20 @@ def relax_all(pending: Pending, var: Axis, extent: Lin, ranges: Ranges) -> Pendi
 
 def largest_extent(lo: Lin, hi: Lin, ranges: Ranges) -> Lin | None:
     """A bound on ``hi - lo + 1`` that holds for all values of the loops around."""
-    best: Lin | None = None
-    for top in _alternatives(hi, "max"):
-        for bottom in _alternatives(lo, "min"):
-            bound = _bound(top - bottom + 1, ranges)
-            if bound is None:
-                return None
-            best = bound if best is None else extreme("max", (best, bound), ranges)
-    return best
+    return _largest(hi - lo + 1, ranges, MOST_CASES)
 
 
-def _alternatives(lin: Lin, op: str) -> tuple[Lin, ...]:
-    if len(lin.terms) == 1:
-        (product, coef), = lin.terms.items()
-        if coef == 1 and len(product) == 1 and isinstance(product[0], Extreme):
-            if product[0].op == op:
-                return product[0].args
-    return (lin,)
+def _largest(lin: Lin, ranges: Ranges, depth: int) -> Lin | None:
+    """The largest ``lin`` gets, with each ``min`` and ``max`` taken apart."""
+    cases = without_extreme(lin) if depth else None
+    if cases is None:
+        return _bound(lin, ranges)
+    smallest, args = cases
+    bounds = [_largest(arg, ranges, depth - 1) for arg in args]
+    known = [b for b in bounds if b is not None]
+    if not known or (len(known) < len(bounds) and not smallest):
+        return None
+    return extreme("min" if smallest else "max", known, ranges)
 
 
 def _bound(difference: Lin, ranges: Ranges) -> Lin | None:

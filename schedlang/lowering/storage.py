@@ -51,7 +51,8 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
     made = []
     for tensor in stage.outputs:
         name = stage.name if len(stage.outputs) == 1 else tensor.name
-        made.append(Alloc(Buffer(name, tensor.dtype, shape, scope, tensor, strides), origin))
+        buffer = Buffer(name, tensor.dtype, shape, scope, tensor, strides, stage.double_buffer)
+        made.append(Alloc(buffer, origin))
     return made
 
 

@@ -1,8 +1,9 @@
 """How to compute: stages and the primitives that change them. The package is callable."""
 
 from schedlang.callable_module import make_callable
-from schedlang.schedule.schedule import Schedule, schedule
+from schedlang.schedule import schedule as _module
+from schedlang.schedule.schedule import Schedule
 
-__all__ = ["Schedule", "schedule"]
+__all__ = ["Schedule"]
 
-make_callable(__name__, schedule)
+make_callable(__name__, _module.schedule)

@@ -61,7 +61,7 @@ class Schedule:
         if isinstance(key, str):
             if key in self.state.stages:
                 return StageView(self, key)
-        elif isinstance(key, PlaceholderOp) or isinstance(key.op, PlaceholderOp):
+        elif isinstance(getattr(key, "op", key), PlaceholderOp):
             refuse(
                 f"s[{key.name}]", f"{key.name} is an input and has no loops",
                 f"s.cache_read({key.name}, scope, readers) gives it a stage.",
@@ -80,8 +80,8 @@ class Schedule:
         why = "no such stage in this schedule"
         if key in self.state.stages:
             why = "a tensor of that name is here, but not this one: it is of another computation"
-        listed = names(self.state.stages)
-        refuse(f"s[{shown(key)}]", why, f"The stages of this schedule: {listed}.")
+        listed = ", ".join(self.state.stages)
+        refuse(f"s[{key}]", why, f"The stages of this schedule: {listed}.")
 
     def tensor(self, stage: str, output: int = 0) -> Tensor:
         """The tensor that a stage defines, by the stage's printed name."""
@@ -148,7 +148,7 @@ class Schedule:
         return [made] if several and not isinstance(made, list) else made
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
-        """Partial results along reduction ``axis``, in a stage whose dimension ``factor_axis`` it is.
+        """Partial results along reduction ``axis``, which becomes dimension ``factor_axis``.
 
         rewrite::
 
@@ -241,12 +241,13 @@ class Schedule:
         """The schedule that ``text`` holds, for ``outputs`` of an equal computation.
 
         Stages are matched by name and position; each step is checked as if it were called.
-        Raises :class:`~schedlang.errors.ScheduleError` for text that is no schedule or does not fit.
+        Raises :class:`~schedlang.errors.ScheduleError` for text that is no schedule, or that does
+        not fit.
         """
         made = schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):
             where = f"step {position}, {step.primitive},"
-            if step.stage not in ("" if step.primitive in ON_SCHEDULE else made.state.stages):
+            if step.stage not in (("",) if step.primitive in ON_SCHEDULE else made.state.stages):
                 raise ScheduleError(f"{where} does not fit: there is no stage {shown(step.stage)}")
             try:
                 args = {k: decode(made.state, v) for k, v in step.args.items()}

@@ -146,7 +146,7 @@ def thread_axis(tag: str, extent: int = 0) -> Axis:
 def _stage(state: State, name: Any) -> Stage:
     if not isinstance(name, str) or name not in state.stages:
         raise ScheduleError(
-            f"it names stage {shown(name)}, which is not there: the stages are {names(state.stages)}"
+            f"it names stage {shown(name)}; the stages are {', '.join(state.stages)}"
         )
     return state.stages[name]
 

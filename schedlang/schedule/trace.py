@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedlang.compute.tensor import ComputeOp
+from schedlang.compute.graph import placeholders
 from schedlang.errors import ScheduleError
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Unary
+from schedlang.expr.printer import text
+from schedlang.expr.visit import postorder
 from schedlang.schedule.dataflow import visible
-from schedlang.schedule.steps import FORMAT, ON_SCHEDULE, PRIMITIVES, Step
+from schedlang.schedule.refuse import shown
+from schedlang.schedule.steps import FORMAT, ON_SCHEDULE, PRIMITIVES, Step, decode
 from schedlang.stage.state import State
 
-KEYWORDS = ("factor", "nparts", "tail", "factor_axis", "x_factor", "y_factor")
+KEYWORDS = {"split": ("factor", "nparts", "tail"), "tile": ("tail",), "rfactor": ("factor_axis",)}
+DEFAULTS = {"tail": "auto", "factor_axis": 0}
+_NEW_TENSORS = ("cache_read", "cache_write", "rfactor")
 
 
 def to_json(steps: Sequence[Step]) -> str:
     """``steps`` as one JSON object: a format number and the list of calls."""
     listed = [{"primitive": s.primitive, "stage": s.stage, "args": s.args} for s in steps]
-    return json.dumps({"schedlang": FORMAT, "steps": listed})
+    return json.dumps({"schedlang": FORMAT, "steps": listed}, allow_nan=False)
 
 
-def from_json(text: str) -> list[Step]:
+def from_json(text: str | bytes) -> list[Step]:
     """The steps in ``text``, checked for form; what they name is checked when they are replayed."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError, TypeError) as error:
         raise ScheduleError(f"this is no schedule in JSON: {error}") from None
-    if not isinstance(data, dict) or data.get("schedlang") != FORMAT:
-        raise ScheduleError(f"this is no schedule of format {FORMAT}")
-    steps = data.get("steps")
+    if not isinstance(data, dict) or set(data) != {"schedlang", "steps"}:
+        raise ScheduleError('this is no schedule: it should hold "schedlang" and "steps"')
+    if type(data["schedlang"]) is not int or data["schedlang"] != FORMAT:
+        found = shown(data["schedlang"])
+        raise ScheduleError(f"this is a schedule of format {found}; format {FORMAT} can be read")
+    steps = data["steps"]
     if not isinstance(steps, list):
-        raise ScheduleError("a schedule holds a list of steps")
-    return [_step(k, item) for k, item in enumerate(steps)]
+        raise ScheduleError(f"a schedule holds a list of steps, not {shown(steps)}")
+    return [_step(k, item) for k, item in enumerate(steps, 1)]
 
 
 def _step(position: int, item: Any) -> Step:
@@ -41,141 +52,222 @@ def _step(position: int, item: Any) -> Step:
     if not isinstance(item, dict) or set(item) != {"primitive", "stage", "args"}:
         raise ScheduleError(f"{where} is not of the form primitive, stage, args")
     primitive, stage, args = item["primitive"], item["stage"], item["args"]
-    if primitive not in PRIMITIVES:
-        raise ScheduleError(f"{where} names {primitive!r}, which is no primitive")
+    if not isinstance(primitive, str) or primitive not in PRIMITIVES:
+        raise ScheduleError(f"{where} names {shown(primitive)}, which is no primitive")
     if not isinstance(stage, str) or not isinstance(args, dict):
-        raise ScheduleError(f"{where}: stage is a name and args an object")
-    if not all(isinstance(k, str) and k.isidentifier() and k not in ("state", "stage") for k in args):
-        raise ScheduleError(f"{where} has an argument that {primitive} does not take")
+        raise ScheduleError(f"{where}, {primitive}: stage is a name and args an object")
+    taken = dict(inspect.signature(PRIMITIVES[primitive]).parameters)
+    for name in ("state",) if primitive in ON_SCHEDULE else ("state", "stage"):
+        del taken[name]
+    extra = next((a for a in args if a not in taken), None)
+    needed = (n for n, p in taken.items() if p.default is inspect.Parameter.empty)
+    missing = next((n for n in needed if n not in args), None)
+    if extra is not None:
+        raise ScheduleError(f"{where}, {primitive}, takes no argument {shown(extra)}")
+    if missing is not None:
+        raise ScheduleError(f"{where}, {primitive}, needs its argument {missing!r}")
     return Step(primitive, stage, args)
 
 
 def as_python(start: State, states: Sequence[State], steps: Sequence[Step]) -> str:
-    """Statements that make the schedule again, where the tensors are bound to their names."""
+    """Statements that make the schedule again, where the tensors are bound to their names.
+
+    In a name, a dot is written ``_``; ``s``, ``sl`` and Python's keywords gain a ``_``, and equal
+    names of inputs and outputs are numbered as in the printed nest.
+    """
     writer = _Writer(start)
     for step, before, after in zip(steps, [start, *states], states):
         writer.write(step, before, after)
     return "\n".join(writer.lines) + "\n"
 
 
+def _identifier(name: str) -> str:
+    plain = re.sub(r"\W", "_", name)
+    return f"{plain}_" if keyword.iskeyword(plain) or plain in ("s", "sl") else plain
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
 class _Writer:
     """Collects statements and the variable names they have bound."""
 
     def __init__(self, start: State) -> None:
-        outputs = [self._identifier(t.name) for t in start.outputs]
-        given = outputs[0] if len(outputs) == 1 else f"[{', '.join(outputs)}]"
-        self.lines = [f"s = sl.schedule({given})"]
         self.taken: set[str] = {"s", "sl"}
-        self.tensors: dict[str, str] = {}
         self.axes: dict[Any, str] = {}
-        names = [s.op.name for s in start.stages.values()]
-        for name, stage in start.stages.items():
-            bound = stage.op.name == name == stage.outputs[0].name
-            known = bound and names.count(name) == 1 and "." not in name
-            self.tensors[name] = name if known else ""
-        self.taken |= {n for n in self.tensors.values() if n}
+        self.threads: dict[str, str] = {}
+        given: dict[Any, str] = {}
+        for tensor in dict.fromkeys((*placeholders(start.outputs), *start.outputs)):
+            given[tensor] = self._fresh(tensor.name)
+        for tensor in start.defined:
+            plain = tensor.name == tensor.op.name == _identifier(tensor.name)
+            if tensor not in given and plain and tensor.name not in self.taken:
+                given[tensor] = self._fresh(tensor.name)
+        self.tensors: dict[Any, str] = given
+        outputs = [given[t] for t in start.outputs]
+        self.lines = [f"s = sl.schedule({outputs[0] if len(outputs) == 1 else _list(outputs)})"]
 
-    @staticmethod
-    def _identifier(name: str) -> str:
-        return re.sub(r"\W", "_", name)
-
-    def _fresh(self, base: str) -> str:
-        name, count = self._identifier(base), 0
+    def _fresh(self, base: str, owner: str = "") -> str:
+        """A free variable name; one of ``owner``'s axes takes its name where ``base`` is taken."""
+        name, count = _identifier(base), 0
+        if name in self.taken and owner:
+            name = base = f"{owner}_{name}"
         while name in self.taken:
             count += 1
-            name = f"{self._identifier(base)}_{count}"
+            name = f"{_identifier(base)}_{count}"
         self.taken.add(name)
         return name
 
-    def _tensor(self, stage: str) -> str:
-        if not self.tensors.get(stage):
-            self.tensors[stage] = self._fresh(stage)
-            self.lines.append(f"{self.tensors[stage]} = s.tensor({stage!r})")
-        return self.tensors[stage]
+    def _stage(self, state: State, name: str) -> str:
+        """A tensor that stands for a stage."""
+        for tensor in state.stages[name].outputs:
+            if tensor in self.tensors:
+                return self.tensors[tensor]
+        return self._tensor(state, name, 0)
 
-    def _axis(self, state: State, ref: Mapping[str, Any]) -> str:
-        stage = state.stages[ref["stage"]]
-        axes = stage.leaf if "loop" in ref else stage.op.axis
-        axis = axes[ref.get("loop", ref.get("dim"))]
+    def _tensor(self, state: State, stage: str, output: int) -> str:
+        tensor = state.stages[stage].outputs[output]
+        if tensor not in self.tensors:
+            self.tensors[tensor] = self._fresh(tensor.name)
+            which = _quoted(stage) if not output else f"{_quoted(stage)}, {output}"
+            self.lines.append(f"{self.tensors[tensor]} = s.tensor({which})")
+        return self.tensors[tensor]
+
+    def _axis(self, state: State, axis: Axis) -> str:
         if axis not in self.axes:
-            self._bind_roots(state, ref["stage"])
-        if axis not in self.axes:
-            self.axes[axis] = f"s[{self._tensor(ref['stage'])}].leaf_axes[{ref['loop']}]"
+            owner = next(n for n, s in state.stages.items() if any(a is axis for a in s.leaf)
+                         or any(a is axis for a in s.roots))  # fmt: skip
+            self._bind(state, owner, axis)
         return self.axes[axis]
 
-    def _bind_roots(self, state: State, stage: str) -> None:
-        op, tensor = state.stages[stage].op, self._tensor(stage)
-        fields = (("scan_axis", (op.scan_axis,)),) if state.stages[stage].is_scan else (
-            ("axis", op.axis), ("reduce_axis", op.reduce_axis))  # fmt: skip
-        for field, axes in fields:
-            if not axes or all(a in self.axes for a in axes):
-                continue
-            for axis in axes:
-                self.axes[axis] = self._fresh(axis.name)
-            names = ", ".join(self.axes[a] for a in axes)
-            comma = "," if len(axes) == 1 and field != "scan_axis" else ""
-            self.lines.append(f"{names}{comma} = s[{tensor}].op.{field}")
+    def _bind(self, state: State, stage: str, axis: Axis) -> None:
+        """Names for the axes of ``stage`` among which ``axis`` is."""
+        op, tensor = state.stages[stage].op, self._stage(state, stage)
+        if any(a is axis for a in state.stages[stage].roots if a.kind == "scan"):
+            self.axes[axis] = self._fresh(axis.name, tensor)
+            self.lines.append(f"{self.axes[axis]} = s[{tensor}].op.scan_axis")
+            return
+        for field, axes in (("axis", op.axis), ("reduce_axis", op.reduce_axis)):
+            if any(a is axis for a in axes):
+                self.axes.update((a, self._fresh(a.name, tensor)) for a in axes)
+                bound = _listed([self.axes[a] for a in axes])
+                self.lines.append(f"{bound} = s[{tensor}].op.{field}")
+                return
+        position = next(k for k, a in enumerate(state.stages[stage].leaf) if a is axis)
+        self.axes[axis] = f"s[{tensor}].leaf_axes[{position}]"
 
     def _value(self, state: State, value: Any) -> str:
         if isinstance(value, list):
-            return f"[{', '.join(self._value(state, v) for v in value)}]"
+            return _list([self._value(state, v) for v in value])
         if not isinstance(value, dict):
-            return repr(value)
+            return _quoted(value)
         if "thread" in value:
-            return repr(value["thread"])
+            return _quoted(value["thread"])
         if "axis" in value:
-            return self._axis(state, value)
-        if "input" in value:
-            return self._identifier(value["tensor"])
+            return self._axis(state, decode(state, value))
         if "expr" in value:
+            return self._predicate(state, value)
+        if "input" in value:
+            return self._input(state, decode(state, value))
+        if "tensor" in value:
+            return self._tensor(state, value["stage"], value["output"])
+        return f"s[{self._stage(state, value['stage'])}]"
+
+    def _input(self, state: State, tensor: Any) -> str:
+        """An input; a scan's state is reached through a stage that reads it."""
+        if tensor in self.tensors:
+            return self.tensors[tensor]
+        for name, stage in state.stages.items():
+            for position, read in enumerate(stage.op.input_tensors):
+                if read is tensor:
+                    return f"s[{self._stage(state, name)}].op.input_tensors[{position}]"
+        return _identifier(tensor.name)
+
+    def _predicate(self, state: State, value: Mapping[str, Any]) -> str:
+        """A predicate over loops and threads as an expression, any other as data."""
+        cond: Expr = decode(state, value)
+        nodes = list(postorder([cond]))
+        plain = all(isinstance(n, (Axis, Binary, Unary)) or _is_count(n) for n in nodes)
+        if not plain or not any(isinstance(n, Axis) for n in nodes):
             return f"s.expr({value['expr']!r})"
-        tensor = self._tensor(value["stage"])
-        if value.get("output"):
-            return f"s.tensor({value['stage']!r}, {value['output']})"
-        return tensor
+        printed = {n: self._loop_or_thread(state, n) for n in nodes if isinstance(n, Axis)}
+        return text(cond, lambda n: printed[n])  # type: ignore[index]
+
+    def _loop_or_thread(self, state: State, axis: Axis) -> str:
+        if not axis.tag:
+            return self._axis(state, axis)
+        if axis.tag not in self.threads:
+            kind, _, dim = axis.tag.partition("Idx.")
+            self.threads[axis.tag] = self._fresh(f"{'t' if kind == 'thread' else 'b'}{dim}")
+            made = f"sl.thread_axis({_quoted(axis.tag)})"
+            self.lines.append(f"{self.threads[axis.tag]} = {made}")
+        return self.threads[axis.tag]
 
     def write(self, step: Step, before: State, after: State) -> None:
         """One call, with the names of what it makes."""
         args = dict(step.args)
         listed = args.pop("axes", None) if step.primitive in ("fuse", "reorder") else None
-        positional = [self._value(before, v) for v in (listed or ())]
-        if step.primitive in ON_SCHEDULE or step.primitive in ("cache_write", "rfactor"):
-            call = "s." + step.primitive
-            if step.primitive != "cache_read":
-                positional.insert(0, self._outputs(before, step.stage))
+        given = [self._value(before, v) for v in (listed or ())]
+        if step.primitive == "cache_read":
+            call, readers = "s.cache_read", args.pop("readers")
+        elif step.primitive in _NEW_TENSORS:
+            call = f"s.{step.primitive}"
+            given.insert(0, self._stage(before, step.stage))
         else:
-            call = f"s[{self._tensor(step.stage)}].{step.primitive}"
+            call = f"s[{self._stage(before, step.stage)}].{step.primitive}"
         for key, value in args.items():
-            text = self._value(before, value)
-            if value is None or (key == "tail" and value == "auto"):
+            if value is None or (key in DEFAULTS and value == DEFAULTS[key]):
                 continue
-            keyword = key in KEYWORDS and step.primitive != "storage_align"
-            positional.append(f"{key}={text}" if keyword else text)
-        self._emit(f"{call}({', '.join(positional)})", step, before, after)
-
-    def _outputs(self, state: State, stage: str) -> str:
-        return self._tensor(stage)
+            printed = self._value(before, value)
+            named = key in KEYWORDS.get(step.primitive, ())
+            given.append(f"{key}={printed}" if named else printed)
+        if step.primitive == "storage_align" and given[-1] == "0":
+            given.pop()
+        if step.primitive == "cache_read":
+            given.append(_list([self._stage(before, r["stage"]) for r in readers]))
+        self._emit(f"{call}({', '.join(given)})", step, before, after)
 
     def _emit(self, call: str, step: Step, before: State, after: State) -> None:
-        new = [n for n in after.stages if n not in before.stages]
-        if new:
-            tensor = self._fresh(new[0])
-            self.tensors[new[0]] = tensor
-            several = step.primitive != "cache_read" and isinstance(_made(step, before, after), list)
-            self.lines.append(f"{tensor}{', *_' if several else ''} = {call}")
+        if step.primitive in _NEW_TENSORS:
+            self._emit_tensors(call, step, before, after)
             return
         if step.primitive in ("split", "fuse", "tile"):
-            old = {a for s in before.stages.values() for a in s.leaf}
-            made = [a for a in after.stages[step.stage].leaf if a not in old]
+            made = _made_axes(before.stages[step.stage], after.stages[step.stage])
             for axis in made:
                 self.axes[axis] = self._fresh(axis.name)
             if made:
                 call = f"{', '.join(self.axes[a] for a in made)} = {call}"
         self.lines.append(call)
 
+    def _emit_tensors(self, call: str, step: Step, before: State, after: State) -> None:
+        stage = next(s for n, s in after.stages.items() if n not in before.stages)
+        result: Any = stage.outputs[0]
+        if step.primitive != "cache_read":
+            result = visible(before.stages[step.stage], stage.op)  # type: ignore[arg-type]
+        made = list(result) if isinstance(result, list) else [result]
+        base = stage.name if len(made) == 1 else None
+        for tensor in made:
+            self.tensors[tensor] = self._fresh(base or tensor.name)
+        self.lines.append(f"{', '.join(self.tensors[t] for t in made)} = {call}")
 
-def _made(step: Step, before: State, after: State) -> Any:
-    name = next(n for n in after.stages if n not in before.stages)
-    op = after.stages[name].op
-    assert isinstance(op, ComputeOp)
-    return visible(before.stages[step.stage], op)
+
+def _made_axes(before: Any, after: Any) -> list[Axis]:
+    """The axes a step returned, in that order; ``fuse`` makes others on the way."""
+    old = set(before.leaf)
+    return [a for a in after.leaf if a not in old]
+
+
+def _list(items: Sequence[str]) -> str:
+    return f"[{', '.join(items)}]"
+
+
+def _is_count(node: Expr) -> bool:
+    return isinstance(node, Const) and node.weak and type(node.value) is int
+
+
+__all__ = ["as_python", "from_json", "to_json"]
