@@ -65,6 +65,16 @@ def device(kind: Any, index: int = 0) -> Device:
     return Device("cpu" if code == 1 else "cuda", index)
 
 
+def enabled(target: str) -> bool:
+    """te's ``tvm.runtime.enabled``: whether kernels for ``target`` can run on this machine.
+
+    >>> enabled("llvm"), enabled("opencl")
+    (True, False)
+    """
+    words = target.split()
+    return bool(words) and words[0] in DEVICE_TYPES and device(words[0]).exist
+
+
 def cpu(index: int = 0) -> Device:
     """The CPU."""
     return Device("cpu", index)
@@ -180,4 +190,6 @@ def from_dlpack(source: Any) -> NDArray:
     return NDArray(np.from_dlpack(source), cpu())
 
 
-__all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack", "gpu"]
+__all__ = [
+    "Device", "NDArray", "array", "cpu", "cuda", "device", "empty", "enabled", "from_dlpack", "gpu",
+]  # fmt: skip

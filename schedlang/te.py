@@ -21,10 +21,59 @@ from schedlang.schedule.schedule import schedule as create_schedule
 from schedlang.schedule.steps import thread_axis as _thread_axis
 from schedlang.stage.state import THREADS
 from schedlang.tir import (
-    abs, acos, all, any, asin, atan, atan2, ceil, comm_reducer, const, cos, cosh, div, erf, exp, exp2,
-    floor, floordiv, floormod, fmod, if_then_else, indexdiv, indexmod, infinity, isfinite, isinf,
-    isnan, log, log1p, log2, log10, max, max_value, min, min_value, nearbyint, popcount, power, prod,
-    round, rsqrt, sigmoid, sin, sinh, sqrt, sum, tan, tanh, te_dtype, trunc, truncdiv, truncmod, typed,
+    abs,
+    acos,
+    all,
+    any,
+    asin,
+    atan,
+    atan2,
+    ceil,
+    comm_reducer,
+    const,
+    cos,
+    cosh,
+    div,
+    erf,
+    exp,
+    exp2,
+    floor,
+    floordiv,
+    floormod,
+    fmod,
+    if_then_else,
+    indexdiv,
+    indexmod,
+    infinity,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    max,
+    max_value,
+    min,
+    min_value,
+    nearbyint,
+    popcount,
+    power,
+    prod,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    sum,
+    tan,
+    tanh,
+    te_dtype,
+    trunc,
+    truncdiv,
+    truncmod,
+    typed,
 )  # fmt: skip
 from schedlang.tvm_names import missing
 
@@ -65,7 +114,7 @@ def compute(
 
 
 def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
-    """``fcompute`` with its weak results in te's dtypes; its signature stays, which names the axes."""
+    """``fcompute`` with its weak results in te's dtypes, and the signature that names the axes."""
     if not callable(fcompute):
         return fcompute
 
@@ -100,11 +149,15 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
     if isinstance(dom, str):
         dom, tag = None, dom
     if tag not in THREADS and tag != "vthread":
-        raise ComputeError(f"te.thread_axis: {tag!r} is no thread; choose one of {', '.join(THREADS)}, vthread")
+        raise ComputeError(
+            f"te.thread_axis: {tag!r} is no thread; choose one of {', '.join(THREADS)}, vthread"
+        )
     span = whole(dom, f"the range of {tag}")
     low, high = span if isinstance(span, tuple) and len(span) == 2 else (0, span)
     if dom is not None and (low != 0 or isinstance(high, bool) or not hasattr(high, "__index__")):
-        raise ComputeTypeError(f"te.thread_axis({dom!r}, {tag!r}): give (0, extent), with a fixed extent")
+        raise ComputeTypeError(
+            f"te.thread_axis({dom!r}, {tag!r}): give (0, extent), with a fixed extent"
+        )
     return _thread_axis(tag, 0 if dom is None else int(high))
 
 
@@ -129,6 +182,11 @@ _TENSORIZE = (
     "hardware instructions are not described by users",
     "Give the loops to s[C].vectorize(axis), which emits vector instructions.",
 )
+_INLINE = ("stages are not inlined by rule", "Call s[T].compute_inline() on each.")
+_TENSORIR = (
+    "TensorIR is not part of schedlang",
+    "te.create_schedule(C.op) and tvm.lower(s, args) give a loop nest.",
+)
 REFUSED = {
     "tensorize": _TENSORIZE,
     "decl_tensor_intrin": _TENSORIZE,
@@ -136,14 +194,11 @@ REFUSED = {
     "extern": ("code that schedlang cannot see is not part of a schedule", _EXTERN),
     "extern_primfunc": ("TensorIR is not part of schedlang", _EXTERN),
     "hybrid": ("hybrid scripts are not read", "Write te.compute, te.scan, and a schedule."),
-    "create_prim_func": (
-        "TensorIR is not part of schedlang",
-        "te.create_schedule(C.op) and tvm.lower(s, args) give a loop nest.",
-    ),
-    "create_relax_prim_func": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
+    "create_prim_func": _TENSORIR,
+    "create_relax_prim_func": _TENSORIR,
     "gradient": ("derivatives are not computed", "Write the gradient's own te.compute."),
-    "AutoInlineElemWise": ("stages are not inlined by rule", "Call s[T].compute_inline() on each."),
-    "AutoInlineInjective": ("stages are not inlined by rule", "Call s[T].compute_inline() on each."),
+    "AutoInlineElemWise": _INLINE,
+    "AutoInlineInjective": _INLINE,
 }
 
 
@@ -152,11 +207,11 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2", "ceil",
-    "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div", "erf", "exp", "exp2",
-    "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity",
-    "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "max", "max_value", "min",
-    "min_value", "nearbyint", "placeholder", "popcount", "power", "prod", "reduce_axis", "round",
-    "rsqrt", "scan", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum", "tag_scope", "tan", "tanh",
-    "thread_axis", "trunc", "truncdiv", "truncmod", "var",
+    "Axis", "Expr", "Schedule", "Tensor", "abs", "acos", "all", "any", "asin", "atan", "atan2",
+    "ceil", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule", "div", "erf",
+    "exp", "exp2", "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod",
+    "infinity", "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "max", "max_value",
+    "min", "min_value", "nearbyint", "placeholder", "popcount", "power", "prod", "reduce_axis",
+    "round", "rsqrt", "scan", "sigmoid", "sin", "sinh", "size_var", "sqrt", "sum", "tag_scope",
+    "tan", "tanh", "thread_axis", "trunc", "truncdiv", "truncmod", "var",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """tvm.tir's spellings of the expression language; :mod:`schedlang.te` has most of them too.
 
-Where te's meaning and schedlang's differ, te's holds here: constants, axes and sizes that meet no
-tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, division names its rounding.
+Where a function's meaning differs from schedlang's own, te's holds here: constants, axes and sizes
+that meet no tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, ``round`` and
+division are C's.
 """
 
 from __future__ import annotations
@@ -14,11 +15,40 @@ import numpy as np
 
 from schedlang.compute import reduce
 from schedlang.compute.math import (
-    abs, acos, all, any, asin, atan, atan2, ceil, cos, cosh, erf, exp, exp2, floor, if_then_else,
-    isfinite, isinf, isnan, log, log1p, log2, log10, round, rsqrt, select, sigmoid, sin, sinh, sqrt,
-    tan, tanh, trunc,
+    abs,
+    acos,
+    all,
+    any,
+    asin,
+    atan,
+    atan2,
+    ceil,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    floor,
+    if_then_else,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    rsqrt,
+    select,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
 )  # fmt: skip
 from schedlang.compute.math import pow as power
+from schedlang.compute.math import round as nearbyint
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import var as Var
 from schedlang.errors import ComputeTypeError, explain
@@ -27,8 +57,7 @@ from schedlang.expr.interval import weak_range
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, as_expr, binary, call
 from schedlang.tvm_names import missing
 
-pow = power
-nearbyint = round
+pow = power  # noqa: A001
 Select = select
 
 _BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
@@ -91,6 +120,16 @@ def _limit(dtype: str, largest: bool) -> Const:
     return reduce.extreme_value(dtype, largest)
 
 
+def round(x: ExprLike) -> Expr:  # noqa: A001
+    """C's ``round``: ties go away from zero; :func:`nearbyint` takes them to even."""
+    value = as_expr(x)
+    if not dtypes.is_float(value.dtype):
+        return value
+    whole = trunc(value)
+    # the difference is exact, where adding 0.5 first would round
+    return select(abs(value - whole) >= 0.5, whole + select(value < 0, -1.0, 1.0), whole)
+
+
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
     """``a // b``, rounded down."""
     return binary("//", a, b)
@@ -141,7 +180,10 @@ def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
     for value in (x, y):
         if not dtypes.is_integer(value.dtype):
             raise ComputeTypeError(
-                explain(f"te.{name}({x}, {y})", f"{value} is {value.dtype}, no integer", "Use / or te.fmod.")
+                explain(
+                    f"te.{name}({x}, {y})", f"{value} is {value.dtype}, no integer",
+                    "Use / or te.fmod.",
+                )  # fmt: skip
             )
     return x, y
 
@@ -157,7 +199,7 @@ def popcount(x: ExprLike) -> Expr:
     """The number of bits set in integer ``x``, in its dtype."""
     value = typed(x)
     if not dtypes.is_integer(value.dtype):
-        raise ComputeTypeError(f"te.popcount({value}): bits of an integer are counted, not of {value.dtype}")
+        raise ComputeTypeError(f"te.popcount({value}): {value} is {value.dtype}, no integer")
     size = dtypes.itemsize(value.dtype)
     unsigned = f"uint{8 * size}"
 
@@ -192,17 +234,24 @@ def _reducer(
     return reducer
 
 
-sum = _reducer(reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands.")
+sum = _reducer(  # noqa: A001
+    reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands."
+)
 prod = _reducer(reduce.prod, lambda a, b: a * b, "The product over reduction axes, or of operands.")
-min = _reducer(reduce.min, reduce.min, "The smallest over reduction axes, or of operands.")
-max = _reducer(reduce.max, reduce.max, "The largest over reduction axes, or of operands.")
+min = _reducer(  # noqa: A001
+    reduce.min, reduce.min, "The smallest over reduction axes, or of operands."
+)
+max = _reducer(  # noqa: A001
+    reduce.max, reduce.max, "The largest over reduction axes, or of operands."
+)
 
 
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
     """A reduction of one's own; see :func:`schedlang.comm_reducer`."""
-    return _reducer(reduce.comm_reducer(fcombine, fidentity, name), fcombine, f"The reduction {name}.")
+    over = reduce.comm_reducer(fcombine, fidentity, name)
+    return _reducer(over, fcombine, f"The reduction {name}.")
 
 
 _CALL = (
@@ -213,9 +262,11 @@ REFUSED = {
     **{f"call_{kind}": _CALL for kind in (
         "extern", "pure_extern", "intrin", "packed", "llvm_intrin", "llvm_pure_intrin", "tir")},
     "ir_builder": ("statements are not written by hand", "Describe the values with te.compute."),
-    "decl_buffer": ("buffers are not declared by hand", "Use te.placeholder, and set_scope for storage."),
-    "Schedule": ("schedules of TensorIR are not part of schedlang", "Use te.create_schedule(C.op)."),
-    "PrimFunc": ("functions of TensorIR are not part of schedlang", "tvm.lower(s, args) gives the nest."),
+    "decl_buffer": (
+        "buffers are not declared by hand", "Use te.placeholder, and s[T].set_scope for storage."
+    ),
+    "Schedule": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
+    "PrimFunc": ("TensorIR is not part of schedlang", "tvm.lower(s, args) gives the loop nest."),
 }  # fmt: skip
 
 

@@ -29,12 +29,13 @@ class PassContext:
         self.instruments = list(instruments or ())
         self.config = dict(config or {})
 
-    def __enter__(self) -> PassContext:  # noqa: PYI034
+    def __enter__(self) -> PassContext:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+        self, kind: type[BaseException] | None, value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
         return None
 
 

@@ -15,7 +15,7 @@ MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")
 
 _TUNE = "sl.autotune(C, target=...) tunes a computation; a template= takes knobs as AutoTVM's do."
-_NEURAL = "schedlang has the tensor language and its schedules, no models: write the operator in te."
+_NEURAL = "schedlang has te's language and schedules, no models: write the operator in te."
 REFUSED: dict[str, tuple[str, str]] = {
     "topi": (
         "the operator library is not part of schedlang",
@@ -70,15 +70,3 @@ def missing(
         why, hint = refused[name]
         return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))
     return AttributeError(f"module {module!r} has no attribute {name!r}")
-
-
-def enabled(name: str) -> bool:
-    """te's ``tvm.runtime.enabled``: whether kernels for ``name`` can run on this machine.
-
-    >>> enabled("llvm"), enabled("opencl")
-    (True, False)
-    """
-    from schedlang.nd import DEVICE_TYPES, device
-
-    kind = name.split()[0] if name.split() else ""
-    return kind in DEVICE_TYPES and device(kind).exist

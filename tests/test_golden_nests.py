@@ -505,7 +505,9 @@ def test_blur_of_five_points_at_j(golden: Golden) -> None:
     B = sl.compute((14, 14), lambda i, j: A[i, j] * 2, name="B")
     C = sl.compute(
         (12, 12),
-        lambda i, j: B[i, j + 1] + B[i + 2, j + 1] + B[i + 1, j] + B[i + 1, j + 2] + B[i + 1, j + 1],
+        lambda i, j: (
+            B[i, j + 1] + B[i + 1, j] + B[i + 1, j + 1] + B[i + 1, j + 2] + B[i + 2, j + 1]
+        ),
         name="C",
     )
     s = sl.schedule(C)
@@ -578,9 +580,9 @@ def test_scan_of_two_states(golden: Golden) -> None:
     n = sl.var("n")
     X = sl.placeholder((n,), name="X")
     a, b = sl.placeholder((n,), name="a"), sl.placeholder((n,), name="b")
-    first = [sl.compute((1,), lambda t: X[0], name=name) for name in ("a.first", "b.first")]
-    step_a = sl.compute((n,), lambda t: a[t - 1] + b[t - 1], name="a.next")
-    step_b = sl.compute((n,), lambda t: a[t - 1] - X[t], name="b.next")
+    first = [sl.compute((1,), lambda t: X[0], name=name) for name in ("a_first", "b_first")]
+    step_a = sl.compute((n,), lambda t: a[t - 1] + b[t - 1], name="a_next")
+    step_b = sl.compute((n,), lambda t: a[t - 1] - X[t], name="b_next")
     R = sl.scan(first, [step_a, step_b], [a, b], inputs=[X], name="R")
     golden(sl.schedule(R))
 
@@ -614,8 +616,10 @@ def test_cuda_matmul(golden: Golden) -> None:
     ty, yi = s[C].split(yi, nparts=16)
     tx, xi = s[C].split(xi, nparts=16)
     s[C].reorder(by, bx, ty, tx, yi, xi)
-    for axis, thread in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (ty, "threadIdx.y"), (tx, "threadIdx.x")):
-        s[C].bind(axis, thread)
+    s[C].bind(by, "blockIdx.y")
+    s[C].bind(bx, "blockIdx.x")
+    s[C].bind(ty, "threadIdx.y")
+    s[C].bind(tx, "threadIdx.x")
     s[sums].compute_at(s[C], tx)
     ko, ki = s[sums].split(s[sums].op.reduce_axis[0], factor=8)
     s[sums].reorder(ko, ki, *s[sums].op.axis)

@@ -23,7 +23,9 @@ def paren(text_: str, precedence: int, least: int) -> str:
     return text_ if precedence >= least else f"({text_})"
 
 
-def binary_text(op: str, left: tuple[str, int], right: tuple[str, int], tight: bool = False) -> tuple[str, int]:
+def binary_text(
+    op: str, left: tuple[str, int], right: tuple[str, int], tight: bool = False
+) -> tuple[str, int]:
     """``left op right`` from printed operands with their precedences."""
     level = PRECEDENCE[op]
     same = level + 1 if op in ("<", "<=", ">", ">=", "==", "!=", "**") else level

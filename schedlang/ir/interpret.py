@@ -17,7 +17,7 @@ import numpy as np
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
-from schedlang.ir.nodes import Buffer, Nest
+from schedlang.ir.nodes import Alloc, Buffer, For, Nest, walk
 from schedlang.ir.scalars import HELPERS
 from schedlang.ir.transcribe import Transcript, transcribe
 
@@ -75,6 +75,8 @@ def interpret(
     """
     if order not in ORDERS:
         raise CallError(f"interpret(order={order!r}): the orders are {', '.join(ORDERS)}")
+    if cooperative(nest):
+        raise CallError(f"{nest.name}: its threads fill storage together, which needs barriers")
     program = transcribe(nest)
     given = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
     if len(given) != len(args):
@@ -106,6 +108,18 @@ def interpret(
     return Run(
         outputs, {n: c[0] for n, c in counts.items()}, {n: c[1] for n, c in counts.items()}, ticks, final
     )
+
+
+def cooperative(nest: Nest) -> bool:
+    """Whether threads share storage made inside their loops: plain loops cannot stand for those."""
+    return any(
+        isinstance(stmt, For) and stmt.kind == "thread" and _shares(stmt) for stmt, _ in walk(nest.body)
+    )
+
+
+def _shares(loop: For) -> bool:
+    seen = ("shared", "global") if loop.tag.startswith("threadIdx") else ("global",)
+    return any(isinstance(s, Alloc) and s.buffer.scope in seen for s, _ in walk(loop.body))
 
 
 def _shape(buffer: Buffer, values: Mapping[Var, Any]) -> tuple[int, ...]:

@@ -8,7 +8,19 @@ from schedlang.expr.nodes import Axis, Binary, Expr, Select, Var
 from schedlang.expr.printer import ATOM, LONGEST, binary_text, index_text, is_index, shortened, text
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
-    Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Note, Stmt, Store, walk,
+    Alloc,
+    Block,
+    Buffer,
+    Fetch,
+    For,
+    If,
+    Let,
+    Load,
+    Nest,
+    Note,
+    Stmt,
+    Store,
+    walk,
 )  # fmt: skip
 
 INDENT = "  "
@@ -123,9 +135,7 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
         note = f"   # {stmt.note}" if stmt.note else ""
         return [f"if {expr_text(stmt.cond, names)}:{note}"]
     if isinstance(stmt, Alloc):
-        b = stmt.buffer
-        padded = f", rows padded to {b.strides[-2]}" if b.strides and len(b.strides) > 1 else ""
-        return [f"{argument_text(b)}   {b.scope}, {bytes_text(b.bytes)}{padded}{', double buffered' if b.double else ''}"]
+        return [storage_text(stmt.buffer)]
     if isinstance(stmt, Let):
         return [f"{stmt.var.name} = {expr_text(stmt.value, names)}"]
     if isinstance(stmt, Fetch):
@@ -139,9 +149,21 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
     raise TypeError(type(stmt).__name__)
 
 
+def storage_text(buffer: Buffer) -> str:
+    """``C.local: float32[4, 16]   local, 256 B``, and what else is special about it."""
+    said = [buffer.scope, bytes_text(buffer.bytes)]
+    if buffer.strides is not None:
+        rows = len(buffer.shape) == 2 and buffer.strides[1] == 1
+        steps = ", ".join(map(str, buffer.strides))
+        said.append(f"rows padded to {buffer.strides[0]}" if rows else f"strides ({steps})")
+    if buffer.double:
+        said.append("double buffered")
+    return f"{argument_text(buffer)}   {', '.join(said)}"
+
+
 def loop_text(loop: For, names: dict[Axis, str]) -> str:
     word = {"serial": "for", "thread": loop.tag}.get(loop.kind, loop.kind)
-    notes = ["pragma " + name + ("" if value is None else f" = {value}") for name, value in loop.pragmas]
+    notes = [f"pragma {n}" + ("" if v is None else f" = {v}") for n, v in loop.pragmas]
     if loop.kind == "thread" and loop.axis.is_reduce:
         notes.append(f"{loop.stage} is reduced across these threads")
     name = names.get(loop.axis, loop.axis.name)

@@ -7,12 +7,13 @@ widens those boxes by its range.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
 from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Const, Expr
@@ -121,10 +122,18 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         cut = None
     if cut is None:
         return (yield _loop(n, depth, axis, scope))
-    drafts, pending = yield _loop(n.planned(cut.main), depth, axis, scope)
-    rest, more = yield _loop(n.planned(cut.tail), depth, axis, scope)
+    drafts, pending = yield _part(n.planned(cut.main), depth, axis, scope)
+    rest, more = yield _part(n.planned(cut.tail), depth, axis, scope)
     merge(pending, more, scope.ranges)
     return [*drafts, *rest], pending
+
+
+def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
+    """One part of a loop that was cut, with the tests that speak of outer loops only here."""
+    late = [g for k in range(-1, depth) for g in _guards_at(n, k) if not scope.ranges.nonneg(-g.fact)]
+    known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in late)))
+    drafts, pending = yield _loop(n, depth, axis, known)
+    return _wrapped(late, drafts), pending
 
 
 def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
@@ -184,11 +193,12 @@ def _guards_at(n: Nesting, depth: int) -> list[Guard]:
 
 
 def _guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
-    if not drafts:
-        return drafts
-    for guard in reversed(_guards_at(n, depth)):
-        if depth >= 0 or not n.init:
-            drafts = [If(guard.cond, Block(tuple(drafts)), guard.note)]
+    return _wrapped(_guards_at(n, depth), drafts) if depth >= 0 or not n.init else drafts
+
+
+def _wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
+    for guard in reversed(guards if drafts else ()):
+        drafts = [If(guard.cond, Block(tuple(drafts)), guard.note)]
     return drafts
 
 
@@ -298,7 +308,9 @@ def place_child(
     if box is None:
         return drafts, pending
     scope_name = scope_of(child, scope.loops)
-    for loop in box_scope(scope_name, scope.loops):
+    shared = box_scope(scope_name, scope.loops)
+    _check_threads(job, child, scope_name, scope, {loop.tag for loop in shared})
+    for loop in shared:
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
     made, more = yield nest_stage(job, child, dims, scope)
@@ -313,6 +325,20 @@ def place_child(
         computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
         pending.update((t, computed) for t in child.outputs)
     return [*storage, *made, *drafts], pending
+
+
+def _check_threads(job: Job, child: Stage, scope_name: str, scope: Scope, shared: set[str]) -> None:
+    """A loop spread over threads that are around already needs storage they share."""
+    for axis, kind in child.kinds.items():
+        if thread_tag(kind) and scope.threads.find(kind) is not None and kind not in shared:
+            why = explain(
+                f"bind({axis.name}, {kind!r}) on stage {child.name}",
+                f"it is computed inside {kind}, and each {kind} has {scope_name} storage of its own, "
+                f"of which it would fill one part",
+                f'Give it storage that they share, s[{child.name}].set_scope("shared"), or leave '
+                f"{axis.name} unbound.",
+            )  # fmt: skip
+            job.problems.append(Problem(why, child.name))
 
 
 def store_child(job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope) -> list[Draft]:

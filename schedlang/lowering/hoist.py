@@ -2,40 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Alloc, Block, For, If, Load, Stmt
+from schedlang.ir.printer import expr_text
 
 
 def hoist(block: Block) -> Block:
-    """``block`` with each guard as far out as it can be."""
-    return Block(tuple(s for stmt in block.stmts for s in _stmt(stmt)))
+    """``block`` with each guard as far out as it can be, and written once."""
+    done: list[list[Stmt]] = [[]]
+    stack: list[Stmt | None] = [block]
+    around: list[For | If] = []
+    # a None on the stack closes the loop or guard opened last
+    while stack:
+        stmt = stack.pop()
+        if stmt is None:
+            body = _joined(done.pop())
+            done[-1] += _closed(around.pop(), body)
+        elif isinstance(stmt, Block):
+            stack.extend(reversed(stmt.stmts))
+        elif isinstance(stmt, (For, If)):
+            around.append(stmt)
+            done.append([])
+            stack += [None, stmt.body]
+        else:
+            done[-1].append(stmt)
+    return Block(tuple(_joined(done.pop())))
 
 
-def _stmt(stmt: Stmt) -> list[Stmt]:
-    if isinstance(stmt, If):
-        return [replace(stmt, body=hoist(stmt.body))]
-    if not isinstance(stmt, For):
-        return [stmt]
-    body = hoist(stmt.body)
+def _closed(outer: For | If, stmts: list[Stmt]) -> list[Stmt]:
+    """The loop or guard around ``stmts``, inside the guards that can stand outside of it."""
     guards: list[If] = []
-    while _movable(stmt, body):
-        guard = body.stmts[0]
+    while isinstance(outer, For) and _movable(outer, stmts):
+        guard = stmts[0]
         assert isinstance(guard, If)
         guards.append(guard)
-        body = guard.body
-    made: Stmt = replace(stmt, body=body)
+        stmts = list(guard.body.stmts)
+    made: Stmt = replace(outer, body=Block(tuple(stmts)))
     for guard in reversed(guards):
         made = replace(guard, body=Block((made,)))
     return [made]
 
 
-def _movable(loop: For, body: Block) -> bool:
+def _movable(loop: For, body: Sequence[Stmt]) -> bool:
     """Whether the loop holds one guard and nothing else, and it does not use the loop."""
-    if len(body.stmts) != 1 or not isinstance(body.stmts[0], If) or loop.kind == "parallel":
+    if len(body) != 1 or not isinstance(body[0], If) or loop.kind == "parallel":
         return False
-    guard = body.stmts[0]
-    if any(isinstance(s, Alloc) for s in body.stmts):
+    return not any(n is loop.axis or isinstance(n, Load) for n in postorder([body[0].cond]))
+
+
+def _joined(stmts: list[Stmt]) -> list[Stmt]:
+    """Neighbouring guards with the same condition, which nothing between them changes, as one."""
+    made: list[Stmt] = []
+    for stmt in stmts:
+        last = made[-1] if made else None
+        if isinstance(stmt, If) and isinstance(last, If) and _same(last, stmt):
+            body = _joined([*last.body.stmts, *stmt.body.stmts])
+            made[-1] = replace(last, body=Block(tuple(body)))
+        else:
+            made.append(stmt)
+    return made
+
+
+def _same(a: If, b: If) -> bool:
+    if a.note != b.note or any(isinstance(s, Alloc) for s in a.body.stmts):
         return False
-    return not any(n is loop.axis or isinstance(n, Load) for n in postorder([guard.cond]))
+    return not _reads(a.cond) and _shape(a.cond) == _shape(b.cond)
+
+
+def _reads(cond: Expr) -> bool:
+    return any(isinstance(n, Load) for n in postorder([cond]))
+
+
+def _shape(cond: Expr) -> tuple[str, tuple[Expr, ...]]:
+    """Text and the axes in it, in order: equal for equal conditions only."""
+    return expr_text(cond, {}), tuple(n for n in postorder([cond]) if isinstance(n, Axis))

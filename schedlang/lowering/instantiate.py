@@ -42,6 +42,7 @@ def instantiate(
     outer = _Point(values)
     points: dict[tuple[Tensor, tuple[Lin, ...]], _Point] = {}
     done: dict[tuple[int, int], Expr] = {}
+    where_read: dict[int, tuple[Lin, ...]] = {}
     for root in roots:
         stack: list[tuple[Expr, _Point, tuple[Expr, _Point] | None]] = [(root, outer, None)]
         while stack:
@@ -65,7 +66,8 @@ def instantiate(
                 index = tuple(to_lin(i, ranges=ranges) for i in new.indices)
                 op = inline.get(new.tensor)
                 if op is None:
-                    done[key] = Read(new.tensor, tuple(map(to_expr, index)), new.dtype)
+                    made = Read(new.tensor, tuple(map(to_expr, index)), new.dtype)
+                    done[key], where_read[id(made)] = made, index
                     continue
                 where = (new.tensor, index)
                 if where not in points:
@@ -76,7 +78,7 @@ def instantiate(
                 continue
             done[key] = _simplified(new, ranges)
     result = tuple(done[(id(r), id(outer))] for r in roots)
-    found = {(r.tensor, tuple(map(to_lin, r.indices))): None for r in reads(result)}
+    found = {(r.tensor, where_read[id(r)]): None for r in reads(result)}
     return Instance(result, list(found))
 
 

@@ -64,7 +64,8 @@ def lower_state(
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)
     outputs = tuple(buffers[t] for t in tensors if t in state.defined)
-    sizes = tuple(v for v in variables(state.outputs) if v in sizes_of(checked))
+    found = sizes_of(checked) - {a for a in checked if isinstance(a, Var)}
+    sizes = tuple(v for v in variables(state.outputs) if v in found)
     title = name or state.outputs[-1].name
     return Nest(title, listed, outputs, body, sizes, loop_names(body))
 

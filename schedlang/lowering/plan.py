@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin, to_expr
@@ -71,6 +72,19 @@ def thread_tag(kind: str) -> bool:
     return kind in THREADS
 
 
+_FROM_ZERO: WeakKeyDictionary[Axis, Axis] = WeakKeyDictionary()
+
+
+def loop_variable(axis: Axis) -> Axis:
+    """The variable of a loop over ``axis``, which runs from 0: the axis itself where it does too."""
+    if isinstance(axis.lo, int) and axis.lo == 0:
+        return axis
+    found = _FROM_ZERO.get(axis)
+    if found is None:
+        found = _FROM_ZERO[axis] = replace(axis, lo=0)
+    return found
+
+
 def make_plan(
     stage: Stage, dims: Sequence[Dim], base: Ranges, peel: Peel, threads: Threads
 ) -> Plan:
@@ -111,9 +125,9 @@ def make_plan(
         elif extent.const == 1 and not thread_tag(kind):
             values[axis] = ZERO
         else:
-            variables[axis] = axis
-            values[axis] = Lin.of(axis)
-            ranges.known[axis] = (ZERO, extent - 1)
+            variables[axis] = var = loop_variable(axis)
+            values[axis] = Lin.of(var)
+            ranges.known[var] = (ZERO, extent - 1)
     for relation in reversed(stage.relations):
         if isinstance(relation, Split):
             values[relation.parent] = (

@@ -49,10 +49,15 @@ def _filtered(stage: Stage, made: list[Draft], dim: int, before: Lin, var: Axis)
     from schedlang.lowering.rebuild import map_puts
 
     def guard(put: Draft) -> Draft:
-        at = put.indices[dim]  # type: ignore[union-attr]
-        first = Binary("==", to_expr(Lin.of(var)), Const(0, "int64", True), "bool")
-        new = Binary(">", to_expr(at), to_expr(before), "bool")
-        cond: Expr = Binary("|", first, new, "bool")
+        first = Binary("==", var, Const(0, "int64", True), "bool")
+        cond: Expr = Binary("|", first, _above(put.indices[dim], before), "bool")  # type: ignore[union-attr]
         return If(cond, Block((put,)), f"{stage.name} slides along {var.name}")  # type: ignore[arg-type]
 
     return map_puts(made, stage.name, guard)
+
+
+def _above(at: Lin, bound: Lin) -> Expr:
+    """``at > bound``, what stands on both sides left out."""
+    rest = at - bound
+    left = Lin({p: c for p, c in rest.terms.items() if p and c > 0})
+    return Binary(">", to_expr(left), to_expr(left - rest), "bool")

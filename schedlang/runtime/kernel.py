@@ -60,6 +60,11 @@ class Kernel:
         return self._built.target
 
     @property
+    def signature(self) -> Signature:
+        """The parameters in calling order, as data."""
+        return self._built.signature
+
+    @property
     def source(self) -> str:
         """The Python source that runs."""
         return self._built.text

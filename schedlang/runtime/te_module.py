@@ -41,7 +41,7 @@ class TimingResult:
 
 
 class TeModule:
-    """The attributes of te's built modules, for a class that has ``name``, ``source`` and a call."""
+    """The attributes of te's built modules, for a class with ``name``, ``source`` and a call."""
 
     name: str
     source: str
@@ -66,13 +66,16 @@ class TeModule:
         if fmt == "ptx" and hasattr(self, "ptx"):
             return str(self.ptx)
         raise BuildError(
-            explain(f"get_source({fmt!r})", "this kernel has no such form", "get_source() is its Python.")
+            explain(
+                f"get_source({fmt!r})", "this kernel has no such form",
+                "get_source() is its Python.",
+            )
         )
 
     def __getitem__(self, name: str) -> Any:
         """te's ``module["function"]``."""
         if name not in (self.name, "default_function", "main"):
-            raise BuildError(f"kernel {self.name} has no function {name!r}: it is {self.name!r} itself")
+            raise BuildError(f"kernel {self.name} has no function {name!r}, only its own name")
         return self
 
     get_function = __getitem__
@@ -92,7 +95,8 @@ class TeModule:
             # te's arrays are wrappers: unwrapped once, so that the wrapping is not timed
             given = [np.asarray(a) if hasattr(a, "__array_interface__") else a for a in args]
             function(*given)
-            return TimingResult(tuple(_repeat(function, given, number, min_repeat_ms) for _ in range(repeat)))
+            seconds = [_repeat(function, given, number, min_repeat_ms) for _ in range(repeat)]
+            return TimingResult(tuple(seconds))
 
         return evaluate
 
@@ -101,7 +105,7 @@ class TeModule:
         raise BuildError(
             explain(
                 f"export_library({str(path)!r})", "a kernel is Python, not a shared library",
-                "f.save('k.py') writes a file that needs numba and NumPy alone; import it to run it.",
+                "f.save('k.py') writes a file that needs numba and NumPy alone: import it.",
             )
         )  # fmt: skip
 

@@ -180,7 +180,8 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
     data = tuple(Axis(a.name, a.extent) for a in op.axis)
     part = Axis(axis.name, axis.extent)
     kept = {a: Axis(a.name, a.extent, "reduce") for a in stage.reduce_leaves if a is not axis}
-    leaves: dict[Axis, Axis] = {**kept, axis: part}
+    renamed = (*kept.items(), (axis, part))
+    leaves: dict[Axis, Axis] = {plan.variables.get(a, a): b for a, b in renamed}
     change: dict[Axis, Expr] = dict(zip(op.axis, data))
     swap = {a: to_lin(b) for a, b in leaves.items()}
     for root in op.reduce_axis:

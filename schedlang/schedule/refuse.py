@@ -9,6 +9,7 @@ from schedlang.errors import ScheduleError, explain
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
 from schedlang.ir.printer import INDENT, statement_lines
+from schedlang.lowering.plan import loop_variable
 from schedlang.stage.relations import parts
 from schedlang.stage.state import Stage, State
 
@@ -32,13 +33,12 @@ def marked_nest(state: State, axis: Axis) -> str:
     lines: list[str] = []
     mark = -1
     for stmt, depth in walk(nest.body):
-        if isinstance(stmt, For) and stmt.axis is axis and mark < 0:
+        if isinstance(stmt, For) and stmt.axis is loop_variable(axis) and mark < 0:
             mark = len(lines)
         lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names)]
     if mark < 0:
         return ""
-    width = max(len(line) for line in lines[mark : mark + 2]) + 4
-    lines[mark] = f"{lines[mark]:<{width}}<-- here"
+    lines[mark] += "    <-- here"
     shown = lines[max(0, mark - CONTEXT) : mark + CONTEXT + 1]
     indent = min(len(line) - len(line.lstrip()) for line in shown)
     return "\n".join(line[indent:] for line in shown)

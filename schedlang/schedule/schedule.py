@@ -108,12 +108,15 @@ class Schedule:
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of ``tensor`` in ``scope``, which ``readers`` read in its place.
 
+        ``readers`` is a stage (or its tensor) or a list of them. Requires that each reads
+        ``tensor``, an input or a stage of this schedule.
+
         rewrite::
 
-            C[i] = A[i] + 1   ->   A.local[ax0] = A[ax0]
-                                   C[i] = A.local[i] + 1
-
-        Raises :class:`~schedlang.errors.ScheduleError` when a reader does not read it.
+            for i in 0..8:           ->   for ax0 in 0..8:
+              C[i] = A[i] + 1               A.local[ax0] = A[ax0]
+                                          for i in 0..8:
+                                            C[i] = A.local[i] + 1
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -133,8 +136,15 @@ class Schedule:
         """Compute ``tensor`` in ``scope`` first and copy it to its place.
 
         The new stage takes over the computation and its reduction axes; ``tensor``'s stage keeps
-        its data axes. It comes before the stage's other steps. A list of all outputs of one
-        computation gives a list.
+        its data axes. A list of all outputs of one computation gives a list. Requires that the
+        stage has no steps of its own yet, and is neither inlined nor a scan.
+
+        rewrite::
+
+            for i in 0..8:           ->   for i in 0..8:
+              C[i] = A[i] + 1               C.local[i] = A[i] + 1
+                                          for i in 0..8:
+                                            C[i] = C.local[i]
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -150,13 +160,18 @@ class Schedule:
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
         """Partial results along reduction ``axis``, which becomes dimension ``factor_axis``.
 
+        The new stage has ``axis`` as a data axis, to be vectorized or made parallel. It is legal
+        since reducers are associative and commutative (Suriana, Adams and Kamil, "Parallel
+        associative reductions in Halide", CGO 2017). Requires a reduction axis of a stage whose
+        only steps so far are splits and fuses of its reduction axes.
+
         rewrite::
 
-            C[i] += A[i, k]   ->   C.rf[k.inner, i] += A[i, k.outer*4 + k.inner]
-                                   C[i] += C.rf[k.inner, i]
-
-        It is legal since reducers are associative and commutative (Suriana, Adams and Kamil,
-        "Parallel associative reductions in Halide", CGO 2017).
+            for k.outer in 0..4:     ->   for k.inner in 0..4:
+              for k.inner in 0..4:          for k.outer in 0..4:
+                C[i] += A[i, ...]             C.rf[k.inner, i] += A[i, ...]
+                                          for k.inner in 0..4:
+                                            C[i] += C.rf[k.inner, i]
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8, 16), name="A")

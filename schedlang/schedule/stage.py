@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.schedule.refuse import refuse
 from schedlang.stage.state import Stage
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ class StageView:
     """The stage of one computation within a schedule.
 
     Every primitive raises :class:`~schedlang.errors.ScheduleError` when it is not legal, and then
-    changes nothing. Axes in arguments are loops of this stage: see ``leaf_axes``.
+    changes nothing; its docstring says under *Requires* what legal means. Axes in arguments are
+    loops of this stage: see ``leaf_axes``.
     """
 
     def __init__(self, schedule: Schedule, name: str) -> None:
@@ -56,15 +58,17 @@ class StageView:
     def split(
         self, parent: Axis, factor: int | None = None, nparts: int | None = None, tail: str = "auto"
     ) -> tuple[Axis, Axis]:
-        """Two loops in place of one: ``parent = outer*factor + inner``; returns ``(outer, inner)``.
+        """Two loops in place of one: ``parent = outer*factor + inner``; returns both.
 
         Give ``factor`` (the inner extent) or ``nparts`` (the outer one). ``tail`` says what happens
-        where it does not divide: ``"guard"`` tests, ``"cut"`` peels the rest off, ``"auto"`` chooses.
+        where it does not divide: ``"guard"`` tests, ``"cut"`` peels the rest, ``"auto"`` chooses.
+        Requires a loop without annotation at which no stage is computed, and no scan's time axis.
 
         rewrite::
 
-            for i in 0..8:   ->   for i.outer in 0..2:
-                                    for i.inner in 0..4:
+            for i in 0..8:          ->   for i.outer in 0..2:
+              B[i] = A[i] + 1              for i.inner in 0..4:
+                                             B[i.outer*4 + i.inner] = ...
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -76,14 +80,21 @@ class StageView:
         return self._do("split", axis=parent, factor=factor, nparts=nparts, tail=tail)
 
     def fuse(self, *axes: Axis) -> Axis:
-        """One loop over all combinations of neighbouring loops, given outer to inner.
+        """One loop over all combinations of loops; ``fuse()`` makes a loop of extent 1.
 
-        ``fuse()`` of nothing makes a loop of extent 1.
+        Requires neighbours, outer to inner, without annotation; all data or all reduction axes.
 
         rewrite::
 
-            for i in 0..4:     ->   for i.j.fused in 0..32:
-              for j in 0..8:
+            for i in 0..4:          ->   for i.j.fused in 0..32:
+              for j in 0..8:               B[i.j.fused//8, i.j.fused%8] = ...
+                B[i, j] = ...
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((4, 8), lambda i, j: i + j, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].fuse(*s[B].op.axis)
+        i.j.fused
         """
         listed = axes[0] if len(axes) == 1 and isinstance(axes[0], (list, tuple)) else axes
         return self._do("fuse", axes=tuple(listed))
@@ -91,12 +102,21 @@ class StageView:
     def reorder(self, *axes: Axis) -> None:
         """Put loops in the given order, outer to inner, in the places they hold together.
 
-        Halide's ``reorder`` lists them the other way round.
+        Halide's ``reorder`` lists them the other way round. Requires each loop once.
 
         rewrite::
 
-            for i in 0..4:     ->   for j in 0..8:
-              for j in 0..8:          for i in 0..4:
+            for i in 0..4:          ->   for j in 0..8:
+              for j in 0..8:               for i in 0..4:
+                B[i, j] = ...                B[i, j] = ...
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((4, 8), lambda i, j: i + j, name="B")
+        >>> s = sl.schedule(B)
+        >>> i, j = s[B].op.axis
+        >>> s[B].reorder(j, i)
+        >>> s[B].leaf_axes
+        [j, i]
         """
         listed = axes[0] if len(axes) == 1 and isinstance(axes[0], (list, tuple)) else axes
         self._do("reorder", axes=tuple(listed))
@@ -104,89 +124,342 @@ class StageView:
     def tile(
         self, x_parent: Axis, y_parent: Axis, x_factor: int, y_factor: int, tail: str = "auto"
     ) -> tuple[Axis, Axis, Axis, Axis]:
-        """Split two loops and put the inner parts inside: ``(x.outer, y.outer, x.inner, y.inner)``.
+        """Split two loops, inner parts inside: ``(x.outer, y.outer, x.inner, y.inner)``.
+
+        Requires two different loops, each as for :meth:`split`.
 
         rewrite::
 
-            for i in 0..8:     ->   for i.outer in 0..2:
-              for j in 0..8:          for j.outer in 0..2:
-                                        for i.inner in 0..4:
-                                          for j.inner in 0..4:
+            for i in 0..8:          ->   for i.outer in 0..2:
+              for j in 0..8:               for j.outer in 0..2:
+                B[i, j] = ...                for i.inner in 0..4:
+                                               for j.inner in 0..4:
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8, 8), lambda i, j: i + j, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].tile(*s[B].op.axis, 4, 4)
+        (i.outer, j.outer, i.inner, j.inner)
         """
-        return self._do("tile", x=x_parent, y=y_parent, x_factor=x_factor, y_factor=y_factor, tail=tail)
+        return self._do(
+            "tile", x=x_parent, y=y_parent, x_factor=x_factor, y_factor=y_factor, tail=tail
+        )
 
     def vectorize(self, axis: Axis) -> None:
         """Compute all iterations of ``axis`` at once, as lanes of a vector.
 
-        Requires a data axis of fixed extent that no stage is attached to.
+        Requires a data axis of fixed extent without annotation, at which no stage is computed.
+
+        rewrite::
+
+            for i in 0..8:          ->   vectorize i in 0..8:
+              B[i] = A[i] + 1              B[i] = A[i] + 1
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].vectorize(s[B].op.axis[0])
+        >>> s.nest().loops[0].kind
+        'vectorize'
         """
         self._do("vectorize", axis=axis)
 
     def unroll(self, axis: Axis) -> None:
-        """Write the body out once an iteration. Requires a fixed extent."""
+        """Write the body out once an iteration.
+
+        Requires a fixed extent of at most 4096, without annotation, and no scan's time axis.
+
+        rewrite::
+
+            for i in 0..2:          ->   unroll i in 0..2:
+              B[i] = A[i] + 1              B[i] = A[i] + 1
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((2,), lambda i: i + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].unroll(s[B].op.axis[0])
+        >>> s.nest().loops[0].kind
+        'unroll'
+        """
         self._do("unroll", axis=axis)
 
     def parallel(self, axis: Axis) -> None:
-        """Share the iterations of ``axis`` among CPU threads. Requires a data axis."""
+        """Share the iterations of ``axis`` among CPU threads.
+
+        Requires a data axis without annotation.
+
+        rewrite::
+
+            for i in 0..64:         ->   parallel i in 0..64:
+              B[i] = A[i] + 1              B[i] = A[i] + 1
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((64,), lambda i: i + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].parallel(s[B].op.axis[0])
+        >>> s.nest().loops[0].kind
+        'parallel'
+        """
         self._do("parallel", axis=axis)
 
     def bind(self, axis: Axis, thread: Any) -> None:
-        """Run the iterations of ``axis`` on the GPU's ``thread``: ``"blockIdx.x"``, ..., ``"vthread"``.
+        """Run the iterations of ``axis`` on GPU threads: ``"blockIdx.x"``, ..., ``"vthread"``.
 
-        A reduction axis may be bound to ``threadIdx`` only.
+        Requires a loop without annotation and a thread that no other loop of the stage is bound
+        to; a reduction axis may be bound to ``threadIdx`` only, whose threads then reduce together.
+
+        rewrite::
+
+            for i in 0..64:         ->   threadIdx.x i in 0..64:
+              B[i] = A[i] + 1              B[i] = A[i] + 1
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((64,), lambda i: i + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].bind(s[B].op.axis[0], "threadIdx.x")
+        >>> s.nest().loops[0].tag
+        'threadIdx.x'
         """
         self._do("bind", axis=axis, thread=thread)
 
     def pragma(self, axis: Axis, name: str, value: Any = None) -> None:
-        """Attach a named hint to a loop; it shows in the nest."""
+        """Attach a named hint to a loop; it shows in the nest.
+
+        Requires a name of letters, digits, ``_`` and dots; a number, a line of text, or no value.
+
+        rewrite::
+
+            for i in 0..8:          ->   for i in 0..8:   # pragma unroll_hint = 4
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].pragma(s[B].op.axis[0], "unroll_hint", 4)
+        >>> s.nest().loops[0].pragmas
+        (('unroll_hint', 4),)
+        """
         self._do("pragma", axis=axis, name=name, value=getattr(value, "value", value))
 
     def prefetch(self, tensor: Tensor, axis: Axis, offset: int) -> None:
-        """Ask for the element of ``tensor`` that is read ``offset`` iterations of ``axis`` later."""
+        """Ask for the element of ``tensor`` that is read ``offset`` iterations of ``axis`` later.
+
+        Requires a tensor that this stage reads and an offset of 0 or more.
+
+        rewrite::
+
+            for i in 0..8:          ->   for i in 0..8:
+              B[i] = A[i] + 1              prefetch A[min(i + 2, 7)]
+                                           B[i] = A[i] + 1
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].prefetch(A, s[B].op.axis[0], 2)
+        >>> "prefetch A[min(i + 2, 7)]" in str(s)
+        True
+        """
         self._do("prefetch", tensor=tensor, axis=axis, offset=offset)
 
     def compute_at(self, parent: Any, axis: Axis) -> None:
-        """Compute this stage inside loop ``axis`` of ``parent``, as much as each iteration needs.
+        """Compute this stage inside loop ``axis`` of ``parent``, as much as an iteration needs.
 
-        ``parent`` is a stage (or its tensor) that reads this one, directly or through others. Where
-        other readers would be left without it, the refusal of ``sl.build`` lists the legal places.
+        Requires that ``parent`` (a stage or its tensor) reads this one, directly or through others,
+        that no loop at or around ``axis`` is vectorized, and no output and no part of a scan. Where
+        other readers would be left without it the nest says so, and ``sl.lower`` and ``sl.build``
+        raise :class:`~schedlang.errors.LoweringError` with the legal places.
+
+        rewrite::
+
+            for i in 0..10:         ->   for i in 0..8:
+              B[i] = A[i] * 2              B: float32[3]
+            for i in 0..8:                 for B.i in 0..3:
+              C[i] = B[i] + B[i + 2]         B[B.i] = A[i + B.i] * 2
+                                           C[i] = B[0] + B[2]
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((10,), lambda i: i * 2, name="B")
+        >>> C = sl.compute((8,), lambda i: B[i] + B[i + 2], name="C")
+        >>> s = sl.schedule(C)
+        >>> s[B].compute_at(s[C], s[C].op.axis[0])
+        >>> s.nest().buffers[-1].shape
+        (3,)
         """
         asked = f"compute_at(...) on stage {self.name}"
         stage = self._schedule._stage(parent, asked)
         self._do("compute_at", parent=stage, axis=axis)
 
     def compute_inline(self) -> None:
-        """Put this stage's expression where it is read. Requires no reduction and no output."""
+        """Put this stage's expression where it is read.
+
+        Requires no reduction, no output, no part of a scan, and no stage attached to its loops.
+
+        rewrite::
+
+            for i in 0..8:          ->   for i in 0..8:
+              B[i] = A[i] * 2              C[i] = A[i] * 2 + 1
+            for i in 0..8:
+              C[i] = B[i] + 1
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i * 2, name="B")
+        >>> C = sl.compute((8,), lambda i: B[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> s[B].compute_inline()
+        >>> len(s.nest().loops)
+        1
+        """
         self._do("compute_inline")
 
     def compute_root(self) -> None:
-        """Compute this stage whole, ahead of its readers (where every stage starts)."""
+        """Compute this stage whole, ahead of its readers (where every stage starts).
+
+        It undoes :meth:`compute_at`, :meth:`compute_inline` and :meth:`store_at`; never refused.
+
+        rewrite::
+
+            for i in 0..8:               ->   for i in 0..8:
+              C[i] = A[i] * 2 + 1               B[i] = A[i] * 2
+                                              for i in 0..8:
+                                                C[i] = B[i] + 1
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i * 2, name="B")
+        >>> C = sl.compute((8,), lambda i: B[i] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> s[B].compute_inline(); s[B].compute_root()
+        >>> len(s.nest().loops)
+        2
+        """
         self._do("compute_root")
 
     def store_at(self, parent: Any, axis: Axis) -> None:
-        """Keep this stage's storage from one iteration to the next, outside the loop it is computed at.
+        """Keep this stage's storage from one iteration to the next, outside the computing loop.
 
         Halide's sliding window: points that earlier iterations computed are not computed again.
+        Requires :meth:`compute_at` first, and a loop at or around the one that computes.
+
+        rewrite::
+
+            for i in 0..8:          ->   B: float32[10]
+              B: float32[3]              for i in 0..8:
+              for B.i in 0..3:             ... only the B that is new
+                B[B.i] = ...               C[i] = B[i] + B[i + 2]
+              C[i] = B[0] + B[2]
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((10,), lambda i: i * 2, name="B")
+        >>> C = sl.compute((8,), lambda i: B[i] + B[i + 2], name="C")
+        >>> s = sl.schedule(C)
+        >>> outer, inner = s[C].split(s[C].op.axis[0], factor=4)
+        >>> s[B].compute_at(s[C], inner)
+        >>> s[B].store_at(s[C], outer)
+        >>> s.nest().buffers[-1].shape
+        (6,)
         """
         stage = self._schedule._stage(parent, f"store_at(...) on stage {self.name}")
         self._do("store_at", parent=stage, axis=axis)
 
     def store_root(self) -> None:
-        """Keep this stage's storage for the whole computation; see :meth:`store_at`."""
+        """Keep this stage's storage for the whole computation: :meth:`store_at` outside of all.
+
+        Requires :meth:`compute_at` first.
+
+        rewrite::
+
+            for i in 0..8:          ->   B: float32[10]
+              B: float32[3]              for i in 0..8:
+              ...                          ...
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((10,), lambda i: i * 2, name="B")
+        >>> C = sl.compute((8,), lambda i: B[i] + B[i + 2], name="C")
+        >>> s = sl.schedule(C)
+        >>> s[B].compute_at(s[C], s[C].op.axis[0])
+        >>> s[B].store_root()
+        >>> s.nest().buffers[-1].shape
+        (10,)
+        """
         self._do("store_root")
 
     def set_scope(self, scope: str) -> None:
-        """Where this stage is stored: ``"global"``, ``"shared"`` (a block's) or ``"local"`` (a thread's)."""
+        """Store in ``"global"``, ``"shared"`` (a block's) or ``"local"`` (a thread's) memory.
+
+        Requires an intermediate stage: an output is global.
+
+        rewrite::
+
+            B: float32[8]   global  ->   B: float32[8]   shared
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i * 2, name="B")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: B[i] + 1, name="C"))
+        >>> s[B].set_scope("shared")
+        >>> s.nest().buffers[-1].scope
+        'shared'
+        """
         self._do("set_scope", scope=scope)
 
     def storage_align(self, axis: Axis, factor: int, offset: int = 0) -> None:
-        """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor`` elements."""
+        """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor``.
+
+        Requires a dimension of an intermediate stage (one of ``op.axis``), and offset < factor.
+
+        rewrite::
+
+            B: float32[32, 32]      ->   B: float32[32, 32]   rows padded to 33
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((32, 32), lambda i, j: i + j, name="B")
+        >>> s = sl.schedule(sl.compute((32, 32), lambda i, j: B[j, i] + 1, name="C"))
+        >>> s[B].storage_align(s[B].op.axis[0], factor=32, offset=1)
+        >>> s.nest().buffers[-1].strides
+        (33, 1)
+        """
         self._do("storage_align", axis=axis, factor=factor, offset=offset)
 
+    def tensorize(self, axis: Axis, intrinsic: Any) -> None:
+        """te's ``tensorize``, which is refused: users describe no hardware instructions here."""
+        refuse(
+            f"tensorize({getattr(axis, 'name', axis)}, ...) on stage {self.name}",
+            "hardware instructions are not described by users",
+            "Give a data axis to vectorize: it emits vector instructions.",
+        )
+
     def double_buffer(self) -> None:
-        """Keep two copies of this stage's storage, so that filling one can overlap using the other."""
+        """Keep two copies of this stage's storage, so that filling one can overlap using the other.
+
+        Requires an intermediate stage that is not inlined.
+
+        rewrite::
+
+            B: float32[8]   shared  ->   B: float32[8]   shared, double buffered
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i * 2, name="B")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: B[i] + 1, name="C"))
+        >>> s[B].double_buffer()
+        >>> s.nest().buffers[-1].double
+        True
+        """
         self._do("double_buffer")
 
     def set_store_predicate(self, predicate: Expr) -> None:
-        """Store only where ``predicate`` holds, an expression over axes and thread axes."""
+        """Store only where ``predicate`` holds, a bool over loops of this stage and thread axes.
+
+        Requires a stage with a store of its own: no scan, not inlined. The user vouches that the
+        other stores are not needed.
+
+        rewrite::
+
+            B[i] = A[i] + 1         ->   if i < 3:   # store predicate
+                                           B[i] = A[i] + 1
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8,), lambda i: i + 1, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].set_store_predicate(s[B].op.axis[0] < 3)
+        >>> [str(guard.cond) for guard in s.nest().guards]
+        ['i < 3']
+        """
         self._do("set_store_predicate", predicate=predicate)

@@ -79,7 +79,7 @@ def encode(state: State, value: Any) -> Any:
     return value
 
 
-def _encode_axis(state: State, axis: Axis) -> dict[str, Any]:
+def _encode_axis(state: State, axis: Axis) -> dict[str, Any] | str:
     for stage in state.stages.values():
         for position, leaf in enumerate(stage.leaf):
             if leaf is axis:
@@ -87,7 +87,7 @@ def _encode_axis(state: State, axis: Axis) -> dict[str, Any]:
         for position, dim in enumerate(stage.op.axis):
             if dim is axis:
                 return {"axis": axis.name, "stage": stage.name, "dim": position}
-    return {"thread": axis.tag}
+    return axis.tag
 
 
 def _encode_tensor(state: State, tensor: Tensor) -> dict[str, Any]:
@@ -122,8 +122,6 @@ def decode(state: State, value: Any) -> Any:
         return value
     if not isinstance(value, dict):
         raise ScheduleError("it holds lists in lists, which no primitive takes")
-    if set(value) == {"thread"} and (value["thread"] in THREADS or value["thread"] == "vthread"):
-        return value["thread"]
     if "axis" in value:
         return _decode_axis(state, value)
     if "tensor" in value:

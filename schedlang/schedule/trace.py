@@ -166,8 +166,6 @@ class _Writer:
             return _list([self._value(state, v) for v in value])
         if not isinstance(value, dict):
             return _quoted(value)
-        if "thread" in value:
-            return _quoted(value["thread"])
         if "axis" in value:
             return self._axis(state, decode(state, value))
         if "expr" in value:

@@ -23,11 +23,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=0, help="the first case")
     parser.add_argument("--failures", type=int, default=1, help="stop after this many failures")
     parser.add_argument("--compiled-share", type=float, default=0.05)
+    parser.add_argument("--interpret-only", action="store_true", help="build no kernels")
     parser.add_argument("--replay", metavar="SEED:INDEX", help="run one case and print it")
     options = parser.parse_args(argv)
     if options.replay:
         seed, index = options.replay.rsplit(":", 1)
-        case = run_case(seed, int(index))
+        case = run_case(seed, int(index), [] if options.interpret_only else ["python"])
         print(report(case))
         return int(case.outcome == "failed")
     return fuzz(options)
@@ -43,12 +44,15 @@ def fuzz(options: argparse.Namespace) -> int:
     while (options.cases is None or index - options.start < options.cases) and (
         time.monotonic() - started < options.minutes * 60
     ):
-        compiled = index % 1000 < 1000 * options.compiled_share
-        case = run_case(options.seed, index, compiled)
+        targets = [] if options.interpret_only else ["python"]
+        if not options.interpret_only and index % 1000 < 1000 * options.compiled_share:
+            targets.append("cpu")
+        case = run_case(options.seed, index, targets)
         index += 1
         outcomes[case.outcome] += 1
         counts.update({"refused steps": case.refused, "steps undone": case.undone,
                        "accepted steps": len(case.applied)})  # fmt: skip
+        counts.update({f"built for {target}": 1 for target in case.built})
         steps[len(case.applied)] += 1
         seen: dict[str, None] = {}
         found: set[tuple[str, str]] = set()

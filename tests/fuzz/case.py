@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -11,9 +13,9 @@ import numpy as np
 import schedlang as sl
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import PlaceholderOp
-from schedlang.errors import LoweringError, SchedlangError, VerifyError
+from schedlang.errors import BuildError, LoweringError, SchedlangError, VerifyError
 from schedlang.expr.nodes import Var
-from schedlang.ir.interpret import interpret
+from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
 from schedlang.lowering.lower import lower_state
 from tests.fuzz.graphs import Graph, arrays, build, random_graph
@@ -38,6 +40,7 @@ class Case:
     applied: list[str] = field(default_factory=list)
     refused: int = 0
     undone: int = 0
+    built: list[str] = field(default_factory=list)
     outcome: str = "passed"
     failure: str = ""
 
@@ -46,7 +49,7 @@ class Case:
         return f"import numpy as np\nimport schedlang as sl\n{self.graph.source}{self.source}"
 
 
-def run_case(seed: int | str, index: int, compiled: bool = False) -> Case:
+def run_case(seed: int | str, index: int, targets: Sequence[str] = ()) -> Case:
     """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``."""
     key = f"{seed}:{index}"
     rng = Random(key)
@@ -61,11 +64,12 @@ def run_case(seed: int | str, index: int, compiled: bool = False) -> Case:
         except Exception:
             case.source = f"s = sl.Schedule.from_json({s.to_json()!r}, [{', '.join(case.graph.outputs)}])\n"
             raise
-        check(rng, case, s, space, outputs, compiled)
+        check(rng, case, s, space, outputs, targets)
     except LoweringError as error:
         case.outcome, case.failure = "not lowered", str(error)
+    except BuildError as error:
+        case.outcome, case.failure = "not built", str(error)
     except Exception as error:
-        import traceback
 
         case.outcome = "failed"
         case.failure = "".join(traceback.format_exception(error)[-6:])
@@ -109,7 +113,7 @@ def schedule_randomly(rng: Random, case: Case, outputs: list[Any]) -> Any:
 
 
 def check(
-    rng: Random, case: Case, s: Any, space: dict[str, Any], outputs: list[Any], compiled: bool
+    rng: Random, case: Case, s: Any, space: dict[str, Any], outputs: list[Any], targets: Sequence[str]
 ) -> None:
     """The nest of ``s`` against the reference, and its text and data forms against itself."""
     nest = lower_state(s.state)
@@ -137,9 +141,28 @@ def check(
     orders = ["forward"]
     if any(k in text for k in ("parallel ", "vectorize ", "vthread ", "Idx.")):
         orders.append(rng.choice(("reverse", "shuffle")))
+    if cooperative(nest):
+        case.outcome = "shared by threads"
+        return
     for order in orders:
         run = interpret(nest, given, order, rng.randrange(1000))
         compare(case, nest, run.outputs, expected, f"interpreted {order}")
+    if targets and not bound(s):
+        for target in targets:
+            compare(case, nest, _built(case, s, nest, target, given, expected), expected, f'target="{target}"')
+
+
+def _built(
+    case: Case, s: Any, nest: Nest, target: str, given: list[Any], expected: dict[str, np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    kernel = sl.build(s, target=target)
+    case.built.append(target)
+    outputs = []
+    # sizes that no input determines are found from the outputs
+    if case.graph.sizes or case.graph.chance(0.2):
+        outputs = [np.zeros_like(expected[b.tensor.name]) for b in nest.outputs if b.tensor is not None]
+    results = kernel(*given, *outputs)
+    return results if isinstance(results, tuple) else (results,)
 
 
 def _modules() -> set[str]:

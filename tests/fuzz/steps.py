@@ -74,6 +74,8 @@ def _tile(rng: Random, s: Any) -> None:
 def _vectorize(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
     data = [a for a in view.leaf_axes if not a.is_reduce]
+    if "vectorize" in s.state.stages[view.name].kinds.values() and rng.random() < 0.9:
+        raise Impossible
     view.vectorize(pick(rng, data[-1:] * 4 + data))
 
 

@@ -1,0 +1,230 @@
+"""The speed of the tool itself: steps to nest, nest to source, growth with the number of stages.
+
+    python -m benchmarks.compiler [--only PATTERN] [--json FILE]
+
+Nothing here compiles machine code. Chains of 10, 100 and 1000 stages show how time grows:
+``per stage`` should stay what it is.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+
+import schedlang as sl
+from benchmarks.harness import Case, Column, Row, main
+from schedlang.codegen.cpu import emit
+from schedlang.codegen.file import render
+from schedlang.compute.tensor import Tensor
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+Make = Callable[[], Schedule]
+LENGTHS = (10, 100, 1000)
+LONG = 2000
+
+
+def matmul() -> Tensor:
+    """The README's."""
+    M = N = K = 1024
+    A = sl.placeholder((M, K), name="A")
+    B = sl.placeholder((K, N), name="B")
+    k = sl.reduce_axis(K, name="k")
+    return sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+def scheduled_matmul(C: Tensor) -> Schedule:
+    s = sl.schedule(C)
+    i, j = s[C].op.axis
+    io, jo, ii, ji = s[C].tile(i, j, 32, 32)
+    ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)
+    s[C].reorder(io, jo, ko, ki, ii, ji)
+    s[C].vectorize(ji)
+    s[C].parallel(io)
+    return s
+
+
+def _smoothed(image: Tensor, k: int) -> Tensor:
+    """A 3-point filter along rows, then columns, in turns."""
+    h, w = image.shape
+    if k % 2:
+        shape = (h, w - 2)
+        return sl.compute(
+            shape, lambda y, x: (image[y, x] + image[y, x + 1] * 2 + image[y, x + 2]) / 4, name=f"rows{k}"
+        )
+    shape = (h - 2, w)
+    return sl.compute(
+        shape, lambda y, x: (image[y, x] + image[y + 1, x] * 2 + image[y + 2, x]) / 4, name=f"cols{k}"
+    )
+
+
+def pipeline() -> list[Tensor]:
+    """20 stages of an image pipeline: filters in turns, point-wise stages, a sharpened result."""
+    image = sl.placeholder((1080, 1920), name="image")
+    stages = [image]
+    for k in range(12):
+        stages.append(_smoothed(stages[-1], k))
+    soft = stages[-1]
+    h, w = soft.shape
+    for k in range(5):
+        last = stages[-1]
+        stages.append(sl.compute((h, w), lambda y, x, p=last: sl.max(p[y, x] * 1.1 - 0.05, 0.0), name=f"tone{k}"))
+    tone = stages[-1]
+    dx = sl.compute((h - 2, w - 2), lambda y, x: tone[y + 1, x + 2] - tone[y + 1, x], name="dx")
+    dy = sl.compute((h - 2, w - 2), lambda y, x: tone[y + 2, x + 1] - tone[y, x + 1], name="dy")
+    edges = sl.compute(
+        (h - 2, w - 2),
+        lambda y, x: soft[y + 1, x + 1] + sl.sqrt(dx[y, x] * dx[y, x] + dy[y, x] * dy[y, x]),
+        name="edges",
+    )
+    return [*stages[1:], dx, dy, edges]
+
+
+def scheduled_pipeline(stages: Sequence[Tensor]) -> Schedule:
+    """Every stage at the tiles of the result, its rows vectorized."""
+    out = stages[-1]
+    s = sl.schedule(out)
+    y, x = s[out].op.axis
+    yo, xo, _, xi = s[out].tile(y, x, 64, 128)
+    s[out].parallel(yo)
+    s[out].vectorize(s[out].split(xi, factor=8)[1])
+    for stage in stages[:-1]:
+        s[stage].compute_at(s[out], xo)
+        s[stage].vectorize(s[stage].split(s[stage].op.axis[1], factor=8)[1])
+    return s
+
+
+def chain(count: int, how: str) -> Schedule:
+    """``count`` stages, each reading the one before: at root, inlined, or attached to loops."""
+    stages = [sl.placeholder((1024,), name="A")]
+    for k in range(count):
+        before = stages[-1]
+        stages.append(sl.compute((1024,), lambda i, p=before: p[i] * 0.5 + 1.0, name=f"S{k}"))
+    last = stages[-1]
+    s = sl.schedule(last)
+    if how == "inlined":
+        for stage in stages[1:-1]:
+            s[stage].compute_inline()
+    elif how == "at the last":
+        outer, _ = s[last].split(s[last].op.axis[0], factor=32)
+        for stage in stages[1:-1]:
+            s[stage].compute_at(s[last], outer)
+    elif how == "at the next":
+        s[last].split(s[last].op.axis[0], factor=32)
+        for stage, reader in zip(reversed(stages[1:-1]), reversed(stages[2:])):
+            s[stage].compute_at(s[reader], s[reader].leaf_axes[0])
+    return s
+
+
+def source(s: Schedule, nest: sl.Nest) -> str:
+    """What ``sl.build`` writes to a file."""
+    return render(nest, emit(nest, Target.of(None), nest.name), s.as_python(), False, compiled=True)
+
+
+def _timed(*work: Callable[[], object]) -> float:
+    start = perf_counter()
+    for call in work:
+        call()
+    return perf_counter() - start
+
+
+def _parts(make: Make, work: str, limit: float | None) -> Iterator[Case]:
+    """Steps to nest, nest to source, and all of it; each time on a schedule of its own."""
+
+    def nest_alone() -> float:
+        s = make()
+        return _timed(lambda: sl.lower(s))
+
+    def source_alone() -> float:
+        s = make()
+        nest = sl.lower(s)
+        return _timed(lambda: source(s, nest))
+
+    def printed() -> float:
+        s = make()
+        return _timed(lambda: str(s))
+
+    def everything() -> float:
+        s = make()
+        return _timed(lambda: source(s, sl.lower(s)))
+
+    yield Case(work, "declare, schedule", lambda: make)
+    yield Case(work, "steps to nest", lambda: nest_alone)
+    yield Case(work, "nest to source", lambda: source_alone)
+    yield Case(work, "print", lambda: printed)
+    yield Case(work, "steps to source", lambda: everything, limit=limit)
+
+
+def _growth(how: str, count: int) -> Case:
+    def whole() -> float:
+        def work() -> None:
+            s = chain(count, how)
+            source(s, sl.lower(s))
+
+        return _timed(work)
+
+    return Case(f"chain {how}", f"{count} stages", lambda: whole)
+
+
+def _long(how: str) -> Iterator[Case]:
+    """A chain that no recursion survives, through every part of the tool."""
+    held: list[Schedule] = []
+
+    def schedule() -> Schedule:
+        if not held:
+            held.append(chain(LONG, how))
+        return held[0]
+
+    work = f"chain of {LONG} {how}"
+    yield Case(work, "declare, schedule", lambda: lambda: chain(LONG, how))
+    yield Case(work, "print", lambda: lambda: str(schedule()))
+    yield Case(work, "steps to source", lambda: lambda: source(schedule(), sl.lower(schedule())))
+    yield Case(
+        work, "pickle and back", lambda: lambda: pickle.loads(pickle.dumps(schedule())),
+        check=lambda: str(pickle.loads(pickle.dumps(schedule()))) == str(schedule()),
+    )  # fmt: skip
+
+
+_IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
+_USE = (
+    "import sys, schedlang as sl; A = sl.placeholder((8,), name='A'); "
+    "B = sl.compute((8,), lambda i: A[i] + 1, name='B'); s = sl.schedule(B); "
+    "s[B].split(B.op.axis[0], 4); str(s); s.to_json(); print(0.0 if 'numba' in sys.modules else 1.0)"
+)
+
+
+def _child(code: str) -> float:
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(run.stdout)
+
+
+def _imports() -> Iterator[Case]:
+    for modules in ("numpy, networkx", "schedlang"):
+        code = _IMPORT.format(modules)
+        yield Case(
+            "import", modules, lambda code=code: lambda: _child(code),
+            check=None if modules != "schedlang" else lambda: _child(_USE) == 1.0,
+        )  # fmt: skip
+
+
+def cases() -> Iterator[Case]:
+    yield from _imports()
+    yield from _parts(lambda: scheduled_matmul(matmul()), "matmul", 0.020)
+    yield from _parts(lambda: scheduled_pipeline(pipeline()), "20-stage image pipeline", 0.150)
+    for how in ("at root", "inlined", "at the last", "at the next"):
+        for count in LENGTHS:
+            yield _growth(how, count)
+    for how in ("at root", "inlined", "at the last", "at the next"):
+        yield from _long(how)
+
+
+def _per_stage(row: Row, group: Sequence[Row]) -> str:
+    words = row.case.implementation.split()
+    return f"{row.seconds / int(words[0]) * 1e6:.0f} µs" if words[0].isdigit() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main("The tool itself", cases(), [Column("per stage", _per_stage)]))

@@ -1,0 +1,226 @@
+"""What all benchmarks share: cases, interleaved timing, one table, one JSON file.
+
+A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN`` and
+``--json FILE``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import groupby
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from schedlang.runtime.evaluate import duration
+from schedlang.runtime.timing import SHORTEST, median_and_spread
+
+ROUNDS = 5
+LEAST = 0.3
+PACKAGES = ("numpy", "numba", "llvmlite", "torch", "halide")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One implementation of one piece of work.
+
+    ``prepare`` runs once, untimed, and returns what is timed: a call that does the work once. A
+    call that returns a float has timed itself, and that many seconds count. ``check`` runs after
+    the timing and tells whether the result is right. ``flops`` and ``bytes`` are those of one
+    call, ``limit`` the seconds it should stay under, ``missing`` why it cannot run here.
+    """
+
+    work: str
+    implementation: str
+    prepare: Callable[[], Callable[[], object]]
+    check: Callable[[], bool] | None = None
+    flops: float | None = None
+    bytes: float | None = None
+    limit: float | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured: the median of one call, quartile distance over median, the verdict."""
+
+    case: Case
+    seconds: float
+    spread: float
+    correct: bool
+
+    def data(self) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "work": self.case.work, "implementation": self.case.implementation,
+            "seconds": self.seconds, "spread": self.spread, "correct": self.correct,
+        }  # fmt: skip
+        if self.case.flops is not None:
+            made["gflops"] = self.case.flops / self.seconds * 1e-9
+        if self.case.bytes is not None:
+            made["gbps"] = self.case.bytes / self.seconds * 1e-9
+        if self.case.limit is not None:
+            made["limit"] = self.case.limit
+        return made
+
+
+@dataclass(frozen=True)
+class Column:
+    """One more column of the table: a title, and a row's text among the rows of its work."""
+
+    title: str
+    text: Callable[[Row, Sequence[Row]], str]
+
+
+def main(
+    title: str,
+    cases: Iterable[Case],
+    columns: Sequence[Column] = (),
+    ceilings: Callable[[], dict[str, float]] | None = None,
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Measure the chosen cases, print the table as it grows, write the JSON; the exit status.
+
+    It is 1 if a result is wrong; a missed ``limit`` is marked in the table.
+    """
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression on "
+                        "'work implementation'")  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows there")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="samples, at least")
+    options = parser.parse_args(arguments)
+    pattern = re.compile(options.only, re.IGNORECASE)
+    chosen = [c for c in cases if pattern.search(f"{c.work} {c.implementation}")]
+    if not chosen:
+        print(f"no case matches {options.only!r}", file=sys.stderr)
+        return 2
+    limits = ceilings() if ceilings is not None else {}
+    print(title)
+    print(", ".join(f"{k} {v}" for k, v in machine().items()))
+    if limits:
+        print("ceilings: " + ", ".join(f"{k} {v:.4g}" for k, v in limits.items()))
+    rows: list[Row] = []
+    table = _Table(chosen, columns)
+    print(table.head())
+    for _, group in groupby(chosen, lambda c: c.work):
+        measured = list(measure(list(group), options.rounds))
+        for item in measured:
+            print(table.line(item, [r for r in measured if isinstance(r, Row)]), flush=True)
+        rows += [r for r in measured if isinstance(r, Row)]
+    if options.json is not None:
+        data = {"machine": machine(), "ceilings": limits, "rows": [r.data() for r in rows]}
+        options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(r.correct for r in rows) else 1
+
+
+def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]:
+    """Time ``cases`` of one work in turns, so that all see the same machine.
+
+    A case that is missing is given back as it is.
+    """
+    calls = {c: c.prepare() for c in cases if not c.missing}
+    batches = {c: _batch(call) for c, call in calls.items()}
+    found: dict[Case, list[float]] = {c: [] for c in calls}
+    start = perf_counter()
+    done = 0
+    while done < rounds or perf_counter() - start < LEAST * len(calls):
+        for case, call in calls.items():
+            found[case].append(sample(call, batches[case]))
+        done += 1
+    for case in cases:
+        if case.missing:
+            yield case
+            continue
+        seconds, spread = median_and_spread(found[case])
+        yield Row(case, seconds, spread, case.check is None or case.check())
+
+
+def _batch(call: Callable[[], object]) -> int:
+    """How many calls one sample takes; the first call warms up."""
+    call()
+    seconds, count = sample(call, 1), 1
+    while seconds * count < SHORTEST:
+        count = max(2 * count, int(SHORTEST / max(seconds, 1e-9)))
+        seconds = sample(call, count)
+    return count
+
+
+def sample(call: Callable[[], object], count: int) -> float:
+    """Seconds of one call, over ``count`` of them."""
+    own = 0.0
+    start = perf_counter()
+    for _ in range(count):
+        result = call()
+        if isinstance(result, float):
+            own += result
+    return (own or perf_counter() - start) / count
+
+
+def machine() -> dict[str, Any]:
+    """The processor, its cores, and the versions that matter."""
+    found: dict[str, Any] = {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+class _Table:
+    """Columns wide enough for the cases, printed a line at a time."""
+
+    def __init__(self, cases: Sequence[Case], columns: Sequence[Column]) -> None:
+        self.columns = columns
+        self.work = max(len("work"), *(len(c.work) for c in cases))
+        self.who = max(len("implementation"), *(len(c.implementation) for c in cases))
+        self.rates = any(c.flops is not None for c in cases), any(c.bytes is not None for c in cases)
+        self.limits = any(c.limit is not None for c in cases)
+
+    def head(self) -> str:
+        parts = [f"{'work':<{self.work}}", f"{'implementation':<{self.who}}", f"{'time':>9}", "spread"]
+        parts += [t for t, wanted in zip(("GFLOP/s", "   GB/s"), self.rates) if wanted]
+        parts += ["    limit"] if self.limits else []
+        parts += [f"{c.title:>8}" for c in self.columns]
+        line = "  ".join(parts)
+        return f"{line}\n{'-' * len(line)}"
+
+    def line(self, item: Row | Case, group: Sequence[Row]) -> str:
+        case = item if isinstance(item, Case) else item.case
+        start = f"{case.work:<{self.work}}  {case.implementation:<{self.who}}"
+        if isinstance(item, Case):
+            return f"{start}  missing: {case.missing}"
+        parts = [start, f"{duration(item.seconds):>9}", f"{item.spread:6.1%}"]
+        for count, wanted in zip((case.flops, case.bytes), self.rates):
+            if wanted:
+                parts.append(" " * 7 if count is None else f"{count / item.seconds * 1e-9:7.4g}")
+        if self.limits:
+            parts.append(f"{duration(case.limit) if case.limit else '':>9}")
+        parts += [f"{c.text(item, group):>8}" for c in self.columns]
+        over = case.limit is not None and item.seconds > case.limit
+        verdict = "" if item.correct else "  WRONG"
+        return "  ".join(parts) + ("  over its limit" if over else "") + verdict
+
+
+__all__ = ["Case", "Column", "Row", "machine", "main", "measure"]

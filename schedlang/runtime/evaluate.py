@@ -1,0 +1,115 @@
+"""``evaluate``: how long a kernel takes, and how near that is to what the machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.compute.graph import variables
+from schedlang.compute.work import flops as counted_flops
+from schedlang.errors import CallTypeError
+from schedlang.runtime.arrays import as_numpy
+from schedlang.runtime.ceilings import ceilings
+from schedlang.runtime.kernel import Kernel
+from schedlang.runtime.parameters import Binder
+from schedlang.runtime.timing import median_and_spread, samples
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Timings of one callable.
+
+    ``seconds`` is the median of one call, ``spread`` the distance between the quartiles as a part
+    of it, ``runs`` the number of samples. ``gflops`` counts the computation's arithmetic, however
+    it is scheduled, and ``gbps`` each argument once. ``fraction`` is the least time that this
+    machine's ``bound`` (``"arithmetic"`` or ``"memory"``) allows, divided by ``seconds``; above 1
+    the arrays stayed in a cache. What is not known is ``None``.
+    """
+
+    seconds: float
+    spread: float
+    runs: int
+    gflops: float | None = None
+    gbps: float | None = None
+    fraction: float | None = None
+    bound: str = ""
+
+    def __str__(self) -> str:
+        parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%}"]
+        if self.gflops is not None:
+            parts.append(f"{self.gflops:.4g} GFLOP/s")
+        if self.gbps is not None:
+            parts.append(f"{self.gbps:.4g} GB/s")
+        if self.fraction is not None:
+            parts.append(f"{self.fraction:.2f} of what {self.bound} allows")
+        return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(0.00123), duration(4.5e-7), duration(2.0)
+    ('1.23 ms', '450 ns', '2 s')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def evaluate(
+    f: Callable[..., Any], *arrays: Any, repeat: int = 5, min_time: float = 0.3,
+    flops: float | None = None, bytes: float | None = None,
+) -> Evaluation:  # fmt: skip
+    """Time ``f(*arrays)``: a kernel, or any callable of arrays.
+
+    At least ``repeat`` samples are taken, and more until ``min_time`` seconds are spent; compiling
+    and one warm call come first. A kernel's outputs that are left out are made once, ahead. Its
+    operations and bytes are counted from its computation; for another callable they are
+    ``flops`` and ``bytes``, where given. Ceilings are measured once a process, when first needed.
+
+    >>> import numpy as np
+    >>> result = evaluate(np.sort, np.arange(1000), repeat=7, min_time=0.0)
+    >>> result.runs, result.seconds > 0, result.gflops
+    (7, True, None)
+    """
+    if not callable(f):
+        raise CallTypeError(f"evaluate({type(f).__name__}, ...): give a kernel or another callable")
+    given: Sequence[Any] = arrays
+    dtype = "float32"
+    if isinstance(f, Kernel):
+        given = _with_outputs(f, arrays)
+        sizes = Binder(f.signature).sizes(given)
+        if f.schedule is not None and flops is None:
+            outputs = f.schedule.outputs
+            known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
+            flops, dtype = counted_flops(outputs, known), outputs[0].dtype
+        if bytes is None:
+            bytes = sum(_bytes(a) for a in given)
+    found = samples(lambda: f(*given), repeat, min_time)
+    seconds, spread = median_and_spread(found)
+    gflops = None if flops is None else flops / seconds * 1e-9
+    gbps = None if bytes is None else bytes / seconds * 1e-9
+    if flops is None and bytes is None:
+        return Evaluation(seconds, spread, len(found))
+    limits = ceilings(dtype)
+    arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, bytes or 0)
+    bound = "arithmetic" if arithmetic >= memory else "memory"
+    fraction = max(arithmetic, memory) / seconds
+    return Evaluation(seconds, spread, len(found), gflops, gbps, fraction, bound)
+
+
+def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:
+    """``arrays`` in parameter order, with the outputs of one call where they are left out."""
+    result = kernel(*arrays)
+    results = iter(result if isinstance(result, tuple) else (result,))
+    ordered = Binder(kernel.signature).order(arrays, {})
+    return [next(results) if p.is_output else v for p, v in zip(kernel.signature.parameters, ordered)]
+
+
+def _bytes(value: Any) -> int:
+    return int(as_numpy(value, "an argument").nbytes) if hasattr(value, "shape") else 0
+
+
+__all__ = ["Evaluation", "evaluate"]

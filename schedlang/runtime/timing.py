@@ -1,0 +1,61 @@
+"""Repeated timing of a call, and what the samples say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+# shorter than this, and the clock's own steps and cost show
+SHORTEST = 2e-4
+
+
+def samples(run: Callable[[], object], repeat: int = 5, min_time: float = 0.2) -> list[float]:
+    """Seconds of one call, at least ``repeat`` times and until ``min_time`` seconds are spent.
+
+    A call that is too short for the clock is timed in batches. The first call warms up and
+    does not count.
+
+    >>> len(samples(lambda: None, repeat=3, min_time=0.0))
+    3
+    """
+    run()
+    batch, seconds = 1, _once(run, 1)
+    while seconds < SHORTEST:
+        batch = max(batch * 2, int(batch * SHORTEST / max(seconds, 1e-9)))
+        seconds = _once(run, batch)
+    found: list[float] = []
+    start = perf_counter()
+    while len(found) < repeat or perf_counter() - start < min_time:
+        found.append(_once(run, batch) / batch)
+    return found
+
+
+def _once(run: Callable[[], object], batch: int) -> float:
+    start = perf_counter()
+    for _ in range(batch):
+        run()
+    return perf_counter() - start
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    """The value below which ``part`` of ``values`` lie, between neighbours in proportion.
+
+    >>> quantile([3.0, 1.0, 2.0, 5.0], 0.5)
+    2.5
+    """
+    ordered = sorted(values)
+    place = part * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    """The median, and the distance between the quartiles as a part of it.
+
+    >>> median_and_spread([1.0, 2.0, 3.0])
+    (2.0, 0.5)
+    """
+    median = quantile(values, 0.5)
+    width = quantile(values, 0.75) - quantile(values, 0.25)
+    return median, width / median if median else 0.0

@@ -1,0 +1,138 @@
+"""Timings: what is counted, what is measured, what is said."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.compute.work import flops
+from schedlang.errors import CallTypeError
+from schedlang.runtime.ceilings import Ceilings, ceilings
+from schedlang.runtime.evaluate import Evaluation, duration
+from schedlang.runtime.timing import median_and_spread, samples
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Ceilings:
+    """Ceilings of a machine that never changes."""
+    fixed = Ceilings(gflops=100.0, gbps=10.0)
+    monkeypatch.setattr("schedlang.runtime.evaluate.ceilings", lambda dtype: fixed)
+    return fixed
+
+
+def matmul(m: int = 8, n: int = 6, p: int = 4) -> sl.Tensor:
+    A, B = sl.placeholder((m, p), name="A"), sl.placeholder((p, n), name="B")
+    k = sl.reduce_axis(p, name="k")
+    return sl.compute((m, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+def test_a_multiply_add_is_two_operations() -> None:
+    assert flops([matmul(8, 6, 4)]) == 2 * 8 * 6 * 4
+
+
+def test_indices_choices_and_casts_are_free() -> None:
+    A = sl.placeholder((9,), name="A")
+    B = sl.compute((8,), lambda i: sl.select(A[i + 1] > 0, A[i], -A[i]).astype("float64"), name="B")
+    assert flops([B]) == 8
+
+
+def test_every_stage_counts_once_and_shared_parts_too() -> None:
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((8,), lambda i: sl.exp(A[i]) + 1, name="B")
+
+    def body(i: sl.Tensor) -> object:
+        twice = B[i] * 2
+        return twice * twice
+
+    C = sl.compute((4,), body, name="C")
+    assert flops([C]) == 8 * 2 + 4 * 2
+
+
+def test_a_schedule_does_not_change_the_count(limits: Ceilings) -> None:
+    C = matmul(64, 64, 64)
+    a, b = np.ones((64, 64), "float32"), np.ones((64, 64), "float32")
+    plain = sl.schedule(C)
+    cached = sl.schedule(C)
+    cached.cache_write(C, "local")
+    for s in (plain, cached):
+        result = sl.evaluate(sl.build(s), a, b, min_time=0.0)
+        assert result.gflops is not None and result.gbps is not None
+        assert result.gflops * result.seconds == pytest.approx(2 * 64**3 * 1e-9)
+        assert result.gbps * result.seconds == pytest.approx(3 * 64 * 64 * 4e-9)
+
+
+def test_the_fraction_is_of_the_ceiling_that_binds(limits: Ceilings) -> None:
+    def sleep() -> None:
+        time.sleep(0.01)
+
+    busy = sl.evaluate(sleep, flops=1e8, bytes=1e6, repeat=3, min_time=0.0)
+    assert busy.bound == "arithmetic"
+    assert busy.fraction == pytest.approx(1e-3 / busy.seconds)
+    moved = sl.evaluate(sleep, bytes=1e7, repeat=3, min_time=0.0)
+    assert moved.bound == "memory" and moved.gflops is None
+    assert moved.fraction == pytest.approx(1e-3 / moved.seconds)
+
+
+def test_symbolic_sizes_come_from_the_arrays(limits: Ceilings) -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    s = sl.schedule(sl.compute((n + 1,), lambda i: A[i - 1 + sl.cast(i < 1, "int64")] * 2, name="B"))
+    result = sl.evaluate(sl.build(s, target="python"), np.ones(7, "float32"), min_time=0.0)
+    assert result.gflops is not None
+    assert result.gflops * result.seconds == pytest.approx(8e-9)
+
+
+def test_given_outputs_are_written_and_left_out_ones_made_once(limits: Ceilings) -> None:
+    A = sl.placeholder((16,), name="A")
+    f = sl.build(sl.schedule(sl.compute((16,), lambda i: A[i] + 1, name="B")), target="python")
+    out = np.zeros(16, "float32")
+    sl.evaluate(f, np.zeros(16, "float32"), out, min_time=0.0)
+    assert (out == 1).all()
+    assert sl.evaluate(f, np.zeros(16, "float32"), min_time=0.0).runs >= 5
+
+
+def test_other_callables_need_no_counts() -> None:
+    calls: list[int] = []
+    result = sl.evaluate(calls.append, 1, repeat=3, min_time=0.0)
+    assert result.gflops is result.gbps is result.fraction is None
+    assert result.runs == 3 and len(calls) > 3
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(CallTypeError, match="give a kernel or another callable"):
+        sl.evaluate(np.ones(3), np.ones(3))  # type: ignore[arg-type]
+
+
+def test_short_calls_are_timed_in_batches() -> None:
+    found = samples(lambda: None, repeat=4, min_time=0.0)
+    assert len(found) == 4 and all(0 < x < 1e-4 for x in found)
+
+
+def test_spread_is_the_distance_of_quartiles() -> None:
+    assert median_and_spread([4.0, 4.0, 4.0, 4.0]) == (4.0, 0.0)
+    assert median_and_spread([1.0, 2.0, 3.0, 4.0, 5.0]) == (3.0, pytest.approx(2 / 3))
+
+
+def test_text() -> None:
+    text = str(Evaluation(0.0021, 0.02, 9, 100.0, 12.0, 0.5, "arithmetic"))
+    assert text == "2.1 ms ± 1.0%, 100 GFLOP/s, 12 GB/s, 0.50 of what arithmetic allows"
+    assert duration(1e-6) == "1 µs"
+
+
+def test_ceilings_are_measured_once_and_used() -> None:
+    found = ceilings()
+    assert found is not None and found.gflops > 0.5 and found.gbps > 0.5
+    assert ceilings() == found and ceilings("float64").gbps == found.gbps
+    n = 512
+    a, b = np.ones((n, n), "float32"), np.ones((n, n), "float32")
+    reached = sl.evaluate(np.matmul, a, b, flops=2 * n**3, bytes=3 * n * n * 4)
+    assert reached.fraction is not None and reached.fraction > 0

@@ -1,0 +1,433 @@
+"""Steps that are refused: the message says why, and the schedule stays as it was.
+
+Each row: steps that are taken, the step that is refused, and parts of its message in order, with
+`` ... `` between them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.errors import LoweringError, SchedlangError, ScheduleError
+from schedlang.schedule.steps import PRIMITIVES
+from tests.graphs import diamond, matmul, pointwise, recurrence
+
+MATMUL = [
+    # split
+    ("", "s[C].split(i, factor=0)",
+     "split(i, factor=0) on stage C: factor is 0, and it must be 1 or more\n  Try factor=8"),
+    ("", "s[C].split(i, nparts=-2)",
+     "split(i, nparts=-2) on stage C: nparts is -2, and it must be 1 or more"),
+    ("", "s[C].split(i, factor=2.0)",
+     "split(i, factor=2.0) ... factor is 2.0, and it must be an integer"),
+    ("", "s[C].split(i, factor=True)",
+     "factor is True, and it must be an integer"),
+    ("", "s[C].split(i, factor=sl.var('n'))",
+     "factor is n, which is known at the call only"),
+    ("", "s[C].split(i, factor=2 ** 70)",
+     "overflow 64-bit integers"),
+    ("", "s[C].split(i, factor=4, nparts=2)",
+     "split(i, factor=4, nparts=2) ... exactly one of factor and nparts"),
+    ("", "s[C].split(i)",
+     "split(i) on stage C: exactly one of factor and nparts is needed"),
+    ("", "s[C].split(i, factor=5, tail='round')",
+     "tail='round' is none of 'auto', 'guard', 'cut'"),
+    ("", "s[C].split(x, factor=4)",
+     "split(x, factor=4) on stage C: x belongs to stage D\n  The loops of C: i, j, k"),
+    ("", "s[C].split(sl.reduce_axis(4, name='q'), factor=4)",
+     "q belongs to no stage here"),
+    ("", "s[C].split('i', factor=4)",
+     "'i' is no axis\n  The loops of C: i, j, k"),
+    ("s[C].split(i, factor=4)", "s[C].split(i, factor=4)",
+     "i is no loop any more: it was made into i.outer, i.inner\n  Use i.outer, i.inner"),
+    ("s[C].fuse(i, j)", "s[C].split(j, factor=4)",
+     "j is no loop any more: it was made into i.j.fused"),
+    ("s[C].vectorize(j)", "s[C].split(j, factor=4)",
+     "j is already vectorized\n  A loop has one kind"),
+    ("s[D].compute_at(s[C], i)", "s[C].split(i, factor=4)",
+     "stage D is computed at i, which would be gone\n  Split and fuse first"),
+    ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i)", "s[C].split(i, factor=4)",
+     "stage D is stored at i, which would be gone"),
+    ("s[C].pragma(i, 'hint')", "s[C].split(i, factor=4)",
+     "i carries pragma 'hint', which would be gone"),
+    ("s[C].prefetch(B, i, 1)", "s[C].split(i, factor=4)",
+     "i carries a prefetch of B, which would be gone"),
+    # tile, fuse, reorder
+    ("", "s[C].tile(i, j, 0, 4)",
+     "tile(i, j, 0, 4) on stage C: x_factor is 0"),
+    ("", "s[C].tile(i, j, 4, 'all')",
+     "tile(i, j, 4, 'all') on stage C: y_factor is 'all', and it must be an integer"),
+    ("", "s[C].tile(i, i, 4, 4)",
+     "tile(i, i, 4, 4) on stage C: i is named twice"),
+    ("s[C].reorder(i, k, j)", "s[C].fuse(i, k)",
+     "fuse(i, k) on stage C: k is a reduction axis and i is not"),
+    ("outer, _ = s[C].split(i, factor=4)", "s[C].fuse(outer, j)",
+     "i.outer and j are not neighbours\n  The order is i.outer, i.inner, j, k"),
+    ("", "s[C].fuse(j, i)",
+     "j is just inside i, and fuse takes the outer loop first\n  Write fuse(i, j)"),
+    ("", "s[C].fuse(i, i)",
+     "fuse(i, i) on stage C: i is named twice"),
+    ("s[C].parallel(j)", "s[C].fuse(i, j)",
+     "j is already parallel"),
+    ("", "s[C].reorder(i, j, i)",
+     "reorder(i, j, i) on stage C: i is named twice"),
+    ("", "s[C].reorder()",
+     "reorder() on stage C: no axis is named"),
+    ("", "s[C].reorder(i, x)",
+     "reorder(i, x) on stage C: x belongs to stage D"),
+    ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i)", "s[C].reorder(j, i)",
+     "D is stored at i and computed at j, which would then be outside of it"),
+    # annotations
+    ("", "s[C].vectorize(k)",
+     "vectorize(k) on stage C: k is a reduction axis, so all its lanes would add into the "
+     "same element ... data axis instead (i, j) ... rfactor(C, k) ... <-- here"),
+    ("", "s[C].parallel(k)",
+     "parallel(k) on stage C: k is a reduction axis, so all its iterations would add into"),
+    ("", "s[C].bind(k, 'blockIdx.x')",
+     "bind(k, 'blockIdx.x') on stage C: k is a reduction axis"),
+    ("", "s[C].bind(k, 'vthread')",
+     "bind(k, 'vthread') on stage C: k is a reduction axis"),
+    ("s[C].vectorize(j)", "s[C].unroll(j)",
+     "unroll(j) on stage C: j is already vectorized\n  A loop has one kind"),
+    ("s[C].bind(j, 'threadIdx.x')", "s[C].vectorize(j)",
+     "vectorize(j) on stage C: j is already bound to threadIdx.x"),
+    ("s[D].compute_at(s[C], j)", "s[C].vectorize(j)",
+     "stage D is computed at j, and a stage has no storage a lane\n  Attach D outside of j"),
+    ("", "s[C].bind(i, 'warp')",
+     "bind(i, 'warp') on stage C: 'warp' is no thread\n  Choose one of blockIdx.x"),
+    ("", "s[C].bind(i, j)",
+     "bind(i, j) on stage C: j is no thread"),
+    ("s[C].bind(i, 'threadIdx.x')", "s[C].bind(j, 'threadIdx.x')",
+     "i of this stage is bound to threadIdx.x already\n  Bind j to another thread, or fuse"),
+    ("s[C].bind(i, 'threadIdx.x')", "s[C].bind(i, 'threadIdx.y')",
+     "i is already bound to threadIdx.x"),
+    ("", "s[C].bind(i, sl.thread_axis('threadIdx.x', 32))",
+     "i has 64 iterations and threadIdx.x 32 threads\n  Split it by nparts=32"),
+    ("", "s[C].pragma(i, 'x = 1; import os')",
+     "a pragma's name is made of letters, digits"),
+    ("", "s[C].pragma(i, 3)",
+     "pragma(i, 3) ... a pragma's name is made of"),
+    ("", "s[C].pragma(i, 'hint', 'a\\nimport os')",
+     "is not one line of printable text"),
+    ("", "s[C].pragma(i, 'hint', [1])",
+     "neither a number nor a string"),
+    ("", "s[C].pragma(i, 'hint', float('nan'))",
+     "the value nan is not finite"),
+    ("", "s[C].prefetch(A, i, 1)",
+     "prefetch(A, i, 1) on stage C: C does not read A\n  It reads D, B"),
+    ("", "s[C].prefetch(B, i, -1)",
+     "offset is -1, and it must be 0 or more"),
+    ("", "s[C].prefetch('B', i, 1)",
+     "C does not read 'B'"),
+    # placement
+    ("", "s[D].compute_at(s[D], x)",
+     "compute_at(D, x) on stage D: a stage cannot be computed inside itself\n  Legal "
+     "places, outermost first: root, (C, i), (C, j), (C, k)"),
+    ("", "s[C].compute_at(s[D], x)",
+     "C is an output, which is computed whole\n  Attach its producers"),
+    ("", "s[D].compute_at(s[C], x)",
+     "compute_at(C, x) on stage D: x belongs to stage D\n  The loops of C: i, j, k"),
+    ("s[C].split(i, factor=4)", "s[D].compute_at(s[C], i)",
+     "i is no loop any more: it was made into i.outer, i.inner"),
+    ("s[C].vectorize(j)", "s[D].compute_at(s[C], j)",
+     "j is vectorized, and a stage has no storage a lane\n  Attach it outside of j"),
+    ("s[C].vectorize(j)", "s[D].compute_at(s[C], k)",
+     "compute_at(C, k) on stage D: j is vectorized, and a stage has no storage a lane"),
+    ("", "s[D].compute_at(s[B], i)",
+     "s[B]: B is an input and has no loops"),
+    ("", "s[D].compute_at(3, i)",
+     "compute_at(...) on stage D: 3 is no stage\n  Give a tensor of this schedule"),
+    ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i); s[C].reorder(k, i, j)",
+     "s[D].compute_at(s[C], k)",
+     "compute_at(C, k) on stage D: it is stored at i of C, which does not hold that loop"),
+    ("s = sl.schedule(sl.compute((4,), lambda i: C[i, i], name='E'))", "s[C].compute_inline()",
+     "C is a reduction, which needs an element to accumulate in\n  Use s[C].compute_at"),
+    ("", "s[C].compute_inline()",
+     "C is an output and must be stored\n  Inline its producers"),
+    ("s[D].set_store_predicate(x < 3)", "s[D].compute_inline()",
+     "D has a store predicate, and inlined it has no store"),
+    ("", "s[D].store_at(s[C], i)",
+     "D is not computed inside a loop\n  Call compute_at first"),
+    ("", "s[D].store_root()",
+     "store_root() on stage D: D is not computed inside a loop"),
+    ("s[D].compute_at(s[C], i)", "s[D].store_at(s[C], j)",
+     "it is computed at i of C, and j is inside of that\n  Store at i or at a loop around it"),
+    # caches and rfactor
+    ("", "s.cache_read(A, 'shared', [C])",
+     "cache_read(A, 'shared', [C]): C does not read A\n  Its readers: D"),
+    ("", "s.cache_read(C, 'shared', [D])",
+     "cache_read(C, 'shared', [D]): D does not read C\n  Its readers: none"),
+    ("", "s.cache_read(sl.placeholder((4,), name='Z'), 'shared', [C])",
+     "cache_read(Z, 'shared', [C]): C does not read Z\n  Its readers: none"),
+    ("", "s.cache_read(A, 'registers', [D])",
+     "'registers' is no scope\n  Choose one of global, shared, local"),
+    ("", "s.cache_read(A, 'shared', [])",
+     "no reader is named\n  Its readers: D"),
+    ("", "s.cache_read('A', 'shared', [D])",
+     "cache_read('A', 'shared', ...): 'A' is no tensor"),
+    ("", "s.cache_read(A, 'shared', [B])",
+     "s[B]: B is an input and has no loops"),
+    ("s[C].split(i, factor=4)", "s.cache_write(C, 'local')",
+     "cache_write(C, 'local'): C has been scheduled already\n  cache_write comes before"),
+    ("s[C].reorder(j, i)", "s.cache_write(C, 'local')",
+     "C has been scheduled already"),
+    ("s[D].compute_at(s[C], k)", "s.cache_write(C, 'local')",
+     "stage D is computed at k, which goes to a new stage\n  Call cache_write first"),
+    ("", "s.cache_write(C, 'l2')",
+     "'l2' is no scope"),
+    ("", "s.cache_write(A, 'local')",
+     "s[A]: A is an input and has no loops\n  s.cache_read(A, scope, readers)"),
+    ("s[D].compute_inline()", "s.cache_write(D, 'local')",
+     "D is inlined and has no storage to write to\n  Call s[D].compute_root() first"),
+    ("", "s.cache_write([C, D], 'local')",
+     "cache_write(C, D, ...): these are not the outputs of one computation"),
+    ("", "s.rfactor(C, i)",
+     "rfactor(C, i): i is a data axis\n  Factor one of k"),
+    ("", "s.rfactor(D, x)",
+     "rfactor(D, x): D is no reduction"),
+    ("s[C].split(k, factor=4)", "s.rfactor(C, k)",
+     "k is no loop any more: it was made into k.outer, k.inner"),
+    ("s[C].split(i, factor=4)", "s.rfactor(C, k)",
+     "C has been scheduled beyond splits of its reduction axes\n  rfactor makes its loops "
+     "anew"),
+    ("s[C].reorder(k, i)", "s.rfactor(C, k)",
+     "C has been scheduled beyond splits of its reduction axes"),
+    ("s[C].parallel(i)", "s.rfactor(C, k)",
+     "C has been scheduled beyond splits of its reduction axes"),
+    ("s[D].compute_at(s[C], k)", "s.rfactor(C, k)",
+     "stage D is computed at k, which goes to a new stage\n  Call rfactor first"),
+    ("", "s.rfactor(C, k, 5)",
+     "factor_axis=5 is no place for k among the axes\n  Give 0..2, or -1 for the last place"),
+    ("", "s.rfactor(C, k, 'last')",
+     "factor_axis is 'last', and it must be an integer"),
+    # storage
+    ("", "s[D].set_scope('texture')",
+     "set_scope('texture') on stage D: 'texture' is no scope"),
+    ("", "s[C].set_scope('shared')",
+     "C is an output, which lives in global memory\n  Compute it elsewhere first: "
+     "s.cache_write"),
+    ("", "s[D].storage_align(i, 32, 1)",
+     "storage_align(i, 32, 1) on stage D: i is no dimension of D\n  Its dimensions: x, y"),
+    ("", "s[D].storage_align(0, 32, 1)",
+     "0 is no dimension of D\n  Its dimensions: x, y"),
+    ("outer, _ = s[D].split(x, factor=4)", "s[D].storage_align(outer, 32, 1)",
+     "x.outer is no dimension of D\n  Its dimensions: x, y"),
+    ("", "s[D].storage_align(x, 0)",
+     "factor is 0, and it must be 1 or more"),
+    ("", "s[D].storage_align(x, 32, 32)",
+     "offset 32 is not below factor 32"),
+    ("", "s[D].storage_align(x, 2 ** 40)",
+     "would waste their memory\n  Use a factor of 65536 or less"),
+    ("", "s[C].storage_align(i, 32)",
+     "C is an output, whose layout is its caller's\n  Align an intermediate stage"),
+    ("", "s[C].double_buffer()",
+     "C is an output and has no second buffer"),
+    ("s[D].compute_inline()", "s[D].double_buffer()",
+     "D is inlined and has no buffer"),
+    ("", "s[C].set_store_predicate(i + 1)",
+     "a predicate is bool, not int64\n  Compare it, e.g. tx == 0"),
+    ("", "s[C].set_store_predicate(None)",
+     "None is no expression"),
+    ("", "s[C].set_store_predicate(x == 0)",
+     "x is neither a loop of C nor a thread axis\n  The loops of C: i, j, k"),
+    ("", "s[C].set_store_predicate(A[0, 0] > 0)",
+     "it reads A, and a predicate is about loops and threads"),
+    ("", "s[C].set_store_predicate(i < sl.var('m'))",
+     "m is no size of this computation"),
+    ("s[D].compute_inline()", "s[D].set_store_predicate(x < 3)",
+     "D is inlined and has no store of its own"),
+    # the schedule itself
+    ("", "s[A]",
+     "s[A]: A is an input and has no loops\n  s.cache_read(A, scope, readers) gives it"),
+    ("E = sl.compute((4,), lambda i: i * 2, name='E')", "s[E]",
+     "s[E]: no such stage in this schedule\n  The stages of this schedule: D, C"),
+    ("", "s[matmul()['C']]",
+     "s[C]: a tensor of that name is here, but not this one: it is of another computation"),
+    ("", "s[7]",
+     "s[7]: 7 is no stage\n  Give a tensor of this schedule"),
+    ("", "s['Q']",
+     "s[Q]: no such stage in this schedule"),
+    ("", "s.tensor('C', 1)",
+     "s.tensor('C', 1): C has 1 output(s), counted from 0"),
+    ("s[C].parallel(i)", "s.at(3)",
+     "at(3): the schedule has 1 steps"),
+    ("s[C].parallel(i)", "s.diff(0)",
+     "diff(0): the schedule has steps 1..1"),
+    ("", "s.apply('explode', 'C')",
+     "'explode' is no primitive: they are split, fuse"),
+]  # fmt: skip
+
+DIAMOND = [
+    # placement
+    ("", "s[F].compute_at(s[C], i)",
+     "C does not read F, directly or through others\n"
+     "  Legal places, outermost first: root, (E, j)"),
+    ("s[C].compute_inline()", "s[D].compute_at(s[C], C.op.axis[0])",
+     "C is inlined and has no loops\n  Legal places, outermost first: root, (E, j)"),
+    ("s[D].compute_at(s[C], C.op.axis[0])", "s[C].compute_inline()",
+     "stage D is computed at one of its loops, which would be gone\n  Attach D elsewhere"),
+    ("s[D].compute_at(s[C], C.op.axis[0])", "s[D].store_at(s[E], E.op.axis[0])",
+     "it is computed at i of C, which is not inside j of E"),
+]  # fmt: skip
+
+RECURRENCE = [
+    # split
+    ("", "s[R].split(R.op.scan_axis, factor=2)",
+     "R.t is a scan's time axis, whose steps follow one another\n  Split an axis of the "
+     "scan's"),
+    # annotations
+    ("", "s[R].parallel(R.op.scan_axis)",
+     "parallel(R.t) on stage R: R.t is a scan's time axis"),
+    ("", "s[R].unroll(R.op.scan_axis)",
+     "unroll(R.t) on stage R: R.t is a scan's time axis"),
+    # placement
+    ("", "s[step].compute_at(s[out], out.op.axis[0])",
+     "step is part of a scan, which computes it in its time loop"),
+    ("", "s[R].compute_at(s[out], out.op.axis[0])",
+     "R is a scan, whose rows are computed once, one after another\n  Leave it at root"),
+    ("", "s[R].compute_inline()",
+     "R is part of a scan, whose rows must be stored"),
+    ("", "s[first].compute_inline()",
+     "first is part of a scan, whose rows must be stored"),
+    # caches and rfactor
+    ("", "s.cache_write(R, 'local')",
+     "R is a scan, whose rows are read back from where they are"),
+]  # fmt: skip
+
+
+SYMBOLIC = [
+    ("", "s[B].vectorize(i)",
+     "the extent of i, n, is known at the call only, and a vector has a fixed number of lanes\n"
+     "  Split it first"),
+    ("", "s[B].unroll(i)",
+     "the extent of i, n, is known at the call only, and an unrolled loop is written out"),
+]  # fmt: skip
+HUGE = [
+    ("", "s[B].unroll(i)",
+     "1099511627776 copies of the body would not compile in reasonable time\n  Split it"),
+    ("k = sl.reduce_axis(2**40, name='k'); l = sl.reduce_axis(2**40, name='l'); "
+     "S = sl.compute((), lambda: sl.sum(A[k] * A[l], axis=[k, l]), name='S'); s = sl.schedule(S)",
+     "s[S].fuse(k, l)",
+     "fuse(k, l) on stage S: it has 1208925819614629174706176 iterations, which overflow 64 bits"),
+]  # fmt: skip
+TABLES = [
+    (matmul, MATMUL), (diamond, DIAMOND), (recurrence, RECURRENCE),
+    (lambda: pointwise(sl.var("n")), SYMBOLIC), (lambda: pointwise(2**40), HUGE),
+]  # fmt: skip
+ROWS = [(graph, *row) for graph, rows in TABLES for row in rows]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row[1]}; {row[2]}" for row in ROWS])
+def test_step_is_refused(row: Any) -> None:
+    graph, taken, step, message = row
+    space = {"sl": sl, "matmul": matmul, **graph()}
+    exec(taken, space)
+    s = space["s"]
+    before = str(s), len(s.steps), s.to_json()
+    match = "(?s)" + ".*".join(map(re.escape, message.split(" ... ")))
+    with pytest.raises(ScheduleError, match=match):
+        eval(step, space)
+    assert (str(s), len(s.steps), s.to_json()) == before
+
+
+def test_every_primitive_is_refused_somewhere() -> None:
+    asked = {re.split(r"[.(]", step.split("].")[-1].removeprefix("s."))[0] for *_, step, _ in ROWS}
+    assert set(PRIMITIVES) - asked == {"compute_root"}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "kind", "match"),
+    [
+        (lambda g: g.A, ValueError, r"sl.schedule\(A\): A is an input, with nothing to schedule"),
+        (lambda g: [g.C, g.A], ValueError, r"A is an input"),
+        (lambda g: [], TypeError, "give at least one output tensor"),
+        (lambda g: None, TypeError, r"sl.schedule\(None\): give the tensors that sl.compute"),
+        (lambda g: "C", TypeError, r"sl.schedule\('C'\)"),
+        (lambda g: [[3]], TypeError, r"sl.schedule\(3\)"),
+        (lambda g: g.i, TypeError, r"sl.schedule\(i\)"),
+        (lambda g: [g.C, g.C], ValueError, "C is named twice; name each output once"),
+    ],
+)
+def test_schedule_of_the_wrong_thing(outputs: Any, kind: type[Exception], match: str) -> None:
+    with pytest.raises(SchedlangError, match=match) as caught:
+        sl.schedule(outputs(SimpleNamespace(**matmul())))
+    assert isinstance(caught.value, kind)
+
+
+# lowering
+
+
+def lower_cases() -> Iterator[Any]:
+    g = SimpleNamespace(**matmul())
+    n, m = sl.var("n"), sl.var("m")
+    X = sl.placeholder((n * m,), name="X")
+    Y = sl.compute((8,), lambda i: X[i], name="Y")
+    Z = sl.placeholder((4,), name="Z")
+    yield g.s, [g.A, g.C], "B is missing from the arguments"
+    yield g.s, [g.A, g.B], "C is missing from the arguments"
+    yield g.s, [], "A is missing from the arguments"
+    yield g.s, [g.A, g.B, g.B, g.C], "B stands twice among the arguments"
+    yield g.s, [g.A, g.B, Z, g.C], "argument 2, Z, is no tensor of this computation"
+    yield g.s, [g.A, g.B, "C"], "argument 2 is 'C': arguments are tensors and sizes"
+    yield sl.schedule(Y), [X, Y], "no argument determines [nm]"
+
+
+@pytest.mark.parametrize("case", range(7))
+def test_arguments_are_refused(case: int) -> None:
+    s, args, match = list(lower_cases())[case]
+    before = str(s)
+    with pytest.raises(SchedlangError, match=match):
+        sl.lower(s, args)
+    assert str(s) == before
+
+
+def test_attached_where_another_reader_is_left_out() -> None:
+    g = SimpleNamespace(**diamond())
+    g.s[g.D].compute_at(g.s[g.C], g.i)
+    assert "# compute_at(C, i) on stage D: E reads it outside that loop" in str(g.s)
+    with pytest.raises(LoweringError, match="No loop holds all its readers: leave it at root"):
+        sl.lower(g.s, [g.A, g.E])
+    g.s[g.C].compute_at(g.s[g.E], g.j)
+    match = r"E reads it outside that loop\n  Legal places, outermost first: root, \(E, j\)\."
+    with pytest.raises(LoweringError, match=match):
+        sl.lower(g.s, [g.A, g.E])
+
+
+def test_attached_where_another_reader_joins_later() -> None:
+    g = SimpleNamespace(**diamond())
+    g.s[g.D].compute_at(g.s[g.E], g.j)
+    assert "C reads it outside that loop" in str(g.s)
+    g.s[g.C].compute_at(g.s[g.E], g.j)
+    assert "#" not in str(g.s)
+    assert sl.lower(g.s, [g.A, g.E]).loops
+
+
+def test_attached_to_a_stage_that_is_inlined_later() -> None:
+    g = SimpleNamespace(**diamond())
+    g.s[g.D].compute_at(g.s[g.E], g.j)
+    g.s[g.C].compute_inline()
+    assert "#" not in str(g.s)
+
+
+def test_attached_under_a_loop_that_is_vectorized_later() -> None:
+    g = SimpleNamespace(**matmul())
+    g.s[g.D].compute_at(g.s[g.C], g.k)
+    g.s[g.C].vectorize(g.j)
+    assert "# compute_at(C, k) on stage D: j is vectorized" in str(g.s)
+    with pytest.raises(LoweringError, match="Attach it outside of j"):
+        sl.lower(g.s, [g.A, g.B, g.C])
+
+
+def test_cut_where_it_is_not_legal() -> None:
+    g = SimpleNamespace(**matmul())
+    outer, inner = g.s[g.C].split(g.i, factor=48, tail="cut")
+    g.s[g.C].reorder(inner, outer)
+    assert "# split(i, ..., tail='cut') on stage C: i.inner is not inside i.outer" in str(g.s)
+    with pytest.raises(LoweringError, match="Keep i.outer a plain loop around i.inner, or use"):
+        sl.lower(g.s, [g.A, g.B, g.C])

@@ -1,0 +1,136 @@
+"""Schedules read from JSON: text from a stranger is replayed or refused, and runs no code."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.errors import ScheduleError
+from schedlang.schedule.schedule import Schedule
+from tests.graphs import matmul
+
+
+def recorded() -> tuple[SimpleNamespace, dict[str, Any]]:
+    """A computation, and a schedule recorded on another one like it."""
+    g = SimpleNamespace(**matmul())
+    g.s[g.C].split(g.i, factor=4)
+    g.s[g.D].compute_at(g.s[g.C], g.s[g.C].leaf_axes[0])
+    g.s.cache_read(g.B, "shared", [g.C])
+    g.s[g.C].set_store_predicate(g.j < 40)
+    return SimpleNamespace(**matmul()), json.loads(g.s.to_json())
+
+
+def edited(path: str, value: Any) -> str:
+    """The recorded schedule with one place changed."""
+    _, data = recorded()
+    place: Any = data
+    *parents, last = [int(p) if p.isdigit() else p for p in path.split(".")]
+    for part in parents:
+        place = place[part]
+    place[last] = value
+    return json.dumps(data)
+
+
+DEEP: Any = []
+for _ in range(400):
+    DEEP = [DEEP]
+
+HOSTILE: list[tuple[str, Any, str]] = [
+    ("schedlang", 2, r"a schedule of format 2; format 1 can be read"),
+    ("schedlang", True, r"a schedule of format True"),
+    ("author", "x", r"no schedule: it should hold"),
+    ("steps", {}, r"a schedule holds a list of steps, not \{\}"),
+    ("steps.0", "__import__('os')", r"step 1 is not of the form primitive, stage, args"),
+    ("steps.0.why", "x", r"step 1 is not of the form"),
+    ("steps.0.primitive", "explode", r"step 1 names 'explode', which is no primitive"),
+    ("steps.0.primitive", "__class__", r"step 1 names '__class__', which is no primitive"),
+    ("steps.0.primitive", ["split"], r"step 1 names \['split'\], which is no primitive"),
+    ("steps.0.stage", 3, r"step 1, split: stage is a name and args an object"),
+    ("steps.0.stage", "Q", r"step 1, split, does not fit: there is no stage 'Q'"),
+    ("steps.2.stage", "C", r"step 3, cache_read, does not fit: there is no stage 'C'"),
+    ("steps.0.args", [], r"step 1, split: stage is a name and args an object"),
+    ("steps.0.args.by", 4, r"step 1, split, takes no argument 'by'"),
+    ("steps.0.args.state", 4, r"step 1, split, takes no argument 'state'"),
+    ("steps.0.args.__class__", 4, r"takes no argument '__class__'"),
+    ("steps.1.args", {}, r"step 2, compute_at, needs its argument 'parent'"),
+    ("steps.0.args.factor", 0, r"step 1, split, does not fit: split\(i, factor=0\)"),
+    ("steps.0.args.factor", 10**300, r"offsets overflow 64-bit integers"),
+    ("steps.0.args.factor", 1e300, r"it must be an integer"),
+    ("steps.0.args.factor", "__import__('os').system('true')", r"it must be an integer"),
+    ("steps.0.args.factor", DEEP, r"lists in lists, which no primitive takes"),
+    ("steps.0.args.factor", {"__reduce__": 1}, r"which is no argument of a primitive"),
+    ("steps.0.args.tail", None, r"tail=None is none of"),
+    ("steps.0.args.axis", "i", r"'i' is no axis"),
+    ("steps.0.args.axis.axis", "j", r"it names axis 'j' of C where i stands"),
+    ("steps.0.args.axis.loop", 9, r"it names axis 9 of C, which has 3: i, j, k"),
+    ("steps.0.args.axis.loop", -1, r"it names axis -1 of C"),
+    ("steps.0.args.axis.loop", True, r"it names axis True of C"),
+    ("steps.0.args.axis.stage", "D", r"it names axis 'i' of D where x stands"),
+    ("steps.0.args.axis.stage", ["C"], r"it names stage \['C'\]; the stages are D, C"),
+    ("steps.1.args.parent", {"stage": "Q"}, r"it names stage 'Q'; the stages are D, C"),
+    ("steps.1.args.parent", 5, r"step 2, compute_at, does not fit"),
+    ("steps.2.args.tensor.tensor", "A", r"it names tensor 'A' where B stands"),
+    ("steps.2.args.tensor.input", 77, r"it names tensor 'B', which is not there"),
+    ("steps.2.args.tensor", "B", r"step 3, cache_read, does not fit"),
+    ("steps.2.args.readers", 5, r"step 3, cache_read, does not fit"),
+    ("steps.2.args.readers", [5, None], r"step 3, cache_read, does not fit"),
+    ("steps.3.args.predicate.expr", [["call", "system", [], "bool", False]], r"does not fit"),
+    ("steps.3.args.predicate.expr", [["leaf", "Q/0"]], r"does not fit"),
+    ("steps.3.args.predicate.expr", "i < 3", r"step 4, set_store_predicate, does not fit"),
+    ("steps.3.args.predicate", "__import__('os')", r"is no expression"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(HOSTILE)))
+def test_json_that_does_not_fit(case: int) -> None:
+    path, value, match = HOSTILE[case]
+    g, _ = recorded()
+    with pytest.raises(ScheduleError, match=match):
+        Schedule.from_json(edited(path, value), g.C)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "[]", "3", '"s"', "[" * 100_000, "1" * 5000, "import os", "NaN", None, 3],
+    ids=range(12),
+)
+def test_text_that_is_no_schedule(text: Any) -> None:
+    with pytest.raises(ScheduleError, match="this is no schedule"):
+        Schedule.from_json(text, matmul()["C"])
+
+
+def test_json_for_another_computation() -> None:
+    _, data = recorded()
+    E = sl.compute((64, 48), lambda i, j: i * j, name="C")
+    with pytest.raises(ScheduleError, match="compute_at, does not fit: there is no stage 'D'"):
+        Schedule.from_json(json.dumps(data), E)
+
+
+def test_json_with_any_value_changed_is_replayed_or_refused() -> None:
+    """Every scalar of the recorded schedule, replaced by each of a few strange values."""
+    strange = [None, True, -1, 2**63, 1.5, "", "C", [], {}, [[]], {"axis": "i"}, {"stage": "C"}]
+    g, data = recorded()
+    places: list[list[Any]] = []
+    stack: list[tuple[list[Any], Any]] = [([], data)]
+    while stack:
+        path, value = stack.pop()
+        items: Any = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            places.append([*path, key])
+            if isinstance(inner, (dict, list)):
+                stack.append(([*path, key], inner))
+    for path in places:
+        for value in strange:
+            _, data = recorded()
+            place: Any = data
+            for part in path[:-1]:
+                place = place[part]
+            place[path[-1]] = value
+            try:
+                Schedule.from_json(json.dumps(data), g.C)
+            except ScheduleError:
+                continue
