@@ -48,7 +48,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     place = _ON_DEMAND.get(name)
     if place is None:
-        raise AttributeError(f"module 'schedlang' has no attribute {name!r}")
+        from schedlang.tvm_names import lookup
+
+        return lookup(name)
     module, _, attribute = place.partition(":")
     found = importlib.import_module(module)
     return getattr(found, attribute) if attribute else found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,16 @@ from schedlang.errors import BuildError
 
 KINDS = ("cpu", "cuda", "python", "cuda-emulator")
 _SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
+
+
+class Kind(str):
+    """The kind of a target, which te asks for its ``name``."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True)
@@ -26,13 +37,15 @@ class Target:
     vector_bytes: int = 0
     vector_registers: int = 0
     arch: str = ""
+    target: InitVar[str | None] = None
+    host: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
-        words = self.kind.split()
+    def __post_init__(self, target: str | None, host: Any) -> None:
+        words = (target or self.kind).split()
         kind = _SPELLINGS.get(words[0], words[0]) if words else ""
         if kind not in KINDS:
             raise BuildError(f"target {self.kind!r} is unknown: choose one of {', '.join(KINDS)}")
-        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "kind", Kind(kind))
         if not self.vector_bytes:
             width, registers = host_vectors()
             object.__setattr__(self, "vector_bytes", width)

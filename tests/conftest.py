@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 GOLDEN = Path(__file__).with_name("golden")
+Golden = Callable[[object], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[..., None]:
+def golden(request: pytest.FixtureRequest) -> Golden:
     """``golden(text)`` compares with ``tests/golden/<test file>/<test name>.txt``."""
 
     def check(text: object) -> None:

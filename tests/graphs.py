@@ -1,10 +1,11 @@
-"""Small computations on fresh schedules, each as a namespace of tensors and axes by name."""
+"""Small computations: as tensors, or on fresh schedules with tensors and axes by name."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import schedlang as sl
+from schedlang.compute.tensor import Tensor
 
 
 def matmul() -> dict[str, Any]:
@@ -50,3 +51,33 @@ def pointwise(extent: Any) -> dict[str, Any]:
     A = sl.placeholder((extent,), name="A")
     B = sl.compute((extent,), lambda i: A[i] * 2, name="B")
     return {"A": A, "B": B, "i": B.op.axis[0], "s": sl.schedule(B)}
+
+
+def scaled(*shape: Any) -> tuple[Tensor, Tensor]:
+    """``B[...] = A[...] * 2``"""
+    A = sl.placeholder(shape, name="A")
+    names = {1: lambda i: A[i] * 2, 2: lambda i, j: A[i, j] * 2}
+    return A, sl.compute(shape, names[len(shape)], name="B")
+
+
+def product(m: Any, n: Any, depth: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """``C = A @ B``"""
+    A = sl.placeholder((m, depth), name="A")
+    B = sl.placeholder((depth, n), name="B")
+    k = sl.reduce_axis(depth, name="k")
+    return A, B, sl.compute((m, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+def chain(n: int, taps: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    """A producer and a consumer that reads a few neighbours of it."""
+    A = sl.placeholder((n + taps - 1,), name="A")
+    B = sl.compute((n + taps - 1,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((n,), lambda i: sum((B[i + k] for k in range(1, taps)), B[i]), name="C")
+    return A, B, C
+
+
+def blur() -> tuple[Tensor, Tensor]:
+    """A separable blur: rows, then columns."""
+    X = sl.placeholder((66, 66), name="X")
+    H = sl.compute((66, 64), lambda y, x: X[y, x] + X[y, x + 1] + X[y, x + 2], name="H")
+    return H, sl.compute((64, 64), lambda y, x: H[y, x] + H[y + 1, x] + H[y + 2, x], name="V")

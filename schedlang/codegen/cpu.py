@@ -137,9 +137,7 @@ class _Writer:
         elif isinstance(stmt, Alloc):
             self.allocate(stmt.buffer, context)
         elif isinstance(stmt, Fetch):
-            offset = self._expressions.offset(stmt.buffer, stmt.indices, context)
-            at = self._expressions.index(offset, context, stmt.buffer, stmt.indices)
-            self.line(f"{self.use('prefetch')}({self.names[stmt.buffer]}, {at})")
+            self.fetch(stmt, context)
         elif isinstance(stmt, Let):
             name = self.names.give(stmt.var, stmt.var.name)
             self.line(f"{name} = {self._expressions.value(stmt.value, context).text}")
@@ -147,6 +145,15 @@ class _Writer:
             self.block(stmt, context)
         else:
             assert isinstance(stmt, Note)
+
+    def fetch(self, stmt: Fetch, context: Context) -> None:
+        """One hint for all lanes: their elements mostly share a cache line with the first."""
+        if context.lanes is not None:
+            first = _with(context, context.lanes.axis, context.lanes.start)
+            context = replace(first, lanes=None, mask="")
+        offset = self._expressions.offset(stmt.buffer, stmt.indices, context)
+        at = self._expressions.index(offset, context, stmt.buffer, stmt.indices)
+        self.line(f"{self.use('prefetch')}({self.names[stmt.buffer]}, {at})")
 
     def loop(self, loop: For, context: Context) -> None:
         if loop.kind in ("thread", "vthread"):

@@ -14,7 +14,7 @@ from schedlang.codegen.names import Names
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
-from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
+from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, is_index, number, paren
 from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
@@ -228,10 +228,11 @@ class _Emission:
 
     def _known_index(self, node: Expr) -> bool:
         """An index expression in which unrolled loops leave something to simplify."""
-        if not self.context.values or not (node.weak and node.dtype == "int64"):
+        if not self.context.values or not node.children or not is_index(node):
             return False
-        return bool(node.children) and any(n in self.context.values for n in postorder([node])
-                                           if isinstance(n, Axis))  # fmt: skip
+        inside = list(postorder([node]))
+        known = any(isinstance(n, Axis) and n in self.context.values for n in inside)
+        return known and all(is_index(n) for n in inside)
 
     def _node(self, node: Expr) -> Text:
         if self._known_index(node):

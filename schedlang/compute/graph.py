@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def operations(outputs: Sequence[Tensor]) -> list[Operation]:
@@ -84,6 +86,8 @@ def _extents(op: Operation) -> list[object]:
 
 def stage_graph(outputs: Sequence[Tensor]) -> nx.DiGraph:
     """Operations as nodes, an edge from each producer to each of its consumers."""
+    import networkx as nx
+
     graph = nx.DiGraph()
     for op in operations(outputs):
         graph.add_node(op)

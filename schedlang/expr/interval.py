@@ -38,6 +38,11 @@ class Ranges:
             return self
         return self._sharing(self.facts + facts)
 
+    def learn(self, var: Axis | Var, lo: Lin, hi: Lin) -> None:
+        """Say here what ``var`` ranges over from now on."""
+        self.known[var] = (lo, hi)
+        self._cache.pop(var, None)
+
     def _sharing(self, facts: tuple[Lin, ...]) -> Ranges:
         """The same variables under other facts."""
         child = Ranges((), facts)

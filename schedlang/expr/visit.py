@@ -21,8 +21,13 @@ def postorder(roots: Iterable[Expr]) -> Iterator[Expr]:
             if id(node) in seen:
                 continue
             seen.add(id(node))
+            children = node.children
+            if not children:
+                yield node
+                continue
             stack.append((node, True))
-            stack.extend((child, False) for child in reversed(node.children))
+            for child in reversed(children):
+                stack.append((child, False))
 
 
 def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:

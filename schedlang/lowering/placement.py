@@ -50,11 +50,12 @@ def place(state: State) -> Placement:
                 problems.append(Problem(why, name))
                 attach[name] = home.get(name, Root())
     store, kept = _stores(state, attach, problems)
+    parts = _scan_parts(state)
     at: dict[tuple[str, Axis], list[Stage]] = {}
     inline: dict[Tensor, ComputeOp] = {}
     for name, stage in state.stages.items():
         spot = attach[name]
-        if isinstance(spot, At) and not _scan_part(state, stage):
+        if isinstance(spot, At) and name not in parts:
             at.setdefault((spot.stage, spot.axis), []).append(stage)
         elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
             inline.update((t, stage.op) for t in stage.outputs)
@@ -125,12 +126,13 @@ def _scans(state: State) -> list[Stage]:
     return [s for s in state.stages.values() if isinstance(s.op, ScanOp)]
 
 
-def _scan_part(state: State, stage: Stage) -> bool:
-    """Whether a scan itself computes this stage, as its init or update."""
-    return any(
-        t in s.op.update or t in s.op.init
-        for s in _scans(state) for t in stage.outputs if isinstance(s.op, ScanOp)
-    )  # fmt: skip
+def _scan_parts(state: State) -> set[str]:
+    """The stages that a scan itself computes, as its init or update."""
+    return {
+        state.defined[t]
+        for s in _scans(state) if isinstance(s.op, ScanOp)
+        for t in (*s.op.update, *s.op.init)
+    }  # fmt: skip
 
 
 def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:

@@ -1,1 +1,5 @@
 """Kernels: compiled, checked, called, timed."""
+
+from schedlang.nd import enabled
+
+__all__ = ["enabled"]

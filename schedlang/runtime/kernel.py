@@ -13,6 +13,7 @@ from schedlang.errors import BuildError, ComputeTypeError
 from schedlang.ir.nodes import Nest
 from schedlang.runtime import files, threads
 from schedlang.runtime.arrays import as_numpy, empty_like_library
+from schedlang.runtime.te_module import TeModule
 from schedlang.runtime.parameters import Binder, Signature
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
@@ -31,7 +32,7 @@ class Built:
     parallel: bool
 
 
-class Kernel:
+class Kernel(TeModule):
     """A compiled schedule: call it with arrays.
 
     ``f(a, b)`` returns a new output (a tuple for several) in the library of the first array;

@@ -43,8 +43,13 @@ class TimingResult:
 class TeModule:
     """The attributes of te's built modules, for a class with ``name``, ``source`` and a call."""
 
-    name: str
-    source: str
+    @property
+    def name(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def source(self) -> str:
+        raise NotImplementedError
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise NotImplementedError

@@ -61,7 +61,7 @@ def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis, asked)
     _refuse_reduction(state, stage, axis, asked, "lanes")
     _refuse_symbolic(state, stage, axis, asked, "and a vector has a fixed number of lanes")
-    spots = ((s, getattr(s.attach, "axis", None)) for s in state.stages.values())
+    spots = ((s, getattr(s.attach, "axis", None)) for s in state.attached(stage))
     held = next((s for s, spot in spots if spot is axis), None)
     if held is not None:
         refuse(

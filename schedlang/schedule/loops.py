@@ -114,7 +114,7 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     leaf = list(stage.leaf)
     for position, axis in zip(sorted(positions), axes):
         leaf[position] = axis
-    for other in state.stages.values():
+    for other in state.attached(stage):
         spot, store = other.attach, other.store
         if not (isinstance(spot, At) and isinstance(store, At)):
             continue

@@ -27,7 +27,7 @@ def compute_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
             asked, f"{stage.name} is part of a scan, which computes it in its time loop",
             "Attach the stages that it reads.",
         )  # fmt: skip
-    if parent.name not in _transitive_readers(state, stage):
+    if not state.links.depends(parent.name, stage.name):
         why = f"{parent.name} does not read {stage.name}, directly or through others"
         refuse(asked, why, _places(state, stage))
     if isinstance(parent.attach, Inline):
@@ -57,23 +57,8 @@ def _places(state: State, stage: Stage) -> str:
     return places_text(legal_places(state, placement.attach, readers))
 
 
-def _transitive_readers(state: State, stage: Stage) -> set[str]:
-    """The stages that depend on ``stage``; later ones only, since stages stand in order."""
-    reached = {stage.name}
-    started = False
-    for name, other in state.stages.items():
-        if name == stage.name:
-            started = True
-            continue
-        if not started:
-            continue
-        if any(state.defined.get(t) in reached for t in other.op.input_tensors):
-            reached.add(name)
-    return reached - {stage.name}
-
-
 def _scan_role(state: State, stage: Stage) -> str | None:
-    for other in state.stages.values():
+    for other in (state.stages[name] for name in state.links.scans):
         if isinstance(other.op, ScanOp):
             for role, tensors in (("init", other.op.init), ("update", other.op.update)):
                 if any(t in tensors for t in stage.outputs):
@@ -95,10 +80,7 @@ def compute_inline(state: State, stage: Stage) -> Result:
             asked, f"{stage.name} is a reduction, which needs an element to accumulate in",
             f"Use s[{stage.name}].compute_at(...) instead.",
         )  # fmt: skip
-    held = next(
-        (s for s in state.stages.values() for spot in (s.attach, s.store)
-         if getattr(spot, "stage", "") == stage.name), None,
-    )  # fmt: skip
+    held = next(iter(state.attached(stage)), None)
     if held is not None:
         refuse(
             asked, f"stage {held.name} is computed at one of its loops, which would be gone",

@@ -108,7 +108,7 @@ def one_kind(state: State, stage: Stage, axis: Axis, asked: str) -> None:
 def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
     """Refuse an axis that carries anything which would be lost with it."""
     one_kind(state, stage, axis, asked)
-    for other in state.stages.values():
+    for other in state.attached(stage):
         for spot, what in ((other.attach, "computed"), (other.store, "stored")):
             if getattr(spot, "axis", None) is axis:
                 refuse(

@@ -95,7 +95,8 @@ class Schedule:
         """Check one step, record it, and return what the primitive returns."""
         before = self.state
         state, result = perform(before, primitive, stage, args)
-        recorded = Step(primitive, stage, {k: encode(before, v) for k, v in args.items()})
+        near = [stage, *(v.name for v in args.values() if isinstance(v, Stage))]
+        recorded = Step(primitive, stage, {k: encode(before, v, near) for k, v in args.items()})
         self._steps = (*self._steps, recorded)
         self._states = (*self._states, state)
         return result

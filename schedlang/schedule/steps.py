@@ -6,7 +6,7 @@ any schedule of an equal computation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,10 +58,13 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
     return function(state, state.stages[stage], **args)
 
 
-def encode(state: State, value: Any) -> Any:
-    """An argument as JSON: axes, tensors, stages and predicates as small tagged records."""
+def encode(state: State, value: Any, near: Sequence[str] = ()) -> Any:
+    """An argument as JSON: axes, tensors, stages and predicates as small tagged records.
+
+    ``near`` names the stages whose axes it most likely is about.
+    """
     if isinstance(value, Axis):
-        return _encode_axis(state, value)
+        return _encode_axis(state, value, near)
     if isinstance(value, Tensor):
         return _encode_tensor(state, value)
     if isinstance(value, Stage):
@@ -73,14 +76,15 @@ def encode(state: State, value: Any) -> Any:
         leaves |= {a: a.tag for a in postorder([value]) if isinstance(a, Axis) and a.tag}
         return {"expr": expr_to_data(value, leaves)}
     if isinstance(value, (tuple, list)):
-        return [encode(state, v) for v in value]
+        return [encode(state, v, near) for v in value]
     if hasattr(value, "__index__") and not isinstance(value, bool):
         return int(value)
     return value
 
 
-def _encode_axis(state: State, axis: Axis) -> dict[str, Any] | str:
-    for stage in state.stages.values():
+def _encode_axis(state: State, axis: Axis, near: Sequence[str]) -> dict[str, Any] | str:
+    close = [state.stages[n] for n in near if n in state.stages]
+    for stage in (*close, *state.stages.values()):
         for position, leaf in enumerate(stage.leaf):
             if leaf is axis:
                 return {"axis": axis.name, "stage": stage.name, "loop": position}

@@ -99,6 +99,7 @@ class _Writer:
 
     def __init__(self, start: State) -> None:
         self.taken: set[str] = {"s", "sl"}
+        self.counts: dict[str, int] = {}
         self.axes: dict[Any, str] = {}
         self.threads: dict[str, str] = {}
         given: dict[Any, str] = {}
@@ -114,12 +115,12 @@ class _Writer:
 
     def _fresh(self, base: str, owner: str = "") -> str:
         """A free variable name; one of ``owner``'s axes takes its name where ``base`` is taken."""
-        name, count = _identifier(base), 0
+        plain = name = _identifier(base)
         if name in self.taken and owner:
-            name = base = f"{owner}_{name}"
+            plain = name = f"{owner}_{name}"
         while name in self.taken:
-            count += 1
-            name = f"{_identifier(base)}_{count}"
+            self.counts[plain] = self.counts.get(plain, 0) + 1
+            name = f"{plain}_{self.counts[plain]}"
         self.taken.add(name)
         return name
 
@@ -138,11 +139,9 @@ class _Writer:
             self.lines.append(f"{self.tensors[tensor]} = s.tensor({which})")
         return self.tensors[tensor]
 
-    def _axis(self, state: State, axis: Axis) -> str:
+    def _axis(self, state: State, stage: str, axis: Axis) -> str:
         if axis not in self.axes:
-            owner = next(n for n, s in state.stages.items() if any(a is axis for a in s.leaf)
-                         or any(a is axis for a in s.roots))  # fmt: skip
-            self._bind(state, owner, axis)
+            self._bind(state, stage, axis)
         return self.axes[axis]
 
     def _bind(self, state: State, stage: str, axis: Axis) -> None:
@@ -167,7 +166,7 @@ class _Writer:
         if not isinstance(value, dict):
             return _quoted(value)
         if "axis" in value:
-            return self._axis(state, decode(state, value))
+            return self._axis(state, value["stage"], decode(state, value))
         if "expr" in value:
             return self._predicate(state, value)
         if "input" in value:
@@ -198,7 +197,9 @@ class _Writer:
 
     def _loop_or_thread(self, state: State, axis: Axis) -> str:
         if not axis.tag:
-            return self._axis(state, axis)
+            owner = next(n for n, s in state.stages.items()
+                         if any(a is axis for a in (*s.leaf, *s.roots)))  # fmt: skip
+            return self._axis(state, owner, axis)
         if axis.tag not in self.threads:
             kind, _, dim = axis.tag.partition("Idx.")
             self.threads[axis.tag] = self._fresh(f"{'t' if kind == 'thread' else 'b'}{dim}")

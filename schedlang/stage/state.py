@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Optional, Union
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.stage.links import Held, Links, held_by, links, moved
 from schedlang.stage.relations import Relation, Split, sources
 
 SCOPES = ("global", "shared", "local")
@@ -105,6 +107,20 @@ class State:
     outputs: tuple[Tensor, ...]
     defined: Mapping[Tensor, str]
 
+    @cached_property
+    def links(self) -> Links:
+        """Which stages depend on which."""
+        return links(self)
+
+    @cached_property
+    def held(self) -> Held:
+        """The stages computed or stored at the loops of each stage that has such."""
+        return held_by(self.stages.values())
+
+    def attached(self, stage: Stage) -> list[Stage]:
+        """The stages computed or stored at loops of ``stage``."""
+        return [self.stages[name] for name in self.held.get(stage.name, ())]
+
     def of(self, tensor: Tensor) -> Stage | None:
         """The stage that defines ``tensor``; ``None`` for an input."""
         name = self.defined.get(tensor)
@@ -116,9 +132,16 @@ class State:
     def updated(self, *stages: Stage) -> State:
         """This state with some stages replaced."""
         merged = dict(self.stages)
+        held, same = self.held, True
         for stage in stages:
+            old = merged[stage.name]
+            held, same = moved(held, old, stage), same and old.op is stage.op
             merged[stage.name] = stage
-        return replace(self, stages=merged)
+        made = replace(self, stages=merged)
+        made.__dict__["held"] = held
+        if same and "links" in self.__dict__:
+            made.__dict__["links"] = self.links
+        return made
 
     def inserted(self, new: Stage, before: str) -> State:
         """This state with ``new`` placed ahead of stage ``before``."""
@@ -129,11 +152,6 @@ class State:
             merged[name] = stage
         defined = {**self.defined, **{t: new.name for t in new.outputs}}
         return replace(self, stages=merged, defined=defined)
-
-    def consumers(self, stage: Stage) -> list[Stage]:
-        """The stages that read ``stage`` directly, in order."""
-        wanted = set(stage.outputs)
-        return [s for s in self.stages.values() if any(t in wanted for t in s.op.input_tensors)]
 
     def unique_name(self, base: str) -> str:
         name, count = base, 0

@@ -1,0 +1,380 @@
+"""Which elements stores reach: each output element once, none twice by iterations run together.
+
+Proofs are structural: an index that is a mixed-radix number over its loops reaches each value of
+a range once. What no proof covers is counted, where the loops are small enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.bounds import facts_of
+from schedlang.errors import VerifyError
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin, total
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.simplify import merge_div_mod, to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import Buffer, For, If, Load, Store
+
+MOST_POINTS = 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A statement with the loops and guards around it, outer to inner."""
+
+    store: Any
+    loops: tuple[For, ...]
+    guards: tuple[If, ...]
+
+
+Span = tuple[Lin, Lin]
+
+
+def _extent(loop: For) -> Lin:
+    return Lin.of(loop.extent) if isinstance(loop.extent, int) else to_lin(loop.extent)
+
+
+def _size(buffer: Buffer, position: int) -> Lin:
+    extent = buffer.shape[position]
+    return Lin.of(extent) if isinstance(extent, int) else to_lin(extent)
+
+
+def scope_of(loops: Sequence[For]) -> Ranges:
+    """The ranges of loop variables."""
+    return Ranges({loop.axis: (ZERO, _extent(loop) - 1) for loop in loops})
+
+
+def check_finalised(buffer: Buffer, sites: Sequence[Site], ranges: Ranges) -> None:
+    """Each element of ``buffer`` is written once, other than by combining into it."""
+    plain = [s for s in sites if s.store.reducer is None]
+    if any(_size(buffer, k).const == 0 for k in range(len(buffer.shape))):
+        return
+    if any(g.note == "store predicate" for s in plain for g in s.guards):
+        return
+    if not plain:
+        raise VerifyError(f"{buffer.name} is never written")
+    whole = [(ZERO, _size(buffer, k)) for k in range(len(buffer.shape))]
+    spans = [_box(s, whole) for s in plain]
+    known = [box for box in spans if box is not None]
+    if len(known) == len(plain) and _one_box(known) == whole:
+        return
+    if len(plain) == 1 and _flat_cover(buffer, plain[0]):
+        return
+    counts = _counts(buffer, plain)
+    if counts is not None and (counts != 1).any():
+        where = [int(k) for k in np.argwhere(counts != 1)[0]]
+        raise VerifyError(f"{buffer.name}{where} is finalised {int(counts[tuple(where)])} times")
+
+
+def _box(site: Site, whole: Sequence[Span]) -> list[Span] | None:
+    """The box that a store covers once, if its indices are mixed-radix numbers over its loops."""
+    ranges = scope_of(site.loops)
+    indices = [to_lin(i, ranges=ranges) for i in site.store.indices]
+    extents = {loop.axis: _extent(loop) for loop in site.loops}
+    used: set[Axis] = set()
+    spans: list[Span] = []
+    for lin in indices:
+        found = _radix(lin, extents)
+        if found is None or used & found[1]:
+            return None
+        spans.append((found[0], found[0] + found[2]))
+        used |= found[1]
+    if any(axis not in used and extent.const != 1 for axis, extent in extents.items()):
+        return None
+    for guard in site.guards:
+        if not _clip(guard.cond, indices, spans, whole, ranges):
+            return None
+    return [(lo, merge_div_mod(hi)) for lo, hi in spans]
+
+
+def _radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | None:
+    """``(start, axes, count)``: ``lin`` takes each value of ``start .. start + count`` once."""
+    start = ZERO
+    digits: list[tuple[Axis, Lin]] = []
+    for product, coef in lin.terms.items():
+        axes = [leaf for leaf in Lin({product: 1}).leaves() if isinstance(leaf, Axis)]
+        if not axes:
+            start = start + Lin({product: coef})
+            continue
+        rest = tuple(atom for atom in product if atom is not axes[0])
+        if len(axes) > 1 or len(rest) != len(product) - 1:
+            return None
+        digits.append((axes[0], Lin({rest: coef})))
+    if len({axis for axis, _ in digits}) != len(digits):
+        return None
+    count = Lin.of(1)
+    left = list(digits)
+    while left:
+        # a digit of extent 1 stands still whatever its weight
+        found = next((d for d in left if d[1] == count or extents[d[0]].const == 1), None)
+        if found is None:
+            return None
+        left.remove(found)
+        if extents[found[0]].const != 1:
+            count = count * extents[found[0]]
+    return start, {axis for axis, _ in digits}, count
+
+
+def _clip(
+    cond: Expr, indices: Sequence[Lin], spans: list[Span], whole: Sequence[Span], ranges: Ranges
+) -> bool:
+    """Cut ``spans`` by a guard that compares one index with a number; whether it is one."""
+    facts = facts_of(cond, True, ranges)
+    if len(facts) != _conjuncts(cond):
+        return False
+    for fact in facts:
+        for k, lin in enumerate(indices):
+            above, below = lin - fact, -fact - lin
+            lo, hi = spans[k]
+            if not _moves(above):
+                limit = above + 1
+                if not ranges.le(limit, hi):
+                    return False
+                spans[k] = (lo, limit)
+                break
+            if not _moves(below):
+                limit = -below
+                if not ranges.le(lo, limit):
+                    return False
+                spans[k] = (limit, hi)
+                break
+        else:
+            return False
+    return True
+
+
+def _moves(lin: Lin) -> bool:
+    return any(isinstance(leaf, Axis) for leaf in lin.leaves())
+
+
+def _conjuncts(cond: Expr) -> int:
+    """How many comparisons ``cond`` joins by ``&``; 0 where it does anything else."""
+    count, stack = 0, [cond]
+    while stack:
+        node = stack.pop()
+        op = getattr(node, "op", "")
+        if op == "&":
+            stack += node.children
+        elif op in ("<", "<=", ">", ">="):
+            count += 1
+        else:
+            return 0
+    return count
+
+
+def _one_box(boxes: list[list[Span]]) -> list[Span] | None:
+    """Boxes that touch along one dimension joined, until one is left."""
+    left = list(boxes)
+    while len(left) > 1:
+        for a in range(len(left)):
+            joined = next((j for b in range(len(left)) if a != b and (j := _join(left[a], left[b]))), None)
+            if joined is not None:
+                box, b = joined, next(b for b in range(len(left)) if a != b and _join(left[a], left[b]))
+                left = [x for k, x in enumerate(left) if k not in (a, b)] + [box]
+                break
+        else:
+            return None
+    return left[0] if left else None
+
+
+def _join(a: list[Span], b: list[Span]) -> list[Span] | None:
+    differ = [k for k in range(len(a)) if a[k] != b[k]]
+    if len(differ) != 1:
+        return None
+    (k,) = differ
+    if a[k][1] != b[k][0]:
+        return None
+    return [*a[:k], (a[k][0], b[k][1]), *a[k + 1 :]]
+
+
+def _flat(buffer: Buffer, indices: Sequence[Lin]) -> Lin:
+    """The position of an element, its indices joined where they are parts of one loop."""
+    strides = [Lin.of(1)]
+    for k in reversed(range(1, len(buffer.shape))):
+        strides.insert(0, strides[0] * _size(buffer, k))
+    return merge_div_mod(total(i * s for i, s in zip(indices, strides)))
+
+
+def _flat_cover(buffer: Buffer, site: Site) -> bool:
+    """Whether the position of the element is a mixed-radix number over the loops."""
+    ranges = scope_of(site.loops)
+    flat = _flat(buffer, [to_lin(i, ranges=ranges) for i in site.store.indices])
+    extents = {loop.axis: _extent(loop) for loop in site.loops}
+    found = _radix(flat, extents)
+    if found is None or any(a not in found[1] and e.const != 1 for a, e in extents.items()):
+        return False
+    size = prod((_size(buffer, k) for k in range(len(buffer.shape))), start=Lin.of(1))
+    spans = [(found[0], found[0] + found[2])]
+    if not all(_clip(g.cond, [flat], spans, [(ZERO, size)], ranges) for g in site.guards):
+        return False
+    return spans[0] == (ZERO, size)
+
+
+def _grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) -> Any:
+    """Values of the loop variables over all iterations where ``tests`` hold; ``None`` if too many.
+
+    Only loops that ``wanted`` or a test depends on vary.
+    """
+    needed = {n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))}
+    varying = [loop for loop in loops if loop.axis in needed]
+    if any(isinstance(n, (Var, Load)) for n in needed) or any(not isinstance(x.extent, int) for x in varying):
+        return None
+    lengths = [int(loop.extent) for loop in varying]  # type: ignore[arg-type]
+    if prod(lengths) > MOST_POINTS:
+        return None
+    points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
+    values = {loop.axis: row for loop, row in zip(varying, points)}
+    keep = np.ones(points.shape[1], bool)
+    for test in tests:
+        keep &= evaluate(test, values)
+    return {axis: row[keep] for axis, row in values.items()}, int(keep.sum())
+
+
+def leaves_bounds(
+    index: Expr, extent: int | Expr, loops: Sequence[For], tests: Sequence[Expr]
+) -> tuple[int, str] | tuple[()] | None:
+    """An iteration for which ``index`` leaves ``0..extent``: its value and where; ``()`` if none.
+
+    ``None`` where that cannot be decided here.
+    """
+    found = _grid(loops, tests, [index]) if isinstance(extent, int) else None
+    if found is None:
+        return None
+    values, count = found
+    at = np.broadcast_to(evaluate(index, values), (count,))
+    wrong = np.flatnonzero((at < 0) | (at >= extent))
+    if not wrong.size:
+        return ()
+    where = ", ".join(f"{axis.name} = {int(row[wrong[0]])}" for axis, row in values.items())
+    return int(at[wrong[0]]), where or "it runs"
+
+
+def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
+    """How often each element is written, where that can be counted."""
+    if buffer.size is None or buffer.size > MOST_POINTS:
+        return None
+    shape = tuple(buffer.shape)
+    counts = np.zeros(shape, int)
+    for site in sites:
+        loops: list[Expr] = [loop.axis for loop in site.loops]
+        found = _grid(site.loops, [g.cond for g in site.guards], [*site.store.indices, *loops])
+        if found is None:
+            return None
+        values, count = found
+        index = tuple(np.broadcast_to(evaluate(i, values), (count,)) for i in site.store.indices)
+        np.add.at(counts, index, 1)
+    return counts
+
+
+def check_races(
+    loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]],
+    ranges: Ranges,
+) -> None:  # fmt: skip
+    """No two iterations of ``loop`` write one element, or one reads what another writes."""
+    written: dict[Buffer, list[Site]] = {}
+    for site in stores:
+        for buffer in site.store.buffers:
+            if _shared_by_threads(loop, buffer):
+                continue
+            written.setdefault(buffer, []).append(site)
+            if not _apart(buffer, loop, position, site, site.store.indices, site, site.store.indices):
+                what = "combined into" if site.store.reducer is not None else "written"
+                raise VerifyError(
+                    f"{buffer.name} is {what} by several iterations of {loop.kind} loop {loop.axis.name} "
+                    f"at the same element (stage {site.store.stage})"
+                )
+    for load, reader in loads:
+        for site in written.get(load.buffer, ()):
+            assert reader is not None
+            if not _apart(load.buffer, loop, position, site, site.store.indices, reader, load.indices):
+                raise VerifyError(
+                    f"{load.buffer.name} is read by one iteration of {loop.kind} loop {loop.axis.name} "
+                    f"and written by another (stage {site.store.stage})"
+                )
+
+
+def _shared_by_threads(loop: For, buffer: Buffer) -> bool:
+    # barriers order what threads of a block do with storage they share: the CUDA checks see to it
+    return loop.tag.startswith("threadIdx") and buffer.scope in ("shared", "global")
+
+
+def _apart(
+    buffer: Buffer, loop: For, position: int, a: Site, first: Sequence[Expr], b: Site,
+    second: Sequence[Expr],
+) -> bool:  # fmt: skip
+    """Whether different iterations of ``loop`` reach different elements at ``first`` and ``second``."""
+    outer = {x.axis for x in a.loops[:position]}
+    ranges = scope_of((*a.loops, *b.loops))
+    left = [to_lin(i, ranges=ranges) for i in first]
+    right = [to_lin(i, ranges=ranges) for i in second]
+    for x, y in zip(left, right):
+        low, high = ranges.interval(x - y)
+        if (low is not None and low > 0) or (high is not None and high < 0):
+            return True
+        if x == y and _separates(x, loop, outer, ranges):
+            return True
+    flat = _flat(buffer, left)
+    if flat == _flat(buffer, right) and _separates(flat, loop, outer, ranges):
+        return True
+    return not _collide(loop, position, a, first, b, second, buffer)
+
+
+def _separates(lin: Lin, loop: For, outer: set[Axis], ranges: Ranges) -> bool:
+    """Whether ``lin`` differs between iterations of ``loop``, whatever the loops inside do."""
+    own = 0
+    inner: list[tuple[int, Lin]] = []
+    for product, coef in lin.terms.items():
+        axes = {leaf for leaf in Lin({product: 1}).leaves() if isinstance(leaf, Axis)} - outer
+        if not axes:
+            continue
+        if loop.axis in axes:
+            if product != (loop.axis,):
+                return False
+            own = coef
+        else:
+            inner.append((coef, Lin({product: coef})))
+    if own == 0:
+        return False
+    extent = _extent(loop).const
+    fine = [part for coef, part in inner if extent is None or coef % (own * extent)]
+    low, high = ranges.interval(total(fine))
+    return low is not None and high is not None and high - low < abs(own)
+
+
+def _collide(
+    loop: For, position: int, a: Site, first: Sequence[Expr], b: Site, second: Sequence[Expr],
+    buffer: Buffer,
+) -> bool:  # fmt: skip
+    """Whether two iterations of ``loop`` are found to reach one element; false where unknown."""
+    if buffer.size is None or any(not isinstance(e, int) for e in buffer.shape):
+        # with sizes unknown, an index that ignores the loop is the same for all of its iterations
+        return first is second and not any(n is loop.axis for i in first for n in postorder([i])) and not any(
+            n is loop.axis for g in a.guards for n in postorder([g.cond])
+        )
+    reached = []
+    for site, indices in ((a, first), (b, second)):
+        axes: list[Expr] = [x.axis for x in site.loops[: position + 1]]
+        found = _grid(site.loops, [g.cond for g in site.guards], [*indices, *axes])
+        if found is None:
+            return False
+        values, count = found
+        rows = [np.broadcast_to(values[x.axis], (count,)) for x in site.loops[: position + 1]]
+        at = [np.broadcast_to(evaluate(i, values), (count,)) for i in indices]
+        shape = (*(int(x.extent) for x in site.loops[:position]), *buffer.shape)  # type: ignore[arg-type]
+        key = np.ravel_multi_index((*rows[:-1], *at), shape, mode="clip") if shape else np.zeros(count, int)
+        reached.append(np.unique(np.stack([key, rows[-1]]), axis=1))
+    both = np.unique(np.concatenate(reached, axis=1), axis=1)
+    keys, times = np.unique(both[0], return_counts=True)
+    shared = np.isin(keys, reached[0][0]) & np.isin(keys, reached[1][0])
+    return bool((times[shared] > 1).any())
+
+
+__all__ = ["Site", "check_finalised", "check_races", "leaves_bounds", "Store"]

@@ -1,0 +1,297 @@
+"""The rules every loop nest keeps, checked on each nest that is built.
+
+Well-formed; every access in bounds; each output point finalised once; no race on a loop whose
+iterations run together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.compute.bounds import facts_of
+from schedlang.errors import VerifyError
+from schedlang.expr.interval import Interval, Ranges
+from schedlang.expr.linear import Lin, Opaque
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.cover import Site, check_finalised, check_races, leaves_bounds
+from schedlang.ir.nodes import (
+    LOOP_KINDS, Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Stmt, Store, expressions,
+)  # fmt: skip
+from schedlang.ir.printer import expr_text
+
+TOGETHER = ("parallel", "vectorize", "vthread", "thread")
+
+
+@dataclass(frozen=True)
+class Unproven:
+    """An index that only the sizes of a call can tell to lie in ``0..extent``."""
+
+    buffer: Buffer
+    position: int
+    index: Expr
+    stage: str
+
+
+def verify(nest: Nest) -> list[Unproven]:
+    """Raise :class:`~schedlang.errors.VerifyError` where ``nest`` breaks a rule.
+
+    Returns the accesses that could not be proven, for checks at the call.
+    """
+    walker = _Walker(nest)
+    walker.walk()
+    for output in nest.outputs:
+        check_finalised(output, [s for s in walker.sites if output in s.store.buffers], walker.ranges)
+    return walker.unproven
+
+
+class _Walker:
+    """One pass over the statements, with what is in scope at each."""
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.ranges = Ranges()
+        self.loops: list[For] = []
+        self.guards: list[If] = []
+        self.facts: list[tuple[Lin, ...]] = [()]
+        self.depth: dict[Buffer, int] = {a: 0 for a in nest.args if isinstance(a, Buffer)}
+        self.scalars: set[Expr] = {a for a in nest.args if isinstance(a, Var)} | set(nest.sizes)
+        self.axes: set[Axis] = set()
+        self.sites: list[Site] = []
+        self.together: list[tuple[int, list[Site], list[tuple[Load, Site | None]]]] = []
+        self.unproven: list[Unproven] = []
+        self.stage = ""
+
+    def walk(self) -> None:
+        stack: list[tuple[str, Any]] = [("visit", self.nest.body)]
+        while stack:
+            what, item = stack.pop()
+            if what == "visit":
+                self.visit(item, stack)
+            elif what == "loop":
+                self.leave_loop(item)
+            elif what == "guard":
+                self.guards.pop()
+                self.facts.pop()
+            else:
+                self.forget(item)
+
+    def visit(self, stmt: Stmt, stack: list[tuple[str, Any]]) -> None:
+        if isinstance(stmt, Block):
+            stack.append(("block", stmt))
+            stack.extend(("visit", s) for s in reversed(stmt.stmts))
+            return
+        for value in expressions(stmt):
+            self.expression(value, stmt)
+        if isinstance(stmt, For):
+            self.enter_loop(stmt)
+            stack += [("loop", stmt), ("visit", stmt.body)]
+        elif isinstance(stmt, If):
+            if stmt.cond.dtype != "bool":
+                self.fail(f"the condition {self.text(stmt.cond)} is {stmt.cond.dtype}")
+            self.guards.append(stmt)
+            self.facts.append(self.facts[-1] + facts_of(stmt.cond, True, self.ranges))
+            stack += [("guard", stmt), ("visit", stmt.body)]
+        elif isinstance(stmt, Store):
+            self.store(stmt)
+        elif isinstance(stmt, Alloc):
+            if stmt.buffer in self.depth:
+                self.fail(f"{stmt.buffer.name} has storage already")
+            self.depth[stmt.buffer] = len(self.loops)
+        elif isinstance(stmt, Let):
+            self.scalars.add(stmt.var)
+        elif isinstance(stmt, Fetch):
+            self.access(stmt.buffer, stmt.indices, exact=False)
+
+    def forget(self, block: Block) -> None:
+        for stmt in block.stmts:
+            if isinstance(stmt, Alloc):
+                del self.depth[stmt.buffer]
+            elif isinstance(stmt, Let):
+                self.scalars.discard(stmt.var)
+
+    def enter_loop(self, loop: For) -> None:
+        if loop.kind not in LOOP_KINDS:
+            self.fail(f"loop {loop.axis.name} is of unknown kind {loop.kind!r}")
+        if loop.axis in self.axes:
+            self.fail(f"loop {loop.axis.name} stands inside another loop over the same variable")
+        if isinstance(loop.extent, int) and loop.extent < 0:
+            self.fail(f"loop {loop.axis.name} has extent {loop.extent}")
+        extent = Lin.of(loop.extent) if isinstance(loop.extent, int) else to_lin(loop.extent)
+        self.axes.add(loop.axis)
+        self.ranges.learn(loop.axis, Lin.of(0), extent - 1)
+        if loop.kind in TOGETHER and extent.const != 1:
+            self.together.append((len(self.loops), [], []))
+        self.loops.append(loop)
+        self.stage = loop.stage
+
+    def leave_loop(self, loop: For) -> None:
+        self.loops.pop()
+        if self.together and self.together[-1][0] == len(self.loops):
+            position, stores, loads = self.together.pop()
+            check_races(loop, position, stores, loads, self.ranges)
+        self.axes.discard(loop.axis)
+
+    def expression(self, root: Expr, stmt: Stmt) -> None:
+        """Leaves in scope, loads in bounds; what a lazy select guards under its condition."""
+        lazy = False
+        loads: list[Load] = []
+        for node in postorder([root]):
+            if isinstance(node, Axis):
+                if node not in self.axes:
+                    self.fail(f"{node.name} is used outside of its loop")
+            elif isinstance(node, Var):
+                if node not in self.scalars:
+                    self.fail(f"{node.name} is no argument and has no value here")
+            elif isinstance(node, Load):
+                loads.append(node)
+            elif isinstance(node, Select):
+                lazy = lazy or node.lazy
+            elif isinstance(node, Read):
+                self.fail(f"{node} has no storage")
+        for found, facts, conds in _guarded(root, self.facts[-1], self.ranges) if lazy else (
+            (load, self.facts[-1], ()) for load in loads
+        ):  # fmt: skip
+            if found.dtype != found.buffer.dtype:
+                self.fail(f"{self.text(found)} is read as {found.dtype}, not {found.buffer.dtype}")
+            self.access(found.buffer, found.indices, True, facts, conds)
+        if self.together:
+            here = Site(stmt, tuple(self.loops), tuple(self.guards)) if loads else None
+            for load in loads:
+                for position, _, seen in self.together:
+                    if self.depth[load.buffer] <= position:
+                        seen.append((load, here))
+
+    def access(
+        self, buffer: Buffer, indices: tuple[Expr, ...], exact: bool,
+        facts: tuple[Lin, ...] | None = None, conds: tuple[Expr, ...] = (),
+    ) -> None:  # fmt: skip
+        if buffer not in self.depth:
+            self.fail(f"{buffer.name} is used where it has no storage")
+        if len(indices) != len(buffer.shape):
+            self.fail(f"{buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices")
+        known = self.facts[-1] if facts is None else facts
+        for position, (index, extent) in enumerate(zip(indices, buffer.shape)):
+            if index.dtype != "int64":
+                self.fail(f"index {self.text(index)} of {buffer.name} is {index.dtype}")
+            if not self.inside(index, extent, known):
+                self.decide(buffer, position, index, extent, exact, conds)
+
+    def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
+        """Whether ``0 <= index < extent`` is proven."""
+        low, high = quick_interval(index, self.ranges)
+        if low is not None and low >= 0 and high is not None and isinstance(extent, int):
+            if high < extent:
+                return True
+        lin = to_lin(index, ranges=self.ranges)
+        if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):
+            return True
+        known = self.ranges.assuming(facts)
+        size = Lin.of(extent) if isinstance(extent, int) else to_lin(extent)
+        return known.nonneg(lin) and known.nonneg(size - lin - 1)
+
+    def decide(
+        self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
+        conds: tuple[Expr, ...],
+    ) -> None:  # fmt: skip
+        """An index that is not proven: wrong for certain, right after all, or left to the call."""
+        tests = [*(g.cond for g in self.guards), *conds]
+        found = leaves_bounds(index, extent, self.loops, tests) if exact else None
+        if found is None:
+            self.unproven.append(Unproven(buffer, position, index, self.stage))
+        elif found:
+            self.fail(
+                f"index {position} of {buffer.name}, {self.text(index)}, leaves 0..{extent}: it "
+                f"is {found[0]} where {found[1]}"
+            )
+
+    def store(self, store: Store) -> None:
+        reducer = store.reducer
+        if len(store.values) != len(store.buffers):
+            self.fail(f"{len(store.values)} values are stored to {len(store.buffers)} buffers")
+        if reducer is not None and len(reducer.result) != len(store.buffers):
+            self.fail(f"{reducer.name} combines {len(reducer.result)} values, not {len(store.buffers)}")
+        for buffer, value in zip(store.buffers, store.values):
+            if value.dtype != buffer.dtype:
+                self.fail(f"{value.dtype} {self.text(value)} is stored to {buffer.dtype} {buffer.name}")
+            self.access(buffer, store.indices, exact=True)
+        site = Site(store, tuple(self.loops), tuple(self.guards))
+        self.sites.append(site)
+        for position, stores, _ in self.together:
+            if any(self.depth[b] <= position for b in store.buffers):
+                stores.append(site)
+
+    def text(self, value: Expr) -> str:
+        return expr_text(value, self.nest.names)
+
+    def fail(self, why: str) -> None:
+        raise VerifyError(f"{self.nest.name}: {why} (in stage {self.stage or self.nest.name})")
+
+
+def _guarded(
+    root: Expr, base: tuple[Lin, ...], ranges: Ranges
+) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
+    """Each load with the facts and the conditions under which it is evaluated."""
+    seen: set[tuple[int, int]] = set()
+    stack: list[tuple[Expr, tuple[Lin, ...], tuple[Expr, ...]]] = [(root, base, ())]
+    kept: list[Any] = []
+    while stack:
+        node, facts, conds = stack.pop()
+        if (id(node), id(conds)) in seen:
+            continue
+        seen.add((id(node), id(conds)))
+        kept.append(conds)
+        if isinstance(node, Load):
+            yield node, facts, conds
+        if isinstance(node, Select) and node.lazy:
+            for side, holds in ((node.b, False), (node.a, True)):
+                cond = node.cond if holds else Unary("~", node.cond, "bool")
+                known = facts + facts_of(node.cond, holds, ranges)
+                stack.append((side, known, (*conds, cond)))
+            stack.append((node.cond, facts, conds))
+            continue
+        stack.extend((child, facts, conds) for child in node.children)
+
+
+def quick_interval(root: Expr, ranges: Ranges) -> Interval:
+    """The integers between which an index expression lies, term by term."""
+    if isinstance(root, Axis):
+        return ranges._atom(root)
+    done: dict[int, Interval] = {}
+    for node in postorder([root]):
+        done[id(node)] = _quick(node, done, ranges)
+    return done[id(root)]
+
+
+def _quick(node: Expr, done: dict[int, Interval], ranges: Ranges) -> Interval:
+    if isinstance(node, Const) and isinstance(node.value, int):
+        return node.value, node.value
+    if isinstance(node, (Axis, Var)):
+        return ranges._atom(node) if node.weak else (None, None)
+    if isinstance(node, Binary) and node.weak:
+        (a, b), (c, d) = done[id(node.a)], done[id(node.b)]
+        if a is None or b is None or c is None or d is None:
+            return None, None
+        if node.op == "+":
+            return a + c, b + d
+        if node.op == "-":
+            return a - d, b - c
+        if node.op == "*":
+            ends = (a * c, a * d, b * c, b * d)
+            return min(ends), max(ends)
+        if c == d and c > 0 and node.op == "//":
+            return a // c, b // c
+        if c == d and c > 0 and node.op == "%":
+            return (a % c, b % c) if a // c == b // c else (0, c - 1)
+    if isinstance(node, Call) and node.fn in ("min", "max") and node.weak:
+        pairs = [done[id(x)] for x in node.args]
+        if all(p[0] is not None and p[1] is not None for p in pairs):
+            pick = min if node.fn == "min" else max
+            return pick(p[0] for p in pairs), pick(p[1] for p in pairs)  # type: ignore[type-var]
+    return None, None
+
+
+__all__ = ["Unproven", "verify"]

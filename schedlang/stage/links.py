@@ -1,0 +1,74 @@
+"""Which stages read which, found once for all states whose operations are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from schedlang.compute.tensor import ScanOp
+
+if TYPE_CHECKING:
+    from schedlang.stage.state import Stage, State
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """``place`` counts the stages in order; ``behind`` holds for each the set of those it depends
+    on, directly or not, as the bits of a number. ``scans`` names the scans.
+    """
+
+    place: Mapping[str, int]
+    behind: Mapping[str, int]
+    scans: tuple[str, ...]
+
+    def depends(self, reader: str, stage: str) -> bool:
+        """Whether ``reader`` reads ``stage``, directly or through others."""
+        return bool(self.behind[reader] >> self.place[stage] & 1)
+
+
+def links(state: State) -> Links:
+    """The links between the stages of ``state``."""
+    place: dict[str, int] = {}
+    behind: dict[str, int] = {}
+    scans: list[str] = []
+    for number, (name, stage) in enumerate(state.stages.items()):
+        found = 0
+        for tensor in stage.op.input_tensors:
+            producer = state.defined.get(tensor)
+            if producer in place:
+                found |= behind[producer] | 1 << place[producer]
+        place[name], behind[name] = number, found
+        if isinstance(stage.op, ScanOp):
+            scans.append(name)
+    return Links(place, behind, tuple(scans))
+
+
+Held = Mapping[str, tuple[str, ...]]
+
+
+def owners(stage: Stage) -> set[str]:
+    """The stages at whose loops ``stage`` is computed or stored."""
+    return {spot.stage for spot in (stage.attach, stage.store) if hasattr(spot, "stage")}
+
+
+def held_by(stages: Iterable[Stage]) -> Held:
+    """For each stage with others computed or stored at its loops, the names of those."""
+    found: dict[str, tuple[str, ...]] = {}
+    for stage in stages:
+        for owner in owners(stage):
+            found[owner] = (*found.get(owner, ()), stage.name)
+    return found
+
+
+def moved(held: Held, old: Stage, new: Stage) -> Held:
+    """``held`` after ``old`` became ``new``."""
+    before, after = owners(old), owners(new)
+    if before == after:
+        return held
+    found = dict(held)
+    for owner in before - after:
+        found[owner] = tuple(n for n in found[owner] if n != old.name)
+    for owner in after - before:
+        found[owner] = (*found.get(owner, ()), new.name)
+    return found
