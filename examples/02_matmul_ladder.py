@@ -22,9 +22,7 @@ k = sl.reduce_axis(N, name="k")
 C = sl.compute((N, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 # the same product, reading B from panels of COLUMNS columns that lie next to each other
-P = sl.compute(
-    (N // COLUMNS, N, COLUMNS), lambda p, k, j: B[k, p * COLUMNS + j], name="P"
-)
+P = sl.compute((N // COLUMNS, N, COLUMNS), lambda p, k, j: B[k, p * COLUMNS + j], name="P")
 D = sl.compute(
     (N, N), lambda i, j: sl.sum(A[i, k] * P[j // COLUMNS, k, j % COLUMNS], axis=k), name="D"
 )
@@ -83,14 +81,14 @@ def main() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.random((N, N), dtype=np.float32) for _ in range(2))
     expected, out = a @ b, np.empty((N, N), np.float32)
-    numpys = milliseconds(lambda: np.matmul(a, b, out=expected))
+    numpys = milliseconds(np.matmul, a, b, expected)
     table: list[tuple[str, float]] = []
     for rung in (naive, tiled, vectorized, packed, parallel):
         s = rung()
         print(f"\n{rung.__name__}: {rung.__doc__}\n\n{s}\n")
         f: Any = sl.build(s)
         np.testing.assert_allclose(f(a, b, out), expected, rtol=1e-4)
-        table.append((rung.__name__, milliseconds(lambda f=f: f(a, b, out))))
+        table.append((rung.__name__, milliseconds(f, a, b, out)))
     print(f"{N} x {N} x {N}, float32; NumPy: {numpys:.2f} ms on all its threads\n")
     print(f"{'rung':<12}{'ms':>10}{'NumPy / this':>16}")
     for name, time in table:

@@ -37,7 +37,9 @@ def unsharp(height: int, width: int) -> dict[str, Any]:
         return sl.cast(sl.min(sl.max(sl.round(value), 0), 255), "uint8")
 
     sharp = sl.compute((height, width), sharpen, name="sharp")
-    return dict(image=image, amount=amount, grey=grey, padded=padded, rows=rows, soft=soft, sharp=sharp)
+    return dict(
+        image=image, amount=amount, grey=grey, padded=padded, rows=rows, soft=soft, sharp=sharp
+    )
 
 
 def with_numpy(image: np.ndarray, amount: float) -> np.ndarray:
@@ -79,8 +81,8 @@ def main() -> None:
         difference = np.abs(got - with_numpy(image, 1.5))
         # a product rounded once or twice may fall on the other side of a half
         assert difference.max() <= 1 and (difference > 0).mean() < 1e-4
-        print(f"{name}: {milliseconds(lambda f=f: f(image, 1.5, out)):.3f} ms")
-    print(f"NumPy: {milliseconds(lambda: with_numpy(image, 1.5)):.3f} ms")
+        print(f"{name}: {milliseconds(f, image, 1.5, out):.3f} ms")
+    print(f"NumPy: {milliseconds(with_numpy, image, 1.5):.3f} ms")
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ import numpy as np
 from schedlang.errors import missing_extra
 
 
-def milliseconds(call: Callable[[], Any], seconds: float = 0.5) -> float:
-    """The median time of a call, after one that is not counted."""
-    call()
+def milliseconds(call: Callable[..., Any], *arrays: Any, seconds: float = 0.5) -> float:
+    """The median time of ``call(*arrays)``, after one call that is not counted."""
+    call(*arrays)
     times: list[float] = []
     end = perf_counter() + seconds
     while len(times) < 3 or perf_counter() < end:
         start = perf_counter()
-        call()
+        call(*arrays)
         times.append(perf_counter() - start)
     return float(np.median(times)) * 1e3
 
@@ -30,4 +30,6 @@ def photograph(name: str) -> np.ndarray:
 
         return np.ascontiguousarray(load_sample_image(name))
     except ImportError:
-        raise SystemExit(missing_extra("scikit-learn and pillow", "examples", "This lesson")) from None
+        raise SystemExit(
+            missing_extra("scikit-learn and pillow", "examples", "This lesson")
+        ) from None

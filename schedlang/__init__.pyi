@@ -1,7 +1,13 @@
 """What type checkers see: ``compute`` and ``schedule`` are packages that can be called."""
 
 from schedlang import errors as errors
+from schedlang import nd as nd
+from schedlang import runtime as runtime
+from schedlang import target as target
 from schedlang import te as te
+from schedlang import testing as testing
+from schedlang import tir as tir
+from schedlang import transform as transform
 from schedlang.compute.boundary import pad as pad
 from schedlang.compute.define import compute as compute
 from schedlang.compute.math import abs as abs
@@ -55,6 +61,10 @@ from schedlang.compute.tensor import Tensor as Tensor
 from schedlang.compute.tensor import placeholder as placeholder
 from schedlang.compute.tensor import var as var
 from schedlang.ir.nodes import Nest as Nest
+from schedlang.nd import cpu as cpu
+from schedlang.nd import cuda as cuda
+from schedlang.nd import device as device
+from schedlang.nd import gpu as gpu
 from schedlang.runtime.build import build as build
 from schedlang.runtime.build import lower as lower
 from schedlang.runtime.evaluate import evaluate as evaluate

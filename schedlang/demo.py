@@ -18,10 +18,12 @@ A = sl.placeholder(({n}, {n}), name="A")
 B = sl.placeholder(({n}, {n}), name="B")
 k = sl.reduce_axis({n}, name="k")
 P = sl.compute(({panels}, {n}, {lanes}), lambda p, k, j: {element}, name="P")
-C = sl.compute(({n}, {n}), lambda i, j: sl.sum(A[i, k] * P[j//{lanes}, k, j%{lanes}], axis=k), name="C")
+C = sl.compute(
+    ({n}, {n}), lambda i, j: sl.sum(A[i, k] * P[j//{lanes}, k, j%{lanes}], axis=k), name="C"
+)
 """
 
-# at most 2 threads share what a core has, and a block should stay in its second-level cache
+# rows of A that stay in a core's second-level cache while it goes through the panels of B
 ROWS_A_BLOCK = 128
 
 
@@ -49,7 +51,7 @@ def tile_sizes(target: sl.Target | None = None) -> tuple[int, int]:
 
 
 def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
-    """A register tile of ``rows`` by ``lanes``, panels of ``B`` packed, blocks of rows in parallel."""
+    """``rows`` by ``lanes`` sums in registers, ``B`` packed, blocks of rows in parallel."""
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
@@ -71,7 +73,9 @@ def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
     return s
 
 
-def run(n: int = 1024, seconds: float = 2.0, only_print: bool = False, out: TextIO | None = None) -> int:
+def run(
+    n: int = 1024, seconds: float = 2.0, only_print: bool = False, out: TextIO | None = None
+) -> int:
     """Print the whole way and, unless ``only_print``, build, check and time; 0 if all is well."""
     file = out or sys.stdout
 
@@ -115,13 +119,13 @@ def _measure(s: Schedule, args: list[Any], n: int, seconds: float, say: Callable
     f(a, b, ours)
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
     say("Checked: equal to NumPy's product within a relative 1e-4.")
-    mine, numpys = _side_by_side(lambda: f(a, b, ours), lambda: np.matmul(a, b, out=theirs), seconds)
+    mine, numpys = _side_by_side(
+        lambda: f(a, b, ours), lambda: np.matmul(a, b, out=theirs), seconds
+    )
     for name, times in (("schedlang", mine), ("NumPy", numpys)):
         middle = statistics.median(times)
-        say(
-            f"{name:<10} {middle * 1e3:8.2f} ms (median of {len(times)}, best {min(times) * 1e3:.2f})"
-            f" {2 * n**3 / middle * 1e-9:8.1f} GFLOP/s"
-        )
+        runs = f"(median of {len(times)}, best {min(times) * 1e3:.2f})"
+        say(f"{name:<10} {middle * 1e3:8.2f} ms {runs} {2 * n**3 / middle * 1e-9:8.1f} GFLOP/s")
     ratio = statistics.median(numpys) / statistics.median(mine)
     say(f"NumPy's time / schedlang's time = {ratio:.2f} (above 1, schedlang is faster)")
     return 0

@@ -130,18 +130,23 @@ A = placeholder((4, 3), name="A")
 E = placeholder((0,), name="E")
 REFUSALS = {
     "no tensor": (lambda: pad(3, 1), ComputeTypeError, "a tensor is needed"),
-    "mode": (lambda: pad(A, 1, mode="mirror"), ComputeError, "the modes are constant, edge, reflect"),
+    "mode": (
+        lambda: pad(A, 1, mode="mirror"), ComputeError, "the modes are constant, edge, reflect"),
     "count": (lambda: pad(A, (1, 2, 3)), ComputeError, r"A has 2 dimension\(s\), before has 3"),
     "after count": (lambda: pad(A, 1, (1,)), ComputeError, "after has 1"),
-    "negative": (lambda: pad(A, (1, -1)), ComputeError, r"before\[1\] is -1: an extent is 0 or more"),
+    "negative": (
+        lambda: pad(A, (1, -1)), ComputeError, r"before\[1\] is -1: an extent is 0 or more"),
     "float width": (lambda: pad(A, 1.5), ComputeTypeError, "an extent is an integer"),
     "reflect too far": (lambda: pad(A, 3, mode="reflect"), ComputeError,
                         "a pad of 3 needs 4 elements to mirror, and dimension 1 .* has 3"),
-    "reflect too far after": (lambda: pad(A, 0, (4, 0), "reflect"), ComputeError, "dimension 0 .* has 4"),
+    "reflect too far after": (
+        lambda: pad(A, 0, (4, 0), "reflect"), ComputeError, "dimension 0 .* has 4"),
     "edge of nothing": (lambda: pad(E, 1, mode="edge"), ComputeError, "dimension 0 is empty"),
     "wrap of nothing": (lambda: pad(E, n, mode="wrap"), ComputeError, "nothing to continue"),
-    "value": (lambda: pad(placeholder((2,), "int8"), 1, value=300), ComputeTypeError, "300 does not fit"),
-    "fraction": (lambda: pad(placeholder((2,), "int8"), 1, value=0.5), ComputeTypeError, "0.5 is no int8"),
+    "value": (
+        lambda: pad(placeholder((2,), "int8"), 1, value=300), ComputeTypeError, "300 does not fit"),
+    "fraction": (
+        lambda: pad(placeholder((2,), "int8"), 1, value=0.5), ComputeTypeError, "0.5 is no int8"),
     "value dtype": (lambda: pad(A, 1, value=var("x", "float64")), ComputeTypeError,
                     "the value is float64, A float32; cast it with"),
     "value tensor": (lambda: pad(A, 1, value=A), ComputeTypeError, "stands where an element"),

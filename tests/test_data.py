@@ -56,7 +56,9 @@ def everything() -> Tensor:
         gathered = A[I[i]]
         value = m.if_then_else((i > 0) & ~(i == 5), A[i - 1] // 3, gathered % 7 ^ 2)
         large = m.select(value < 2**31 - 1, value.astype("float16"), -math.inf)
-        return m.erf(m.sigmoid(large)) + m.atan2(large, 0.1) - m.select(m.isnan(large), math.nan, -0.0)
+        return (
+            m.erf(m.sigmoid(large)) + m.atan2(large, 0.1) - m.select(m.isnan(large), math.nan, -0.0)
+        )
 
     return compute((9,), body, name="E")
 
@@ -64,7 +66,9 @@ def everything() -> Tensor:
 def reducers() -> tuple[Tensor, ...]:
     A = placeholder((4, 6), name="A")
     k, q = r.reduce_axis(6, name="k"), r.reduce_axis(6, name="q")
-    both = r.comm_reducer(lambda x, y: (x[0] + y[0], r.max(x[1], y[1])), lambda a, b: (0, -9.0), name="both")
+    both = r.comm_reducer(
+        lambda x, y: (x[0] + y[0], r.max(x[1], y[1])), lambda a, b: (0, -9.0), name="both"
+    )
     P, Q = compute((4,), lambda i: both((A[i, k] * 0 + 1, A[i, k] * 0), axis=k), name="P")
     Z = compute((4,), lambda i: r.argmin(A[i, q], axis=q), name="Z")
     L = compute((4,), lambda i: r.comm_reducer(lambda x, y: x & y, lambda t: True, name="every")(
@@ -96,7 +100,9 @@ def run(outputs: Any) -> Any:
     for tensor in oracle.inputs:
         shape = [e if isinstance(e, int) else 8 if k else 6 for k, e in enumerate(tensor.shape)]
         arrays[tensor.name] = rng.integers(0, 5, shape).astype(tensor.dtype)
-    return oracle(**arrays, **({"alpha": 0.5} if "alpha" in {v.name for v in oracle.variables} else {}))
+    return oracle(
+        **arrays, **({"alpha": 0.5} if "alpha" in {v.name for v in oracle.variables} else {})
+    )
 
 
 def same(found: Any, expected: Any) -> None:
@@ -273,7 +279,9 @@ X, Y = ["var", "x", "float32", False], ["var", "y", "float32", False]
 ZERO = ["const", "float32", 0.0, False]
 
 
-def total(body: Any = 3, result: Any = "+", axis: Any = 2, unit: Any = ZERO, where: Any = None) -> Any:
+def total(
+    body: Any = 3, result: Any = "+", axis: Any = 2, unit: Any = ZERO, where: Any = None
+) -> Any:
     """A sum over k of A, with parts that can be replaced."""
     return base(
         A4, I4, K4, ["read", 0, 0, [2]], X, Y, ["binary", result, 4, 5, "float32", False], unit,
@@ -308,8 +316,10 @@ TAMPERED: dict[str, tuple[Any, str]] = {
     "bool extent": (base(["placeholder", "A", [True], "float32"]), "an extent is True"),
     "float extent": (base(["placeholder", "A", [4.0], "float32"]), r"an extent is 4\.0"),
     "huge extent": (base(["placeholder", "A", [2**70], "float32"]), "overflow"),
-    "extent by reference": (base(["placeholder", "A", [[5]], "float32"]), "item 5, which is not before"),
-    "extent over an axis": (base(I4, ["placeholder", "A", [[0]], "float32"]), "cannot depend on axis i"),
+    "extent by reference": (
+        base(["placeholder", "A", [[5]], "float32"]), "item 5, which is not before"),
+    "extent over an axis": (
+        base(I4, ["placeholder", "A", [[0]], "float32"]), "cannot depend on axis i"),
     "thread axis": (base(["axis", "t", 4, "thread", 0, "threadIdx.x"]), "data and reduce axes"),
     "late data axis": (base(["axis", "t", 4, "data", 1, ""]), "starts at 1, not at 0"),
     "size of a dtype": (base(["var", "n", "int8", True]), "size n is 'int8', not int64"),
@@ -319,49 +329,69 @@ TAMPERED: dict[str, tuple[Any, str]] = {
     "constant text": (base(["const", "float32", "__import__('os')", False]), "are the only words"),
     "constant range": (base(["const", "int8", 200, False]), "200 does not fit int8"),
     "constant weak": (base(["const", "int8", 2, True]), "a weak constant is int64 or float64"),
-    "constant list": (base(["const", "float64", [1], False]), "a constant of float64 is a list of 1"),
+    "constant list": (
+        base(["const", "float64", [1], False]), "a constant of float64 is a list of 1"),
     "later item": (base(A4, I4, ["read", 0, 0, [3]]), "item 3, which is not before it"),
     "own item": (base(["unary", "-", 0, "float32", False]), "item 0, which is not before it"),
     "negative item": (base(A4, I4, ["read", 0, 0, [-1]]), "item -1, which is not before it"),
-    "item as text": (base(A4, I4, ["read", 0, 0, ["1"]]), "the number of an earlier item is needed"),
+    "item as text": (
+        base(A4, I4, ["read", 0, 0, ["1"]]), "the number of an earlier item is needed"),
     "operand that is a tensor": (base(A4, ["unary", "-", 0, "float32", False]), "a placeholderop"),
     "operator": (base(*COPY, ["binary", "@", 2, 2, "float32", False]), "there is no operator '@'"),
-    "result dtype": (base(*COPY, ["binary", "+", 2, 2, "int8", False]), "recorded as int8, and is float32"),
+    "result dtype": (
+        base(*COPY, ["binary", "+", 2, 2, "int8", False]), "recorded as int8, and is float32"),
     "mixed operands": (base(*COPY, ["binary", "+", 2, 1, "float32", False]), "recorded as float32"),
-    "weak result": (base(*COPY, ["binary", "+", 2, 2, "float32", True]), "recorded as weak float32"),
-    "bits of floats": (base(*COPY, ["binary", "&", 2, 2, "float32", False]), "need integers or bools"),
-    "unary operator": (base(*COPY, ["unary", "+", 2, "float32", False]), "there is no operator '\\+'"),
-    "function": (base(*COPY, ["call", "system", [2], "float32", False]), "there is no function 'system'"),
-    "function arity": (base(*COPY, ["call", "exp", [2, 2], "float32", False]), r"takes 1 operand\(s\)"),
+    "weak result": (
+        base(*COPY, ["binary", "+", 2, 2, "float32", True]), "recorded as weak float32"),
+    "bits of floats": (
+        base(*COPY, ["binary", "&", 2, 2, "float32", False]), "need integers or bools"),
+    "unary operator": (
+        base(*COPY, ["unary", "+", 2, "float32", False]), "there is no operator '\\+'"),
+    "function": (
+        base(*COPY, ["call", "system", [2], "float32", False]), "there is no function 'system'"),
+    "function arity": (
+        base(*COPY, ["call", "exp", [2, 2], "float32", False]), r"takes 1 operand\(s\)"),
     "function dtype": (base(*COPY, ["call", "exp", [2], "float64", False]), "recorded as float64"),
     "no such call": (base(I4, ["call", "floor", [0], "int64", True]), "recorded as weak int64"),
     "weak conversion": (base(*COPY, ["cast", 2, "float64", True]), "goes from sizes to float64"),
-    "condition": (base(*COPY, ["select", 2, 2, 2, "float32", False, False]), "the condition is float32"),
+    "condition": (
+        base(*COPY, ["select", 2, 2, 2, "float32", False, False]), "the condition is float32"),
     "index count": (base(A4, I4, ["read", 0, 0, [1, 1]]), r"A has 1 dimension\(s\), got 2"),
     "index dtype": (base(A4, I4, ["cast", 1, "int8", False], ["read", 0, 0, [2]]), "is not int64"),
     "float index": (base(A4, ["const", "float64", 1.0, True], ["read", 0, 0, [1]]), "is float64"),
     "out of bounds": (
         base(A4, ["axis", "i", 5, "data", 0, ""], READ, ["compute", "C", [1], [2], [], None, None, None, ["C"]]),
         r"item 3 .*C reads A\[i\].*0\.\.4"),
-    "weak body": (base(I4, ["compute", "C", [0], [0], [], None, None, None, ["C"]]), "one without a dtype"),
-    "empty body": (base(I4, ["compute", "C", [0], [], [], None, None, None, []]), "its body has no values"),
-    "name count": (base(*COPY, ["compute", "C", [1], [2], [], None, None, None, []]), "1 outputs have 0 names"),
-    "axis twice": (base(*COPY, ["compute", "C", [1, 1], [2], [], None, None, None, ["C"]]), "named twice"),
+    "weak body": (
+        base(I4, ["compute", "C", [0], [0], [], None, None, None, ["C"]]), "one without a dtype"),
+    "empty body": (
+        base(I4, ["compute", "C", [0], [], [], None, None, None, []]), "its body has no values"),
+    "name count": (
+        base(*COPY, ["compute", "C", [1], [2], [], None, None, None, []]),
+        "1 outputs have 0 names"),
+    "axis twice": (
+        base(*COPY, ["compute", "C", [1, 1], [2], [], None, None, None, ["C"]]), "named twice"),
     "axis kind": (base(A4, K4, READ, ["compute", "C", [1], [2], [], None, None, None, ["C"]]),
                   "k is a reduce axis, not a data axis"),
-    "foreign axis": (base(*COPY, ["compute", "C", [], [2], [], None, None, None, ["C"]]), "belongs to another"),
-    "axes without reducer": (base(*COPY, K4, ["compute", "C", [1], [2], [3], None, None, None, ["C"]]),
+    "foreign axis": (
+        base(*COPY, ["compute", "C", [], [2], [], None, None, None, ["C"]]), "belongs to another"),
+    "axes without reducer": (
+        base(*COPY, K4, ["compute", "C", [1], [2], [3], None, None, None, ["C"]]),
                              "go together"),
-    "where without reducer": (base(*COPY, ["compute", "C", [1], [2], [], None, 2, None, ["C"]]), "go together"),
+    "where without reducer": (
+        base(*COPY, ["compute", "C", [1], [2], [], None, 2, None, ["C"]]), "go together"),
     "where dtype": (total(where=3), "where is float32, not bool"),
     "reducer that subtracts": (total(result="-"), "fcombine is not commutative"),
-    "reducer identity": (total(unit=["const", "float32", 1.0, False]), "not neutral to its identity"),
-    "reducer identity dtype": (total(unit=["const", "int8", 0, False]), "its parts differ in number or dtype"),
+    "reducer identity": (
+        total(unit=["const", "float32", 1.0, False]), "not neutral to its identity"),
+    "reducer identity dtype": (
+        total(unit=["const", "int8", 0, False]), "its parts differ in number or dtype"),
     "reducer as a body": (total(body=8), "an operand is item 8, a reducer|the body|a reducer"),
     "reducer with an axis": (
         base(I4, X, Y, ["cast", 0, "float32", False], ZERO, ["reducer", "sum", [1], [2], [3], [4]]),
         "its combiner uses i, none of its operands"),
-    "reducer operands": (base(X, ZERO, ["reducer", "s", [0], [0], [0], [1]]), "are not distinct scalars"),
+    "reducer operands": (
+        base(X, ZERO, ["reducer", "s", [0], [0], [0], [1]]), "are not distinct scalars"),
     "scan without state": (base(["scan", "s", [], [], [], [], []]), "a scan has no state"),
     "scan of inputs": (base(A4, ["scan", "s", [[0, 0]], [[0, 0]], [[0, 0]], [], ["s"]]),
                        "init A must be made by sl.compute"),

@@ -163,6 +163,20 @@ def test_derived_extents_are_checked() -> None:
         f(a, np.zeros(5, "float32"))
 
 
+def test_sizes_are_solved_from_derived_extents() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n * 2 + 1,), name="A")
+    B = sl.compute((n,), lambda i: A[i * 2 + 1] + A[i * 2], name="B")
+    a = np.arange(9, dtype="float32")
+    f = sl.build(sl.schedule(B), target="python")
+    np.testing.assert_array_equal(f(a), a[1::2] + a[:-1:2])
+    module: dict[str, Any] = {}
+    exec(f.source, module)
+    np.testing.assert_array_equal(module["B"](a), a[1::2] + a[:-1:2])
+    with pytest.raises(CallError, match="no input determines n"):
+        f(a[:8])
+
+
 def test_scalar_arguments() -> None:
     alpha = sl.var("alpha", dtype="float32")
     X = sl.placeholder((5,), name="X")

@@ -122,7 +122,9 @@ def test_no_warnings_leave():
 
 def test_if_then_else_guards_an_affine_read():
     A = placeholder((6, 5), name="A")
-    C = compute((6, 5), lambda i, j: m.if_then_else((i >= 1) & (j < 4), A[i - 1, j + 1], -1), name="C")
+    C = compute(
+        (6, 5), lambda i, j: m.if_then_else((i >= 1) & (j < 4), A[i - 1, j + 1], -1), name="C"
+    )
     a = random((6, 5))
     expected = np.full((6, 5), -1, "float32")
     expected[1:, :4] = a[:-1, 1:]
@@ -162,7 +164,9 @@ def test_gather_of_a_gather():
 def test_gather_outside_names_tensor_and_value(bad):
     A, B = placeholder((10,), name="A"), placeholder((4,), "int32", name="B")
     C = compute((4,), lambda i: A[B[i]], name="C")
-    with pytest.raises(BoundsError, match=rf"C reads A\[.*B\[i\].*index 0 is {bad}, and A .* has 10"):
+    with pytest.raises(
+        BoundsError, match=rf"C reads A\[.*B\[i\].*index 0 is {bad}, and A .* has 10"
+    ):
         reference(C)(A=random((10,)), B=np.array([0, 1, bad, 2], "int32"))
 
 
@@ -257,7 +261,9 @@ def test_init_where_lower_bound_and_dtype():
     A = placeholder((4, 10), "int16", name="A")
     k = r.reduce_axis((2, 9), name="k")
     C = compute(
-        (4,), lambda i: r.sum(A[i, k], axis=k, where=A[i, k] > 0, init=i * 10, dtype="int64"), name="C"
+        (4,),
+        lambda i: r.sum(A[i, k], axis=k, where=A[i, k] > 0, init=i * 10, dtype="int64"),
+        name="C",
     )
     a = random((4, 10), "int16")
     kept = np.where(a[:, 2:9] > 0, a[:, 2:9], 0).astype("int64")
@@ -401,7 +407,13 @@ def call_failures():
     S = compute((3,), lambda i: A[0, i] * var("alpha", "int8"), name="S")
     a, b = np.ones((4, 3), "float32"), np.ones(4, "int32")
     return [
-        (C, (a,), {}, CallTypeError, r"B is not given: 2 array\(s\) are needed, A: float32\[n, 3\]"),
+        (
+            C,
+            (a,),
+            {},
+            CallTypeError,
+            r"B is not given: 2 array\(s\) are needed, A: float32\[n, 3\]",
+        ),
         (C, (a, b, a), {}, CallTypeError, "3 arguments were given, 2 are taken"),
         (C, (a.astype("float64"), b), {}, CallTypeError, "A is float32, got float64: convert it"),
         (C, (a, b[None]), {}, CallError, r"B has 1 dimension\(s\), \(n\); got .* shape \(1, 4\)"),
@@ -614,7 +626,10 @@ def test_intermediates_are_let_go():
 )  # fmt: skip
 def test_random_contraction(m_, n, depth, dtype, seed):
     rng = np.random.default_rng(seed)
-    A, B = placeholder((m_, depth + 1), dtype, name="A"), placeholder((depth + 1, n), dtype, name="B")
+    A, B = (
+        placeholder((m_, depth + 1), dtype, name="A"),
+        placeholder((depth + 1, n), dtype, name="B"),
+    )
     k = r.reduce_axis((1, depth + 1), name="k")
     C = compute((m_, n), lambda i, j: r.sum(A[i, k] * B[k, j], axis=k), name="C")
     a = rng.integers(0, 100, (m_, depth + 1)).astype(dtype)
@@ -641,7 +656,9 @@ def test_random_affine_reads(coefs, rows, columns):
         shape.append(int(values.max()) - low + 1)
         index.append((a, b, c - low))
     X = placeholder(tuple(shape), "int32", name="X")
-    C = compute((rows, columns), lambda i, j: X[tuple(a * i + b * j + c for a, b, c in index)], name="C")
+    C = compute(
+        (rows, columns), lambda i, j: X[tuple(a * i + b * j + c for a, b, c in index)], name="C"
+    )
     x = np.arange(int(np.prod(shape)), dtype="int32").reshape(shape)
     expected = x[tuple(a * grid[0] + b * grid[1] + c for a, b, c in index)]
     np.testing.assert_array_equal(reference(C)(x), expected)

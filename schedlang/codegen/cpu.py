@@ -17,7 +17,20 @@ from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import (
-    Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Note, Stmt, Store, expressions, walk,
+    Alloc,
+    Block,
+    Buffer,
+    Fetch,
+    For,
+    If,
+    Let,
+    Load,
+    Nest,
+    Note,
+    Stmt,
+    Store,
+    expressions,
+    walk,
 )  # fmt: skip
 from schedlang.target import Target
 

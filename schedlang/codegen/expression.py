@@ -14,7 +14,16 @@ from schedlang.codegen.names import Names
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
-from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, is_index, number, paren
+from schedlang.expr.printer import (
+    ATOM,
+    LOWEST,
+    PRECEDENCE,
+    UNARY,
+    binary_text,
+    is_index,
+    number,
+    paren,
+)
 from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from schedlang.codegen.cpu import Source
 from schedlang.codegen.names import identifier
+from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
+from schedlang.expr.simplify import only_size, to_lin
 from schedlang.ir.nodes import Buffer, Nest
 from schedlang.ir.printer import argument_text, header
 
@@ -83,6 +85,13 @@ def _dtype(buffer: Buffer) -> str:
     return repr(buffer.dtype)
 
 
+def _solved(extent: Lin, size: Var, length: str) -> str:
+    """``n`` from ``a*n + b == length``."""
+    shifted = f"{length} - {extent.offset}" if extent.offset else length
+    coef = extent.terms[(size,)]
+    return shifted if coef == 1 else f"({shifted})//{coef}"
+
+
 def _public(nest: Nest, source: Source) -> str:
     """A plain function over arrays: sizes from shapes, outputs made when left out."""
     names = dict(zip(nest.args, source.parameters))
@@ -91,13 +100,15 @@ def _public(nest: Nest, source: Source) -> str:
     results = ", ".join(argument_text(b) for b in nest.outputs)
     lines = [f"def {source.public}({', '.join(signature)}):"]
     lines.append(f'    """{results}; made here unless given."""')
-    found: set[str] = set()
     size_names = dict(zip(nest.sizes, source.parameters[len(nest.args) :]))
+    wanted = set(nest.sizes)
     for arg in inputs:
         for k, extent in enumerate(arg.shape if isinstance(arg, Buffer) else ()):
-            if isinstance(extent, Var) and extent in size_names and extent.name not in found:
-                found.add(extent.name)
-                lines.append(f"    {size_names[extent]} = {names[arg]}.shape[{k}]")
+            size = only_size(to_lin(extent))
+            if size in wanted:
+                wanted.discard(size)
+                length = f"{names[arg]}.shape[{k}]"
+                lines.append(f"    {size_names[size]} = {_solved(to_lin(extent), size, length)}")
     for output in nest.outputs:
         lines += [f"    if {names[output]} is None:",
                   f"        {names[output]} = np.empty({_shape(output)}, {_dtype(output)})"]  # fmt: skip

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-
 from schedlang.ir.nodes import Nest
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {

@@ -16,7 +16,10 @@ from schedlang.expr.simplify import to_lin
 
 
 def bind(
-    tensors: Sequence[Tensor], variables: Sequence[Var], args: Sequence[Any], named: Mapping[str, Any]
+    tensors: Sequence[Tensor],
+    variables: Sequence[Var],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
 ) -> tuple[dict[Tensor, np.ndarray], dict[Var, Any]]:
     """The array of each tensor and the value of each variable, checked.
 
@@ -64,7 +67,9 @@ def _arrays(
                 f"{', '.join(map(_declared, tensors))}"
             )
         elif names.count(tensor.name) > 1:
-            raise CallTypeError(f"several placeholders are named {tensor.name}: give them by position")
+            raise CallTypeError(
+                f"several placeholders are named {tensor.name}: give them by position"
+            )
         else:
             value = named[tensor.name]
         arrays[tensor] = _array(tensor, value)
@@ -81,8 +86,8 @@ def _array(tensor: Tensor, value: Any) -> np.ndarray:
         )
     if array.ndim != tensor.ndim:
         raise CallError(
-            f"{tensor.name} has {tensor.ndim} dimension(s), {shape_text(tensor.shape)}; got an array "
-            f"of shape {array.shape}"
+            f"{tensor.name} has {tensor.ndim} dimension(s), {shape_text(tensor.shape)}; got an "
+            f"array of shape {array.shape}"
         )
     return array
 
@@ -139,7 +144,9 @@ def _solve(
                 progress = True
 
 
-def _single_unknown(extent: Extent, actual: int, values: Mapping[Var, Any]) -> tuple[Var, int] | None:
+def _single_unknown(
+    extent: Extent, actual: int, values: Mapping[Var, Any]
+) -> tuple[Var, int] | None:
     """The only unknown size of ``extent`` and its value, where it is linear in it."""
     rest, unknown, factor = actual, None, 0
     for product, coef in to_lin(extent).terms.items():

@@ -48,7 +48,9 @@ def pad(
     array([0, 0, 0, 1, 2, 3, 3], dtype=int32)
     """
     if not isinstance(tensor, Tensor):
-        raise ComputeTypeError(f"pad({tensor!r}, ...): a tensor is needed, such as sl.placeholder's")
+        raise ComputeTypeError(
+            f"pad({tensor!r}, ...): a tensor is needed, such as sl.placeholder's"
+        )
     if mode not in MODES:
         raise ComputeError(f"pad({tensor.name}, mode={mode!r}): the modes are {', '.join(MODES)}")
     starts = _widths(tensor, before, "before")
@@ -60,7 +62,9 @@ def pad(
 
     def element(*idx: Axis) -> Expr:
         if filler is None:
-            return tensor[tuple(_source(*part, mode) for part in zip(idx, starts, tensor.shape, ends))]
+            return tensor[
+                tuple(_source(*part, mode) for part in zip(idx, starts, tensor.shape, ends))
+            ]
         inside = [c for part in zip(idx, starts, tensor.shape, ends) for c in _conditions(*part)]
         found = tensor[tuple(i if _is_zero(b) else i - b for i, b in zip(idx, starts))]
         return math.if_then_else(math.all(*inside), found, filler) if inside else found

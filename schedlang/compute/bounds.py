@@ -94,9 +94,7 @@ def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, G
     return known
 
 
-def _check_read(
-    op: ComputeOp, read: Read, ranges: Ranges, conditional: bool, late: bool
-) -> None:
+def _check_read(op: ComputeOp, read: Read, ranges: Ranges, conditional: bool, late: bool) -> None:
     for position, (index, extent) in enumerate(zip(read.indices, read.tensor.shape)):
         lin = to_lin(index, ranges=ranges)
         if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):

@@ -98,7 +98,8 @@ def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
 
 
 def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None:
-    offset, coefs = 0, {}
+    offset = 0
+    coefs: dict[int, int] = {}
     for product, coef in lin.terms.items():
         axis = None
         for atom in product:
@@ -183,9 +184,8 @@ def _fast(
 
 def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
     (value,) = _sources(stage, arrays, box)
-    kind = ACCUMULATORS.get(stage.op.body[0].dtype, stage.op.body[0].dtype)
-    if stage.ufunc in (np.minimum, np.maximum):
-        kind = None
+    own = stage.op.body[0].dtype
+    kind = None if stage.ufunc in (np.minimum, np.maximum) else ACCUMULATORS.get(own, own)
     return stage.ufunc.reduce(value, axis=tuple(range(stage.folded)), dtype=kind)
 
 
@@ -336,7 +336,8 @@ def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray 
         if low < 0 or high >= size:
             return None
         corner.append(first)
-    return as_strided(array[(*corner, Ellipsis)], shape, strides, writeable=False)
+    start_at: Any = (*corner, Ellipsis)
+    return as_strided(array[start_at], shape, strides, writeable=False)
 
 
 def _inside(index: Any, size: int) -> bool:
@@ -370,7 +371,9 @@ def _refuse_outside(
     op: ComputeOp, node: Read, indices: tuple[Any, ...], shape: tuple[int, ...], live: Any
 ) -> None:
     for position, (index, size) in enumerate(zip(indices, shape)):
-        wrong = np.logical_and(live, np.logical_or(np.less(index, 0), np.greater_equal(index, size)))
+        wrong = np.logical_and(
+            live, np.logical_or(np.less(index, 0), np.greater_equal(index, size))
+        )
         if np.any(wrong):
             value = np.broadcast_to(index, np.shape(wrong))[wrong].flat[0]
             raise BoundsError(

@@ -23,6 +23,7 @@ def ufunc_of(reducer: Reducer) -> Any:
     (x,), (y,), (result,), (unit,) = reducer.lhs, reducer.rhs, reducer.result, reducer.identity
     if not any(all(c is v for c, v in zip(result.children, pair)) for pair in ((x, y), (y, x))):
         return None
+    ufunc: Any
     if isinstance(result, Binary) and result.op in ("+", "*"):
         ufunc, neutral = (np.add, 0) if result.op == "+" else (np.multiply, 1)
     elif isinstance(result, Call) and result.fn in ("min", "max"):
@@ -75,7 +76,9 @@ def contraction(
             right = right.sum(axis=k, keepdims=True)
         else:
             scale *= lengths[k]
-    batch, rows, columns = [], [], []
+    batch: list[int] = []
+    rows: list[int] = []
+    columns: list[int] = []
     for k in range(folded, ndim):
         wide = (left.shape[k] != 1, right.shape[k] != 1)
         (batch if all(wide) else rows if wide[0] else columns).append(k)

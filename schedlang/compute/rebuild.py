@@ -92,7 +92,9 @@ class _Reader:
 
     def ref(self, place: Any, kind: type | tuple[type, ...], what: str) -> Any:
         if isinstance(place, bool) or not isinstance(place, int):
-            raise ComputeError(f"{what} is {_short(place)}: the number of an earlier item is needed")
+            raise ComputeError(
+                f"{what} is {_short(place)}: the number of an earlier item is needed"
+            )
         if not 0 <= place < len(self.made):
             raise ComputeError(f"{what} is item {place}, which is not before it")
         found = self.made[place]
@@ -141,7 +143,9 @@ class _Reader:
 def _axis(reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any) -> Axis:
     check_name(name, "an axis")
     if kind not in ("data", "reduce") or tag != "":
-        raise ComputeError(f"axis {name} of kind {_short(kind)}: a computation has data and reduce axes")
+        raise ComputeError(
+            f"axis {name} of kind {_short(kind)}: a computation has data and reduce axes"
+        )
     start, length = reader.extent(lo), check_extent(reader.extent(extent), f"axis {name}")
     if kind == "reduce":
         first = reduce_axis((start, start + length), name).lo
@@ -162,7 +166,9 @@ def _const(_: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
     kind = _dtype(dtype)
     if dtypes.is_float(kind) and isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
-            raise ComputeError(f"a constant is {_short(value)}: inf, -inf and nan are the only words")
+            raise ComputeError(
+                f"a constant is {_short(value)}: inf, -inf and nan are the only words"
+            )
         value = float(value)
     wanted = bool if kind == "bool" else float if dtypes.is_float(kind) else int
     number = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
@@ -210,9 +216,7 @@ def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
     return kept
 
 
-def _select(
-    reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any
-) -> Select:  # fmt: skip
+def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
     c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
     kept = Select(c, x, y, _dtype(dtype), _flag(lazy), _flag(weak))
     _agree(kept, nodes.select(c, x, y, lazy))
@@ -370,7 +374,9 @@ def _flag(value: Any) -> bool:
 
 def _dtype(value: Any) -> str:
     if not isinstance(value, str) or value not in dtypes.DTYPES:
-        raise ComputeError(f"{_short(value)} is no dtype: the dtypes are {', '.join(dtypes.DTYPES)}")
+        raise ComputeError(
+            f"{_short(value)} is no dtype: the dtypes are {', '.join(dtypes.DTYPES)}"
+        )
     return value
 
 

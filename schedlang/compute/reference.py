@@ -125,20 +125,22 @@ def _scan_bodies(
         if isinstance(op, ScanOp):
             for state in op.state:
                 if owner.setdefault(state, op) is not op:
-                    _refuse(f"scan {op.name}", f"state {state.name} belongs to scan "
-                            f"{owner[state].name} too", "Give each scan its own placeholders.")  # fmt: skip
+                    why = f"state {state.name} belongs to scan {owner[state].name} too"
+                    _refuse(f"scan {op.name}", why, "Give each scan its own placeholders.")
             updates.update({t.op: op for t in op.update})
     bodies: dict[ScanOp, list[ComputeOp]] = {op: [] for op in order if isinstance(op, ScanOp)}
     for op in order:
         found = {owner.get(t) or owner.get(t.op) for t in inputs(op)} - {None}
         if isinstance(op, ScanOp):
             if found - {op} or any(t.op in owner for t in op.init):
-                _refuse(f"scan {op.name}", "it depends on rows of another recurrence", "Let one scan "
-                        "carry all the states, or read the other scan's finished result.")  # fmt: skip
+                hint = "Let one scan carry all the states, or read the other's finished result."
+                _refuse(f"scan {op.name}", "it depends on rows of another recurrence", hint)
             continue
         found |= {updates[op]} if op in updates else set()
         if len(found) > 1:
-            _refuse(op.name, "it reads the states of several scans", "Read a scan's result instead.")
+            _refuse(
+                op.name, "it reads the states of several scans", "Read a scan's result instead."
+            )
         for scan in found:
             assert scan is not None and isinstance(op, ComputeOp)
             owner[op] = scan

@@ -129,23 +129,29 @@ class Ranges:
                 return True
         if not self.facts and not self._symbolic(lin) and without_extreme(lin) is None:
             return False
-        bound = lower(lin, self.bare)
-        if bound is not None and _coefficients_nonneg(_whole(bound), self):
+        if self._bounded(lin):
             return True
         for fact in self.facts:
             rest = lin + fact
             low = self.interval(rest)[0]
             if low is not None and low >= 0:
                 return True
-            if self._symbolic(rest):
-                bound = lower(rest, self.bare)
-                if bound is not None and _coefficients_nonneg(_whole(bound), self):
-                    return True
+            if self._symbolic(rest) and self._bounded(rest):
+                return True
         cases = without_extreme(lin)
         if cases is None:
             return False
         every, args = cases
         return all(map(self.nonneg, args)) if every else any(map(self.nonneg, args))
+
+    def _bounded(self, lin: Lin) -> bool:
+        """Whether a bound below ``lin`` over sizes alone is 0 or more."""
+        bound = lower(lin, self.bare)
+        if bound is None:
+            return False
+        bound = _whole(bound)
+        low = self.interval(bound)[0]
+        return (low is not None and low >= 0) or _coefficients_nonneg(bound, self)
 
     def _symbolic(self, lin: Lin) -> bool:
         for leaf in lin.leaves():
@@ -215,14 +221,24 @@ def _whole(lin: Lin) -> Lin:
     """``lin`` with ``d * (x // d)`` written as ``x - x % d``, so that terms can cancel."""
     result = lin
     for product, coef in lin.terms.items():
-        if len(product) == 1 and isinstance(product[0], Div):
-            quotient = product[0]
-            size = quotient.den.const
-            if size and size > 0 and coef % size == 0:
-                times = coef // size
-                whole = quotient.num * times - Lin.of(Mod(quotient.num, quotient.den)) * times
+        for position, quotient in enumerate(product):
+            if not isinstance(quotient, Div):
+                continue
+            rest = Lin({product[:position] + product[position + 1 :]: coef})
+            times = _multiple(rest, quotient.den)
+            if times is not None:
+                whole = (quotient.num - Lin.of(Mod(quotient.num, quotient.den))) * times
                 result = result - Lin({product: coef}) + whole
+                break
     return result
+
+
+def _multiple(lin: Lin, den: Lin) -> int | None:
+    """``k`` with ``lin == den * k``."""
+    if len(lin.terms) != 1 or len(den.terms) != 1:
+        return None
+    ((product, coef),), ((divisor, size),) = lin.terms.items(), den.terms.items()
+    return coef // size if product == divisor and coef % size == 0 else None
 
 
 def lower(lin: Lin, ranges: Ranges) -> Lin | None:

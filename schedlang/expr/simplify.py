@@ -11,6 +11,7 @@ from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary, V
 from schedlang.expr.visit import postorder
 
 NO_RANGES = Ranges()
+MOST_QUICK = 6
 
 
 def to_lin(
@@ -26,11 +27,32 @@ def to_lin(
     if isinstance(value, (Axis, Var)) and value.weak:
         found = values.get(value) if values else None
         return Lin.of(value) if found is None else found
+    quick = _affine(value, values, MOST_QUICK)
+    if quick is not None:
+        return quick
     known = ranges or Ranges()
     done: dict[int, Lin] = {}
     for node in postorder([value]):
         done[id(node)] = _convert(node, done, values or {}, known)
     return done[id(value)]
+
+
+def _affine(value: Expr, values: Mapping[Axis | Var, Lin] | None, depth: int) -> Lin | None:
+    """Sums and differences of leaves and numbers, which most indices are; else ``None``."""
+    if isinstance(value, Axis):
+        found = values.get(value) if values else None
+        return Lin.of(value) if found is None else found
+    if isinstance(value, Const) and value.weak and isinstance(value.value, int):
+        return Lin.of(value.value)
+    if isinstance(value, Binary) and value.weak and value.op in ("+", "-", "*") and depth:
+        a = _affine(value.a, values, depth - 1)
+        b = None if a is None else _affine(value.b, values, depth - 1)
+        if a is None or b is None:
+            return None
+        if value.op == "*":
+            return a * b
+        return a + b if value.op == "+" else a - b
+    return None
 
 
 def _convert(
@@ -216,14 +238,21 @@ def _beats(op: str, a: Lin, b: Lin, ranges: Ranges) -> bool:
     return ranges.le(a, b) if op == "min" else ranges.le(b, a)
 
 
+def only_size(lin: Lin) -> Var | None:
+    """The size ``n`` of a polynomial ``a*n + b``, if it has that form."""
+    products = [p for p in lin.terms if p]
+    if len(products) == 1 and len(products[0]) == 1 and isinstance(products[0][0], Var):
+        return products[0][0]
+    return None
+
+
 def merge_div_mod(lin: Lin) -> Lin:
     """``lin`` with ``den*(x // den) + x % den`` joined to ``x`` again."""
     for product, coef in lin.terms.items():
         if len(product) != 1 or not isinstance(product[0], Mod):
             continue
         modulo = product[0]
-        size = modulo.den.const
-        if size and lin.terms.get((Div(modulo.num, modulo.den),)) == coef * size:
-            whole = Lin.of(Div(modulo.num, modulo.den)) * (coef * size)
+        whole = Lin.of(Div(modulo.num, modulo.den)) * modulo.den * coef
+        if all(lin.terms.get(p) == c for p, c in whole.terms.items()):
             return merge_div_mod(lin - Lin({product: coef}) - whole + modulo.num * coef)
     return lin

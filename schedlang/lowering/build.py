@@ -25,13 +25,22 @@ from schedlang.lowering.placement import Placement, Problem
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
 from schedlang.lowering.puts import Draft, Put, Touch
 from schedlang.lowering.region import (
-    Box, Dim, Pending, add, merge, point, realize, relax_all, relax_box, union,
+    Box,
+    Dim,
+    Pending,
+    add,
+    merge,
+    point,
+    realize,
+    relax_all,
+    relax_box,
+    union,
 )  # fmt: skip
 from schedlang.lowering.sliding import sliding_guard
 from schedlang.lowering.storage import allocate, box_scope, scope_of
 from schedlang.lowering.tails import cut_at
 from schedlang.lowering.trampoline import Task
-from schedlang.stage.state import Stage, State
+from schedlang.stage.state import At, Stage, State
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +55,20 @@ class Job:
     placement: Placement
     given: frozenset[Tensor]
     alias: Mapping[Tensor, Tensor]
+    names: Mapping[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def needs_box(self, tensor: Tensor) -> bool:
-        return tensor in self.state.defined and tensor not in self.given and tensor not in self.alias
+        """Whether what is read of ``tensor`` decides what is computed of it."""
+        name = self.state.defined.get(tensor)
+        if name is None or tensor in self.alias:
+            return False
+        return tensor not in self.given or isinstance(self.placement.attach[name], At)
+
+    def storage(self, stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
+        """Storage for what ``stage`` computes; arguments bring theirs."""
+        made = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
+        return [a for a in made if a.buffer.tensor not in self.given]
 
 
 @dataclass(frozen=True)
@@ -147,7 +166,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     inner = _enter(n, scope, axis, var, extent, kind, guards)
     drafts, pending = yield _level(n, depth + 1, inner)
     if not n.init:
-        drafts, pending = yield _attached(n, axis, drafts, pending, inner)
+        drafts, pending = yield attach_children(n, axis, drafts, pending, inner)
         drafts = [*_prefetches(n, axis, pending, inner), *drafts]
     drafts = _guarded(n, depth, drafts)
     if var is None or scope.threads.find(kind) is not None:
@@ -237,6 +256,9 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     """The store under ``set_store_predicate``, its thread axes those in scope."""
     if n.stage.predicate is None or (n.init and _mentions_reduction(n)):
         return drafts
+    if any(thread_tag(n.stage.kinds.get(a, "")) for a in n.stage.reduce_leaves):
+        # it chooses the threads that store the sum; every thread adds its part
+        return drafts
 
     def bound(node: Expr) -> Expr | None:
         if isinstance(node, Axis) and node.tag:
@@ -262,7 +284,7 @@ def _collect(job: Job, reads: list[Any], pending: Pending, ranges: Ranges) -> No
             add(pending, tensor, point(indices, ranges), ranges)
 
 
-def _attached(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope) -> Task:
+def attach_children(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope) -> Task:
     """The stages computed (or stored) at this loop, ahead of the statements that read them."""
     job, here = n.job, (n.stage.name, axis)
     for child in reversed(job.placement.at.get(here, ())):
@@ -319,7 +341,7 @@ def place_child(
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []
     if stored_here:
-        storage = [*allocate(child, dims, scope_name)]
+        storage = [*job.storage(child, dims, scope_name)]
     else:
         # storage further out must hold all that is computed, which may be more than is read
         computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
@@ -347,8 +369,7 @@ def store_child(job: Job, child: Stage, drafts: list[Draft], pending: Pending, s
     if box is None:
         return drafts
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
-    storage: list[Alloc] = allocate(child, dims, scope_of(child, scope.loops))
-    return [*storage, *drafts]
+    return [*job.storage(child, dims, scope_of(child, scope.loops)), *drafts]
 
 
 def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:

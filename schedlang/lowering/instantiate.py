@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import reads, with_children
+from schedlang.expr.visit import postorder, with_children
+from schedlang.lowering.puts import Placed
 
 Values = Mapping[Axis, Lin]
 _COMPARE = {"<": (0, 1), "<=": (0, 0), ">": (1, 1), ">=": (1, 0)}
@@ -42,7 +43,8 @@ def instantiate(
     outer = _Point(values)
     points: dict[tuple[Tensor, tuple[Lin, ...]], _Point] = {}
     done: dict[tuple[int, int], Expr] = {}
-    where_read: dict[int, tuple[Lin, ...]] = {}
+    placed: dict[tuple[Tensor, tuple[Lin, ...]], Expr] = {}
+    made: dict[int, tuple[Tensor, tuple[Lin, ...]]] = {}
     for root in roots:
         stack: list[tuple[Expr, _Point, tuple[Expr, _Point] | None]] = [(root, outer, None)]
         while stack:
@@ -53,33 +55,51 @@ def instantiate(
                 continue
             if key in done:
                 continue
-            if not node.children and not isinstance(node, Read):
-                done[key] = _leaf(node, point.values, ranges)
-                continue
-            waiting = [c for c in node.children if (id(c), id(point)) not in done]
-            if waiting:
-                stack.append((node, point, None))
-                stack.extend((c, point, None) for c in reversed(waiting))
-                continue
-            new = with_children(node, tuple(done[(id(c), id(point))] for c in node.children))
-            if isinstance(new, Read):
-                index = tuple(to_lin(i, ranges=ranges) for i in new.indices)
-                op = inline.get(new.tensor)
-                if op is None:
-                    made = Read(new.tensor, tuple(map(to_expr, index)), new.dtype)
-                    done[key], where_read[id(made)] = made, index
+            new = node
+            index = _index(node, point.values, ranges) if isinstance(node, Read) else None
+            if index is None:
+                if not node.children:
+                    done[key] = _leaf(node, point.values, ranges)
                     continue
-                where = (new.tensor, index)
+                waiting = [c for c in node.children if (id(c), id(point)) not in done]
+                if waiting:
+                    stack.append((node, point, None))
+                    stack.extend((c, point, None) for c in reversed(waiting))
+                    continue
+                new = with_children(node, tuple(done[(id(c), id(point))] for c in node.children))
+                if not isinstance(new, Read):
+                    done[key] = _simplified(new, ranges)
+                    continue
+                index = tuple(to_lin(i, ranges=ranges) for i in new.indices)
+            assert isinstance(new, Read)
+            where = (new.tensor, index)
+            op = inline.get(new.tensor)
+            if op is not None:
                 if where not in points:
                     points[where] = _Point(dict(zip(op.axis, index)))
                 body = op.body[new.tensor.value_index]
                 stack.append((node, point, (body, points[where])))
                 stack.append((body, points[where], None))
                 continue
-            done[key] = _simplified(new, ranges)
+            if where not in placed:
+                gathers = any(isinstance(leaf, Opaque) for i in index for leaf in i.leaves())
+                placed[where] = found = (
+                    Read(new.tensor, tuple(map(to_expr, index)), new.dtype) if gathers
+                    else Placed(new.tensor, index, new.dtype)
+                )  # fmt: skip
+                made[id(found)] = where
+            done[key] = placed[where]
     result = tuple(done[(id(r), id(outer))] for r in roots)
-    found = {(r.tensor, where_read[id(r)]): None for r in reads(result)}
-    return Instance(result, list(found))
+    kept = {made[id(n)]: None for n in postorder(result) if isinstance(n, (Placed, Read))}
+    return Instance(result, list(kept))
+
+
+def _index(read: Read, values: Values, ranges: Ranges) -> tuple[Lin, ...] | None:
+    """The indices of ``read``, unless they read tensors themselves."""
+    found = tuple(to_lin(i, values, ranges) for i in read.indices)
+    if any(isinstance(leaf, Opaque) for lin in found for leaf in lin.leaves()):
+        return None
+    return found
 
 
 def _leaf(node: Expr, values: Values, ranges: Ranges) -> Expr:

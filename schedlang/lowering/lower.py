@@ -6,25 +6,22 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders, variables
-from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, LoweringError
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Var
-from schedlang.expr.simplify import to_lin
-from schedlang.ir.nodes import Block, Buffer, For, Nest, Note
-from schedlang.lowering.build import Job, Loop, Scope, _attached, nest_stage, place_child, store_child, take
-from schedlang.lowering.build import Nesting as _Nesting
+from schedlang.expr.simplify import only_size, to_lin
+from schedlang.ir.nodes import Block, Buffer, Nest, Note
+from schedlang.lowering.build import Job, Scope, nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.names import loop_names
 from schedlang.lowering.placement import Problem, place
-from schedlang.lowering.plan import Peel, Plan
-from schedlang.lowering.region import Dim, Pending, merge, relax_all
+from schedlang.lowering.region import Pending, merge, whole
 from schedlang.lowering.resolve import resolve
-from schedlang.lowering.storage import allocate
+from schedlang.lowering.scan import nest_scan
 from schedlang.lowering.trampoline import Task, run
 from schedlang.stage.relations import extent_of
-from schedlang.stage.state import Root, Stage, State
+from schedlang.stage.state import Inline, Root, Stage, State
 
 Arg = Union[Tensor, Var]
 
@@ -38,8 +35,9 @@ def default_args(state: State) -> list[Arg]:
 
 
 def sizes_of(args: Sequence[Arg]) -> set[Var]:
-    """The sizes that the shapes of ``args`` determine: those that stand alone as an extent."""
-    return {e for a in args if isinstance(a, Tensor) for e in a.shape if isinstance(e, Var)}
+    """The sizes that the shapes of ``args`` determine: extents of the form ``a*n + b``."""
+    extents = [to_lin(e) for a in args if isinstance(a, Tensor) for e in a.shape]
+    return {found for e in extents if (found := only_size(e)) is not None}
 
 
 def lower_state(
@@ -53,11 +51,12 @@ def lower_state(
     tensors = [a for a in checked if isinstance(a, Tensor)]
     placement = place(state)
     alias = _aliases(state)
-    job = Job(state, placement, frozenset(tensors), alias, list(placement.problems))
+    buffers = _buffers(checked)
+    names = _stage_names(state, {b.name for b in buffers.values()})
+    job = Job(state, placement, frozenset(tensors), alias, names, list(placement.problems))
     drafts = run(_roots(job))
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
-    buffers = _buffers(checked)
     body = resolve(drafts, dict(buffers), alias)
     body = hoist(body)
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
@@ -66,8 +65,22 @@ def lower_state(
     outputs = tuple(buffers[t] for t in tensors if t in state.defined)
     found = sizes_of(checked) - {a for a in checked if isinstance(a, Var)}
     sizes = tuple(v for v in variables(state.outputs) if v in found)
-    title = name or state.outputs[-1].name
+    title = name or state.outputs[-1].op.name
     return Nest(title, listed, outputs, body, sizes, loop_names(body))
+
+
+def _stage_names(state: State, taken: set[str]) -> dict[str, str]:
+    """Printed names for the storage of stages, apart from the arguments' and each other's."""
+    names: dict[str, str] = {}
+    used = set(taken)
+    for name in state.stages:
+        made, count = name, 0
+        while made in used:
+            count += 1
+            made = f"{name}_{count}"
+        used.add(made)
+        names[name] = made
+    return names
 
 
 def _distinct(problems: Sequence[Problem]) -> list[Problem]:
@@ -134,11 +147,6 @@ def _buffers(args: Sequence[Arg]) -> dict[Tensor, Buffer]:
     return made
 
 
-def _whole(stage: Stage) -> tuple[Dim, ...]:
-    sizes = [to_lin(e) for e in stage.outputs[0].shape]
-    return tuple(Dim(ZERO, size, size=size) for size in sizes)
-
-
 def _roots(job: Job) -> Task:
     """The nests of the stages at root, last first, each as large as its readers need."""
     drafts: list[Any] = []
@@ -150,18 +158,21 @@ def _roots(job: Job) -> Task:
         scope = Scope(Ranges())
         if isinstance(placement.store.get(name), Root):
             drafts = store_child(job, stage, drafts, pending, scope)
-        if name in parts or not isinstance(placement.attach[name], Root):
-            continue
         wanted = any(t in job.given for t in stage.outputs)
+        spot = placement.attach[name]
+        # an inlined stage that is an argument is stored as well
+        at_root = isinstance(spot, Root) or (isinstance(spot, Inline) and wanted)
+        if name in parts or not at_root:
+            continue
         if stage.is_scan:
             if not wanted and take(stage, pending, scope.ranges) is None:
                 continue
-            made, more = yield _scan(job, stage, scope)
+            made, more = yield nest_scan(job, stage, scope)
             merge(pending, more, scope.ranges)
             drafts = [*_hidden(job, stage), *made, *drafts]
         elif wanted:
             take(stage, pending, scope.ranges)
-            made, more = yield nest_stage(job, stage, _whole(stage), scope)
+            made, more = yield nest_stage(job, stage, whole(stage.outputs[0].shape), scope)
             merge(pending, more, scope.ranges)
             drafts = [*_hidden(job, stage), *made, *drafts]
         else:
@@ -171,8 +182,7 @@ def _roots(job: Job) -> Task:
 
 def _hidden(job: Job, stage: Stage) -> list[Any]:
     """Storage for the outputs of ``stage`` that are no arguments."""
-    whole = allocate(stage, _whole(stage), "global")
-    return [a for a in whole if a.buffer.tensor not in job.given]
+    return list(job.storage(stage, whole(stage.outputs[0].shape), "global"))
 
 
 def _scan_parts(state: State) -> set[str]:
@@ -181,41 +191,6 @@ def _scan_parts(state: State) -> set[str]:
         for s in state.stages.values() if isinstance(s.op, ScanOp)
         for t in (*s.op.init, *s.op.update)
     }  # fmt: skip
-
-
-def _scan(job: Job, stage: Stage, scope: Scope) -> Task:
-    """First rows, then a loop over time whose body is each state's update."""
-    op = stage.op
-    assert isinstance(op, ScanOp)
-    time, rows = op.scan_axis, to_lin(op.scan_axis.lo)
-    drafts: list[Any] = []
-    pending: Pending = {}
-    extent = to_lin(time.extent)
-    inner = Scope(
-        scope.ranges.extended(time, ZERO, extent - 1), (*scope.loops, Loop(time, extent, ""))
-    )
-    for tensor in reversed(op.update):
-        child = job.state.of(tensor)
-        assert child is not None and isinstance(child.op, ComputeOp)
-        row = Dim(rows + Lin.of(time), Lin.of(1), size=to_lin(child.op.axis[0].extent))
-        made, more = yield nest_stage(job, child, (row, *_whole(child)[1:]), inner)
-        merge(pending, more, inner.ranges)
-        drafts = [*made, *drafts]
-    plan = Plan({time: extent}, {time: Lin.of(time)}, {}, {time: time}, (), inner.ranges)
-    nesting = _Nesting(job, stage, (), scope, Peel(), plan, (time,))
-    drafts, pending = yield _attached(nesting, time, drafts, pending, inner)
-    size: Any = extent.const if extent.const is not None else to_expr(extent)
-    kind = stage.kinds.get(time, "") or "serial"
-    loop = For(time, size, kind, Block(tuple(drafts)), stage.name)
-    pending = relax_all(pending, time, extent, inner.ranges)
-    first: list[Any] = []
-    for tensor in reversed(op.init):
-        child = job.state.of(tensor)
-        assert child is not None
-        made, more = yield nest_stage(job, child, _whole(child), scope)
-        merge(pending, more, scope.ranges)
-        first = [*made, *first]
-    return [*first, *([] if extent.const == 0 else [loop])], pending
 
 
 __all__ = ["check_args", "default_args", "lower_state"]

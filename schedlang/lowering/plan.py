@@ -121,7 +121,8 @@ def make_plan(
             variables[axis], room = shared
             values[axis] = Lin.of(shared[0])
             ranges.known[shared[0]] = (ZERO, room - 1)
-            _guard(guards, values[axis], extent, f"{axis.name} needs fewer {kind}", ranges, shared[0])
+            note = f"{axis.name} uses {extent} of {room} {kind}"
+            _guard(guards, values[axis], extent, note, ranges, shared[0])
         elif extent.const == 1 and not thread_tag(kind):
             values[axis] = ZERO
         else:
@@ -142,7 +143,7 @@ def make_plan(
             parent = relation.parent
             _guard(guards, values[parent], extents[parent], relation.note, ranges)
     for axis, dim in zip(stage.op.axis, dims):
-        _domain_guards(guards, stage, axis, dim, values[axis], ranges)
+        _domain_guards(guards, axis, dim, values[axis], ranges)
     return Plan(extents, values, strides, variables, tuple(guards), ranges)
 
 
@@ -150,26 +151,24 @@ def _guard(
     guards: list[Guard], value: Lin, extent: Lin, note: str, ranges: Ranges, also: Axis | None = None
 ) -> None:
     """Add ``value < extent`` unless it is proven."""
-    if ranges.nonneg(extent - value - 1):
+    fact = value - extent + 1
+    if ranges.assuming(tuple(g.fact for g in guards)).nonneg(-fact):
         return
     cond = Binary("<", to_expr(value), to_expr(extent), "bool")
-    axes = {leaf for leaf in (value - extent).leaves() if isinstance(leaf, Axis)}
+    axes = {leaf for leaf in fact.leaves() if isinstance(leaf, Axis)}
     if also is not None:
         axes.add(also)
-    guards.append(Guard(cond, value - extent + 1, note, frozenset(axes)))
+    guards.append(Guard(cond, fact, note, frozenset(axes)))
 
 
 def _domain_guards(
-    guards: list[Guard], stage: Stage, axis: Axis, dim: Dim, value: Lin, ranges: Ranges
+    guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges
 ) -> None:
     """Points of a box that stick out of the tensor are not computed."""
     at = dim.lo + value
-    note = f"{stage.name} ends here"
-    if dim.high and not ranges.assuming(tuple(g.fact for g in guards)).nonneg(dim.size - at - 1):
-        cond = Binary("<", to_expr(at), to_expr(dim.size), "bool")
-        axes = frozenset(leaf for leaf in at.leaves() if isinstance(leaf, Axis))
-        guards.append(Guard(cond, at - dim.size + 1, note, axes))
+    if dim.high:
+        _guard(guards, at, dim.size, f"{axis.name} ends at {dim.size}", ranges)
     if dim.low and not ranges.assuming(tuple(g.fact for g in guards)).nonneg(at):
         cond = Binary(">=", to_expr(at), to_expr(ZERO), "bool")
         axes = frozenset(leaf for leaf in at.leaves() if isinstance(leaf, Axis))
-        guards.append(Guard(cond, -at, f"{stage.name} begins here", axes))
+        guards.append(Guard(cond, -at, f"{axis.name} begins at 0", axes))

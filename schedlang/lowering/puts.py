@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Placed(Expr):
+    """A read at known index polynomials of the tensor's own coordinates."""
+
+    tensor: Tensor
+    at: tuple[Lin, ...]
+    dtype: str
+    weak: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.tensor.name}[{', '.join(map(str, self.at))}]"
+
+
 @dataclass(frozen=True, eq=False)
 class Put:
     """A store at the tensor's own coordinates."""

@@ -9,8 +9,8 @@ from typing import Optional
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.interval import Ranges, relax, upper, without_extreme
 from schedlang.expr.linear import ZERO, Div, Lin, Opaque
-from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import extreme
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.simplify import extreme, to_lin
 
 MOST_CASES = 5
 
@@ -38,6 +38,12 @@ class Dim:
     low: bool = False
     high: bool = False
     size: Lin = ZERO
+
+
+def whole(shape: Sequence[int | Expr]) -> tuple[Dim, ...]:
+    """All of a tensor of ``shape``."""
+    sizes = [to_lin(e) for e in shape]
+    return tuple(Dim(ZERO, size, size=size) for size in sizes)
 
 
 def point(indices: Sequence[Lin], ranges: Ranges) -> Box:

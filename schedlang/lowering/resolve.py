@@ -13,7 +13,7 @@ from schedlang.expr.nodes import Axis, Expr, Read, Var
 from schedlang.expr.simplify import extreme, to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
-from schedlang.lowering.puts import Put, Touch
+from schedlang.lowering.puts import Placed, Put, Touch
 
 Where = dict[Tensor, tuple[Buffer, tuple[Lin, ...]]]
 
@@ -88,6 +88,9 @@ def _store(put: Put, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Range
 
 def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Expr:
     def load(node: Expr) -> Expr | None:
+        if isinstance(node, Placed):
+            buffer, origin = _find(node.tensor, scope, alias)
+            return Load(buffer, _relative(node.at, origin), node.dtype)
         if not isinstance(node, Read):
             return None
         buffer, origin = _find(node.tensor, scope, alias)

@@ -33,6 +33,9 @@ def sliding_guard(stage: Stage, box: Box | None, var: Axis | None, kind: str | N
     if step is None or step <= 0 or _step(lo, var) != step:
         return None
     before = hi.substitute({var: Lin.of(var) - 1})
+    overlap = (before - lo).const
+    if overlap is not None and overlap < 0:
+        return None
     return lambda made, dims: _filtered(stage, made, k, before, var)
 
 

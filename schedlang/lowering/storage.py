@@ -43,14 +43,14 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
     return [loop for loop in reversed(loops) if loop.tag and loop.tag.startswith(shared)]
 
 
-def allocate(stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
+def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
     """One allocation an output; ``storage_align`` pads the distance between neighbours."""
     shape = tuple(extent_of(d.extent) for d in dims)
     strides = _strides(stage, shape)
     origin = tuple(d.lo for d in dims)
     made = []
     for tensor in stage.outputs:
-        name = stage.name if len(stage.outputs) == 1 else tensor.name
+        name = title if len(stage.outputs) == 1 else tensor.name
         buffer = Buffer(name, tensor.dtype, shape, scope, tensor, strides, stage.double_buffer)
         made.append(Alloc(buffer, origin))
     return made

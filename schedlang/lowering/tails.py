@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import floordiv, mod
 from schedlang.lowering.plan import Peel, Plan
@@ -33,12 +32,17 @@ def cut_at(stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: A
     if axis in chosen or axis in dict(peel.fixed):
         return None
     extent, inner = plan.extents[split.parent], plan.strides[split]
+    if extent.const == 0:
+        return None
     ranges = Ranges(plan.ranges.known)
     rest = mod(extent, inner, ranges)
     if rest.const == 0:
         return None
     lanes = _kinds_inside(stage, split.inner)
     why = _illegal(stage, split, leaf)
+    if why is None and inner.const is None:
+        why = (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be 0 "
+               "there, so that no number of whole parts follows from it")  # fmt: skip
     if split.tail == "cut" and why is not None:
         return explain(
             f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}", why,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schedlang.codegen.cpu import emit
@@ -33,10 +33,16 @@ def lower(schedule: Any, args: Sequence[Any] | None = None, name: str | None = N
     >>> sl.lower(sl.schedule(B), [A, B]).loops[0].extent
     4
     """
-    return lower_state(_checked(schedule, "lower").state, args, name=name)
+    return lower_state(_checked(schedule, "lower", te_options).state, args, name=name)
 
 
-def _checked(schedule: Any, what: str) -> Schedule:
+_TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
+
+
+def _checked(schedule: Any, what: str, options: Iterable[str]) -> Schedule:
+    unknown = sorted(set(options) - _TE_OPTIONS)
+    if unknown:
+        raise ComputeTypeError(f"sl.{what} has no option {unknown[0]!r}")
     if not isinstance(schedule, Schedule):
         raise ComputeTypeError(
             f"sl.{what}({type(schedule).__name__}): give a schedule, e.g. sl.schedule(C)"
@@ -64,7 +70,7 @@ def build(
     >>> sl.build(sl.schedule(B), [A, B], target="python")(np.ones(4, "float32"))
     array([2., 2., 2., 2.], dtype=float32)
     """
-    _checked(schedule, "build")
+    _checked(schedule, "build", te_options)
     where = Target.of(target)
     if where.kind in ("cuda", "cuda-emulator"):
         raise BuildError(f'target="{where.kind}" has no code generator in this version')

@@ -169,9 +169,12 @@ class Binder:
             if value is None or p.is_scalar:
                 continue
             for k, extent in enumerate(p.shape):
-                if not isinstance(extent, str) or extent not in self.signature.sizes:
+                if isinstance(extent, int):
                     continue
-                size = value.shape[k]
+                solved = self._solved(extent, value.shape[k])
+                if solved is None:
+                    continue
+                extent, size = solved
                 if found.setdefault(extent, size) != size:
                     raise CallError(
                         f"{self.title}: {extent} is {found[extent]} in {origin[extent]} and {size} in "
@@ -182,6 +185,19 @@ class Binder:
             if name not in found:
                 raise CallError(f"{self.title}: no input determines {name}: pass the output array too")
         return found
+
+    def _solved(self, extent: str, length: int) -> tuple[str, int] | None:
+        """The size, and its value, that an extent of the form ``a*n + b`` determines."""
+        if extent in self.signature.sizes:
+            return extent, length
+        terms = dict((product, coef) for coef, product in self.signature.extents[extent])
+        offset = terms.pop((), 0)
+        if len(terms) != 1:
+            return None
+        ((product, coef),) = terms.items()
+        if len(product) != 1 or (length - offset) % coef:
+            return None
+        return product[0], (length - offset) // coef
 
     def shape(self, p: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of one parameter for given sizes."""

@@ -25,8 +25,8 @@ class Split:
 
     @property
     def note(self) -> str:
-        how = f"{self.factor}" if self.factor is not None else f"nparts={self.nparts}"
-        return f"tail of {self.parent.name} split by {how}"
+        how = f"by {self.factor}" if self.factor is not None else f"into {self.nparts} parts"
+        return f"tail of {self.parent.name} split {how}"
 
 
 @dataclass(frozen=True, eq=False)

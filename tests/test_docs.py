@@ -1,0 +1,129 @@
+"""Every Python block of README.md and docs/ runs, and prints what stands below it.
+
+Blocks of one file run in order in one namespace. Where a block prints, the ``text`` block that
+follows it is compared with what it printed; a line ``...`` there stands for any lines. A block
+opened with ``python refused`` must raise a SchedlangError, whose message is compared likewise.
+``pytest tests/test_docs.py --update-golden`` writes the text blocks anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from schedlang.errors import SchedlangError
+
+ROOT = Path(__file__).parent.parent
+# porting-from-te.md shows programs for TVM too, and has a test of its own
+FILES = [
+    ROOT / "README.md",
+    *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "porting-from-te.md"),
+]
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """One fenced block: its info string, its text and where that stands in the file."""
+
+    info: str
+    text: str
+    start: int
+    end: int
+    line: int
+
+
+def blocks(markdown: str) -> list[Fenced]:
+    return [
+        Fenced(m[1].strip(), m[2], m.start(2), m.end(2), markdown.count("\n", 0, m.start(2)))
+        for m in FENCE.finditer(markdown)
+    ]
+
+
+def run(block: Fenced, path: Path, namespace: dict[str, object]) -> str:
+    """What a block prints, or the message of its refusal."""
+    printed = io.StringIO()
+    # the padding makes tracebacks show the line of the document
+    code = compile("\n" * block.line + block.text, str(path), "exec")
+    with contextlib.redirect_stdout(printed):
+        if block.info == "python refused":
+            with pytest.raises(SchedlangError) as refusal:
+                exec(code, namespace)
+            return str(refusal.value)
+        exec(code, namespace)
+    return printed.getvalue()
+
+
+def tidy(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
+
+def agrees(expected: str, printed: str) -> bool:
+    pattern = "\n".join(
+        r"(?:.*\n)*?.*" if line == "..." else re.escape(line) for line in tidy(expected)
+    )
+    return re.fullmatch(pattern, "\n".join(tidy(printed))) is not None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_document(path: Path, request: pytest.FixtureRequest) -> None:
+    markdown = path.read_text(encoding="utf-8")
+    found = blocks(markdown)
+    namespace: dict[str, object] = {"__name__": "document"}
+    changes: list[tuple[int, int, str]] = []
+    for block, after in zip(found, [*found[1:], None]):
+        if block.info.split(" ")[0] != "python":
+            continue
+        printed = run(block, path, namespace)
+        if after is None or after.info != "text" or not printed:
+            continue
+        if agrees(after.text, printed):
+            continue
+        if request.config.getoption("--update-golden") and "..." not in after.text.splitlines():
+            changes.append((after.start, after.end, "\n".join(tidy(printed)) + "\n"))
+            continue
+        pytest.fail(
+            f"{path.name}, line {after.line}: the text differs from what is printed:\n{printed}",
+            pytrace=False,
+        )
+    for start, end, text in reversed(changes):
+        markdown = markdown[:start] + text + markdown[end:]
+    if changes:
+        path.write_text(markdown, encoding="utf-8", newline="\n")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_links(path: Path) -> None:
+    """Relative links lead to files that exist."""
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if not target.startswith(("http:", "https:", "mailto:")):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_primitive_is_documented() -> None:
+    from schedlang.schedule.steps import PRIMITIVES
+
+    text = (ROOT / "docs" / "schedule.md").read_text(encoding="utf-8")
+    missing = [name for name in PRIMITIVES if not re.search(rf"^### .*`{name}`", text, re.M)]
+    assert not missing
+
+
+def test_every_name_of_the_language_is_documented() -> None:
+    from schedlang.compute import math
+
+    text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
+    names = [*math.__all__, "sum", "prod", "min", "max", "argmin", "argmax", "comm_reducer",
+             "reduce_axis", "scan", "pad", "placeholder", "var", "compute", "reference"]  # fmt: skip
+    assert not [name for name in names if f"`sl.{name}" not in text and f"`{name}`" not in text]
+
+
+def test_dots_stand_for_any_lines() -> None:
+    assert agrees("a\n...\nd\n", "a\nb\nc\nd\n")
+    assert agrees("a\nb\n", "a\nb  \n\n")
+    assert not agrees("a\n...\nd\n", "a\nb\nc\n")
+    assert not agrees("a\n", "b\n")

@@ -1,0 +1,80 @@
+"""Every lesson runs, on its own, and asserts its own result."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LESSONS = sorted(EXAMPLES.glob("[0-9][0-9]_*.py"))
+NEEDS = {"03": ["sklearn", "PIL"], "04": ["sklearn", "PIL"], "05": ["sklearn", "PIL", "matplotlib"],
+         "07": ["sklearn"]}  # fmt: skip
+
+
+def run(script: Path, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(script)], cwd=folder, capture_output=True, text=True, timeout=120,
+        env={**os.environ, **env}, stdin=subprocess.DEVNULL, encoding="utf-8",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("script", LESSONS, ids=lambda p: p.stem)
+def test_lesson(script: Path, tmp_path: Path) -> None:
+    for library in NEEDS.get(script.name[:2], []):
+        pytest.importorskip(library)
+    done = run(script, tmp_path, PYTHONIOENCODING="utf-8")
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "Warning" not in done.stderr, done.stderr
+    assert " in 0.." in done.stdout
+    if script.name.startswith("05"):
+        assert (tmp_path / "harris_corners.png").stat().st_size > 10_000
+
+
+def test_lessons_are_listed_and_end_with_an_exercise() -> None:
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert len(LESSONS) >= 7
+    for script in LESSONS:
+        assert f"`{script.name}`" in listed
+        last = script.read_text(encoding="utf-8").rstrip().split("\n\n")[-1]
+        assert last.startswith("# Exercise: "), script.name
+
+
+def test_a_missing_library_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "sklearn").mkdir()
+    (tmp_path / "sklearn" / "__init__.py").write_text("raise ImportError('not here')")
+    done = run(EXAMPLES / "03_separable_blur.py", tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert 'pip install "schedlang[examples]"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_prints_steps_and_checks_its_result(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "schedlang", "demo", "--size", "100", "--seconds", "0.01"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for part in (">>> s[C].parallel(", "+parallel ", "Checked: ", "NumPy's time / schedlang's"):
+        assert part in done.stdout
+    path = done.stdout.split("to be opened:\n")[1].split("\n")[0].strip()
+    assert "def C_kernel" in Path(path).read_text(encoding="utf-8")
+
+
+def test_printing_the_demo_imports_no_numba() -> None:
+    code = (
+        "import sys; from schedlang.__main__ import main; "
+        "main(['demo', '--only-print']); assert 'numba' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "The nest in full" in done.stdout and "Compiled" not in done.stdout
+
+
+@pytest.mark.parametrize("args", [["--help"], ["demo", "--help"], ["--version"], []])
+def test_command_line(args: list[str]) -> None:
+    command = [sys.executable, "-m", "schedlang", *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "schedlang" in done.stdout

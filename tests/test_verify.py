@@ -1,0 +1,247 @@
+"""Each rule of the verifier, kept by right nests and broken on purpose by wrong ones."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import schedlang as sl
+from schedlang.errors import VerifyError
+from schedlang.expr.nodes import Binary, Cast, Const, Select, Var
+from schedlang.ir.nodes import Store
+from schedlang.ir.verify import verify
+from schedlang.lowering.lower import lower_state
+from tests.nests import alloc, axis, buffer, guard, load, loop, nest, store
+
+A, C = buffer("A", 8), buffer("C", 8)
+i, j, k = axis("i", 8), axis("j", 8), axis("k", 4)
+
+
+def refused(made, match):
+    with pytest.raises(VerifyError, match=match):
+        verify(made)
+
+
+def test_a_right_nest_passes():
+    assert verify(nest([A], [C], loop(i, store(C, (i,), load(A, i))))) == []
+
+
+# Well-formed.
+
+
+def test_an_axis_outside_of_its_loop():
+    refused(nest([A], [C], loop(i, store(C, (i,), load(A, j)))), "j is used outside of its loop")
+
+
+def test_an_axis_after_its_loop():
+    body = (loop(i, store(C, (i,), 0.0)), store(C, (i,), 0.0))
+    refused(nest([A], [C], *body), "i is used outside of its loop")
+
+
+def test_a_loop_inside_a_loop_over_the_same_variable():
+    refused(nest([A], [C], loop(i, loop(i, store(C, (i,), 0.0)))), "over the same variable")
+
+
+def test_a_buffer_without_storage():
+    refused(nest([A], [C], loop(i, store(C, (i,), load(buffer("T", 8), i)))), "T is used where it has no")
+
+
+def test_a_buffer_after_its_block():
+    t = buffer("T", 1)
+    body = (loop(i, alloc(t), store(t, (0,), 1.0)), loop(j, store(C, (j,), load(t, 0))))
+    refused(nest([A], [C], *body), "T is used where it has no storage")
+
+
+def test_storage_made_twice():
+    t = buffer("T", 1)
+    refused(nest([A], [C], alloc(t), alloc(t), loop(i, store(C, (i,), 0.0))), "T has storage already")
+
+
+def test_a_wrong_number_of_indices():
+    refused(nest([A], [C], loop(i, store(C, (i,), load(A, i, 0)))), "A has 1 dimensions, got 2 indices")
+
+
+def test_a_store_of_another_dtype():
+    value = Cast(load(A, i), "float64")
+    refused(nest([A], [C], loop(i, store(C, (i,), value))), "float64 .* is stored to float32 C")
+
+
+def test_an_index_that_is_no_integer():
+    at = Cast(i, "float32")
+    refused(nest([A], [C], loop(i, Store((C,), (at,), (Const(0.0, "float32"),)))), "is float32")
+
+
+def test_a_condition_that_is_no_bool():
+    refused(nest([A], [C], loop(i, guard(i + 1, store(C, (i,), 0.0)))), "the condition .* is int64")
+
+
+def test_a_scalar_that_is_no_argument():
+    alpha = Var("alpha", "float32", weak=False)
+    refused(nest([A], [C], loop(i, store(C, (i,), alpha))), "alpha is no argument")
+
+
+def test_a_loop_of_unknown_kind():
+    refused(nest([A], [C], loop(i, store(C, (i,), 0.0), kind="magic")), "unknown kind 'magic'")
+
+
+def test_more_values_than_buffers():
+    twice = Store((C,), (i,), (Const(0.0, "float32"),) * 2)
+    refused(nest([A], [C], loop(i, twice)), "2 values are stored to 1 buffers")
+
+
+# In bounds.
+
+
+def test_a_load_past_the_end():
+    refused(nest([A], [C], loop(i, store(C, (i,), load(A, i + 1)))), "leaves 0..8: it is 8 where i = 7")
+
+
+def test_a_load_before_the_start():
+    refused(nest([A], [C], loop(i, store(C, (i,), load(A, i - 2)))), "leaves 0..8: it is -2 where i = 0")
+
+
+def test_a_store_past_the_end():
+    refused(nest([A], [C], loop(axis("i", 9), store(C, (i,), 0.0), extent=9)), "outside of its loop")
+    wide = axis("i", 9)
+    refused(nest([A], [C], loop(wide, store(C, (wide,), 0.0))), "leaves 0..8: it is 8")
+
+
+def test_a_guard_makes_a_tail_right_and_its_absence_wrong():
+    outer, inner = axis("i.outer", 3), axis("i.inner", 3)
+    at = outer * 3 + inner
+    inside = store(C, (at,), load(A, at))
+    assert verify(nest([A], [C], loop(outer, loop(inner, guard(at < 8, inside))))) == []
+    refused(nest([A], [C], loop(outer, loop(inner, inside))), "leaves 0..8: it is 8")
+    refused(nest([A], [C], loop(outer, loop(inner, guard(at < 9, inside)))), "leaves 0..8: it is 8")
+
+
+def test_a_lazy_select_guards_its_sides():
+    read = load(A, i - 1)
+    good = Select(i >= 1, read, Const(0.0, "float32"), "float32", lazy=True)
+    wrong = Select(i >= 1, Const(0.0, "float32"), read, "float32", lazy=True)
+    eager = Select(i >= 1, read, Const(0.0, "float32"), "float32")
+    assert verify(nest([A], [C], loop(i, store(C, (i,), good)))) == []
+    refused(nest([A], [C], loop(i, store(C, (i,), wrong))), "it is -1 where i = 0")
+    refused(nest([A], [C], loop(i, store(C, (i,), eager))), "it is -1 where i = 0")
+
+
+def test_a_bound_that_only_counting_shows():
+    odd = Binary("%", i * i, Const(8, "int64", True), "int64", True)
+    assert verify(nest([A], [C], loop(i, store(C, (i,), load(A, odd + 3))))) == []
+    refused(nest([A], [C], loop(i, store(C, (i,), load(A, odd + 4)))), "it is 8 where i = 2")
+
+
+def test_a_gathered_index_is_left_alone():
+    table = buffer("B", 8, dtype="int64")
+    assert verify(nest([A, table], [C], loop(i, store(C, (i,), load(A, load(table, i)))))) == []
+
+
+def test_a_symbolic_bound_is_proven_or_left_to_the_call():
+    n = Var("n")
+    a, c = buffer("A", n), buffer("C", n)
+    x = axis("x", n)
+    assert verify(nest([a], [c], loop(x, store(c, (x,), load(a, x))), sizes=(n,))) == []
+    left = verify(nest([a], [c], loop(x, store(c, (x,), load(a, 3))), sizes=(n,)))
+    assert [(u.buffer.name, u.position, str(u.index)) for u in left] == [("A", 0, "3")]
+
+
+# Finalised once.
+
+
+def test_a_lost_element():
+    refused(nest([A], [C], loop(i, store(C, (i,), 0.0), extent=7)), r"C\[7\] is finalised 0 times")
+
+
+def test_an_element_written_twice():
+    body = (loop(i, store(C, (i,), 0.0)), loop(j, store(C, (j,), 1.0)))
+    refused(nest([A], [C], *body), r"C\[0\] is finalised 2 times")
+
+
+def test_a_loop_that_the_index_ignores():
+    refused(nest([A], [C], loop(k, loop(i, store(C, (i,), 0.0)))), r"C\[0\] is finalised 4 times")
+
+
+def test_a_reduction_without_its_start():
+    refused(nest([A], [C], loop(i, store(C, (i,), load(A, i), "sum"))), "C is never written")
+
+
+def test_a_guard_that_cuts_too_much():
+    refused(nest([A], [C], loop(i, guard(i < 7, store(C, (i,), 0.0)))), r"C\[7\] is finalised 0 times")
+
+
+def test_wrong_strides():
+    outer, inner = axis("o", 2), axis("n", 4)
+    assert verify(nest([A], [C], loop(outer, loop(inner, store(C, (outer * 4 + inner,), 0.0))))) == []
+    refused(nest([A], [C], loop(outer, loop(inner, store(C, (outer * 3 + inner,), 0.0)))), r"C\[3\] is fin")
+
+
+def test_a_cut_tail_covers_and_its_loss_shows():
+    outer, inner, rest = axis("o", 2), axis("n", 3), axis("r", 2)
+    main = loop(outer, loop(inner, store(C, (outer * 3 + inner,), 0.0)))
+    assert verify(nest([A], [C], main, loop(rest, store(C, (rest + 6,), 0.0)))) == []
+    refused(nest([A], [C], main), r"C\[6\] is finalised 0 times")
+    refused(nest([A], [C], main, loop(rest, store(C, (rest + 5,), 0.0))), r"C\[5\] is finalised 2 times")
+
+
+def test_fused_loops_cover_two_dimensions():
+    c, fused = buffer("C", 4, 6), axis("f", 24)
+    assert verify(nest([A], [c], loop(fused, store(c, (fused // 6, fused % 6), 0.0)))) == []
+    refused(nest([A], [c], loop(fused, store(c, (fused // 8, fused % 6), 0.0))), "finalised 2 times")
+
+
+# Races.
+
+
+@pytest.mark.parametrize("kind", ["parallel", "vectorize"])
+def test_a_reduction_across_a_loop_that_runs_together(kind):
+    c = buffer("C")
+    body = (store(c, (), 0.0), loop(i, store(c, (), load(A, i), "sum"), kind=kind))
+    refused(nest([A], [c], *body), f"combined into by several iterations of {kind} loop i")
+
+
+def test_lanes_that_write_apart_are_right():
+    outer, inner = axis("o", 2), axis("n", 4)
+    made = store(C, (outer * 4 + inner,), 0.0)
+    assert verify(nest([A], [C], loop(outer, loop(inner, made, kind="vectorize"), kind="parallel"))) == []
+    swapped = loop(inner, loop(outer, made), kind="parallel")
+    assert verify(nest([A], [C], swapped)) == []
+
+
+def test_storage_shared_by_a_parallel_loop():
+    t = buffer("T", 4)
+    fill = loop(k, store(t, (k,), load(A, k)))
+    use = store(C, (i,), load(t, 0))
+    refused(nest([A], [C], alloc(t), loop(i, fill, use, kind="parallel")), "T is written by several iter")
+    assert verify(nest([A], [C], loop(i, alloc(t), fill, use, kind="parallel"))) == []
+
+
+def test_an_iteration_that_reads_what_another_writes():
+    t = buffer("T", 8)
+    body = loop(i, store(t, (i,), load(A, i)), store(C, (i,), load(t, Const(7, "int64", True) - i)),
+                kind="parallel")  # fmt: skip
+    refused(nest([A], [C], alloc(t), body), "T is read by one iteration of parallel loop i and written")
+
+
+def test_block_threads_that_write_one_element():
+    c = buffer("C")
+    body = loop(i, store(c, (), load(A, i), "sum"), kind="thread", tag="blockIdx.x")
+    refused(nest([A], [c], store(c, (), 0.0), body), "several iterations of thread loop i")
+
+
+def test_a_matmul_takes_about_a_millisecond():
+    m = sl.placeholder((1024, 1024), name="M")
+    r = sl.reduce_axis(1024, name="r")
+    p = sl.compute((1024, 1024), lambda x, y: sl.sum(m[x, r] * m[r, y], axis=r), name="P")
+    s = sl.schedule(p)
+    xo, yo, xi, yi = s[p].tile(*s[p].op.axis, 32, 32)
+    s[p].reorder(xo, yo, r, xi, yi)
+    s[p].vectorize(yi)
+    s[p].parallel(xo)
+    made = lower_state(s.state)
+    taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        verify(made)
+        taken.append(time.perf_counter() - start)
+    assert min(taken) < 0.005
