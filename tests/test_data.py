@@ -17,7 +17,14 @@ from schedlang.compute import compute, placeholder, var
 from schedlang.compute import math as m
 from schedlang.compute import reduce as r
 from schedlang.compute.data import (
-    Graph, dumps, expr_from_data, expr_to_data, from_data, loads, structure_key, to_data,
+    Graph,
+    dumps,
+    expr_from_data,
+    expr_to_data,
+    from_data,
+    loads,
+    structure_key,
+    to_data,
 )  # fmt: skip
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
@@ -50,10 +57,10 @@ def symbolic() -> Tensor:
 
 
 def everything() -> Tensor:
-    A, I = placeholder((9,), "int32", name="A"), placeholder((9,), "uint8", name="I")
+    A, B = placeholder((9,), "int32", name="A"), placeholder((9,), "uint8", name="B")
 
     def body(i):
-        gathered = A[I[i]]
+        gathered = A[B[i]]
         value = m.if_then_else((i > 0) & ~(i == 5), A[i - 1] // 3, gathered % 7 ^ 2)
         large = m.select(value < 2**31 - 1, value.astype("float16"), -math.inf)
         return (
@@ -89,7 +96,8 @@ def recurrence() -> list[Tensor]:
 
 GRAPHS = {
     "matmul": matmul, "shared": shared, "symbolic": symbolic, "everything": everything,
-    "reducers": reducers, "recurrence": recurrence, "input": lambda: placeholder((), "bool", name="x"),
+    "reducers": reducers, "recurrence": recurrence,
+    "input": lambda: placeholder((), "bool", name="x"),
 }  # fmt: skip
 
 
@@ -197,7 +205,8 @@ def test_structure_key_tells_structures_apart():
         compute((4,), lambda i: m.select(i > 1, A[i], 0)),
         compute((4,), lambda i: m.if_then_else(i > 1, A[i], 0)),
         compute((), lambda: r.sum(A[k], axis=k)), compute((), lambda: r.max(A[k], axis=k)),
-        compute((), lambda: r.sum(A[half], axis=half)), compute((), lambda: r.sum(A[k], axis=k, init=1)),
+        compute((), lambda: r.sum(A[half], axis=half)),
+        compute((), lambda: r.sum(A[k], axis=k, init=1)),
         compute((), lambda: r.sum(A[k], axis=k, where=k > 1)),
     ]  # fmt: skip
     assert len({structure_key(g) for g in graphs}) == len(graphs)
@@ -360,7 +369,8 @@ TAMPERED: dict[str, tuple[Any, str]] = {
     "index dtype": (base(A4, I4, ["cast", 1, "int8", False], ["read", 0, 0, [2]]), "is not int64"),
     "float index": (base(A4, ["const", "float64", 1.0, True], ["read", 0, 0, [1]]), "is float64"),
     "out of bounds": (
-        base(A4, ["axis", "i", 5, "data", 0, ""], READ, ["compute", "C", [1], [2], [], None, None, None, ["C"]]),
+        base(A4, ["axis", "i", 5, "data", 0, ""], READ,
+             ["compute", "C", [1], [2], [], None, None, None, ["C"]]),
         r"item 3 .*C reads A\[i\].*0\.\.4"),
     "weak body": (
         base(I4, ["compute", "C", [0], [0], [], None, None, None, ["C"]]), "one without a dtype"),
@@ -428,7 +438,8 @@ def test_random_tampering_is_refused_or_harmless(name, draw):
         if not isinstance(spot[place], list) or not spot[place]:
             break
         spot = spot[place]
-    other = st.one_of(st.none(), st.booleans(), st.integers(-3, 60), st.floats(), st.text(max_size=3),
+    other = st.one_of(st.none(), st.booleans(), st.integers(-3, 60), st.floats(),
+                      st.text(max_size=3),
                       st.sampled_from(["float32", "int64", "axis", "+", "exp", []]))  # fmt: skip
     spot[place] = draw.draw(other)
     try:

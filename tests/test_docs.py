@@ -1,7 +1,7 @@
 """Every Python block of README.md and docs/ runs, and prints what stands below it.
 
-Blocks of one file run in order in one namespace. Where a block prints, the ``text`` block that
-follows it is compared with what it printed; a line ``...`` there stands for any lines. A block
+Blocks of one file run in order in one namespace. Where a block prints, the ``text`` or ``diff``
+block that follows is compared with what it printed; a line ``...`` stands for any lines. A block
 opened with ``python refused`` must raise a SchedlangError, whose message is compared likewise.
 ``pytest tests/test_docs.py --update-golden`` writes the text blocks anew.
 """
@@ -80,7 +80,7 @@ def test_document(path: Path, request: pytest.FixtureRequest) -> None:
         if block.info.split(" ")[0] != "python":
             continue
         printed = run(block, path, namespace)
-        if after is None or after.info != "text" or not printed:
+        if after is None or after.info not in ("text", "diff") or not printed:
             continue
         if agrees(after.text, printed):
             continue

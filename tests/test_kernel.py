@@ -177,6 +177,16 @@ def test_sizes_are_solved_from_derived_extents() -> None:
         f(a[:8])
 
 
+def test_a_size_that_is_passed_is_checked_too() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] + 1, name="B")
+    f = sl.build(sl.schedule(B), [n, A, B], target="python")
+    np.testing.assert_array_equal(f(5, x[:5]), x[:5] + 1)
+    with pytest.raises(CallError, match="n is 4 in its own argument and 5 in dimension 0 of A"):
+        f(4, x[:5])
+
+
 def test_scalar_arguments() -> None:
     alpha = sl.var("alpha", dtype="float32")
     X = sl.placeholder((5,), name="X")

@@ -160,6 +160,12 @@ def _uses(leaf: object, axis: Axis) -> bool:
     return leaf is axis
 
 
+def _gathers(offset: Lin) -> bool:
+    """Whether an offset depends on elements that are read."""
+    opaque = [leaf.expr for leaf in offset.leaves() if isinstance(leaf, Opaque)]
+    return any(isinstance(node, Load) for node in postorder(opaque))
+
+
 class _Emission:
     """One walk over an expression graph."""
 
@@ -316,6 +322,11 @@ class _Emission:
     def _load_at(self, node: Load, offset: Lin) -> Text:
         name, half = self.owner.names[node.buffer], "_half" if node.dtype == "float16" else ""
         lanes, use = self.context.lanes, self.owner.use
+        if lanes is not None and self.context.mask and _gathers(offset):
+            # the index itself is read, and only under the mask
+            at = self._lane_offsets(offset)
+            text = f"{use('vgather_masked' + half)}({name}, {at}, {self.context.mask})"
+            return Text(text, ATOM, lanes.count, 2)
         step = 0 if lanes is None else lane_step(offset, lanes.axis)
         if lanes is None or step == 0:
             at = self.owner.index(offset, self.context, node.buffer, node.indices)

@@ -138,13 +138,13 @@ def _solve(
     while progress:
         progress = False
         for extent, actual in open_:
-            found = _single_unknown(extent, actual, values)
+            found = single_unknown(extent, actual, values)
             if found is not None:
                 values[found[0]] = np.int64(found[1])
                 progress = True
 
 
-def _single_unknown(
+def single_unknown(
     extent: Extent, actual: int, values: Mapping[Var, Any]
 ) -> tuple[Var, int] | None:
     """The only unknown size of ``extent`` and its value, where it is linear in it."""

@@ -233,8 +233,8 @@ class _Writer:
         at = [self.place(child) for child in node.children]
         if isinstance(node, (Axis, Var)) and self.leaves is not None:
             if node not in self.leaves:
-                raise ComputeError(f"{node.name} is none of the expression's leaves: "
-                                   f"{', '.join(self.leaves.values()) or 'it has none'}")  # fmt: skip
+                given = ", ".join(self.leaves.values()) or "it has none"
+                raise ComputeError(f"{node.name} is none of the expression's leaves: {given}")
             return ["leaf", self.leaves[node]]
         if isinstance(node, Var):
             return ["var", self.name(node.name), node.dtype, node.weak]

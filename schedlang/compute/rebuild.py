@@ -38,8 +38,8 @@ def rebuild(data: Any) -> tuple[Tensor, ...]:
         raise ComputeError(f"this is no {FORMAT} data: its 'format' should be {FORMAT!r}")
     if data.get("version") != VERSION or isinstance(data["version"], bool):
         raise ComputeError(
-            f"{FORMAT} data of version {data.get('version')!r} cannot be read: this schedlang reads "
-            f"version {VERSION}"
+            f"{FORMAT} data of version {data.get('version')!r} cannot be read: this schedlang "
+            f"reads version {VERSION}"
         )
     unknown = set(data) - {"format", "version", "items", "outputs"}
     if unknown:
@@ -254,12 +254,12 @@ def _leaf(reader: _Reader, name: Any) -> Expr:
     return reader.leaves[name]
 
 
-def _reducer(
-    reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any
-) -> Reducer:  # fmt: skip
+def _reducer(reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any) -> Reducer:
     check_name(name, "a reducer")
-    left, right = (tuple(reader.ref(p, Var, "an operand of the combiner") for p in _list(side, "lhs"))
-                   for side in (lhs, rhs))  # fmt: skip
+    left, right = (
+        tuple(reader.ref(p, Var, "an operand of the combiner") for p in _list(side, "an operand"))
+        for side in (lhs, rhs)
+    )
     results = reader.exprs(result, "result")
     units = tuple(reader.ref(p, Const, "the identity") for p in _list(identity, "identity"))
     kinds = [v.dtype for v in left]

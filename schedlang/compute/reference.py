@@ -11,7 +11,7 @@ import numpy as np
 from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import Prepared, execute, extent_of, prepare
 from schedlang.compute.graph import inputs, operations, placeholders, variables
-from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
 from schedlang.errors import CallError, ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Read, Var
 from schedlang.expr.simplify import to_lin
@@ -105,7 +105,7 @@ def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]
         shape = [extent_of(e, sizes) for e in tensor.shape]
         if any(n < 0 for n in shape):
             raise CallError(
-                f"{tensor.name} of shape {tuple(map(str, tensor.shape))} would have extents {shape} "
+                f"{tensor.name} of shape {shape_text(tensor.shape)} would have extents {shape} "
                 "for these arguments: an extent is 0 or more"
             )
         results.append(np.empty(shape, tensor.dtype))
@@ -161,8 +161,9 @@ def _check_step(scan: ScanOp, op: ComputeOp, owner: Mapping[Any, ScanOp]) -> Non
                 f"Make its first dimension {length}, like the states'.")  # fmt: skip
     for read in reads(op.roots):
         if owner.get(read.tensor.op) is scan and not _same_row(read, op):
-            _refuse(f"{op.name} reads {read}", f"a step of scan {scan.name} is known only for the "
-                    "row being computed", f"Index it by {op.axis[0].name}, or make it a state.")  # fmt: skip
+            why = f"a step of scan {scan.name} is known only for the row being computed"
+            hint = f"Index it by {op.axis[0].name}, or make it a state."
+            _refuse(f"{op.name} reads {read}", why, hint)
 
 
 def _same_row(read: Read, op: ComputeOp) -> bool:

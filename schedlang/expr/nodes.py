@@ -139,12 +139,12 @@ class Expr:
         return binary(">=", self, other)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        if not isinstance(other, _OPERANDS) and not hasattr(other, "as_scalar"):
+        if not isinstance(other, _OPERANDS) and getattr(other, "ndim", None) != 0:
             return NotImplemented
         return binary("==", self, other)  # type: ignore[arg-type]
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        if not isinstance(other, _OPERANDS) and not hasattr(other, "as_scalar"):
+        if not isinstance(other, _OPERANDS) and getattr(other, "ndim", None) != 0:
             return NotImplemented
         return binary("!=", self, other)  # type: ignore[arg-type]
 

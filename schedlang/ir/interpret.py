@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.arguments import single_unknown
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Var
+from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nodes import Alloc, Buffer, For, Nest, walk
 from schedlang.ir.scalars import HELPERS
 from schedlang.ir.transcribe import Transcript, transcribe
@@ -82,11 +83,13 @@ def interpret(
     if len(given) != len(args):
         raise CallError(f"{nest.name} takes {len(given)} arguments, got {len(args)}")
     values: dict[Var, Any] = {}
+    shapes: list[tuple[int | Expr, int]] = []
     for arg, value in zip(given, args):
         if isinstance(arg, Buffer):
-            _solve(arg, np.asarray(value), values)
+            shapes += _extents(arg, np.asarray(value))
         else:
             values[arg] = int(value) if arg.weak else np.asarray(value).astype(arg.dtype)[()]
+    _solve(shapes, values)
     counts: dict[str, list[int]] = {}
     memories = {}
     for arg in nest.args:
@@ -126,13 +129,21 @@ def _shape(buffer: Buffer, values: Mapping[Var, Any]) -> tuple[int, ...]:
     return tuple(e if isinstance(e, int) else int(evaluate(e, values)) for e in buffer.shape)
 
 
-def _solve(buffer: Buffer, array: np.ndarray, values: dict[Var, Any]) -> None:
-    """The sizes that stand alone as an extent of ``buffer``."""
+def _extents(buffer: Buffer, array: np.ndarray) -> list[tuple[int | Expr, int]]:
     if array.ndim != len(buffer.shape):
         raise CallError(f"{buffer.name} has {len(buffer.shape)} dimensions, got {array.ndim}")
-    for extent, actual in zip(buffer.shape, array.shape):
-        if isinstance(extent, Var):
-            values.setdefault(extent, actual)
+    return list(zip(buffer.shape, array.shape))
+
+
+def _solve(extents: Sequence[tuple[int | Expr, int]], values: dict[Var, Any]) -> None:
+    """The sizes that shapes determine, each from an extent in which it alone is unknown."""
+    progress = True
+    while progress:
+        progress = False
+        for extent, actual in extents:
+            found = None if isinstance(extent, int) else single_unknown(extent, actual, values)
+            if found is not None:
+                values[found[0]], progress = found[1], True
 
 
 def _fill(memory: Memory, buffer: Buffer, array: np.ndarray) -> None:

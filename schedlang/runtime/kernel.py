@@ -128,7 +128,7 @@ class Kernel(TeModule):
             ):  # fmt: skip
                 binder.check(k, value)
             arrays.append(value)
-        sizes = binder.sizes(arrays) if binder.signature.sizes else {}
+        sizes = binder.sizes(arrays) if binder.symbolic else {}
         first = next((v for v in (*args, *named.values()) if hasattr(v, "dtype")), None)
         results: list[Any] = []
         for k, p in enumerate(parameters):

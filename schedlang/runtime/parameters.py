@@ -91,6 +91,7 @@ class Binder:
             tuple(p.shape) if all(isinstance(e, int) for e in p.shape) else None
             for p in signature.parameters
         ]
+        self.symbolic = any(shape is None for shape in self.fixed)
         self.pairs = [
             (i, k)
             for i, p in enumerate(signature.parameters) if p.is_output
@@ -162,9 +163,12 @@ class Binder:
             raise CallError(f"{where} is read-only and cannot be written")
 
     def sizes(self, values: Sequence[Any]) -> dict[str, int]:
-        """The value of each size, equal in all places where it stands."""
+        """The value of each size, equal in all places where it stands or is passed."""
         found: dict[str, int] = {}
         origin: dict[str, str] = {}
+        for p, value in zip(self.signature.parameters, values):
+            if p.is_scalar and p.dtype == "int64":
+                found[p.name], origin[p.name] = int(value), "its own argument"
         for p, value in zip(self.signature.parameters, values):
             if value is None or p.is_scalar:
                 continue
@@ -188,7 +192,7 @@ class Binder:
 
     def _solved(self, extent: str, length: int) -> tuple[str, int] | None:
         """The size, and its value, that an extent of the form ``a*n + b`` determines."""
-        if extent in self.signature.sizes:
+        if extent not in self.signature.extents:
             return extent, length
         terms = dict((product, coef) for coef, product in self.signature.extents[extent])
         offset = terms.pop((), 0)

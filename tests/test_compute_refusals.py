@@ -1,0 +1,301 @@
+"""What the compute language refuses, and in which words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schedlang.compute import compute, placeholder, var
+from schedlang.compute import math as m
+from schedlang.compute import reduce as r
+from schedlang.compute.bounds import check_reads
+from schedlang.compute.graph import operations
+from schedlang.compute.scan import scan
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, SchedlangError
+from schedlang.expr.nodes import const
+
+n = var("n")
+A = placeholder((8, 8), name="A")
+V = placeholder((8,), name="V")
+U = placeholder((8,), "uint8", name="U")
+I8 = placeholder((8,), "int8", name="I")
+F = placeholder((8,), "float32", name="F")
+B = placeholder((8,), "bool", name="B")
+k = r.reduce_axis(8, name="k")
+empty = r.reduce_axis(0, name="empty")
+S = placeholder((5, 4), name="S")
+first = compute((1, 4), lambda t, i: V[i], name="first")
+step = compute((5, 4), lambda t, i: S[t - 1, i] + 1, name="step")
+other = compute((8,), lambda x: V[x], name="other")
+
+
+def one(body: Callable[[Any], Any]) -> Callable[[], Any]:
+    """A refusal inside the lambda of an 8-element compute."""
+    return lambda: compute((8,), body, name="C")
+
+
+def branch(i: Any) -> Any:
+    return 1.0 if V[i] > 0 else 0.0
+
+
+def both(i: Any) -> Any:
+    return m.select(V[i] > 0 and V[i] < 1, 1.0, 0.0)
+
+
+def chained(i: Any) -> Any:
+    return m.select(0 < V[i] < 1, 1.0, 0.0)
+
+
+REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    # shapes, dtypes and names
+    "negative extent": (
+        lambda: placeholder((4, -1)), ComputeError, "dimension 1 of placeholder .*-1"),
+    "float extent": (
+        lambda: placeholder((4.5,)), ComputeTypeError, r"is 4\.5: an extent is an integer"),
+    "bool extent": (lambda: placeholder((True,)), ComputeTypeError, "an extent is an integer"),
+    "text extent": (lambda: placeholder("n"), ComputeTypeError, r"sl\.var"),
+    "float size": (lambda: placeholder((var("x", "float32"),)), ComputeTypeError, r"x \(float32\)"),
+    "huge extent": (lambda: placeholder((2**62,)), ComputeError, "overflow 64-bit"),
+    "huge shape": (lambda: placeholder((2**31, 2**31)), ComputeError, "overflow 64 bits"),
+    "unknown dtype": (
+        lambda: placeholder((4,), "float8"), ComputeTypeError, "'float8' is not supported"),
+    "complex dtype": (lambda: placeholder((4,), complex), ComputeTypeError, "'complex128' is not"),
+    "keyword name": (
+        lambda: placeholder((4,), name="for"), ComputeError, "'for' cannot name a place"),
+    "spaced name": (lambda: placeholder((4,), name="a b"), ComputeError, "Python identifier"),
+    "code in a name": (
+        lambda: compute((4,), lambda i: i, name="x;import os"), ComputeError, "cannot name"),
+    "newline in a name": (lambda: var("n\n"), ComputeError, "cannot name a variable"),
+    "empty name": (lambda: placeholder((4,), name=""), ComputeError, "cannot name"),
+    "number as name": (lambda: placeholder((4,), name=3), ComputeTypeError, "is a string, got int"),
+    "axis name": (
+        lambda: r.reduce_axis(4, name="a-b"), ComputeError, "cannot name a reduction axis"),
+    # indexing
+    "too few indices": (one(lambda i: A[i]), BoundsError, r"A has 2 dimension\(s\), got 1"),
+    "too many indices": (one(lambda i: V[i, i]), BoundsError, r"V has 1 dimension\(s\), got 2"),
+    "float index": (
+        one(lambda i: V[i * 0.5]), ComputeTypeError, r"index 0 of V is float64.*sl\.cast"),
+    "float tensor index": (one(lambda i: V[F[i]]), ComputeTypeError, "index 0 of V is float32"),
+    "bool index": (one(lambda i: V[i > 3]), ComputeTypeError, "index 0 of V is bool"),
+    "slice": (one(lambda i: V[0:3]), ComputeTypeError, "a slice has no element"),
+    "ellipsis": (one(lambda i: A[i, ...]), ComputeTypeError, "index 1 of A: a slice"),
+    "text index": (
+        one(lambda i: V["i"]), ComputeTypeError, "str 'i' cannot stand in an expression"),
+    "read above": (one(lambda i: V[i + 1]), BoundsError, r"C reads V\[i \+ 1\].*runs over 1\.\.8"),
+    "read below": (one(lambda i: other[i - 1]), BoundsError, r"runs over -1\.\.6, and other"),
+    "read far above": (
+        lambda: compute((9,), lambda i: V[i]), BoundsError, r"0\.\.8, and V .* has 8"),
+    "constant index": (one(lambda i: V[8]), BoundsError, r"runs over 8\.\.8"),
+    "select guards nothing": (
+        one(lambda i: m.select(i < 7, V[i + 1], 0)), BoundsError, "sl.select evaluates both"),
+    "certain in a branch": (
+        one(lambda i: m.if_then_else(i < 4, V[i + 8], 0)), BoundsError, r"runs over 8\.\.15"),
+    # Python control flow on expressions
+    "if": (one(branch), ComputeTypeError, r"truth value of V\[i\] > 0.*\n.*sl\.select"),
+    "and": (one(both), ComputeTypeError, "& | ~ in place of and"),
+    "chained comparison": (one(chained), ComputeTypeError, "chained comparisons too"),
+    "not": (one(lambda i: m.select(not (V[i] > 0), 1, 0)), ComputeTypeError, "truth value"),
+    "range": (one(lambda i: [x for x in range(i)][0]), ComputeTypeError, "no integer value here"),
+    "math.exp": (one(lambda i: math.exp(V[i])), ComputeTypeError, "np.exp in place of math.exp"),
+    "iteration": (one(lambda i: sum(x for x in V[i])), ComputeTypeError, "cannot be iterated over"),
+    "iterating a tensor": (one(lambda i: max(V)), ComputeTypeError, "tensor V cannot be iterated"),
+    "tensor as a truth value": (lambda: bool(V), ComputeTypeError, "has no truth value"),
+    # operands
+    "tensor without index": (one(lambda i: V + 1), ComputeTypeError, r"tensor V of shape .*V\[i\]"),
+    "unindexed result": (one(lambda i: V), ComputeTypeError, "stands where an element is needed"),
+    "text operand": (one(lambda i: V[i] + "a"), ComputeTypeError, "str 'a' cannot stand"),
+    "complex operand": (one(lambda i: V[i] * 1j), ComputeTypeError, "complex 1j cannot stand"),
+    "number too large": (
+        one(lambda i: U[i] + 300), ComputeTypeError, r"300 does not fit uint8 \(0\.\.255"),
+    "negative and unsigned": (one(lambda i: U[i] * -1), ComputeTypeError, "-1 does not fit uint8"),
+    "axis too large": (lambda: compute((1000,), lambda i: I8[i % 8] + i), ComputeTypeError,
+                       r"i in int8 arithmetic: it ranges over 0\.\.999"),
+    "bits of a float": (
+        one(lambda i: V[i] & 1), ComputeTypeError, "need integers or bools, not float32"),
+    "shift of a float": (one(lambda i: V[i] << 1), ComputeTypeError, "not float32"),
+    "not of a float": (one(lambda i: ~V[i]), ComputeTypeError, "needs an integer or a bool"),
+    "bool minus bool": (one(lambda i: B[i] - B[i]), ComputeTypeError, "bools cannot be subtracted"),
+    "negative bool": (one(lambda i: -B[i]), ComputeTypeError, "a bool has no negative"),
+    "division by zero": (
+        one(lambda i: V[const(3) // 0]), ComputeTypeError, "3 // 0: division by zero"),
+    "cast to a stranger": (
+        one(lambda i: V[i].astype("object")), ComputeTypeError, "is not supported"),
+    "constant of no dtype": (lambda: const(1.5, "int32"), ComputeTypeError, "1.5 is no int32"),
+    "constant out of range": (
+        lambda: const(-1, "uint8"), ComputeTypeError, "-1 does not fit uint8"),
+    "constant of an expression": (lambda: const(n, "int8"), ComputeTypeError, "made from a number"),
+    # NumPy's functions
+    "np.sum": (one(lambda i: np.add.reduce(V[i])), ComputeTypeError, r"use sl\.sum"),
+    "ufunc with where": (
+        one(lambda i: np.exp(V[i], where=True)), ComputeTypeError, "only plain calls"),
+    "ufunc with an array": (
+        one(lambda i: np.add(V[i], np.ones(3))), ComputeTypeError, "sl.placeholder"),
+    "unknown ufunc": (one(lambda i: np.cbrt(V[i])), ComputeTypeError, "np.cbrt has no counterpart"),
+    # functions of the language
+    "select by a number": (one(lambda i: m.select(V[i], 1, 0)), ComputeTypeError, r"V\[i\] != 0"),
+    "if_then_else by an axis": (
+        one(lambda i: m.if_then_else(i, 1, 0)), ComputeTypeError, "is int64"),
+    "all of nothing": (lambda: m.all(), ComputeTypeError, "at least one condition"),
+    "any of a number": (
+        lambda: m.any(n > 1, n), ComputeTypeError, "a condition is bool, not int64"),
+    "logical_not of a number": (
+        one(lambda i: m.logical_not(V[i])), ComputeTypeError, "not float32"),
+    "min with init": (
+        one(lambda i: r.min(V[i], 0, init=1)), ComputeTypeError, "takes no where= or init="),
+    # the lambda
+    "arity": (
+        lambda: compute((8, 8), lambda i: V[i]),
+        ComputeError, r"2 dimension\(s\), the lambda takes 1"),
+    "no function": (
+        lambda: compute((8,), 3), ComputeTypeError, "fcompute is a function of the axes"),
+    "None": (one(lambda i: None), ComputeTypeError, "the lambda returns None"),
+    "empty tuple": (one(lambda i: ()), ComputeError, "returns an empty tuple"),
+    "unknown option": (
+        lambda: compute((8,), lambda i: i, axis=3), ComputeTypeError, "no option 'axis'"),
+    "foreign axis": (
+        one(lambda i: V[other.op.axis[0]]), ComputeError, "axis x, which belongs to another"),
+    "loose reduction axis": (
+        one(lambda i: V[k]), ComputeError, "reduction axis k outside a reduction"),
+    "second reduction axis": (
+        one(lambda i: r.sum(A[k, empty], axis=k)), ComputeError, "reduction axis empty outside"),
+    # reductions
+    "arithmetic on a sum": (
+        one(lambda i: r.sum(V[k], axis=k) + 1), ComputeError, "stage of its own"),
+    "ufunc of a sum": (
+        one(lambda i: np.exp(r.sum(V[k], axis=k))), ComputeError, "top of its lambda"),
+    "select of a sum": (
+        one(lambda i: -r.max(V[k], axis=k)), ComputeError, "a reduction stands alone"),
+    "tuple of reductions": (
+        one(lambda i: (r.sum(V[k], axis=k), r.max(V[k], axis=k))), ComputeError, "comm_reducer"),
+    "sum over a data axis": (one(lambda i: r.sum(V[i], axis=i)), ComputeError, "i is a data axis"),
+    "sum over a number": (
+        one(lambda i: r.sum(V[i], axis=0)), ComputeTypeError, r"axis=0\): an axis made"),
+    "sum over nothing": (
+        one(lambda i: r.sum(V[i], axis=())), ComputeError, "at least one reduce_axis"),
+    "axis twice": (one(lambda i: r.sum(V[k], axis=(k, k))), ComputeError, "named twice"),
+    "where that is no condition": (
+        one(lambda i: r.sum(V[k], axis=k, where=k)), ComputeTypeError, "a condition is bool"),
+    "init count": (
+        one(lambda i: r.sum(V[k], axis=k, init=(0, 1))), ComputeError, "init has 2 values for 1"),
+    "init dtype": (
+        one(lambda i: r.sum(U[k], axis=k, init=-1)), ComputeTypeError, "-1 does not fit uint8"),
+    "init of a reduction axis": (
+        one(lambda i: r.sum(V[k], axis=k, init=k)),
+        ComputeError, "init= uses k; it may use data axes"),
+    "init that reads": (
+        one(lambda i: r.sum(V[k], axis=k, init=V[i])), ComputeError, "init= reads a tensor"),
+    "max of nothing": (
+        one(lambda i: r.max(A[i, empty], axis=empty)), ComputeError, "the axis is empty"),
+    "argmax of nothing": (
+        one(lambda i: r.argmax(A[i, empty], axis=empty)), ComputeError, "argmax of nothing"),
+    "range of three": (
+        lambda: r.reduce_axis((0, 1, 2)), ComputeError, r"give the extent, or \(lo, hi\)"),
+    "reversed range": (lambda: r.reduce_axis((5, 2)), ComputeError, "hi is below lo"),
+    "float range": (lambda: r.reduce_axis((0, 1.5)), ComputeTypeError, "holds 1.5: use integers"),
+    "float scalar range": (
+        lambda: r.reduce_axis((0, var("x", "float32"))),
+        ComputeTypeError, "an extent is an integer"),
+    "range by an axis": (
+        one(lambda i: r.sum(V[k], axis=r.reduce_axis((i, i + 2)))),
+        ComputeError, "depend on axis i"),
+    # reducers
+    "not associative": (
+        one(lambda i: r.comm_reducer(lambda x, y: x - y, lambda t: 0)(V[k], axis=k)),
+        ComputeError, "fcombine is not commutative"),
+    "associative by no one": (
+        one(lambda i: r.comm_reducer(lambda x, y: (x + y) / 2, lambda t: 0)(V[k], axis=k)),
+        ComputeError, "fcombine is not associative"),
+    "wrong identity": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda t: 1)(V[k], axis=k)),
+        ComputeError, "not neutral to its identity"),
+    "reducer of another count": (
+        one(lambda i: r.comm_reducer(lambda x, y: (x, y), lambda t: 0)(V[k], axis=k)),
+        ComputeError, r"1 operand\(s\), but fcombine gives 2"),
+    "reducer of another dtype": (
+        one(lambda i: r.comm_reducer(lambda x, y: x < y, lambda t: 0)(V[k], axis=k)),
+        ComputeTypeError, "fcombine gives bool for an operand of float32"),
+    "identity that is no number": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda t: n)(V[k], axis=k)),
+        ComputeError, "the identity n is not a number"),
+    "reducer name": (
+        lambda: r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="a b"),
+        ComputeError, "a reducer"),
+    # scans
+    "state that is computed": (
+        lambda: scan(first, step, step), ComputeError, "must be a placeholder"),
+    "init that is given": (
+        lambda: scan(S, step, S), ComputeError, "init S must be made by sl.compute"),
+    "scan of no tensor": (lambda: scan(first, step, 3), ComputeTypeError, "which is no tensor"),
+    "scan counts": (
+        lambda: scan([first], [step, step], [S]), ComputeError, "1 init, 2 update and 1 state"),
+    "scan dtype": (
+        lambda: scan(first, compute((5, 4), lambda t, i: i, name="u"), S),
+        ComputeError, "u is int64, state"),
+    "scan shape": (
+        lambda: scan(first, compute((5, 3), lambda t, i: V[i], name="u"), S),
+        ComputeError, "does not fit"),
+    "scan rows": (
+        lambda: scan(first, compute((6, 4), lambda t, i: V[i], name="u"), S),
+        ComputeError, "u has 6 rows"),
+    "scan start": (
+        lambda: scan(compute((0, 4), lambda t, i: V[i], name="z"), step, S),
+        ComputeError, "1 or more"),
+    "scan start too long": (
+        lambda: scan(compute((7, 4), lambda t, i: V[i], name="z"), step, S),
+        ComputeError, "more rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusal(case):
+    build, error, message = REFUSALS[case]
+    with pytest.raises(error, match=message) as caught:
+        build()
+    assert isinstance(caught.value, SchedlangError)
+
+
+def test_cyclic_graph():
+    T = compute((8,), lambda i: V[i], name="T")
+    W = compute((8,), lambda i: T[i] + 1, name="W")
+    (axis,) = T.op.axis
+    object.__setattr__(T.op, "body", (W[axis],))
+    with pytest.raises(ComputeError, match="the computation is cyclic: W depends on itself"):
+        operations([W])
+
+
+def test_reads_behind_conditions_are_let_pass():
+    mask = placeholder((8,), "bool", name="mask")
+    compute((8,), lambda i: m.if_then_else(mask[i], V[i + 1], 0), name="masked")
+    compute(
+        (8,), lambda i: m.if_then_else((i > 0) & ~(i >= 7), V[i - 1] + V[i + 1], 0), name="inner"
+    )
+    compute((8,), lambda i: r.sum(V[i + k], axis=k, where=i + k < 8), name="where")
+    compute((8,), lambda i: m.if_then_else(i == 3, V[i + 4], V[7 - i]), name="equal")
+
+
+def test_where_guards_no_read_of_its_own():
+    with pytest.raises(BoundsError, match=r"reads V\[i \+ k\]"):
+        compute((8,), lambda i: r.sum(V[k], axis=k, where=V[i + k] > 0), name="C")
+
+
+def test_bounds_of_deep_nested_conditions_take_linear_time():
+    def deep(i):
+        value = V[i]
+        for _ in range(3000):
+            value = m.if_then_else(value > i, value + 1, V[(i + 1) % 8])
+        return value
+
+    assert isinstance(compute((8,), deep, name="deep"), Tensor)
+
+
+def test_a_late_check_refuses_the_first_row():
+    out = compute((8,), lambda i: V[i - 1], name="out")
+    assert isinstance(out.op, ComputeOp)
+    with pytest.raises(BoundsError, match=r"runs over -1\.\.6"):
+        check_reads(out.op, late=True)
+    check_reads(out.op, {out.op.axis[0]: 1}, late=True)
