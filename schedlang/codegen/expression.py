@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 from schedlang.codegen.names import Names
 from schedlang.expr import dtypes
+from schedlang.expr.lazy import lifted
 from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.printer import (
@@ -169,17 +170,21 @@ def _gathers(offset: Lin) -> bool:
 class _Emission:
     """One walk over an expression graph."""
 
-    def __init__(self, owner: Expressions, context: Context) -> None:
+    def __init__(
+        self, owner: Expressions, context: Context, known: Mapping[int, Text] | None = None
+    ) -> None:
         self.owner = owner
         self.context = context
         self.uses: dict[int, int] = {}
-        self.done: dict[int, Text] = {}
+        self.done: dict[int, Text] = dict(known or {})
+        self.ahead: dict[int, list[Expr]] = {}
         self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
 
     def run(self, root: Expr) -> Text:
-        for node in postorder([root]):
+        for node in postorder([root], self.done):
             for child in node.children:
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
+        self.ahead = lifted(root, self.done)
         self._find_repeated(root)
         return self._emit(root)
 
@@ -216,7 +221,7 @@ class _Emission:
 
     def _eager(self, node: Expr) -> tuple[Expr, ...]:
         if isinstance(node, Select) and node.lazy:
-            return (node.cond,)
+            return (node.cond, *self.ahead.get(id(node), ()))
         if self._known_index(node):
             return ()
         if isinstance(node, Load):
@@ -477,11 +482,12 @@ class _Emission:
         for side, mask in ((node.a, chosen), (node.b, f"~{chosen}")):
             if self.context.mask:
                 mask = f"{mask} & {self.context.mask}"
-            has_loads = any(isinstance(n, Load) for n in postorder([side]))
+            has_loads = any(isinstance(n, Load) for n in postorder([side], self.done))
             if has_loads and mask != chosen:
                 named = self.owner.names.fresh("m")
                 self.owner.line(f"{named} = {mask}")
                 mask = named
             inner = replace(self.context, mask=mask if has_loads else self.context.mask)
-            texts.append(self._wide(_Emission(self.owner, inner).run(side), cond.lanes))
+            emission = _Emission(self.owner, inner, self.done)
+            texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)

@@ -27,6 +27,7 @@ class Names:
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(RESERVED) | set(reserved)
         self._of: dict[Any, str] = {}
+        self._counts: dict[str, int] = {}
 
     def give(self, key: Any, wanted: str) -> str:
         """The identifier of ``key``, near ``wanted``; the same one each time."""
@@ -36,11 +37,10 @@ class Names:
         return found
 
     def fresh(self, wanted: str) -> str:
-        base = identifier(wanted)
-        name, count = base, 0
+        base = name = identifier(wanted)
         while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
+            self._counts[base] = self._counts.get(base, 0) + 1
+            name = f"{base}_{self._counts[base]}"
         self._taken.add(name)
         return name
 

@@ -340,7 +340,7 @@ def const(value: ExprLike, dtype: object = None) -> Const:
     if isinstance(value, bool):
         return Const(value, "bool")
     if isinstance(value, int):
-        return Const(value, dtypes.INDEX, weak=True)
+        return Const(_checked(value, dtypes.INDEX), dtypes.INDEX, weak=True)
     if isinstance(value, float):
         return Const(value, "float64", weak=True)
     raise ComputeTypeError(
@@ -409,16 +409,20 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
             dtype = "int8"
     elif op == "/":
         if not dtypes.is_float(dtype):
-            small = {"int8": "float16", "uint8": "float16", "bool": "float64"}
-            dtype = "float64" if weak else small.get(dtype, dtypes.float_of(dtype, weak))
-            dtype = "float64" if dtype == "float16" else dtype
+            dtype = "float64"
+    elif op == "**" and dtypes.is_integer(dtype) and isinstance(b, Const) and b.value < 0:
+        raise ComputeTypeError(
+            f"{a} ** {b.value}: integers to negative powers are refused, as NumPy does; "
+            "cast the base to a float first"
+        )
     elif dtype == "bool" and op in ("-",):
         raise ComputeTypeError(f"{a} - {b}: bools cannot be subtracted; use ^ or cast them first")
     elif dtype == "bool" and op in ("//", "%", "**"):
         dtype = "int8"
     if op in COMPARISONS:
-        if not (a.weak and b.weak):
-            a, b = _comparable(a, dtype), _comparable(b, dtype)
+        bare = isinstance(a, Var) and isinstance(b, Var)
+        if not (a.weak and b.weak) and not (bare and a.dtype != b.dtype and op in ("==", "!=")):
+            a, b = convert(a, dtype), convert(b, dtype)
         return Binary(op, a, b, "bool")
     if not weak:
         a, b = convert(a, dtype), convert(b, dtype)
@@ -428,10 +432,6 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     if folded is not None:
         return folded
     return Binary(op, a, b, dtype, weak)
-
-
-def _comparable(value: Expr, dtype: str) -> Expr:
-    return convert(value, dtype)
 
 
 def _weak_float(value: Expr) -> Expr:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 
 from schedlang.expr.nodes import Binary, Call, Cast, Expr, Read, Select, Unary
 
 
-def postorder(roots: Iterable[Expr]) -> Iterator[Expr]:
-    """Each distinct node once, children before parents, left to right."""
+def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Expr]:
+    """Each distinct node once, children before parents, left to right.
+
+    What is below the nodes whose ``id`` is ``known`` is left out.
+    """
     seen: set[int] = set()
     for root in roots:
         stack: list[tuple[Expr, bool]] = [(root, False)]
@@ -22,7 +25,7 @@ def postorder(roots: Iterable[Expr]) -> Iterator[Expr]:
                 continue
             seen.add(id(node))
             children = node.children
-            if not children:
+            if not children or id(node) in known:
                 yield node
                 continue
             stack.append((node, True))

@@ -13,6 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from schedlang.errors import VerifyError
+from schedlang.expr.lazy import lifted
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.ir.nodes import (
     Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Stmt, Store,
@@ -71,6 +72,7 @@ class _Writer:
     def value(self, root: Expr, given: dict[Expr, str] | None = None) -> str:
         """The name of (or the literal for) the value of ``root``, computed here."""
         scopes: list[dict[int, str]] = [{}]
+        ahead = lifted(root)
         stack: list[tuple[str, Expr, str]] = [("visit", root, "")]
         result = ""
         while stack:
@@ -83,6 +85,7 @@ class _Writer:
                     name = self.fresh("t")
                     stack += [("end", node, name), ("visit", node.b, ""), ("else", node, name),
                               ("visit", node.a, ""), ("if", node, name), ("visit", node.cond, "")]  # fmt: skip
+                    stack += [("visit", part, "") for part in reversed(ahead.get(id(node), ()))]
                 else:
                     stack.append(("make", node, ""))
                     stack += [("visit", child, "") for child in reversed(node.children)]

@@ -166,6 +166,9 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges) -> Dim:
     extent = largest_extent(lo, hi, ranges)
     if extent is None or ranges.le(size, extent):
         return whole
+    if size.const is not None and extent.const is None:
+        # a loop of fixed extent stays one: it may be vectorized or unrolled
+        return whole
     return Dim(
         lo, extent, low=not ranges.nonneg(lo), high=not ranges.le(lo + extent, size), size=size
     )

@@ -1,0 +1,96 @@
+"""Which parts of an expression are evaluated whatever its short-circuit choices say."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from schedlang.expr.nodes import Expr, Select
+from schedlang.expr.visit import postorder
+
+# a region is the whole expression, or one side of a choice: (its id, 1 or 2)
+Region = tuple[int, int]
+_WHOLE: Region = (0, 0)
+
+
+def lifted(root: Expr, known: Container[int] = ()) -> dict[int, list[Expr]]:
+    """What to evaluate ahead of each ``if_then_else`` (by ``id``) in ``root``.
+
+    These are parts that hold choices themselves and are needed on either side of the choice, or
+    after it too. Evaluated on each side, nested choices would double at every level. Nodes whose
+    ``id`` is ``known`` have been evaluated.
+
+    >>> from schedlang.expr.nodes import Var, select
+    >>> x = Var("x", "float32", weak=False)
+    >>> inner = select(x > 0, x + 1, x * 2, lazy=True)
+    >>> outer = select(x > 1, inner + 1, inner * 2, lazy=True)
+    >>> lifted(outer)[id(outer)] == [inner]
+    True
+    """
+    order = list(postorder([root], known))
+    holds: set[int] = set()
+    for node in order:
+        if id(node) not in known and (_is_choice(node) or any(id(c) in holds for c in node.children)):
+            holds.add(id(node))
+    if len(holds) < 2:
+        return {}
+    places: dict[int, Region | None] = {}
+    uses: dict[int, set[Region | None]] = {id(root): {_WHOLE}}
+    found: dict[int, list[Expr]] = {}
+    for node in reversed(order):
+        if id(node) not in holds:
+            continue
+        regions = uses.pop(id(node))
+        for choice in _settle(regions, places):
+            found.setdefault(choice, []).append(node)
+        place = next(iter(regions)) if len(regions) == 1 else None
+        places[id(node)] = place
+        for side, child in enumerate(node.children):
+            if id(child) in holds:
+                inside = (id(node), side) if _is_choice(node) and side else place
+                uses.setdefault(id(child), set()).add(inside)
+    return found
+
+
+def _is_choice(node: Expr) -> bool:
+    return isinstance(node, Select) and node.lazy
+
+
+def _settle(regions: set[Region | None], places: dict[int, Region | None]) -> list[int]:
+    """Reduce ``regions`` to those that need the part for sure; the choices to lift it ahead of."""
+    ahead: list[int] = []
+    changed = True
+    while changed and len(regions) > 1:
+        changed = False
+        for region in list(regions):
+            if region is None or region == _WHOLE or region not in regions:
+                continue
+            choice = region[0]
+            if (choice, 3 - region[1]) in regions:
+                regions -= {(choice, 1), (choice, 2)}
+                regions.add(places[choice])
+                ahead.append(choice)
+                changed = True
+                continue
+            outer = _enclosing(choice, regions, places)
+            if outer is not None:
+                regions.discard(region)
+                ahead.append(outer)
+                changed = True
+    if len(regions) > 1:
+        regions.discard(None)
+    return ahead
+
+
+def _enclosing(
+    choice: int, regions: set[Region | None], places: dict[int, Region | None]
+) -> int | None:
+    """The choice around ``choice`` (or itself) that stands in one of ``regions``."""
+    current: int | None = choice
+    while current is not None:
+        place = places[current]
+        if place is None:
+            return None
+        if place in regions:
+            return current
+        current = place[0] if place != _WHOLE else None
+    return None

@@ -1,0 +1,192 @@
+"""The fuzzer itself: bugs put into lowering on purpose are each caught within 1,000 cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.nodes import Const
+from schedlang.lowering import (
+    build, hoist, instantiate, lower, placement, plan, region, resolve, sliding, storage,
+)  # fmt: skip
+from schedlang.lowering.tails import Cut
+from schedlang.schedule import dataflow
+from tests.fuzz.case import Case, run_case
+
+MOST_CASES = 1000
+Patch = Callable[[Any, str, Any], None]
+
+
+def caught(seed: str) -> Case | None:
+    """The first case that fails."""
+    for index in range(MOST_CASES):
+        case = run_case(seed, index)
+        if case.outcome == "failed":
+            return case
+    return None
+
+
+def dropped_guard(patch: Patch) -> None:
+    patch(plan, "_guard", lambda *args, **more: None)
+
+
+def dropped_domain_guard(patch: Patch) -> None:
+    patch(plan, "_domain_guards", lambda *args, **more: None)
+
+
+def off_by_one_box(patch: Patch) -> None:
+    right = region.largest_extent
+
+    def wrong(lo: Lin, hi: Lin, ranges: Any) -> Lin | None:
+        found = right(lo, hi, ranges)
+        return found - 1 if found is not None and (found.const or 0) > 1 else found
+
+    patch(region, "largest_extent", wrong)
+
+
+def union_forgets_one_reader(patch: Patch) -> None:
+    patch(region, "union", lambda a, b, ranges: a)
+
+
+def lost_init(patch: Patch) -> None:
+    right = build._statement
+    patch(build, "_statement", lambda n, scope: ([], {}) if n.init else right(n, scope))
+
+
+def dropped_where(patch: Patch) -> None:
+    right = build._statement
+
+    def wrong(n: Any, scope: Any) -> Any:
+        bare = replace(n.stage.op, where=None)
+        return right(replace(n, stage=n.stage.with_(op=bare)), scope)
+
+    patch(build, "_statement", wrong)
+
+
+def wrong_stride(patch: Patch) -> None:
+    right = storage._strides
+
+    def wrong(stage: Any, shape: Any) -> Any:
+        found = right(stage, shape)
+        return found and tuple(max(1, s - 1) for s in found)
+
+    patch(storage, "_strides", wrong)
+
+
+def wrong_origin(patch: Patch) -> None:
+    right = resolve._relative
+    patch(resolve, "_relative", lambda at, origin: right(at, [o - 1 for o in origin[:1]] + list(origin[1:])))
+
+
+def rfactor_guard_lost(patch: Patch) -> None:
+    right = dataflow.make_plan
+    patch(dataflow, "make_plan", lambda *args: replace(right(*args), guards=()))
+
+
+def rfactor_keeps_init(patch: Patch) -> None:
+    right = dataflow._factored
+
+    def wrong(state: Any, stage: Any, op: Any, axis: Any, place: int) -> Any:
+        defines = dataflow._defines
+
+        def keeping(name: str, axes: Any, body: Any, **more: Any) -> Any:
+            extra = {"init": (Const(op.init[0].value, op.init[0].dtype),)} if (
+                op.init and isinstance(op.init[0], Const) and more) else {}  # fmt: skip
+            return defines(name, axes, body, **more, **extra)
+
+        patch(dataflow, "_defines", keeping)
+        try:
+            return right(state, stage, op, axis, place)
+        finally:
+            patch(dataflow, "_defines", defines)
+
+    patch(dataflow, "_factored", wrong)
+
+
+def cut_tail_skipped(patch: Patch) -> None:
+    right = build.cut_at
+
+    def wrong(stage: Any, made: Any, peel: Any, leaf: Any, axis: Any) -> Any:
+        cut = right(stage, made, peel, leaf, axis)
+        return cut if not isinstance(cut, Cut) else Cut(cut.main, cut.tail.with_({axis: ZERO}, {}))
+
+    def none(n: Any, depth: int, axis: Any, scope: Any) -> Any:
+        if dict(n.peel.extents).get(axis) == ZERO:
+            return [], {}
+        return (yield from part(n, depth, axis, scope))
+
+    part = build._part
+    patch(build, "_part", none)
+    patch(build, "cut_at", wrong)
+
+
+def late_guard_of_a_tail_lost(patch: Patch) -> None:
+    patch(build, "_part", lambda n, depth, axis, scope: build._loop(n, depth, axis, scope))
+
+
+def hoisted_too_far(patch: Patch) -> None:
+    patch(hoist, "_movable", lambda loop, body: len(body) == 1 and isinstance(body[0], hoist.If))
+
+
+def joined_different_guards(patch: Patch) -> None:
+    patch(hoist, "_same", lambda a, b: True)
+
+
+def inlined_at_wrong_index(patch: Patch) -> None:
+    right = placement.place
+
+    def wrong(state: Any) -> Any:
+        found = right(state)
+        turned = {t: replace(op, axis=op.axis[::-1]) for t, op in found.inline.items()}
+        return replace(found, inline=turned)
+
+    patch(lower, "place", wrong)
+
+
+def folded_wrong(patch: Patch) -> None:
+    right = instantiate._compare
+
+    def wrong(node: Any, ranges: Any) -> Any:
+        made = right(node, ranges)
+        return Const(True, "bool") if made is node and node.op == "<" else made
+
+    patch(instantiate, "_compare", wrong)
+
+
+def slides_past_a_row(patch: Patch) -> None:
+    right = sliding._above
+    patch(sliding, "_above", lambda at, bound: right(at, bound + 1))
+
+
+def storage_outside_parallel_loops(patch: Patch) -> None:
+    patch(placement, "_store_refusal", lambda *args: None)
+
+
+def reduction_axis_ignores_its_start(patch: Patch) -> None:
+    right = build.to_lin
+    patch(build, "to_lin", lambda value, *more: ZERO if value == 1 else right(value, *more))
+
+
+BUGS = [
+    dropped_guard, dropped_domain_guard, off_by_one_box, union_forgets_one_reader, lost_init,
+    dropped_where, wrong_stride, wrong_origin, rfactor_guard_lost, rfactor_keeps_init,
+    cut_tail_skipped, late_guard_of_a_tail_lost, hoisted_too_far, joined_different_guards,
+    inlined_at_wrong_index, folded_wrong, slides_past_a_row, storage_outside_parallel_loops,
+    reduction_axis_ignores_its_start,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda b: b.__name__)
+def test_each_bug_is_caught(bug: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch.setattr)
+    case = caught("bugs")
+    assert case is not None, f"{bug.__name__} was not caught in {MOST_CASES} cases"
+
+
+def test_without_bugs_the_same_cases_pass() -> None:
+    found = [case for case in (run_case("bugs", index) for index in range(25)) if case.outcome == "failed"]
+    assert not found, found[0].snippet + found[0].failure
