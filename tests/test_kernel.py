@@ -187,6 +187,19 @@ def test_a_size_that_is_passed_is_checked_too() -> None:
         f(4, x[:5])
 
 
+def test_a_read_that_only_some_sizes_allow_is_checked_at_the_call() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[sl.min(i + 2, 7)], name="B")
+    f = sl.build(sl.schedule(B), target="python")
+    a = np.arange(9, dtype="float32")
+    np.testing.assert_array_equal(f(a), a[np.minimum(np.arange(9) + 2, 7)])
+    twin = pickle.loads(pickle.dumps(f))
+    for kernel in (f, twin):
+        with pytest.raises(CallError, match="cannot run where n=5: .*index 0 of A.*leaves 0..5"):
+            kernel(a[:5])
+
+
 def test_scalar_arguments() -> None:
     alpha = sl.var("alpha", dtype="float32")
     X = sl.placeholder((5,), name="X")

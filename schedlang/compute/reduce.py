@@ -15,7 +15,17 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import (
-    Axis, Const, Expr, ExprLike, Var, as_expr, binary, call, cast, const, convert,
+    Axis,
+    Const,
+    Expr,
+    ExprLike,
+    Var,
+    as_expr,
+    binary,
+    call,
+    cast,
+    const,
+    convert,
     select,
 )  # fmt: skip
 

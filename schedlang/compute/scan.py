@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor, check_name, shape_text
+from schedlang.compute.tensor import (
+    ComputeOp,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    check_name,
+    shape_text,
+)
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin

@@ -19,7 +19,19 @@ from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.cover import Site, check_finalised, check_races, leaves_bounds
 from schedlang.ir.nodes import (
-    LOOP_KINDS, Alloc, Block, Buffer, Fetch, For, If, Let, Load, Nest, Stmt, Store, expressions,
+    LOOP_KINDS,
+    Alloc,
+    Block,
+    Buffer,
+    Fetch,
+    For,
+    If,
+    Let,
+    Load,
+    Nest,
+    Stmt,
+    Store,
+    expressions,
 )  # fmt: skip
 from schedlang.ir.printer import expr_text
 
@@ -28,12 +40,19 @@ TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
 @dataclass(frozen=True)
 class Unproven:
-    """An index that only the sizes of a call can tell to lie in ``0..extent``."""
+    """An index that was not proven to lie in ``0..extent``."""
 
     buffer: Buffer
     position: int
     index: Expr
     stage: str
+    exact: bool = True
+
+    @property
+    def needs_sizes(self) -> bool:
+        """Whether the sizes of a call will tell: it is an access, and sizes stand in it."""
+        roots = [self.index, *(e for e in self.buffer.shape if isinstance(e, Expr))]
+        return self.exact and any(isinstance(n, Var) for n in postorder(roots))
 
 
 def verify(nest: Nest) -> list[Unproven]:
@@ -201,7 +220,7 @@ class _Walker:
         tests = [*(g.cond for g in self.guards), *conds]
         found = leaves_bounds(index, extent, self.loops, tests) if exact else None
         if found is None:
-            self.unproven.append(Unproven(buffer, position, index, self.stage))
+            self.unproven.append(Unproven(buffer, position, index, self.stage, exact))
         elif found:
             self.fail(
                 f"index {position} of {buffer.name}, {self.text(index)}, leaves 0..{extent}: it "

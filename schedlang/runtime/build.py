@@ -12,6 +12,7 @@ from schedlang.compute.tensor import check_name
 from schedlang.errors import BuildError, ComputeTypeError
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nodes import Nest
+from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.parameters import signature_of
@@ -76,10 +77,11 @@ def build(
         raise BuildError(f'target="{where.kind}" has no code generator in this version')
     nest = lower_state(schedule.state, args, name=name)
     public = check_name(name, "a kernel") if name is not None else identifier(nest.name)
+    unproven = verify(nest)
     source = emit(nest, where, public)
     text = render(nest, source, schedule.as_python(), fastmath, compiled=where.kind == "cpu")
     built = Built(
-        signature_of(nest, in_place_pairs(nest)), where, source.entry, public, text, str(nest),
-        source.parallel,
+        signature_of(nest, in_place_pairs(nest)), where, source.entry, public, text,
+        source.parallel, any(u.needs_sizes for u in unproven),
     )  # fmt: skip
     return Kernel(built, schedule.copy(), nest)

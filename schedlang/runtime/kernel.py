@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError, ComputeTypeError
+from schedlang.errors import BuildError, CallError, ComputeTypeError, VerifyError
 from schedlang.ir.nodes import Nest
+from schedlang.ir.sized import at_sizes
+from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
 from schedlang.runtime.arrays import as_numpy, empty_like_library
-from schedlang.runtime.te_module import TeModule
 from schedlang.runtime.parameters import Binder, Signature
+from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -28,8 +30,8 @@ class Built:
     entry: str
     public: str
     text: str
-    loop_nest: str
     parallel: bool
+    checked_by_size: bool = False
 
 
 class Kernel(TeModule):
@@ -41,7 +43,7 @@ class Kernel(TeModule):
     :class:`~schedlang.errors.CallError`, :class:`~schedlang.errors.CallTypeError`.
     """
 
-    def __init__(self, built: Built, schedule: Schedule | None, nest: Nest | None) -> None:
+    def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
         self._built = built
         self.schedule = schedule
         self._nest = nest
@@ -49,6 +51,7 @@ class Kernel(TeModule):
         self._path = files.write(built.text, built.public)
         self._entry: Any = None
         self._lock: Any = None
+        self._sizes_known_good: set[tuple[int, ...]] = set()
 
     @property
     def name(self) -> str:
@@ -76,9 +79,9 @@ class Kernel(TeModule):
         return str(self._path)
 
     @property
-    def loop_nest(self) -> Nest | str:
-        """The loop nest the source was emitted from (its text, in an unpickled kernel)."""
-        return self._nest if self._nest is not None else self._built.loop_nest
+    def loop_nest(self) -> Nest:
+        """The loop nest the source was emitted from."""
+        return self._nest
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
@@ -141,9 +144,23 @@ class Kernel(TeModule):
             results.append(values[k])
         if sizes:
             binder.check_derived(arrays, sizes)
+            if self._built.checked_by_size:
+                self._check_sizes(sizes)
         binder.check_overlap(arrays)
         self._launch(arrays, sizes)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _check_sizes(self, sizes: dict[str, int]) -> None:
+        """Accesses that no proof covers for all sizes are checked for these, once."""
+        key = tuple(sizes.values())
+        if key in self._sizes_known_good:
+            return
+        try:
+            verify(at_sizes(self._nest, sizes))
+        except VerifyError as error:
+            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            raise CallError(f"kernel {self.name} cannot run where {given}: {error}") from None
+        self._sizes_known_good.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: dict[str, int]) -> None:
         flat = []
@@ -180,11 +197,7 @@ class Kernel(TeModule):
         return target
 
     def __reduce__(self) -> Any:
-        return _restore, (self._built, self.schedule)
-
-
-def _restore(built: Built, schedule: Schedule | None) -> Kernel:
-    return Kernel(built, schedule, None)
+        return Kernel, (self._built, self.schedule, self._nest)
 
 
 def _scalar(value: Any, dtype: str, what: str) -> Any:

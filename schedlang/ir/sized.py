@@ -1,0 +1,90 @@
+"""A nest with symbolic sizes, at given ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Expr, Read, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import rewrite
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Fetch,
+    For,
+    If,
+    Let,
+    Load,
+    Nest,
+    Note,
+    Stmt,
+    Store,
+)  # fmt: skip
+from schedlang.stage.relations import extent_of
+
+
+def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
+    """``nest`` with every size replaced by its number, for checks that need to know it."""
+    known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
+    scalars = [a for a in nest.args if isinstance(a, Var) and a.is_size and a.name in sizes]
+    known.update((v, Lin.of(sizes[v.name])) for v in scalars)
+    sizer = _Sizer(known)
+    args = tuple(sizer.buffer(a) if isinstance(a, Buffer) else a for a in nest.args)
+    outputs = tuple(sizer.buffer(b) for b in nest.outputs)
+    return replace(nest, args=args, outputs=outputs, body=sizer.block(nest.body), sizes=())
+
+
+class _Sizer:
+    """Replaces sizes, each buffer once."""
+
+    def __init__(self, known: Mapping[Var, Lin]) -> None:
+        self.known = dict(known)
+        self.buffers: dict[Buffer, Buffer] = {}
+
+    def extent(self, extent: int | Expr) -> int | Expr:
+        return extent if isinstance(extent, int) else extent_of(to_lin(extent, self.known))
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        if buffer not in self.buffers:
+            shape = tuple(self.extent(e) for e in buffer.shape)
+            self.buffers[buffer] = replace(buffer, shape=shape)
+        return self.buffers[buffer]
+
+    def value(self, root: Expr) -> Expr:
+        def swap(node: Expr) -> Expr | None:
+            if isinstance(node, Var) and node in self.known:
+                return to_expr(self.known[node])
+            if isinstance(node, Load):
+                return Load(self.buffer(node.buffer), node.indices, node.dtype)
+            assert not isinstance(node, Read)
+            return None
+
+        return rewrite(root, swap)
+
+    def block(self, block: Block) -> Block:
+        return Block(tuple(self.stmt(s) for s in block.stmts))
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, For):
+            return replace(stmt, extent=self.extent(stmt.extent), body=self.block(stmt.body))
+        if isinstance(stmt, If):
+            return replace(stmt, cond=self.value(stmt.cond), body=self.block(stmt.body))
+        if isinstance(stmt, Store):
+            buffers = tuple(self.buffer(b) for b in stmt.buffers)
+            indices = tuple(self.value(i) for i in stmt.indices)
+            values = tuple(self.value(v) for v in stmt.values)
+            return replace(stmt, buffers=buffers, indices=indices, values=values)
+        if isinstance(stmt, Alloc):
+            return replace(stmt, buffer=self.buffer(stmt.buffer))
+        if isinstance(stmt, Let):
+            return replace(stmt, value=self.value(stmt.value))
+        if isinstance(stmt, Fetch):
+            indices = tuple(self.value(i) for i in stmt.indices)
+            return replace(stmt, buffer=self.buffer(stmt.buffer), indices=indices)
+        if isinstance(stmt, Block):
+            return self.block(stmt)
+        assert isinstance(stmt, Note)
+        return stmt
