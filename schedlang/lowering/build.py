@@ -135,7 +135,8 @@ def _level(n: Nesting, depth: int, scope: Scope) -> Task:
 
 
 def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
-    cut = cut_at(n.stage, n.plan, n.peel, n.leaf, axis)
+    children = {} if n.init else n.job.placement.at
+    cut = cut_at(n.stage, n.plan, n.peel, n.leaf, axis, children)
     if isinstance(cut, str):
         n.job.problems.append(Problem(cut, n.stage.name))
         cut = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedlang.errors import explain
@@ -23,8 +24,15 @@ class Cut:
     tail: Peel
 
 
-def cut_at(stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: Axis) -> Cut | str | None:
-    """How to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``."""
+def cut_at(
+    stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: Axis,
+    children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
+) -> Cut | str | None:  # fmt: skip
+    """How to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``.
+
+    ``"auto"`` cuts where a test would stand among the lanes of a vector, or in the vectorized or
+    unrolled tile of a stage (one of ``children``) that is computed inside.
+    """
     split = stage.split_of(axis)
     if split is None or split.outer is not axis or split.tail == "guard":
         return None
@@ -50,7 +58,9 @@ def cut_at(stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: A
         )  # fmt: skip
     if split.tail == "auto":
         cheap = extent.const is not None and peel.copies < MOST_COPIES
-        if why is not None or not cheap or "vectorize" not in lanes:
+        if why is not None or not cheap:
+            return None
+        if "vectorize" not in lanes and not _holds_tile(stage, leaf, axis, children):
             return None
     whole = floordiv(extent, inner, ranges)
     if whole.const == 0:
@@ -60,6 +70,21 @@ def cut_at(stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: A
     keep = rest.const is None and "vectorize" in lanes
     tail = peel.with_({} if keep else {split.inner: rest}, {axis: whole})
     return Cut(main, tail)
+
+
+def _holds_tile(
+    stage: Stage, leaf: tuple[Axis, ...], axis: Axis,
+    children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
+) -> bool:  # fmt: skip
+    """Whether a stage computed inside loop ``axis`` is vectorized or unrolled."""
+    start = next(k for k, a in enumerate(leaf) if a is axis)
+    waiting = [c for a in leaf[start:] for c in children.get((stage.name, a), ())]
+    while waiting:
+        child = waiting.pop()
+        if {"vectorize", "unroll"} & set(child.kinds.values()):
+            return True
+        waiting += [c for a in child.leaf for c in children.get((child.name, a), ())]
+    return False
 
 
 def _inside(stage: Stage, axis: Axis) -> list[Axis]:
