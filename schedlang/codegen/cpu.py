@@ -35,6 +35,7 @@ from schedlang.ir.nodes import (
 from schedlang.target import Target
 
 DEEPEST_LOOPS = 16
+MOST_NESTS = 12
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
 SHORT = 16
@@ -137,8 +138,34 @@ class _Writer:
         self.functions.append(text)
 
     def block(self, block: Block, context: Context) -> None:
+        nests = sum(isinstance(s, (For, If)) for s in block.stmts)
+        if nests > MOST_NESTS and context.lanes is None and not context.mask:
+            self.parts(block, context)
+            return
         for stmt in block.stmts:
             self.statement(stmt, context)
+
+    def parts(self, block: Block, context: Context) -> None:
+        """A long block as calls of functions: numba's time grows with the square of one's length."""
+        part: list[Stmt] = []
+
+        def flush() -> None:
+            if part:
+                body = Block(tuple(part))
+                parameters = self._free(body, context)
+                called = self.function_name(f"{self.public}_part")
+                self.function(called, parameters, body, context)
+                self.line(f"{called}({', '.join(parameters)})")
+                part.clear()
+
+        for stmt in block.stmts:
+            if isinstance(stmt, Let) or len(part) == MOST_NESTS:
+                flush()
+            if isinstance(stmt, (Alloc, Let)):
+                self.statement(stmt, context)
+            else:
+                part.append(stmt)
+        flush()
 
     def statement(self, stmt: Stmt, context: Context) -> None:
         if isinstance(stmt, For):
@@ -225,14 +252,14 @@ class _Writer:
     def _outlined_function(
         self, loop: For, context: Context, first: list[str]
     ) -> tuple[str, list[str]]:
-        parameters = [p for p in self._free(loop, context) if p not in first]
+        parameters = [p for p in self._free(loop.body, context) if p not in first]
         name = self.function_name(f"{loop.stage}_{loop.axis.name}")
         parallel = loop.kind == "parallel" and bool(first)
         self.function(name, [*first, *parameters], loop.body, context, outlined=parallel)
         return name, parameters
 
-    def _free(self, loop: For, context: Context) -> list[str]:
-        """Names used in a loop's body and defined outside of it."""
+    def _free(self, body: Block, context: Context) -> list[str]:
+        """Names used in ``body`` and defined outside of it."""
         inside: set[Any] = set()
         found: dict[str, None] = {}
 
@@ -240,7 +267,7 @@ class _Writer:
             if key not in inside and key in self.names:
                 found.setdefault(self.names[key])
 
-        for stmt, _ in walk(loop.body):
+        for stmt, _ in walk(body):
             if isinstance(stmt, For):
                 inside.add(stmt.axis)
             elif isinstance(stmt, Alloc):
@@ -335,11 +362,14 @@ class _Writer:
         size = buffer.size
         shape = ", ".join(str(e) for e in buffer.shape)
         note = f"  # {buffer.name}[{shape}]"
-        needed = None if size is None else size * dtypes.itemsize(buffer.dtype)
-        if needed is not None and needed <= STACK_BYTES and self._frame.stack + needed <= STACK_TOTAL:
-            self._frame.stack += needed
-            self.line(f"{self.names[buffer]} = {self.use('stack_array')}({max(size, 1)}, {kind}){note}")
-            return
+        if size is not None:
+            room = min(STACK_BYTES, STACK_TOTAL - self._frame.stack)
+            needed = size * dtypes.itemsize(buffer.dtype)
+            if needed <= room:
+                self._frame.stack += needed
+                made = f"{self.use('stack_array')}({max(size, 1)}, {kind})"
+                self.line(f"{self.names[buffer]} = {made}{note}")
+                return
         total = Lin.of(1)
         for extent in buffer.shape:
             total = total * to_lin(extent)

@@ -249,17 +249,16 @@ def lower(lin: Lin, ranges: Ranges) -> Lin | None:
 
 def upper(lin: Lin, ranges: Ranges) -> Lin | None:
     """A bound above ``lin`` that names no loop variable of ``ranges``, if one is known."""
-    current: Lin | None = lin
+    current = lin
     for _ in range(64):
         var = next((leaf for leaf in _axes(current)), None)
         if var is None:
             return current
         lo, hi = ranges.of(var)
-        if hi is None:
+        bound = None if hi is None else relax(current, var, lo, hi, ranges, up=True)
+        if bound is None:
             return None
-        current = relax(current, var, lo, hi, ranges, up=True)
-        if current is None:
-            return None
+        current = bound
     return None
 
 
@@ -325,7 +324,7 @@ def _relax_atom(
         if len(known) < len(args) and (atom.op == "min") != up:
             return None
         return extreme(atom.op, known, ranges) if known else None
-    if _mentions_lin(atom.den, var):
+    if isinstance(atom, (Axis, Var)) or _mentions_lin(atom.den, var):
         return None
     if isinstance(atom, Div):
         bound = relax(atom.num, var, lo, hi, ranges, up)

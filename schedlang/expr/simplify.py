@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import gcd
+from typing import Any
 
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
@@ -16,7 +17,7 @@ MOST_QUICK = 6
 
 def to_lin(
     value: Expr | int,
-    values: Mapping[Axis | Var, Lin] | None = None,
+    values: Mapping[Any, Lin] | None = None,
     ranges: Ranges | None = None,
 ) -> Lin:
     """``value`` as a polynomial, its axes replaced by ``values``, simplified under ``ranges``."""
@@ -56,7 +57,7 @@ def _affine(value: Expr, values: Mapping[Axis | Var, Lin] | None, depth: int) ->
 
 
 def _convert(
-    node: Expr, done: dict[int, Lin], values: Mapping[Axis | Var, Lin], ranges: Ranges
+    node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges: Ranges
 ) -> Lin:
     if isinstance(node, (Axis, Var)) and node.weak:
         found = values.get(node)

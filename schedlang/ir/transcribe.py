@@ -237,8 +237,8 @@ def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
         w.line(f"{name} = {w.value(stmt.value)}")
         w.names[stmt.var] = name
     elif isinstance(stmt, Fetch):
-        inside = ", ".join((w._buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
-        w.line(f"touch{len(stmt.indices)}({inside})")
+        given = ", ".join((w._buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
+        w.line(f"touch{len(stmt.indices)}({given})")
 
 
 def _indented(w: _Writer, body: Block, stack: list[Any]) -> None:

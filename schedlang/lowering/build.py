@@ -16,14 +16,14 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, Opaque, to_expr
-from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
-from schedlang.ir.nodes import Alloc, Block, For, If
+from schedlang.ir.nodes import Alloc, For, If
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.placement import Placement, Problem
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
-from schedlang.lowering.puts import Draft, Put, Touch
+from schedlang.lowering.puts import Draft, Put, Touch, block
 from schedlang.lowering.region import (
     Box,
     Dim,
@@ -174,7 +174,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         return drafts, pending
     loop = For(
         var, _extent(extent), "thread" if thread_tag(kind) else kind or "serial",
-        Block(tuple(drafts)), n.stage.name, kind if thread_tag(kind) else "",
+        block(drafts), n.stage.name, kind if thread_tag(kind) else "",
         tuple((name, value) for a, name, value in n.stage.pragmas if a is axis),
     )  # fmt: skip
     return [loop], relax_all(pending, var, extent, inner.ranges)
@@ -218,7 +218,7 @@ def _guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
 
 def _wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
     for guard in reversed(guards if drafts else ()):
-        drafts = [If(guard.cond, Block(tuple(drafts)), guard.note)]
+        drafts = [If(guard.cond, block(drafts), guard.note)]
     return drafts
 
 
@@ -249,7 +249,7 @@ def _statement(n: Nesting, scope: Scope) -> Made:
     _collect(n.job, body.reads, pending, scope.ranges)
     drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
     if op.where is not None and not isinstance(test.roots[0], Const):
-        drafts = [If(test.roots[0], Block(tuple(drafts)))]  # type: ignore[arg-type]
+        drafts = [If(test.roots[0], block(drafts))]
     return _predicated(n, scope, drafts), pending
 
 
@@ -265,12 +265,16 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
         if isinstance(node, Axis) and node.tag:
             found = scope.threads.find(node.tag)
             return None if found is None else found[0]
-        if isinstance(node, Axis) and node in n.plan.values:
-            return to_expr(n.plan.values[node])
+        if isinstance(node, Axis) and (node in at or node in n.plan.values):
+            return to_expr(at[node] if node in at else n.plan.values[node])
         return None
 
+    # a dimension is where the element stands in its tensor, a loop counts from 0
+    op = n.stage.op
+    at = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
+    at.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
     cond = rewrite(n.stage.predicate, bound)
-    return [If(cond, Block(tuple(drafts)), "store predicate")]  # type: ignore[arg-type]
+    return [If(cond, block(drafts), "store predicate")]
 
 
 def _mentions_reduction(n: Nesting) -> bool:
@@ -395,7 +399,7 @@ def _first_read(
 ) -> tuple[Lin, ...] | None:
     op = n.stage.op
     assert isinstance(op, ComputeOp)
-    values: dict[Axis, Lin] = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
+    values = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
     values.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
     body = instantiate(op.body, values, n.job.placement.inline, scope.ranges)
     found = next((i for t, i in body.reads if t is tensor and not any(map(_reads, i))), None)
@@ -403,7 +407,7 @@ def _first_read(
         return None
     position = n.leaf.index(axis)
     inside = (n.plan.variables.get(a) for a in n.leaf[position + 1 :])
-    start = {v: Lin.of(0) for v in inside if v is not None}
+    start: dict[Axis | Var, Lin] = {v: Lin.of(0) for v in inside if v is not None}
     var = n.plan.variables[axis]
     return tuple(i.substitute({**start, var: Lin.of(var) + offset}) for i in found)
 

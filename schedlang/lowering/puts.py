@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional, Union
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr
-from schedlang.ir.nodes import Alloc, For, If, Note
+from schedlang.ir.nodes import Alloc, Block, For, If, Note
 
 if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer
@@ -47,3 +48,8 @@ class Touch:
 
 
 Draft = Union[For, If, Alloc, Note, Put, Touch]
+
+
+def block(drafts: Sequence[Draft]) -> Block:
+    """Statements under construction as the body of a loop; ``resolve`` makes them whole."""
+    return Block(tuple(drafts))  # type: ignore[arg-type]

@@ -66,7 +66,10 @@ def union(a: Box, b: Box, ranges: Ranges) -> Box:
     def join(op: str, x: Lin | None, y: Lin | None) -> Lin | None:
         if x is None or y is None:
             return None
-        return x if x == y else extreme(op, (x, y), ranges)
+        apart = (x - y).const
+        if apart is not None:
+            return x if (apart <= 0) == (op == "min") else y
+        return extreme(op, (x, y), ranges)
 
     return Box(
         tuple(join("min", x, y) for x, y in zip(a.lo, b.lo)),

@@ -7,9 +7,10 @@ from typing import Any
 from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.simplify import to_lin
-from schedlang.ir.nodes import Block, For
+from schedlang.ir.nodes import For
 from schedlang.lowering.build import Job, Loop, Nesting, Scope, attach_children, nest_stage
 from schedlang.lowering.plan import Peel, Plan
+from schedlang.lowering.puts import block
 from schedlang.lowering.region import Dim, Pending, merge, relax_all, whole
 from schedlang.lowering.trampoline import Task
 from schedlang.stage.relations import extent_of
@@ -39,7 +40,7 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
     drafts, pending = yield attach_children(nesting, time, drafts, pending, inner)
     kind = stage.kinds.get(time, "") or "serial"
     hints = tuple((name, value) for a, name, value in stage.pragmas if a is time)
-    loop = For(time, extent_of(extent), kind, Block(tuple(drafts)), stage.name, pragmas=hints)
+    loop = For(time, extent_of(extent), kind, block(drafts), stage.name, pragmas=hints)
     pending = relax_all(pending, time, extent, inner.ranges)
     first: list[Any] = []
     for tensor in reversed(op.init):

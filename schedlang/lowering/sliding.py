@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.ir.nodes import Block, If
-from schedlang.lowering.puts import Draft
+from schedlang.ir.nodes import If
+from schedlang.lowering.puts import Draft, block
 from schedlang.lowering.region import Box, Dim
 from schedlang.stage.state import Stage
 
@@ -54,7 +54,7 @@ def _filtered(stage: Stage, made: list[Draft], dim: int, before: Lin, var: Axis)
     def guard(put: Draft) -> Draft:
         first = Binary("==", var, Const(0, "int64", True), "bool")
         cond: Expr = Binary("|", first, _above(put.indices[dim], before), "bool")  # type: ignore[union-attr]
-        return If(cond, Block((put,)), f"{stage.name} slides along {var.name}")  # type: ignore[arg-type]
+        return If(cond, block([put]), f"{stage.name} slides along {var.name}")
 
     return map_puts(made, stage.name, guard)
 

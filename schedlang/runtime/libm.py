@@ -65,7 +65,14 @@ def emit_libm(
 @intrinsic
 def exp2(typingctx: Any, x: Any) -> Any:
     """2**x (floats)."""
-    return libm(math.exp2, x)
+    found = libm(math.exp, x)[0]
+    ty = found.return_type
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        # Python 3.10 has no math.exp2, and pow is exact for powers of two
+        return emit_libm(context, builder, math.pow, ty, [constant(ty, 2.0), args[0]])
+
+    return found, codegen
 
 
 @intrinsic

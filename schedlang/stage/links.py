@@ -49,7 +49,8 @@ Held = Mapping[str, tuple[str, ...]]
 
 def owners(stage: Stage) -> set[str]:
     """The stages at whose loops ``stage`` is computed or stored."""
-    return {spot.stage for spot in (stage.attach, stage.store) if hasattr(spot, "stage")}
+    spots = (getattr(spot, "stage", None) for spot in (stage.attach, stage.store))
+    return {name for name in spots if name is not None}
 
 
 def held_by(stages: Iterable[Stage]) -> Held:

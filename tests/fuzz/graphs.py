@@ -78,8 +78,10 @@ def random_graph(rng: Random) -> Graph:
     count = rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
         kind = rng.random()
-        if kind < 0.5:
+        if kind < 0.4:
             _pointwise(g)
+        elif kind < 0.5:
+            _stencil(g)
         elif kind < 0.82:
             _reduction(g)
         elif kind < 0.88:
@@ -317,6 +319,25 @@ def _pointwise(g: Graph) -> None:
     axes, dtype = _axes_for(g, lead), _dtype(g, lead)
     text, exact = _value(g, axes, dtype, lead, g.rng.choice((1, 2, 2, 3, 3, 4)))
     _emit(g, "P", axes, text, dtype, exact)
+
+
+def _stencil(g: Graph) -> None:
+    """Several neighbours along one dimension: what sliding windows are for."""
+    lead = _lead(g)
+    wide = [k for k, (t, s) in enumerate(zip(lead.shape, lead.size)) if t.isdigit() and s > 2]
+    if not wide:
+        return
+    along, taps = g.rng.choice(wide), g.rng.choice((2, 3, 3))
+    axes = [Ax(n, t, s) for n, t, s in zip("ijkl", lead.shape, lead.size)]
+    size = lead.size[along] - taps + 1
+    axes[along] = Ax("ijkl"[along], str(size), size)
+    names = [a.name for a in axes]
+    reads = [", ".join(n + (f" + {c}" if k == along and c else "") for k, n in enumerate(names))
+             for c in range(taps)]  # fmt: skip
+    text = f"{lead.name}[{reads[0]}]"
+    for at in reads[1:]:
+        text = _combine(g, text, f"{lead.name}[{at}]", lead.dtype, axes)
+    _emit(g, "T", axes, text, lead.dtype, lead.exact and not lead.dtype.startswith("float"))
 
 
 def _tuple(g: Graph) -> None:

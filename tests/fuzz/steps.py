@@ -207,7 +207,7 @@ PRIMITIVES: dict[str, Callable[[Random, Any], None]] = {
 }  # fmt: skip
 WEIGHTS = {
     "split": 5, "compute_at": 6, "reorder": 3, "fuse": 2, "tile": 2, "vectorize": 3, "cache_read": 2,
-    "cache_write": 2, "rfactor": 3, "store_at": 3, "store_root": 2, "parallel": 2, "unroll": 2,
+    "cache_write": 2, "rfactor": 3, "store_at": 4, "store_root": 3, "parallel": 2, "unroll": 2,
     "compute_inline": 2, "bind": 0,
 }  # fmt: skip
 
