@@ -167,7 +167,7 @@ def machine() -> dict[str, Any]:
     """The processor, its cores, and the versions that matter."""
     found: dict[str, Any] = {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": _cores(),
         "system": platform.system(),
         "python": platform.python_version(),
     }
@@ -177,6 +177,13 @@ def machine() -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _cores() -> int:
+    """The cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _processor() -> str:
@@ -195,11 +202,12 @@ class _Table:
         self.columns = columns
         self.work = max(len("work"), *(len(c.work) for c in cases))
         self.who = max(len("implementation"), *(len(c.implementation) for c in cases))
-        self.rates = any(c.flops is not None for c in cases), any(c.bytes is not None for c in cases)
+        self.rates = any(c.flops for c in cases), any(c.bytes for c in cases)
         self.limits = any(c.limit is not None for c in cases)
 
     def head(self) -> str:
-        parts = [f"{'work':<{self.work}}", f"{'implementation':<{self.who}}", f"{'time':>9}", "spread"]
+        parts = [f"{'work':<{self.work}}", f"{'implementation':<{self.who}}"]
+        parts += [f"{'time':>9}", "spread"]
         parts += [t for t, wanted in zip(("GFLOP/s", "   GB/s"), self.rates) if wanted]
         parts += ["    limit"] if self.limits else []
         parts += [f"{c.title:>8}" for c in self.columns]

@@ -74,3 +74,5 @@ from schedlang.schedule.schedule import schedule as schedule
 from schedlang.schedule.schedule import thread_axis as thread_axis
 from schedlang.target import Target as Target
 from schedlang.version import __version__ as __version__
+
+create_schedule = schedule

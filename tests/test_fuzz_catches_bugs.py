@@ -11,7 +11,16 @@ import pytest
 from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Const
 from schedlang.lowering import (
-    build, hoist, instantiate, lower, placement, plan, region, resolve, sliding, storage,
+    build,
+    hoist,
+    instantiate,
+    lower,
+    placement,
+    plan,
+    region,
+    resolve,
+    sliding,
+    storage,
 )  # fmt: skip
 from schedlang.lowering.tails import Cut
 from schedlang.schedule import dataflow
@@ -79,7 +88,11 @@ def wrong_stride(patch: Patch) -> None:
 
 def wrong_origin(patch: Patch) -> None:
     right = resolve._relative
-    patch(resolve, "_relative", lambda at, origin: right(at, [o - 1 for o in origin[:1]] + list(origin[1:])))
+    patch(
+        resolve,
+        "_relative",
+        lambda at, origin: right(at, [o - 1 for o in origin[:1]] + list(origin[1:])),
+    )
 
 
 def rfactor_guard_lost(patch: Patch) -> None:
@@ -188,5 +201,9 @@ def test_each_bug_is_caught(bug: Callable[[Patch], None], monkeypatch: pytest.Mo
 
 
 def test_without_bugs_the_same_cases_pass() -> None:
-    found = [case for case in (run_case("bugs", index) for index in range(25)) if case.outcome == "failed"]
+    found = [
+        case
+        for case in (run_case("bugs", index) for index in range(25))
+        if case.outcome == "failed"
+    ]
     assert not found, found[0].snippet + found[0].failure

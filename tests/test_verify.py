@@ -44,7 +44,10 @@ def test_a_loop_inside_a_loop_over_the_same_variable():
 
 
 def test_a_buffer_without_storage():
-    refused(nest([A], [C], loop(i, store(C, (i,), load(buffer("T", 8), i)))), "T is used where it has no")
+    refused(
+        nest([A], [C], loop(i, store(C, (i,), load(buffer("T", 8), i)))),
+        "T is used where it has no",
+    )
 
 
 def test_a_buffer_after_its_block():
@@ -55,11 +58,15 @@ def test_a_buffer_after_its_block():
 
 def test_storage_made_twice():
     t = buffer("T", 1)
-    refused(nest([A], [C], alloc(t), alloc(t), loop(i, store(C, (i,), 0.0))), "T has storage already")
+    refused(
+        nest([A], [C], alloc(t), alloc(t), loop(i, store(C, (i,), 0.0))), "T has storage already"
+    )
 
 
 def test_a_wrong_number_of_indices():
-    refused(nest([A], [C], loop(i, store(C, (i,), load(A, i, 0)))), "A has 1 dimensions, got 2 indices")
+    refused(
+        nest([A], [C], loop(i, store(C, (i,), load(A, i, 0)))), "A has 1 dimensions, got 2 indices"
+    )
 
 
 def test_a_store_of_another_dtype():
@@ -94,15 +101,21 @@ def test_more_values_than_buffers():
 
 
 def test_a_load_past_the_end():
-    refused(nest([A], [C], loop(i, store(C, (i,), load(A, i + 1)))), "leaves 0..8: it is 8 where i = 7")
+    refused(
+        nest([A], [C], loop(i, store(C, (i,), load(A, i + 1)))), "leaves 0..8: it is 8 where i = 7"
+    )
 
 
 def test_a_load_before_the_start():
-    refused(nest([A], [C], loop(i, store(C, (i,), load(A, i - 2)))), "leaves 0..8: it is -2 where i = 0")
+    refused(
+        nest([A], [C], loop(i, store(C, (i,), load(A, i - 2)))), "leaves 0..8: it is -2 where i = 0"
+    )
 
 
 def test_a_store_past_the_end():
-    refused(nest([A], [C], loop(axis("i", 9), store(C, (i,), 0.0), extent=9)), "outside of its loop")
+    refused(
+        nest([A], [C], loop(axis("i", 9), store(C, (i,), 0.0), extent=9)), "outside of its loop"
+    )
     wide = axis("i", 9)
     refused(nest([A], [C], loop(wide, store(C, (wide,), 0.0))), "leaves 0..8: it is 8")
 
@@ -167,13 +180,20 @@ def test_a_reduction_without_its_start():
 
 
 def test_a_guard_that_cuts_too_much():
-    refused(nest([A], [C], loop(i, guard(i < 7, store(C, (i,), 0.0)))), r"C\[7\] is finalised 0 times")
+    refused(
+        nest([A], [C], loop(i, guard(i < 7, store(C, (i,), 0.0)))), r"C\[7\] is finalised 0 times"
+    )
 
 
 def test_wrong_strides():
     outer, inner = axis("o", 2), axis("n", 4)
-    assert verify(nest([A], [C], loop(outer, loop(inner, store(C, (outer * 4 + inner,), 0.0))))) == []
-    refused(nest([A], [C], loop(outer, loop(inner, store(C, (outer * 3 + inner,), 0.0)))), r"C\[3\] is fin")
+    assert (
+        verify(nest([A], [C], loop(outer, loop(inner, store(C, (outer * 4 + inner,), 0.0))))) == []
+    )
+    refused(
+        nest([A], [C], loop(outer, loop(inner, store(C, (outer * 3 + inner,), 0.0)))),
+        r"C\[3\] is fin",
+    )
 
 
 def test_a_cut_tail_covers_and_its_loss_shows():
@@ -181,13 +201,17 @@ def test_a_cut_tail_covers_and_its_loss_shows():
     main = loop(outer, loop(inner, store(C, (outer * 3 + inner,), 0.0)))
     assert verify(nest([A], [C], main, loop(rest, store(C, (rest + 6,), 0.0)))) == []
     refused(nest([A], [C], main), r"C\[6\] is finalised 0 times")
-    refused(nest([A], [C], main, loop(rest, store(C, (rest + 5,), 0.0))), r"C\[5\] is finalised 2 times")
+    refused(
+        nest([A], [C], main, loop(rest, store(C, (rest + 5,), 0.0))), r"C\[5\] is finalised 2 times"
+    )
 
 
 def test_fused_loops_cover_two_dimensions():
     c, fused = buffer("C", 4, 6), axis("f", 24)
     assert verify(nest([A], [c], loop(fused, store(c, (fused // 6, fused % 6), 0.0)))) == []
-    refused(nest([A], [c], loop(fused, store(c, (fused // 8, fused % 6), 0.0))), "finalised 2 times")
+    refused(
+        nest([A], [c], loop(fused, store(c, (fused // 8, fused % 6), 0.0))), "finalised 2 times"
+    )
 
 
 # Races.
@@ -203,7 +227,10 @@ def test_a_reduction_across_a_loop_that_runs_together(kind):
 def test_lanes_that_write_apart_are_right():
     outer, inner = axis("o", 2), axis("n", 4)
     made = store(C, (outer * 4 + inner,), 0.0)
-    assert verify(nest([A], [C], loop(outer, loop(inner, made, kind="vectorize"), kind="parallel"))) == []
+    assert (
+        verify(nest([A], [C], loop(outer, loop(inner, made, kind="vectorize"), kind="parallel")))
+        == []
+    )
     swapped = loop(inner, loop(outer, made), kind="parallel")
     assert verify(nest([A], [C], swapped)) == []
 
@@ -212,7 +239,10 @@ def test_storage_shared_by_a_parallel_loop():
     t = buffer("T", 4)
     fill = loop(k, store(t, (k,), load(A, k)))
     use = store(C, (i,), load(t, 0))
-    refused(nest([A], [C], alloc(t), loop(i, fill, use, kind="parallel")), "T is written by several iter")
+    refused(
+        nest([A], [C], alloc(t), loop(i, fill, use, kind="parallel")),
+        "T is written by several iter",
+    )
     assert verify(nest([A], [C], loop(i, alloc(t), fill, use, kind="parallel"))) == []
 
 
@@ -220,7 +250,9 @@ def test_an_iteration_that_reads_what_another_writes():
     t = buffer("T", 8)
     body = loop(i, store(t, (i,), load(A, i)), store(C, (i,), load(t, Const(7, "int64", True) - i)),
                 kind="parallel")  # fmt: skip
-    refused(nest([A], [C], alloc(t), body), "T is read by one iteration of parallel loop i and written")
+    refused(
+        nest([A], [C], alloc(t), body), "T is read by one iteration of parallel loop i and written"
+    )
 
 
 def test_block_threads_that_write_one_element():

@@ -35,7 +35,7 @@ from schedlang.ir.nodes import (
 from schedlang.target import Target
 
 DEEPEST_LOOPS = 16
-MOST_NESTS = 12
+MOST_NESTS = 25
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
 SHORT = 16
@@ -146,7 +146,7 @@ class _Writer:
             self.statement(stmt, context)
 
     def parts(self, block: Block, context: Context) -> None:
-        """A long block as calls of functions: numba's time grows with the square of one's length."""
+        """A long block as calls of functions: numba's time grows with the square of a function."""
         part: list[Stmt] = []
 
         def flush() -> None:

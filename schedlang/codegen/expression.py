@@ -30,6 +30,7 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
 
 LONGEST = 72
+WIDEST = 76
 DEEPEST = 12
 
 FUNCTIONS = {
@@ -241,10 +242,20 @@ class _Emission:
             return text
         return self._named(text)
 
-    def _named(self, text: Text) -> Text:
-        name = self.owner.names.fresh("t")
+    def _named(self, text: Text, wanted: str = "t") -> Text:
+        name = self.owner.names.fresh(wanted)
         self.owner.line(f"{name} = {text.text}")
         return Text(name, ATOM, text.lanes)
+
+    def _fitted(self, node: Binary, a: Text, b: Text) -> tuple[Text, Text]:
+        """Both operands, the longer one named first where they would not fit on a line."""
+        texts, sides = [a, b], (node.a, node.b)
+        while len(texts[0].text) + len(texts[1].text) > WIDEST:
+            k = 0 if len(texts[0].text) >= len(texts[1].text) else 1
+            side = sides[k]
+            wanted = f"{self.owner.names[side.buffer]}_el" if isinstance(side, Load) else "t"
+            texts[k] = self.done[id(side)] = self._named(texts[k], wanted)
+        return texts[0], texts[1]
 
     def _known_index(self, node: Expr) -> bool:
         """An index expression in which unrolled loops leave something to simplify."""
@@ -375,6 +386,7 @@ class _Emission:
             return Text(text, level, lanes, depth)
         if node.dtype == "bool" and op in ("+", "*"):
             op = "|" if op == "+" else "&"
+        a, b = self._fitted(node, a, b)
         if op in _CALLED:
             inner = f"{self.owner.use(_CALLED[op])}({a.text}, {b.text})"
             if lanes and not (a.lanes and b.lanes):

@@ -29,7 +29,9 @@ def lifted(root: Expr, known: Container[int] = ()) -> dict[int, list[Expr]]:
     order = list(postorder([root], known))
     holds: set[int] = set()
     for node in order:
-        if id(node) not in known and (_is_choice(node) or any(id(c) in holds for c in node.children)):
+        if id(node) in known:
+            continue
+        if _is_choice(node) or any(id(c) in holds for c in node.children):
             holds.add(id(node))
     if len(holds) < 2:
         return {}

@@ -175,9 +175,14 @@ def _one_box(boxes: list[list[Span]]) -> list[Span] | None:
     left = list(boxes)
     while len(left) > 1:
         for a in range(len(left)):
-            joined = next((j for b in range(len(left)) if a != b and (j := _join(left[a], left[b]))), None)
+            joined = next(
+                (j for b in range(len(left)) if a != b and (j := _join(left[a], left[b]))), None
+            )
             if joined is not None:
-                box, b = joined, next(b for b in range(len(left)) if a != b and _join(left[a], left[b]))
+                box, b = (
+                    joined,
+                    next(b for b in range(len(left)) if a != b and _join(left[a], left[b])),
+                )
                 left = [x for k, x in enumerate(left) if k not in (a, b)] + [box]
                 break
         else:
@@ -223,9 +228,13 @@ def _grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) -
 
     Only loops that ``wanted`` or a test depends on vary.
     """
-    needed = {n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))}
+    needed = {
+        n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))
+    }
     varying = [loop for loop in loops if loop.axis in needed]
-    if any(isinstance(n, (Var, Load)) for n in needed) or any(not isinstance(x.extent, int) for x in varying):
+    if any(isinstance(n, (Var, Load)) for n in needed) or any(
+        not isinstance(x.extent, int) for x in varying
+    ):
         return None
     lengths = [int(loop.extent) for loop in varying]  # type: ignore[arg-type]
     if prod(lengths) > MOST_POINTS:
@@ -285,19 +294,23 @@ def check_races(
             if _shared_by_threads(loop, buffer):
                 continue
             written.setdefault(buffer, []).append(site)
-            if not _apart(buffer, loop, position, site, site.store.indices, site, site.store.indices):
+            if not _apart(
+                buffer, loop, position, site, site.store.indices, site, site.store.indices
+            ):
                 what = "combined into" if site.store.reducer is not None else "written"
                 raise VerifyError(
-                    f"{buffer.name} is {what} by several iterations of {loop.kind} loop {loop.axis.name} "
-                    f"at the same element (stage {site.store.stage})"
+                    f"{buffer.name} is {what} by several iterations of {loop.kind} loop "
+                    f"{loop.axis.name} at the same element (stage {site.store.stage})"
                 )
     for load, reader in loads:
         for site in written.get(load.buffer, ()):
             assert reader is not None
-            if not _apart(load.buffer, loop, position, site, site.store.indices, reader, load.indices):
+            if not _apart(
+                load.buffer, loop, position, site, site.store.indices, reader, load.indices
+            ):
                 raise VerifyError(
-                    f"{load.buffer.name} is read by one iteration of {loop.kind} loop {loop.axis.name} "
-                    f"and written by another (stage {site.store.stage})"
+                    f"{load.buffer.name} is read by one iteration of {loop.kind} loop "
+                    f"{loop.axis.name} and written by another (stage {site.store.stage})"
                 )
 
 
@@ -310,7 +323,7 @@ def _apart(
     buffer: Buffer, loop: For, position: int, a: Site, first: Sequence[Expr], b: Site,
     second: Sequence[Expr],
 ) -> bool:  # fmt: skip
-    """Whether different iterations of ``loop`` reach different elements at ``first`` and ``second``."""
+    """Whether iterations of ``loop`` that differ reach elements that differ, at the two indices."""
     outer = {x.axis for x in a.loops[:position]}
     ranges = scope_of((*a.loops, *b.loops))
     left = [to_lin(i, ranges=ranges) for i in first]
@@ -356,8 +369,10 @@ def _collide(
     """Whether two iterations of ``loop`` are found to reach one element; false where unknown."""
     if buffer.size is None or any(not isinstance(e, int) for e in buffer.shape):
         # with sizes unknown, an index that ignores the loop is the same for all of its iterations
-        return first is second and not any(n is loop.axis for i in first for n in postorder([i])) and not any(
-            n is loop.axis for g in a.guards for n in postorder([g.cond])
+        return (
+            first is second
+            and not any(n is loop.axis for i in first for n in postorder([i]))
+            and not any(n is loop.axis for g in a.guards for n in postorder([g.cond]))
         )
     reached = []
     for site, indices in ((a, first), (b, second)):
@@ -369,7 +384,11 @@ def _collide(
         rows = [np.broadcast_to(values[x.axis], (count,)) for x in site.loops[: position + 1]]
         at = [np.broadcast_to(evaluate(i, values), (count,)) for i in indices]
         shape = (*(int(x.extent) for x in site.loops[:position]), *buffer.shape)  # type: ignore[arg-type]
-        key = np.ravel_multi_index((*rows[:-1], *at), shape, mode="clip") if shape else np.zeros(count, int)
+        key = (
+            np.ravel_multi_index((*rows[:-1], *at), shape, mode="clip")
+            if shape
+            else np.zeros(count, int)
+        )
         reached.append(np.unique(np.stack([key, rows[-1]]), axis=1))
     both = np.unique(np.concatenate(reached, axis=1), axis=1)
     keys, times = np.unique(both[0], return_counts=True)

@@ -109,14 +109,19 @@ def interpret(
             where = tuple(int(k) for k in np.argwhere(times != 1)[0])
             raise VerifyError(f"{buffer.name}{list(where)} is finalised {times[where]} times")
     return Run(
-        outputs, {n: c[0] for n, c in counts.items()}, {n: c[1] for n, c in counts.items()}, ticks, final
+        outputs,
+        {n: c[0] for n, c in counts.items()},
+        {n: c[1] for n, c in counts.items()},
+        ticks,
+        final,
     )
 
 
 def cooperative(nest: Nest) -> bool:
     """Whether threads share storage made inside their loops: plain loops cannot stand for those."""
     return any(
-        isinstance(stmt, For) and stmt.kind == "thread" and _shares(stmt) for stmt, _ in walk(nest.body)
+        isinstance(stmt, For) and stmt.kind == "thread" and _shares(stmt)
+        for stmt, _ in walk(nest.body)
     )
 
 
@@ -149,7 +154,8 @@ def _solve(extents: Sequence[tuple[int | Expr, int]], values: dict[Var, Any]) ->
 def _fill(memory: Memory, buffer: Buffer, array: np.ndarray) -> None:
     if array.shape != memory.shape or array.dtype != np.dtype(buffer.dtype):
         raise CallError(
-            f"{buffer.name} is {buffer.dtype}{list(memory.shape)}, got {array.dtype}{list(array.shape)}"
+            f"{buffer.name} is {buffer.dtype}{list(memory.shape)}, got "
+            f"{array.dtype}{list(array.shape)}"
         )
     memory.fill(array)
 

@@ -16,7 +16,9 @@ MOST_DIMENSIONS = 12
 
 
 def outside(memory: Any, index: tuple[Any, ...], what: str) -> None:
-    raise VerifyError(f"{what} {memory.name}{[int(i) for i in index]} of shape {list(memory.shape)}")
+    raise VerifyError(
+        f"{what} {memory.name}{[int(i) for i in index]} of shape {list(memory.shape)}"
+    )
 
 
 def unwritten(memory: Any, index: tuple[Any, ...]) -> None:

@@ -93,8 +93,8 @@ class _Writer:
                     result = found
                 elif isinstance(node, Select) and node.lazy:
                     name = self.fresh("t")
-                    stack += [("end", node, name), ("visit", node.b, ""), ("else", node, name),
-                              ("visit", node.a, ""), ("if", node, name), ("visit", node.cond, "")]  # fmt: skip
+                    stack += [("end", node, name), ("visit", node.b, ""), ("else", node, name)]
+                    stack += [("visit", node.a, ""), ("if", node, name), ("visit", node.cond, "")]
                     stack += [("visit", part, "") for part in reversed(ahead.get(id(node), ()))]
                 else:
                     stack.append(("make", node, ""))
@@ -183,7 +183,9 @@ class _Writer:
             old = [self.fresh("t") for _ in targets]
             for name, target in zip(old, targets):
                 self.line(f"{name} = load{len(index)}({target})")
-            given: dict[Expr, str] = dict(zip((*store.reducer.lhs, *store.reducer.rhs), (*old, *values)))
+            given: dict[Expr, str] = dict(
+                zip((*store.reducer.lhs, *store.reducer.rhs), (*old, *values))
+            )
             values = [self.value(r, given) for r in store.reducer.result]
         how = "final" if store.reducer is None else "store"
         for target, value in zip(targets, values):

@@ -63,7 +63,9 @@ def verify(nest: Nest) -> list[Unproven]:
     walker = _Walker(nest)
     walker.walk()
     for output in nest.outputs:
-        check_finalised(output, [s for s in walker.sites if output in s.store.buffers], walker.ranges)
+        check_finalised(
+            output, [s for s in walker.sites if output in s.store.buffers], walker.ranges
+        )
     return walker.unproven
 
 
@@ -191,7 +193,9 @@ class _Walker:
         if buffer not in self.depth:
             self.fail(f"{buffer.name} is used where it has no storage")
         if len(indices) != len(buffer.shape):
-            self.fail(f"{buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices")
+            self.fail(
+                f"{buffer.name} has {len(buffer.shape)} dimensions, got {len(indices)} indices"
+            )
         known = self.facts[-1] if facts is None else facts
         for position, (index, extent) in enumerate(zip(indices, buffer.shape)):
             if index.dtype != "int64":
@@ -232,10 +236,14 @@ class _Walker:
         if len(store.values) != len(store.buffers):
             self.fail(f"{len(store.values)} values are stored to {len(store.buffers)} buffers")
         if reducer is not None and len(reducer.result) != len(store.buffers):
-            self.fail(f"{reducer.name} combines {len(reducer.result)} values, not {len(store.buffers)}")
+            self.fail(
+                f"{reducer.name} combines {len(reducer.result)} values, not {len(store.buffers)}"
+            )
         for buffer, value in zip(store.buffers, store.values):
             if value.dtype != buffer.dtype:
-                self.fail(f"{value.dtype} {self.text(value)} is stored to {buffer.dtype} {buffer.name}")
+                self.fail(
+                    f"{value.dtype} {self.text(value)} is stored to {buffer.dtype} {buffer.name}"
+                )
             self.access(buffer, store.indices, exact=True)
         site = Site(store, tuple(self.loops), tuple(self.guards))
         self.sites.append(site)

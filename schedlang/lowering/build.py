@@ -150,7 +150,8 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
 
 def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     """One part of a loop that was cut, with the tests that speak of outer loops only here."""
-    late = [g for k in range(-1, depth) for g in _guards_at(n, k) if not scope.ranges.nonneg(-g.fact)]
+    outer = [g for k in range(-1, depth) for g in _guards_at(n, k)]
+    late = [g for g in outer if not scope.ranges.nonneg(-g.fact)]
     known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in late)))
     drafts, pending = yield _loop(n, depth, axis, known)
     return _wrapped(late, drafts), pending
@@ -185,7 +186,8 @@ def _extent(extent: Lin) -> Union[int, Expr]:
 
 
 def _enter(
-    n: Nesting, scope: Scope, axis: Axis, var: Axis | None, extent: Lin, kind: str, guards: list[Guard]
+    n: Nesting, scope: Scope, axis: Axis, var: Axis | None, extent: Lin, kind: str,
+    guards: list[Guard],
 ) -> Scope:
     """The scope inside the loop over ``axis``."""
     ranges = Ranges(n.plan.ranges.known, scope.ranges.facts)
@@ -289,7 +291,9 @@ def _collect(job: Job, reads: list[Any], pending: Pending, ranges: Ranges) -> No
             add(pending, tensor, point(indices, ranges), ranges)
 
 
-def attach_children(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope) -> Task:
+def attach_children(
+    n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
+) -> Task:
     """The stages computed (or stored) at this loop, ahead of the statements that read them."""
     job, here = n.job, (n.stage.name, axis)
     for child in reversed(job.placement.at.get(here, ())):
@@ -304,7 +308,7 @@ def attach_children(n: Nesting, axis: Axis, drafts: list[Draft], pending: Pendin
 
 
 def _monotone(n: Nesting, axis: Axis) -> bool:
-    """Whether the guards at this loop let through its first iterations, and none after a failure."""
+    """Whether the guards at this loop let iterations through from the first up to some last one."""
     var = n.plan.variables.get(axis)
     depth = next((k for k, a in enumerate(n.leaf) if a is axis), 0)
     if var is None:
@@ -360,15 +364,17 @@ def _check_threads(job: Job, child: Stage, scope_name: str, scope: Scope, shared
         if thread_tag(kind) and scope.threads.find(kind) is not None and kind not in shared:
             why = explain(
                 f"bind({axis.name}, {kind!r}) on stage {child.name}",
-                f"it is computed inside {kind}, and each {kind} has {scope_name} storage of its own, "
-                f"of which it would fill one part",
+                f"it is computed inside {kind}, and each {kind} has {scope_name} storage of its "
+                "own, of which it would fill one part",
                 f'Give it storage that they share, s[{child.name}].set_scope("shared"), or leave '
                 f"{axis.name} unbound.",
             )  # fmt: skip
             job.problems.append(Problem(why, child.name))
 
 
-def store_child(job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope) -> list[Draft]:
+def store_child(
+    job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope
+) -> list[Draft]:
     """Storage at a loop outside the one that computes: as large as all iterations need."""
     box = take(child, pending, scope.ranges)
     if box is None:

@@ -98,7 +98,9 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
             checked.append(arg)
             continue
         if not isinstance(arg, Tensor):
-            raise ComputeTypeError(f"argument {position} is {arg!r}: arguments are tensors and sizes")
+            raise ComputeTypeError(
+                f"argument {position} is {arg!r}: arguments are tensors and sizes"
+            )
         if arg not in known:
             raise LoweringError(
                 f"argument {position}, {arg.name}, is no tensor of this computation; its tensors are "

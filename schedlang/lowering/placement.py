@@ -92,8 +92,8 @@ def _stores(
 def _store_refusal(
     state: State, attach: Mapping[str, Attach], stage: Stage, spot: At, wanted: At | Root
 ) -> str | None:
-    where = "store_root()" if isinstance(wanted, Root) else f"store_at({wanted.stage}, {wanted.axis.name})"
-    asked = f"{where} on stage {stage.name}"
+    at = f"store_at({wanted.stage}, {wanted.axis.name})" if isinstance(wanted, At) else "store_root()"
+    asked = f"{at} on stage {stage.name}"
     for owner, axis in enclosing(state, attach, spot):
         if isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis:
             return None
@@ -113,7 +113,7 @@ def _store_refusal(
 
 
 def enclosing(state: State, attach: Mapping[str, Attach], spot: At) -> Iterator[tuple[str, Axis]]:
-    """The loops around what is computed at ``spot``, inner to outer, with the stages they are of."""
+    """The loops around what is computed at ``spot``, inner to outer, with their stages."""
     current: Attach = spot
     while isinstance(current, At):
         leaf = state.stages[current.stage].leaf

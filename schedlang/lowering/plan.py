@@ -76,7 +76,7 @@ _FROM_ZERO: WeakKeyDictionary[Axis, Axis] = WeakKeyDictionary()
 
 
 def loop_variable(axis: Axis) -> Axis:
-    """The variable of a loop over ``axis``, which runs from 0: the axis itself where it does too."""
+    """The variable of a loop over ``axis``, counting from 0: the axis itself where it does too."""
     if isinstance(axis.lo, int) and axis.lo == 0:
         return axis
     found = _FROM_ZERO.get(axis)

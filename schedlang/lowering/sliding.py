@@ -14,7 +14,9 @@ from schedlang.stage.state import Stage
 Slide = Callable[[list[Draft], Sequence[Dim]], list[Draft]]
 
 
-def sliding_guard(stage: Stage, box: Box | None, var: Axis | None, kind: str | None) -> Slide | None:
+def sliding_guard(
+    stage: Stage, box: Box | None, var: Axis | None, kind: str | None
+) -> Slide | None:
     """A filter for the nest of ``stage`` that leaves out rows it has computed before.
 
     It applies where exactly one dimension of the box moves with ``var``, forward and by the
@@ -22,7 +24,8 @@ def sliding_guard(stage: Stage, box: Box | None, var: Axis | None, kind: str | N
     """
     if box is None or var is None or kind not in (None, "", "unroll"):
         return None
-    moving = [k for k, (lo, hi) in enumerate(zip(box.lo, box.hi)) if _moves(lo, var) or _moves(hi, var)]
+    spans = enumerate(zip(box.lo, box.hi))
+    moving = [k for k, (lo, hi) in spans if _moves(lo, var) or _moves(hi, var)]
     if len(moving) != 1:
         return None
     (k,) = moving

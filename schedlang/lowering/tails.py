@@ -49,8 +49,8 @@ def cut_at(
     lanes = _kinds_inside(stage, split.inner)
     why = _illegal(stage, split, leaf)
     if why is None and inner.const is None:
-        why = (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be 0 "
-               "there, so that no number of whole parts follows from it")  # fmt: skip
+        why = (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be "
+               "0 there, so that no number of whole parts follows from it")  # fmt: skip
     if split.tail == "cut" and why is not None:
         return explain(
             f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}", why,

@@ -16,6 +16,7 @@ from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
 from schedlang.runtime.arrays import as_numpy, empty_like_library
 from schedlang.runtime.parameters import Binder, Signature
+from schedlang.runtime.shortcut import shortcut
 from schedlang.runtime.te_module import TeModule
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
@@ -48,6 +49,7 @@ class Kernel(TeModule):
         self.schedule = schedule
         self._nest = nest
         self._binder = Binder(built.signature)
+        self._shortcut = shortcut(built.signature)
         self._path = files.write(built.text, built.public)
         self._entry: Any = None
         self._lock: Any = None
@@ -111,6 +113,11 @@ class Kernel(TeModule):
         return self
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if self._shortcut is not None and not named:
+            bound = self._shortcut(args)
+            if bound is not None:
+                self._run(bound[0])
+                return bound[1]
         binder = self._binder
         parameters = binder.signature.parameters
         values = binder.order(args, named)
@@ -172,6 +179,9 @@ class Kernel(TeModule):
             else:
                 flat.append(value.reshape(-1))
         flat += [sizes[n] for n in self._built.signature.sizes]
+        self._run(flat)
+
+    def _run(self, flat: Sequence[Any]) -> None:
         function = self._entry if self._entry is not None else self._function()
         if self.target.kind == "python":
             # NumPy warns where compiled code wraps or divides in silence

@@ -66,12 +66,17 @@ def fuzz(options: argparse.Namespace) -> int:
                 break
     took = time.monotonic() - started
     total = sum(outcomes.values())
-    print(f"{total} cases in {took:.0f} s: " + ", ".join(f"{n} {k}" for k, n in outcomes.most_common()))
+    print(
+        f"{total} cases in {took:.0f} s: "
+        + ", ".join(f"{n} {k}" for k, n in outcomes.most_common())
+    )
     print(", ".join(f"{n} {k}" for k, n in counts.items()))
     print(f"cases with fewer than five steps: {sum(n for k, n in steps.items() if k < 5)}")
     everything = [(a, b) for a in PRIMITIVES for b in PRIMITIVES]
     missing = [p for p in everything if p not in pairs]
-    print(f"ordered pairs of primitives seen: {len(everything) - len(missing)} of {len(everything)}")
+    print(
+        f"ordered pairs of primitives seen: {len(everything) - len(missing)} of {len(everything)}"
+    )
     if missing and len(missing) <= 60:
         print("missing: " + ", ".join(f"{a}>{b}" for a, b in missing))
     return int(outcomes["failed"] > 0)

@@ -19,8 +19,9 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
-from tests.fuzz.graphs import Graph, arrays, build, random_graph
+from tests.fuzz.graphs import arrays, build, random_graph
 from tests.fuzz.steps import Impossible, attempt, bound, weights
+from tests.fuzz.values import Graph
 
 STEPS = (5, 6, 6, 7, 8, 10)
 MOST_ITERATIONS = 60_000
@@ -63,7 +64,9 @@ def run_case(seed: int | str, index: int, targets: Sequence[str] = (), texts: bo
         try:
             case.source = s.as_python()
         except Exception:
-            case.source = f"s = sl.Schedule.from_json({s.to_json()!r}, [{', '.join(case.graph.outputs)}])\n"
+            case.source = (
+                f"s = sl.Schedule.from_json({s.to_json()!r}, [{', '.join(case.graph.outputs)}])\n"
+            )
             raise
         check(rng, case, s, space, outputs, targets, texts)
     except LoweringError as error:
@@ -114,7 +117,12 @@ def schedule_randomly(rng: Random, case: Case, outputs: list[Any], prints: bool)
 
 
 def check(
-    rng: Random, case: Case, s: Any, space: dict[str, Any], outputs: list[Any], targets: Sequence[str],
+    rng: Random,
+    case: Case,
+    s: Any,
+    space: dict[str, Any],
+    outputs: list[Any],
+    targets: Sequence[str],
     texts: bool,
 ) -> None:
     """The nest of ``s`` against the reference, and its text and data forms against itself."""
@@ -141,7 +149,13 @@ def check(
         compare(case, nest, run.outputs, expected, f"interpreted {order}")
     if targets and not bound(s):
         for target in targets:
-            compare(case, nest, _built(case, s, nest, target, given, expected), expected, f'target="{target}"')
+            compare(
+                case,
+                nest,
+                _built(case, s, nest, target, given, expected),
+                expected,
+                f'target="{target}"',
+            )
 
 
 def check_texts(s: Any, text: str, space: dict[str, Any], outputs: list[Any]) -> None:
@@ -165,12 +179,16 @@ def _built(
     outputs = []
     # sizes that no input determines are found from the outputs
     if case.graph.sizes or case.graph.chance(0.2):
-        outputs = [np.zeros_like(expected[b.tensor.name]) for b in nest.outputs if b.tensor is not None]
+        outputs = [
+            np.zeros_like(expected[b.tensor.name]) for b in nest.outputs if b.tensor is not None
+        ]
     results = kernel(*given, *outputs)
     return results if isinstance(results, tuple) else (results,)
 
 
-def _expected(case: Case, outputs: list[Any], values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _expected(
+    case: Case, outputs: list[Any], values: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     oracle = reference(outputs)
     named: dict[str, Any] = {t.name: values[t.name] for t in oracle.inputs}
     named |= {v.name: _scalar(case, v) for v in oracle.variables}
@@ -203,7 +221,9 @@ def compare(
         assert buffer.tensor is not None
         want = expected[buffer.tensor.name]
         if got.shape != want.shape or got.dtype != want.dtype:
-            raise Mismatch(f"{how}: {buffer.name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}")
+            raise Mismatch(
+                f"{how}: {buffer.name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+            )
         if not np.issubdtype(want.dtype, np.floating):
             same = np.asarray(got == want)
         else:
@@ -211,11 +231,15 @@ def compare(
             tolerance = max(EPS[k] for k in floats) * max(4, case.graph.terms)
             finite = np.abs(want[np.isfinite(want)]).max(initial=1.0)
             with np.errstate(all="ignore"):
-                same = np.isclose(got, want, rtol=tolerance, atol=tolerance * float(finite), equal_nan=True)
+                same = np.isclose(
+                    got, want, rtol=tolerance, atol=tolerance * float(finite), equal_nan=True
+                )
         if not same.all():
             at = tuple(int(k) for k in np.argwhere(~same)[0])
-            raise Mismatch(f"{how}: {buffer.name}{list(at)} is {got[at]}, the reference says {want[at]} "
-                           f"({int((~same).sum())} of {same.size} differ)")  # fmt: skip
+            raise Mismatch(
+                f"{how}: {buffer.name}{list(at)} is {got[at]}, the reference says {want[at]} "
+                f"({int((~same).sum())} of {same.size} differ)"
+            )
 
 
 def iterations(nest: Nest, sizes: dict[str, int]) -> int:
@@ -232,7 +256,9 @@ def iterations(nest: Nest, sizes: dict[str, int]) -> int:
         elif isinstance(stmt, If):
             stack.append((stmt.body, times))
         elif isinstance(stmt, For):
-            extent = stmt.extent if isinstance(stmt.extent, int) else int(evaluate(stmt.extent, bound_))
+            extent = (
+                stmt.extent if isinstance(stmt.extent, int) else int(evaluate(stmt.extent, bound_))
+            )
             total += times * extent
             stack.append((stmt.body, times * max(extent, 0)))
         elif isinstance(stmt, Store):

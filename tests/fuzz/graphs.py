@@ -2,66 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import numpy as np
 
 import schedlang as sl
-
-EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17)
-DTYPES = ("float32",) * 6 + ("float64", "float16", "int32", "int32", "int64", "int8", "uint8", "int16",
-                             "bool")  # fmt: skip
-MOST_POINTS = 700
-
-
-@dataclass(frozen=True)
-class Made:
-    """A tensor of the computation: its Python name, shape as text and as numbers."""
-
-    name: str
-    shape: tuple[str, ...]
-    size: tuple[int, ...]
-    dtype: str
-    exact: bool = False
-    inner: bool = False
-
-
-@dataclass(frozen=True)
-class Ax:
-    """An axis that may stand in an index."""
-
-    name: str
-    text: str
-    size: int
-
-
-@dataclass
-class Graph:
-    """The text so far and what it binds; ``data`` gives the values of each input."""
-
-    rng: Random
-    lines: list[str] = field(default_factory=list)
-    tensors: list[Made] = field(default_factory=list)
-    inputs: list[Made] = field(default_factory=list)
-    ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
-    scalars: list[str] = field(default_factory=list)
-    outputs: list[str] = field(default_factory=list)
-    count: int = 0
-    terms: int = 1
-
-    @property
-    def source(self) -> str:
-        return "\n".join(self.lines) + "\n"
-
-    def name(self, letter: str) -> str:
-        self.count += 1
-        return f"{letter}{self.count}"
-
-    def chance(self, p: float) -> bool:
-        return self.rng.random() < p
+from tests.fuzz.values import (
+    DTYPES,
+    MOST_POINTS,
+    Ax,
+    Graph,
+    Made,
+    combine,
+    condition_of,
+    extent_of,
+    lead_of,
+    operand,
+    placeholder,
+    value_of,
+)
 
 
 def random_graph(rng: Random) -> Graph:
@@ -74,7 +34,7 @@ def random_graph(rng: Random) -> Graph:
     if g.chance(0.1):
         g.scalars.append("alpha")
         g.lines.append('alpha = sl.var("alpha", dtype="float32")')
-    _placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(DTYPES))
+    placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(DTYPES))
     count = rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
         kind = rng.random()
@@ -100,182 +60,6 @@ def random_graph(rng: Random) -> Graph:
     return g
 
 
-def _extent(g: Graph) -> tuple[str, int]:
-    if g.sizes and g.chance(0.5):
-        name = g.rng.choice(list(g.sizes))
-        return name, g.sizes[name]
-    if g.chance(0.02):
-        return "0", 0
-    size = g.rng.choice(EXTENTS)
-    return str(size), size
-
-
-def _shape(g: Graph, ndim: int) -> list[tuple[str, int]]:
-    while True:
-        shape = [_extent(g) for _ in range(ndim)]
-        if np.prod([s for _, s in shape] or [1]) <= MOST_POINTS:
-            return shape
-
-
-def _placeholder(
-    g: Graph, ndim: int, dtype: str, shape: list[tuple[str, int]] | None = None,
-    values: tuple[int, int] | None = None,
-) -> Made:  # fmt: skip
-    shape = _shape(g, ndim) if shape is None else shape
-    made = Made(g.name("X"), tuple(t for t, _ in shape), tuple(s for _, s in shape), dtype, True)
-    g.lines.append(f'{made.name} = sl.placeholder(({"".join(t + ", " for t in made.shape)}), "{dtype}", '
-                   f'name="{made.name}")')  # fmt: skip
-    g.tensors.append(made)
-    g.inputs.append(made)
-    if values is not None:
-        g.ranges[made.name] = values
-    return made
-
-
-def _lead(g: Graph) -> Made:
-    """A tensor to compute from: a recent one, for long chains."""
-    usable = [t for t in g.tensors if not t.inner]
-    made = [t for t in usable if t not in g.inputs]
-    if made and g.chance(0.75):
-        return made[-1] if g.chance(0.7) else g.rng.choice(made)
-    return g.rng.choice(usable)
-
-
-def _index(g: Graph, axes: list[Ax], text: str, size: int) -> str | None:
-    """An index expression within ``0..size`` for all values of ``axes``."""
-    rng = g.rng
-    symbolic = not text.isdigit()
-    options: list[str] = []
-    for a in axes:
-        if a.text == text:
-            options += [a.name] * 6 + [f"{text} - 1 - {a.name}"]
-        if symbolic or not a.text.isdigit():
-            if not symbolic and size > 0:
-                options += [f"{a.name} % {size}", f"sl.min({a.name}, {size - 1})"]
-            continue
-        room = size - a.size
-        if room >= 0:
-            options += [a.name] * 2
-            options += [f"{a.name} + {c}" for c in {0, 1, 2, room} if 0 < c <= room] * 2
-            options.append(f"{size - 1} - {a.name}")
-        if 2 * (a.size - 1) < size:
-            options.append(f"{a.name}*2")
-        for k in (2, 3):
-            if (a.size - 1) // k < size:
-                options.append(f"{a.name}//{k}")
-        if size > 0:
-            options.append(f"{a.name} % {size}")
-            c = rng.choice((1, 2))
-            options += [f"sl.min({a.name} + {c}, {size - 1})", f"sl.max(sl.min({a.name} - {c}, {size - 1}), 0)"]
-    if len(axes) > 1 and size > 0 and not symbolic:
-        a, b = rng.sample(axes, 2)
-        options.append(f"({a.name}*{rng.choice((1, 2, 3))} + {b.name}) % {size}")
-        if a.text.isdigit() and b.text.isdigit() and (a.size - 1) * b.size + b.size <= size:
-            options += [f"{a.name}*{b.size} + {b.name}"] * 2
-        if a.text.isdigit() and b.text.isdigit() and a.size + b.size - 1 <= size:
-            options += [f"{a.name} + {b.name}"] * 3
-    if size > 0 and not symbolic:
-        options.append(str(rng.randrange(size)))
-        fixed = [a for a in axes if a.size > 0]
-        if fixed and g.chance(0.06):
-            a = rng.choice(fixed)
-            table = _placeholder(g, 1, "int32", [(a.text, a.size)], (0, size))
-            return f"{table.name}[{a.name}]"
-    return rng.choice(options) if options else None
-
-
-def _read(g: Graph, t: Made, axes: list[Ax]) -> str | None:
-    parts = []
-    rest = list(axes)
-    for text, size in zip(t.shape, t.size):
-        pool = rest if rest and g.chance(0.8) else axes
-        index = _index(g, pool, text, size)
-        if index is None:
-            return None
-        rest = [a for a in rest if a.name not in index]
-        parts.append(index)
-    return f"{t.name}[{', '.join(parts)}]" if parts else f"{t.name}[()]"
-
-
-def _operand(g: Graph, axes: list[Ax], dtype: str, lead: Made | None = None) -> tuple[str, bool]:
-    """A value of ``dtype``: a read, now and then of a new input; whether it is exact."""
-    for _ in range(8):
-        t = lead or _lead(g)
-        lead = None
-        if g.chance(0.2) and axes:
-            picked = g.rng.sample(axes, min(len(axes), g.rng.choice((1, 1, 2))))
-            t = _placeholder(g, 0, g.rng.choice((dtype, dtype, g.rng.choice(DTYPES))),
-                             [(a.text, a.size) for a in picked])  # fmt: skip
-        text = _read(g, t, axes)
-        if text is not None:
-            return (text if t.dtype == dtype else _cast(g, text, t, dtype)), t.exact
-    return f'sl.const({"True" if dtype == "bool" else 1}, "{dtype}")', True
-
-
-def _cast(g: Graph, text: str, t: Made, dtype: str) -> str:
-    """``text`` in ``dtype``; floats on their way to integers stay small."""
-    if dtype == "bool":
-        return f"({text} > 0)" if t.exact and t.dtype != "bool" else f"({text} == {text})"
-    if t.dtype.startswith("float") and not dtype.startswith("float"):
-        if not t.exact:
-            return f'sl.cast({text} == {text}, "{dtype}")'
-        return f'sl.cast(sl.max(sl.min({text}, 50), 0), "{dtype}")'
-    return f'sl.cast({text}, "{dtype}")'
-
-
-def _condition(g: Graph, axes: list[Ax]) -> str:
-    rng = g.rng
-    if not axes:
-        return "sl.const(True)"
-    a = rng.choice(axes)
-    c = rng.randrange(max(1, a.size))
-    forms = [f"{a.name} < {c + 1}", f"{a.name} >= {c}", f"({a.name} % 2) == 0", f"{a.name} != {c}"]
-    if len(axes) > 1:
-        b = rng.choice(axes)
-        forms += [f"{a.name} <= {b.name}", f"{a.name} + {b.name} < {c + 2}", f"({a.name} == {c}) | ({b.name} > 0)",
-                  f"({a.name} >= {c}) & ({b.name} < 2)"]  # fmt: skip
-    return f"({rng.choice(forms)})"
-
-
-def _combine(g: Graph, a: str, b: str, dtype: str, axes: list[Ax]) -> str:
-    rng = g.rng
-    if dtype == "bool":
-        return rng.choice((f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} == {b})"))
-    common = [f"({a} + {b})"] * 4 + [f"({a} - {b})"] * 2 + [f"sl.max({a}, {b})", f"sl.min({a}, {b})"]
-    common += [f"sl.select({_condition(g, axes)}, {a}, {b})", f"sl.if_then_else({_condition(g, axes)}, {a}, {b})"]
-    if dtype.startswith("float"):
-        return rng.choice((*common, f"({a} * {b})", f"({a} * 0.5 + {b})"))
-    return rng.choice((*common, f"({a} * {b})", f"({a} & {b})", f"({a} ^ {b})"))
-
-
-def _unary(g: Graph, a: str, dtype: str, exact: bool, axes: list[Ax]) -> tuple[str, bool]:
-    rng = g.rng
-    if dtype == "bool":
-        return f"(~{a})", exact
-    if dtype.startswith("float"):
-        text = rng.choice((f"sl.tanh({a})", f"sl.exp(sl.min({a}, 1.0))", f"sl.abs({a})", f"(-{a})",
-                           f"sl.sqrt(sl.abs({a}))", f"np.exp(-sl.abs({a}))", f"sl.sigmoid({a})", f"({a} * 0.5)",
-                           f"({a} / 2)"))  # fmt: skip
-        return text, False
-    forms = [f"({a} // 3)", f"({a} % 5)", f"({a} >> 1)", f"({a} + 100)", f"sl.abs({a})"]
-    if axes and dtype not in ("int8", "uint8"):
-        forms.append(f"({a} + {rng.choice(axes).name})")
-    return rng.choice(forms), exact
-
-
-def _value(g: Graph, axes: list[Ax], dtype: str, lead: Made | None, operands: int) -> tuple[str, bool]:
-    text, exact = _operand(g, axes, dtype, lead)
-    for _ in range(operands - 1):
-        more, exact_too = _operand(g, axes, dtype, lead if g.chance(0.6) else None)
-        text, exact = _combine(g, text, more, dtype, axes), exact and exact_too
-    if g.chance(0.3):
-        text, exact = _unary(g, text, dtype, exact, axes)
-    if g.scalars and dtype == "float32" and g.chance(0.4):
-        text = f"({text} * alpha)"
-    # rounding may differ between schedules: only whole numbers may meet a threshold later
-    return text, exact and not dtype.startswith("float")
-
-
 def _axes_for(g: Graph, lead: Made) -> list[Ax]:
     """Axes for a new tensor: those of ``lead``, some shorter, some moved, dropped or added."""
     rng = g.rng
@@ -294,7 +78,7 @@ def _axes_for(g: Graph, lead: Made) -> list[Ax]:
     if g.chance(0.25):
         rng.shuffle(axes)
     if len(axes) < 3 and g.chance(0.12):
-        text, size = _extent(g)
+        text, size = extent_of(g)
         axes.insert(rng.randrange(len(axes) + 1), Ax("l", text, size))
     while np.prod([a.size for a in axes] or [1]) > MOST_POINTS:
         axes.pop()
@@ -307,23 +91,23 @@ def _dtype(g: Graph, lead: Made) -> str:
 
 def _emit(g: Graph, letter: str, axes: list[Ax], body: str, dtype: str, exact: bool) -> Made:
     name = g.name(letter)
-    shape = "".join(a.text + ", " for a in axes)
-    g.lines.append(f'{name} = sl.compute(({shape}), lambda {", ".join(a.name for a in axes)}: {body}, name="{name}")')
+    shape, names = "".join(a.text + ", " for a in axes), ", ".join(a.name for a in axes)
+    g.lines.append(f'{name} = sl.compute(({shape}), lambda {names}: {body}, name="{name}")')
     made = Made(name, tuple(a.text for a in axes), tuple(a.size for a in axes), dtype, exact)
     g.tensors.append(made)
     return made
 
 
 def _pointwise(g: Graph) -> None:
-    lead = _lead(g)
+    lead = lead_of(g)
     axes, dtype = _axes_for(g, lead), _dtype(g, lead)
-    text, exact = _value(g, axes, dtype, lead, g.rng.choice((1, 2, 2, 3, 3, 4)))
+    text, exact = value_of(g, axes, dtype, lead, g.rng.choice((1, 2, 2, 3, 3, 4)))
     _emit(g, "P", axes, text, dtype, exact)
 
 
 def _stencil(g: Graph) -> None:
     """Several neighbours along one dimension: what sliding windows are for."""
-    lead = _lead(g)
+    lead = lead_of(g)
     wide = [k for k, (t, s) in enumerate(zip(lead.shape, lead.size)) if t.isdigit() and s > 2]
     if not wide:
         return
@@ -336,15 +120,15 @@ def _stencil(g: Graph) -> None:
              for c in range(taps)]  # fmt: skip
     text = f"{lead.name}[{reads[0]}]"
     for at in reads[1:]:
-        text = _combine(g, text, f"{lead.name}[{at}]", lead.dtype, axes)
+        text = combine(g, text, f"{lead.name}[{at}]", lead.dtype, axes)
     _emit(g, "T", axes, text, lead.dtype, lead.exact and not lead.dtype.startswith("float"))
 
 
 def _tuple(g: Graph) -> None:
-    lead = _lead(g)
+    lead = lead_of(g)
     axes = _axes_for(g, lead)
     kinds = [_dtype(g, lead) for _ in range(g.rng.choice((2, 2, 3)))]
-    parts = [_value(g, axes, t, lead, 2) for t in kinds]
+    parts = [value_of(g, axes, t, lead, 2) for t in kinds]
     _several(g, axes, f"({', '.join(p for p, _ in parts)})", kinds, [e for _, e in parts])
 
 
@@ -352,15 +136,16 @@ def _several(g: Graph, axes: list[Ax], body: str, kinds: list[str], exact: list[
     name = g.name("M")
     names = [f"{name}_v{k}" for k in range(len(kinds))]
     shape = "".join(a.text + ", " for a in axes)
-    g.lines.append(f"{', '.join(names)} = sl.compute(({shape}), lambda {', '.join(a.name for a in axes)}: "
-                   f'{body}, name="{name}")')  # fmt: skip
+    listed = ", ".join(a.name for a in axes)
+    made = f'sl.compute(({shape}), lambda {listed}: {body}, name="{name}")'
+    g.lines.append(f"{', '.join(names)} = {made}")
     for n, t, e in zip(names, kinds, exact):
         g.tensors.append(Made(n, tuple(a.text for a in axes), tuple(a.size for a in axes), t, e))
 
 
 def _padded(g: Graph) -> None:
     """A read that leaves its tensor behind a condition, as padding has it."""
-    lead = _lead(g)
+    lead = lead_of(g)
     if not lead.shape:
         return
     before, after = g.rng.choice((0, 1, 2)), g.rng.choice((0, 1, 2))
@@ -377,13 +162,14 @@ def _padded(g: Graph) -> None:
     if np.prod([a.size for a in axes]) > MOST_POINTS or not conds:
         return
     zero = "False" if lead.dtype == "bool" else "0"
-    body = f"sl.if_then_else({' & '.join(conds)}, {lead.name}[{', '.join(index)}], sl.const({zero}, \"{lead.dtype}\"))"
+    inside = f"{lead.name}[{', '.join(index)}]"
+    body = f'sl.if_then_else({" & ".join(conds)}, {inside}, sl.const({zero}, "{lead.dtype}"))'
     _emit(g, "Q", axes, body, lead.dtype, lead.exact and not lead.dtype.startswith("float"))
 
 
 def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
     """A tensor, data axes and reduction axes (which are declared)."""
-    lead = _lead(g)
+    lead = lead_of(g)
     data, reduce = [], []
     for letter, text, size in zip("ijkl", lead.shape, lead.size):
         if g.chance(0.45) and len(reduce) < 2:
@@ -393,7 +179,7 @@ def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
     if not reduce:
         reduce.append((str(w := g.rng.choice((2, 3, 5))), w))
     if len(data) < 2 and g.chance(0.3):
-        text, size = _extent(g)
+        text, size = extent_of(g)
         data.append(Ax("l", text, size))
     if g.chance(0.3) and data and data[0].text.isdigit() and data[0].size > 3:
         data[0] = Ax(data[0].name, str(data[0].size - 2), data[0].size - 2)
@@ -416,14 +202,16 @@ def _reduction(g: Graph) -> None:
     lead, data, reduce = parts
     axes = [*data, *reduce]
     dtype = _dtype(g, lead)
-    kind = g.rng.choice(("sum", "sum", "sum", "sum", "max", "min", "prod", "argmax", "argmin", "custom"))
+    kind = g.rng.choice(
+        ("sum", "sum", "sum", "sum", "max", "min", "prod", "argmax", "argmin", "custom")
+    )
     if kind in ("sum", "prod", "custom") and dtype == "bool":
         kind = "max"
-    a, exact = _operand(g, axes, dtype, lead)
+    a, exact = operand(g, axes, dtype, lead)
     if g.chance(0.6):
-        b, exact_too = _operand(g, axes, dtype)
+        b, exact_too = operand(g, axes, dtype)
         product = dtype != "bool" and kind in ("sum", "custom") and g.chance(0.7)
-        a = f"{a} * {b}" if product else _combine(g, a, b, dtype, axes)
+        a = f"{a} * {b}" if product else combine(g, a, b, dtype, axes)
         exact = exact and exact_too
     whole = exact and not dtype.startswith("float")
     if kind.startswith("arg"):
@@ -439,14 +227,17 @@ def _reduction(g: Graph) -> None:
     g.terms = max(g.terms, int(np.prod([max(r.size, 1) for r in reduce])) * 2)
     more = ""
     if g.chance(0.3):
-        more += f", where={_condition(g, axes)}"
+        more += f", where={condition_of(g, axes)}"
     if g.chance(0.2):
         start = "True" if dtype == "bool" else g.rng.choice(("2", "3", "1"))
         if data and dtype not in ("bool", "int8", "uint8") and g.chance(0.3):
             start = f"{data[0].name} + 1"
         more += f", init={start}"
     if kind == "custom":
-        g.lines.append(f'{kind}{g.count} = sl.comm_reducer(lambda x, y: x + y, lambda t: sl.const(0, t), name="add")')
+        g.lines.append(
+            f"{kind}{g.count} = sl.comm_reducer(lambda x, y: x + y, lambda t: sl.const(0, t), "
+            'name="add")'
+        )
         call = f"{kind}{g.count}({a}"
     else:
         call = f"sl.{kind}({a}"
@@ -463,14 +254,16 @@ def _pair_reduction(g: Graph) -> None:
     axes = [*data, *reduce]
     first = g.rng.choice(("float32", "int32", "float64", "int8"))
     second = g.rng.choice(("float32", "int32"))
-    a, exact_a = _operand(g, axes, first, lead)
-    b, exact_b = _operand(g, axes, second)
+    a, exact_a = operand(g, axes, first, lead)
+    b, exact_b = operand(g, axes, second)
     lowest = "float('-inf')" if second == "float32" else "-2**31"
     g.terms = max(g.terms, int(np.prod([max(r.size, 1) for r in reduce])) * 2)
     name = g.name("red")
-    g.lines.append(f"{name} = sl.comm_reducer(lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])), "
-                   f'lambda t, u: (sl.const(0, t), sl.const({lowest}, u)), name="{name}")')  # fmt: skip
-    where = f", where={_condition(g, axes)}" if g.chance(0.2) else ""
+    g.lines.append(
+        f"{name} = sl.comm_reducer(lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])), "
+        f'lambda t, u: (sl.const(0, t), sl.const({lowest}, u)), name="{name}")'
+    )
+    where = f", where={condition_of(g, axes)}" if g.chance(0.2) else ""
     body = f"{name}(({a}, {b}), axis=[{', '.join(r.name for r in reduce)}]{where})"
     whole = [exact_a and first[0] == "i", exact_b and second[0] == "i"]
     _several(g, data, body, [first, second], whole)
@@ -481,7 +274,7 @@ def _scan(g: Graph) -> None:
     rng = g.rng
     steps, width = rng.choice((2, 3, 5, 7)), rng.choice((1, 3, 4, 7))
     dtype = rng.choice(("float32", "int32", "int8"))
-    x = _placeholder(g, 2, dtype, [(str(steps), steps), (str(width), width)])
+    x = placeholder(g, 2, dtype, [(str(steps), steps), (str(width), width)])
     rows = 2 if steps > 2 and g.chance(0.3) else 1
     count = rng.choice((1, 1, 2))
     states, inits, updates = [], [], []
@@ -489,9 +282,12 @@ def _scan(g: Graph) -> None:
         state = g.name("S")
         g.lines.append(f'{state} = sl.placeholder(({steps}, {width}), "{dtype}", name="{state}")')
         init = g.name("I")
-        g.lines.append(f'{init} = sl.compute(({rows}, {width}), lambda t, i: {x.name}[t, i], name="{init}")')
+        g.lines.append(
+            f'{init} = sl.compute(({rows}, {width}), lambda t, i: {x.name}[t, i], name="{init}")'
+        )
         states.append(state)
         inits.append(init)
+    call = f"sl.compute(({steps}, {width}), lambda t, i: "
     for k in range(count):
         before = f"{states[k]}[t - 1, i]"
         if count > 1:
@@ -500,20 +296,22 @@ def _scan(g: Graph) -> None:
             before = f"({before} + {states[k]}[t - 2, i])"
         if g.chance(0.4):
             mid = g.name("D")
-            g.lines.append(f'{mid} = sl.compute(({steps}, {width}), lambda t, i: {before} + {x.name}[t, i], name="{mid}")')
+            g.lines.append(f'{mid} = {call}{before} + {x.name}[t, i], name="{mid}")')
             reads = f"{mid}[t, i]" if g.chance(0.5) else f"{mid}[t, {width - 1} - i] + {mid}[t, i]"
         else:
             reads = before
         if dtype == "float32":
             reads = f"({reads}) * 0.5"
         update = g.name("U")
-        g.lines.append(f'{update} = sl.compute(({steps}, {width}), lambda t, i: {reads} + {x.name}[t, i], name="{update}")')
+        g.lines.append(f'{update} = {call}{reads} + {x.name}[t, i], name="{update}")')
         updates.append(update)
     name = g.name("N")
     exact = dtype != "float32"
     made = [name] if count == 1 else [f"{name}_v{k}" for k in range(count)]
     join = [f"[{', '.join(v)}]" if count > 1 else v[0] for v in (inits, updates, states)]
-    g.lines.append(f'{", ".join(made)} = sl.scan({", ".join(join)}, inputs=[{x.name}], name="{name}")')
+    g.lines.append(
+        f'{", ".join(made)} = sl.scan({", ".join(join)}, inputs=[{x.name}], name="{name}")'
+    )
     for n in made:
         g.tensors.append(Made(n, (str(steps), str(width)), (steps, width), dtype, exact))
 

@@ -68,7 +68,13 @@ def _tile(rng: Random, s: Any) -> None:
     if len(leaf) < 2:
         raise Impossible
     x, y = rng.sample(leaf, 2)
-    view.tile(x, y, rng.choice(FACTORS), rng.choice(FACTORS), tail=rng.choice(("auto", "auto", "guard", "cut")))
+    view.tile(
+        x,
+        y,
+        rng.choice(FACTORS),
+        rng.choice(FACTORS),
+        tail=rng.choice(("auto", "auto", "guard", "cut")),
+    )
 
 
 def _vectorize(rng: Random, s: Any) -> None:
@@ -140,15 +146,21 @@ def _store_root(rng: Random, s: Any) -> None:
 
 def _cache_read(rng: Random, s: Any) -> None:
     stages = list(s.state.stages.values())
-    tensors = list({t: None for st in stages for t in st.op.input_tensors if isinstance(st.op, ComputeOp)})
+    tensors = list(
+        {t: None for st in stages for t in st.op.input_tensors if isinstance(st.op, ComputeOp)}
+    )
     tensor = pick(rng, tensors)
-    readers = [st.name for st in stages if isinstance(st.op, ComputeOp) and tensor in st.op.input_tensors]
+    readers = [
+        st.name for st in stages if isinstance(st.op, ComputeOp) and tensor in st.op.input_tensors
+    ]
     chosen = rng.sample(readers, rng.randrange(1, len(readers) + 1))
     s.cache_read(tensor, rng.choice(("local", "global", "shared")), [s[r] for r in chosen])
 
 
 def _cache_write(rng: Random, s: Any) -> None:
-    fresh = [v for v in s.stages if (st := s.state.stages[v.name]).leaf == st.roots and not st.kinds]
+    fresh = [
+        v for v in s.stages if (st := s.state.stages[v.name]).leaf == st.roots and not st.kinds
+    ]
     view = pick(rng, fresh)
     tensor = list(view.outputs) if len(view.outputs) > 1 and rng.random() < 0.5 else view.outputs[0]
     s.cache_write(tensor, rng.choice(("local", "global", "shared")))
@@ -157,7 +169,9 @@ def _cache_write(rng: Random, s: Any) -> None:
 def _rfactor(rng: Random, s: Any) -> None:
     found = [v for v in s.stages if any(a.is_reduce for a in v.leaf_axes)]
     view = pick(rng, found)
-    s.rfactor(view.outputs[0], _axis(rng, view, reduce=True), rng.choice((0, 0, -1, len(view.op.axis))))
+    s.rfactor(
+        view.outputs[0], _axis(rng, view, reduce=True), rng.choice((0, 0, -1, len(view.op.axis)))
+    )
 
 
 def _set_scope(rng: Random, s: Any) -> None:
@@ -184,7 +198,11 @@ def _prefetch(rng: Random, s: Any) -> None:
 
 def _pragma(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
-    view.pragma(_axis(rng, view), rng.choice(("note", "unroll_explicit", "hint")), rng.choice((None, 1, "x")))
+    view.pragma(
+        _axis(rng, view),
+        rng.choice(("note", "unroll_explicit", "hint")),
+        rng.choice((None, 1, "x")),
+    )
 
 
 def _set_store_predicate(rng: Random, s: Any) -> None:
@@ -206,9 +224,9 @@ PRIMITIVES: dict[str, Callable[[Random, Any], None]] = {
     "set_store_predicate": _set_store_predicate,
 }  # fmt: skip
 WEIGHTS = {
-    "split": 5, "compute_at": 6, "reorder": 3, "fuse": 2, "tile": 2, "vectorize": 3, "cache_read": 2,
-    "cache_write": 2, "rfactor": 3, "store_at": 4, "store_root": 3, "parallel": 2, "unroll": 2,
-    "compute_inline": 2, "bind": 0,
+    "split": 5, "compute_at": 6, "reorder": 3, "fuse": 2, "tile": 2, "vectorize": 3,
+    "cache_read": 2, "cache_write": 2, "rfactor": 3, "store_at": 4, "store_root": 3,
+    "parallel": 2, "unroll": 2, "compute_inline": 2, "bind": 0,
 }  # fmt: skip
 
 

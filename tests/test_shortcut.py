@@ -1,0 +1,83 @@
+"""Calls with plain NumPy arrays go straight to the kernel; all others are looked at closely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import CallError, CallTypeError
+from schedlang.runtime.kernel import Kernel
+from schedlang.runtime.shortcut import shortcut
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    A = sl.placeholder((2, 4), name="A")
+    B = sl.compute((2, 4), lambda i, j: A[1 - i, j] + 1, name="B")
+    return sl.build(sl.schedule(B), target="python")
+
+
+def ones() -> np.ndarray:
+    return np.ones((2, 4), "float32")
+
+
+def test_plain_arrays_take_it(kernel: Kernel) -> None:
+    bind = shortcut(kernel.signature)
+    out = ones()
+    assert bind is not None
+    bound, made = bind((ones(), out)), bind((ones(),))
+    assert bound is not None and made is not None
+    assert bound[1] is out and [a.shape for a in bound[0]] == [(8,), (8,)]
+    assert np.shares_memory(bound[0][1], out)
+    assert made[1].shape == (2, 4) and made[1].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (np.ones((2, 4)),),
+        (np.ones((2, 5), "float32"),),
+        (np.ones((4, 2), "float32").T,),
+        ([[1.0] * 4] * 2,),
+        (),
+        (ones(), ones(), ones()),
+    ],
+)
+def test_what_needs_a_look_does_not(kernel: Kernel, args: tuple) -> None:
+    bind = shortcut(kernel.signature)
+    assert bind is not None and bind(args) is None
+    with pytest.raises((CallError, CallTypeError)):
+        kernel(*args)
+
+
+def test_overlap_and_read_only_outputs_do_not(kernel: Kernel) -> None:
+    bind = shortcut(kernel.signature)
+    a, frozen = ones(), ones()
+    frozen.flags.writeable = False
+    both = np.ones((3, 4), "float32")
+    for args in ((a, a), (ones(), frozen), (both[:2], both[1:])):
+        assert bind is not None and bind(args) is None
+        with pytest.raises(CallError):
+            kernel(*args)
+
+
+def test_views_that_do_not_overlap_take_it(kernel: Kernel) -> None:
+    bind = shortcut(kernel.signature)
+    both = np.ones((4, 4), "float32")
+    assert bind is not None and bind((both[:2], both[2:])) is not None
+    kernel(both[:2], both[2:])
+    assert (both[2:] == 2).all()
+
+
+def test_sizes_scalars_and_half_precision_have_none() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    H = sl.placeholder((4,), "float16", name="H")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((4,), lambda i: H[i] + 1, name="C")
+    for out in (B, C):
+        assert shortcut(sl.build(sl.schedule(out), target="python").signature) is None
