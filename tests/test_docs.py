@@ -60,7 +60,7 @@ def run(block: Fenced, path: Path, namespace: dict[str, object]) -> str:
 
 
 def tidy(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").splitlines()
 
 
 def agrees(expected: str, printed: str) -> bool:
@@ -124,6 +124,6 @@ def test_every_name_of_the_language_is_documented() -> None:
 
 def test_dots_stand_for_any_lines() -> None:
     assert agrees("a\n...\nd\n", "a\nb\nc\nd\n")
-    assert agrees("a\nb\n", "a\nb  \n\n")
+    assert agrees("a\nb\n", " \na\nb  \n\n")
     assert not agrees("a\n...\nd\n", "a\nb\nc\n")
     assert not agrees("a\n", "b\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Optional
 
 from schedlang.codegen.names import Names
@@ -133,6 +134,7 @@ class Expressions:
         return " + ".join(terms)
 
 
+@lru_cache(maxsize=256)
 def strides(buffer: Buffer) -> list[Lin]:
     """Elements between neighbours along each dimension."""
     if buffer.strides is not None:
@@ -180,14 +182,27 @@ class _Emission:
         self.done: dict[int, Text] = dict(known or {})
         self.ahead: dict[int, list[Expr]] = {}
         self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
+        self.offsets: dict[int, Lin] = {}
 
     def run(self, root: Expr) -> Text:
+        loads = choices = 0
         for node in postorder([root], self.done):
+            loads += isinstance(node, Load)
+            choices += isinstance(node, Select) and node.lazy
             for child in node.children:
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
-        self.ahead = lifted(root, self.done)
-        self._find_repeated(root)
+        if choices > 1:
+            self.ahead = lifted(root, self.done)
+        if loads > 1:
+            self._find_repeated(root)
         return self._emit(root)
+
+    def _offset(self, node: Load) -> Lin:
+        found = self.offsets.get(id(node))
+        if found is None:
+            found = self.owner.offset(node.buffer, node.indices, self.context)
+            self.offsets[id(node)] = found
+        return found
 
     def _find_repeated(self, root: Expr) -> None:
         """Elements read more than once, at least once unconditionally, get a name."""
@@ -199,7 +214,7 @@ class _Emission:
                 continue
             visited.add(id(node))
             if isinstance(node, Load):
-                key = (node.buffer, self.owner.offset(node.buffer, node.indices, self.context))
+                key = (node.buffer, self._offset(node))
                 if key in seen:
                     self.repeated[key] = None
                 seen.add(key)
@@ -323,7 +338,7 @@ class _Emission:
         return Text(self._typed(node.dtype, literal))
 
     def _load(self, node: Load) -> Text:
-        offset = self.owner.offset(node.buffer, node.indices, self.context)
+        offset = self._offset(node)
         key = (node.buffer, offset)
         if key not in self.repeated:
             return self._load_at(node, offset)
@@ -460,16 +475,17 @@ class _Emission:
         cond = self.done[id(node.cond)]
         if cond.lanes:
             return self._masked_sides(node, cond)
-        before = dict(self.done)
+        # what a branch names is not there outside of it
+        before, named = dict(self.done), dict(self.repeated)
         lines: list[tuple[list[str], Text]] = []
         for side in (node.a, node.b):
-            self.done = dict(before)
+            self.done, self.repeated = dict(before), dict(named)
             collected: list[str] = []
             held, self.owner.line = self.owner.line, collected.append
             text = self._emit(side)
             self.owner.line = held
             lines.append((collected, text))
-        self.done = before
+        self.done, self.repeated = before, named
         (first, a), (second, b) = lines
         lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
         x, y = self._wide(a, lanes), self._wide(b, lanes)

@@ -19,7 +19,8 @@ class Ranges:
     """
 
     def __init__(
-        self, known: Mapping[Axis | Var, tuple[Lin, Lin]] | tuple[()] = (), facts: tuple[Lin, ...] = ()
+        self, known: Mapping[Axis | Var, tuple[Lin, Lin]] | tuple[()] = (),
+        facts: tuple[Lin, ...] = (),
     ) -> None:
         self.known: dict[Axis | Var, tuple[Lin, Lin]] = dict(known)
         self.facts = facts
@@ -285,7 +286,10 @@ def relax(lin: Lin, var: Axis | Var, lo: Lin, hi: Lin, ranges: Ranges, up: bool)
 
 
 def _mentions(product: Product, var: Axis | Var) -> bool:
-    return any(leaf is var for leaf in Lin({product: 1}).leaves())
+    if any(atom is var for atom in product):
+        return True
+    inner = [a for a in product if not isinstance(a, (Axis, Var))]
+    return any(leaf is var for a in inner for leaf in Lin.of(a).leaves())
 
 
 def _relax_product(

@@ -110,14 +110,16 @@ class Lin:
                 yield atom
 
     def __add__(self, other: LinLike) -> Lin:
-        b = _lin(other)
-        if not b.terms:
+        return self._plus(_lin(other), 1)
+
+    def _plus(self, other: Lin, times: int) -> Lin:
+        if not other.terms:
             return self
         if not self.terms:
-            return b
+            return other * times
         terms = dict(self.terms)
-        for product, coef in b.terms.items():
-            total = terms.get(product, 0) + coef
+        for product, coef in other.terms.items():
+            total = terms.get(product, 0) + coef * times
             if total:
                 terms[product] = total
             else:
@@ -128,7 +130,7 @@ class Lin:
         return Lin({p: -c for p, c in self.terms.items()})
 
     def __sub__(self, other: LinLike) -> Lin:
-        return self + (-_lin(other))
+        return self._plus(_lin(other), -1)
 
     def __mul__(self, other: LinLike) -> Lin:
         if isinstance(other, int):

@@ -13,6 +13,7 @@ from typing import Any
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import VerifyError
 from schedlang.expr.interval import Interval, Ranges
+from schedlang.expr.lazy import lifted
 from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
@@ -265,10 +266,17 @@ def _guarded(
     seen: set[tuple[int, int]] = set()
     stack: list[tuple[Expr, tuple[Lin, ...], tuple[Expr, ...]]] = [(root, base, ())]
     kept: list[Any] = []
+    ahead = lifted(root)
+    settled: dict[int, list[tuple[Expr, ...]]] = {id(n): [] for s in ahead.values() for n in s}
     while stack:
         node, facts, conds = stack.pop()
         if (id(node), id(conds)) in seen:
             continue
+        if id(node) in settled:
+            # what both sides of a choice need is checked once, ahead of it
+            if any(_within(conds, weaker) for weaker in settled[id(node)]):
+                continue
+            settled[id(node)].append(conds)
         seen.add((id(node), id(conds)))
         kept.append(conds)
         if isinstance(node, Load):
@@ -279,8 +287,14 @@ def _guarded(
                 known = facts + facts_of(node.cond, holds, ranges)
                 stack.append((side, known, (*conds, cond)))
             stack.append((node.cond, facts, conds))
+            stack += [(part, facts, conds) for part in ahead.get(id(node), ())]
             continue
         stack.extend((child, facts, conds) for child in node.children)
+
+
+def _within(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
+    """Whether ``conds`` are the conditions ``weaker`` and maybe more."""
+    return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
 def quick_interval(root: Expr, ranges: Ranges) -> Interval:

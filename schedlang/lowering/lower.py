@@ -103,7 +103,8 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
             )
         if arg not in known:
             raise LoweringError(
-                f"argument {position}, {arg.name}, is no tensor of this computation; its tensors are "
+                f"argument {position}, {arg.name}, is no tensor of this computation; its tensors "
+                "are "
                 f"{', '.join(t.name for t in [*placeholders(state.outputs), *state.defined])}"
             )
         if arg in checked:

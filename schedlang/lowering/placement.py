@@ -92,8 +92,10 @@ def _stores(
 def _store_refusal(
     state: State, attach: Mapping[str, Attach], stage: Stage, spot: At, wanted: At | Root
 ) -> str | None:
-    at = f"store_at({wanted.stage}, {wanted.axis.name})" if isinstance(wanted, At) else "store_root()"
-    asked = f"{at} on stage {stage.name}"
+    call = "store_root()"
+    if isinstance(wanted, At):
+        call = f"store_at({wanted.stage}, {wanted.axis.name})"
+    asked = f"{call} on stage {stage.name}"
     for owner, axis in enclosing(state, attach, spot):
         if isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis:
             return None
@@ -209,17 +211,20 @@ def _position(leaf: tuple[Axis, ...], axis: Axis) -> int:
 
 
 def _refusal(
-    state: State, attach: Mapping[str, Attach], readers: Mapping[str, list[str]], stage: Stage, spot: At
+    state: State, attach: Mapping[str, Attach], readers: Mapping[str, list[str]], stage: Stage,
+    spot: At,
 ) -> str | None:
     asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"
     parent = state.stages.get(spot.stage)
     if parent is None or not any(a is spot.axis for a in parent.leaf):
         return explain(asked, f"{spot.axis.name} is not a loop of {spot.stage} any more")
-    outside = [r for r in readers[stage.name] if not inside(state, attach, r, spot.stage, spot.axis)]
+    around = (spot.stage, spot.axis)
+    outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
         places = legal_places(state, attach, readers[stage.name])
         return explain(
-            asked, f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} it outside that loop",
+            asked,
+            f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} it outside that loop",
             places_text(places),
         )  # fmt: skip
     kind = parent.kinds.get(spot.axis, "")

@@ -148,7 +148,8 @@ def make_plan(
 
 
 def _guard(
-    guards: list[Guard], value: Lin, extent: Lin, note: str, ranges: Ranges, also: Axis | None = None
+    guards: list[Guard], value: Lin, extent: Lin, note: str, ranges: Ranges,
+    also: Axis | None = None,
 ) -> None:
     """Add ``value < extent`` unless it is proven."""
     fact = value - extent + 1

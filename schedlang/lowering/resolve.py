@@ -42,7 +42,8 @@ def _block(
             made.append(replace(draft, body=_block(draft.body.stmts, scope, alias, inner)))
         elif isinstance(draft, If):
             cond = _loads(draft.cond, scope, alias, ranges)
-            made.append(replace(draft, cond=cond, body=_block(draft.body.stmts, scope, alias, ranges)))
+            body = _block(draft.body.stmts, scope, alias, ranges)
+            made.append(replace(draft, cond=cond, body=body))
         elif isinstance(draft, Put):
             made.append(_store(draft, scope, alias, ranges))
         elif isinstance(draft, Touch):

@@ -114,8 +114,8 @@ def _illegal(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:
     early = next((a for a in inner if a not in behind and a in stage.leaf), None)
     if early is not None:
         return f"{early.name} is not inside {outer.name}"
-    threads = next((a for a in inner if stage.kinds.get(a, "") not in ("", "vectorize", "unroll",
-                                                                      "parallel")), None)  # fmt: skip
+    plain = ("", "vectorize", "unroll", "parallel")
+    threads = next((a for a in inner if stage.kinds.get(a, "") not in plain), None)
     if threads is not None:
         return f"{threads.name} is bound to {stage.kinds[threads]}"
     return None

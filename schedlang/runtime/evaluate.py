@@ -60,7 +60,7 @@ def duration(seconds: float) -> str:
 
 def evaluate(
     f: Callable[..., Any], *arrays: Any, repeat: int = 5, min_time: float = 0.3,
-    flops: float | None = None, bytes: float | None = None,
+    flops: float | None = None, bytes: float | None = None,  # noqa: A002
 ) -> Evaluation:  # fmt: skip
     """Time ``f(*arrays)``: a kernel, or any callable of arrays.
 
@@ -77,7 +77,7 @@ def evaluate(
     if not callable(f):
         raise CallTypeError(f"evaluate({type(f).__name__}, ...): give a kernel or another callable")
     given: Sequence[Any] = arrays
-    dtype = "float32"
+    moved, dtype = bytes, "float32"
     if isinstance(f, Kernel):
         given = _with_outputs(f, arrays)
         sizes = Binder(f.signature).sizes(given)
@@ -85,16 +85,16 @@ def evaluate(
             outputs = f.schedule.outputs
             known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
             flops, dtype = counted_flops(outputs, known), outputs[0].dtype
-        if bytes is None:
-            bytes = sum(_bytes(a) for a in given)
+        if moved is None:
+            moved = sum(_bytes(a) for a in given)
     found = samples(lambda: f(*given), repeat, min_time)
     seconds, spread = median_and_spread(found)
     gflops = None if flops is None else flops / seconds * 1e-9
-    gbps = None if bytes is None else bytes / seconds * 1e-9
-    if flops is None and bytes is None:
+    gbps = None if moved is None else moved / seconds * 1e-9
+    if flops is None and moved is None:
         return Evaluation(seconds, spread, len(found))
     limits = ceilings(dtype)
-    arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, bytes or 0)
+    arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
     bound = "arithmetic" if arithmetic >= memory else "memory"
     fraction = max(arithmetic, memory) / seconds
     return Evaluation(seconds, spread, len(found), gflops, gbps, fraction, bound)
@@ -104,8 +104,9 @@ def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:
     """``arrays`` in parameter order, with the outputs of one call where they are left out."""
     result = kernel(*arrays)
     results = iter(result if isinstance(result, tuple) else (result,))
-    ordered = Binder(kernel.signature).order(arrays, {})
-    return [next(results) if p.is_output else v for p, v in zip(kernel.signature.parameters, ordered)]
+    signature = kernel.signature
+    ordered = Binder(signature).order(arrays, {})
+    return [next(results) if p.is_output else v for p, v in zip(signature.parameters, ordered)]
 
 
 def _bytes(value: Any) -> int:

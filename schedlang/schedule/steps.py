@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from schedlang.compute.graph import placeholders, variables
@@ -84,7 +85,7 @@ def encode(state: State, value: Any, near: Sequence[str] = ()) -> Any:
 
 def _encode_axis(state: State, axis: Axis, near: Sequence[str]) -> dict[str, Any] | str:
     close = [state.stages[n] for n in near if n in state.stages]
-    for stage in (*close, *state.stages.values()):
+    for stage in chain(close, state.stages.values()):
         for position, leaf in enumerate(stage.leaf):
             if leaf is axis:
                 return {"axis": axis.name, "stage": stage.name, "loop": position}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlang.compute.tensor import ScanOp
+from schedlang.stage.layers import Layers
 
 if TYPE_CHECKING:
     from schedlang.stage.state import Stage, State
@@ -44,7 +45,7 @@ def links(state: State) -> Links:
     return Links(place, behind, tuple(scans))
 
 
-Held = Mapping[str, tuple[str, ...]]
+Held = Layers[tuple[str, ...]]
 
 
 def owners(stage: Stage) -> set[str]:
@@ -53,13 +54,13 @@ def owners(stage: Stage) -> set[str]:
     return {name for name in spots if name is not None}
 
 
-def held_by(stages: Iterable[Stage]) -> Held:
-    """For each stage with others computed or stored at its loops, the names of those."""
-    found: dict[str, tuple[str, ...]] = {}
+def held_by(stages: Collection[Stage]) -> Held:
+    """For each stage the names of those computed or stored at its loops."""
+    found: dict[str, tuple[str, ...]] = {stage.name: () for stage in stages}
     for stage in stages:
         for owner in owners(stage):
-            found[owner] = (*found.get(owner, ()), stage.name)
-    return found
+            found[owner] = (*found[owner], stage.name)
+    return Layers(found)
 
 
 def moved(held: Held, old: Stage, new: Stage) -> Held:
@@ -67,9 +68,6 @@ def moved(held: Held, old: Stage, new: Stage) -> Held:
     before, after = owners(old), owners(new)
     if before == after:
         return held
-    found = dict(held)
-    for owner in before - after:
-        found[owner] = tuple(n for n in found[owner] if n != old.name)
-    for owner in after - before:
-        found[owner] = (*found.get(owner, ()), new.name)
-    return found
+    left = {o: tuple(n for n in held[o] if n != old.name) for o in before - after}
+    joined = {o: (*held[o], new.name) for o in after - before}
+    return held.replaced(left | joined)

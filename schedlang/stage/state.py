@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.stage.layers import Layers
 from schedlang.stage.links import Held, Links, held_by, links, moved
 from schedlang.stage.relations import Relation, Split, sources
 
@@ -114,12 +115,12 @@ class State:
 
     @cached_property
     def held(self) -> Held:
-        """The stages computed or stored at the loops of each stage that has such."""
+        """The stages computed or stored at the loops of each stage."""
         return held_by(self.stages.values())
 
     def attached(self, stage: Stage) -> list[Stage]:
         """The stages computed or stored at loops of ``stage``."""
-        return [self.stages[name] for name in self.held.get(stage.name, ())]
+        return [self.stages[name] for name in self.held[stage.name]]
 
     def of(self, tensor: Tensor) -> Stage | None:
         """The stage that defines ``tensor``; ``None`` for an input."""
@@ -131,13 +132,14 @@ class State:
 
     def updated(self, *stages: Stage) -> State:
         """This state with some stages replaced."""
-        merged = dict(self.stages)
         held, same = self.held, True
+        changed: dict[str, Stage] = {}
         for stage in stages:
-            old = merged[stage.name]
+            old = changed.get(stage.name) or self.stages[stage.name]
             held, same = moved(held, old, stage), same and old.op is stage.op
-            merged[stage.name] = stage
-        made = replace(self, stages=merged)
+            changed[stage.name] = stage
+        current = self.stages if isinstance(self.stages, Layers) else Layers(self.stages)
+        made = replace(self, stages=current.replaced(changed))
         made.__dict__["held"] = held
         if same and "links" in self.__dict__:
             made.__dict__["links"] = self.links

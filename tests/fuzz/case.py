@@ -69,6 +69,8 @@ def run_case(seed: int | str, index: int, targets: Sequence[str] = (), texts: bo
             )
             raise
         check(rng, case, s, space, outputs, targets, texts)
+        if len(case.applied) < min(STEPS):
+            case.outcome = "too few steps"
     except LoweringError as error:
         case.outcome, case.failure = "not lowered", str(error)
     except BuildError as error:
