@@ -181,7 +181,8 @@ def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
         if not dtypes.is_integer(value.dtype):
             raise ComputeTypeError(
                 explain(
-                    f"te.{name}({x}, {y})", f"{value} is {value.dtype}, no integer",
+                    f"te.{name}({x}, {y})",
+                    f"{value} is {value.dtype}, no integer",
                     "Use / or te.fmod.",
                 )  # fmt: skip
             )

@@ -57,7 +57,11 @@ def test_arguments_by_name(kernel: Any) -> None:
     [
         ((x,), CallTypeError, "Y is missing"),
         ((x, y, z.copy(), z), CallTypeError, "takes 2 inputs and may take 1 output"),
-        ((x.astype("float64"), y), CallTypeError, r"argument 0 \(X: float32\[7\]\) got dtype float64"),
+        (
+            (x.astype("float64"), y),
+            CallTypeError,
+            r"argument 0 \(X: float32\[7\]\) got dtype float64",
+        ),
         ((x[:5], y), CallError, r"got shape \(5,\): dimension 0 must be 7"),
         ((x.reshape(1, 7), y), CallError, "which has 2 dimensions"),
         ((np.zeros(14, "float32")[::2], y), CallError, r"strided .*np.ascontiguousarray\(X\)"),

@@ -64,7 +64,9 @@ def test_imports_run_one_way() -> None:
         if own not in order:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("schedlang."):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                "schedlang."
+            ):
                 continue
             other = (node.module or "").split(".")[1]
             if other in free or other == own:

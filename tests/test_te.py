@@ -393,7 +393,6 @@ def test_guide_shows_code_that_runs_only() -> None:
     fences = re.findall(r"^```(\w*)$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(fences[::2]) <= {"python", "diff", "text"} and set(fences[1::2]) == {""}
 
-
     A = te.placeholder((6,), name="A")
     B = te.compute((6,), lambda i: A[i] + 1, name="B")
     C = te.compute((6,), lambda i: B[i] * 2, name="C")

@@ -129,7 +129,9 @@ s[C].parallel(io)
 def test_a_program_as_python() -> None:
     s, space = scheduled(PROGRAM)
     check(s, space)
-    assert s.as_python() == """\
+    assert (
+        s.as_python()
+        == """\
 s = sl.schedule(C)
 C_local = s.cache_write(C, "local")
 i, j = s[C].op.axis
@@ -148,6 +150,7 @@ s[D_shared].storage_align(x, 32, 1)
 s[D].compute_inline()
 s[C].parallel(i_outer)
 """
+    )
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,12 @@ class _Writer:
         self._frame.depth -= 1
 
     def function(
-        self, name: str, parameters: Sequence[str], body: Block, context: Context, outlined: bool = False
+        self,
+        name: str,
+        parameters: Sequence[str],
+        body: Block,
+        context: Context,
+        outlined: bool = False,
     ) -> None:
         """Emit one function; what it outlines comes before it."""
         outer = self._frame
@@ -479,9 +484,10 @@ def _combined(store: Store) -> Store:
     def replace_parameter(node: Expr) -> Expr | None:
         return swap.get(node) if isinstance(node, Var) else None
 
-    values = tuple(rewrite(r, lambda n: None, memo, before=replace_parameter) for r in reducer.result)
+    values = tuple(
+        rewrite(r, lambda n: None, memo, before=replace_parameter) for r in reducer.result
+    )
     return replace(store, values=values, reducer=None)
 
 
 __all__ = ["Source", "emit"]
-

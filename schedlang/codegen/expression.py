@@ -75,7 +75,9 @@ class Context:
 class Expressions:
     """Emits values; statements that must come first go through ``line``."""
 
-    def __init__(self, names: Names, line: Callable[[str], None], use: Callable[[str], str]) -> None:
+    def __init__(
+        self, names: Names, line: Callable[[str], None], use: Callable[[str], str]
+    ) -> None:
         self.names = names
         self.line = line
         self.use = use
@@ -248,8 +250,10 @@ class _Emission:
         """A name for what is used twice, or too long or deep to read."""
         if isinstance(node, (Axis, Var, Const)) or (node.weak and len(text.text) < LONGEST):
             return text
-        shared = self.uses.get(id(node), 0) > 1 and text.level != ATOM or (
-            self.uses.get(id(node), 0) > 1 and "(" in text.text
+        shared = (
+            self.uses.get(id(node), 0) > 1
+            and text.level != ATOM
+            or (self.uses.get(id(node), 0) > 1 and "(" in text.text)
         )
         if not shared and len(text.text) <= LONGEST and text.depth <= DEEPEST:
             return text
@@ -411,9 +415,7 @@ class _Emission:
         else:
             text, level = binary_text(op, (a.text, a.level), (b.text, b.level))
         compares = node.dtype == "bool"
-        wrap = not compares and self._narrow(node.dtype) and not (
-            lanes and node.dtype != "float16"
-        )
+        wrap = not compares and self._narrow(node.dtype) and not (lanes and node.dtype != "float16")
         if wrap:
             return Text(self._typed(node.dtype, text), ATOM, lanes, depth)
         return Text(text, level, lanes, depth)
@@ -441,7 +443,9 @@ class _Emission:
         if node.dtype == node.a.dtype:
             return a
         if node.dtype == "float16":
-            text = f"{self.owner.use('half' if node.a.dtype == 'float32' else 'half_from')}({a.text})"
+            text = (
+                f"{self.owner.use('half' if node.a.dtype == 'float32' else 'half_from')}({a.text})"
+            )
             return Text(text, ATOM, a.lanes, depth)
         if node.a.dtype == "float16" and node.dtype == "float32":
             return a

@@ -30,7 +30,9 @@ def render(nest: Nest, source: Source, steps: str, fastmath: bool, compiled: boo
     parts = [_header(nest, steps), _imports(source, compiled), ""]
     if compiled:
         flags = "True" if fastmath else '{"contract"}'
-        parts.append(f'OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={flags})')
+        parts.append(
+            f'OPTIONS = dict(cache=True, nogil=True, error_model="numpy", fastmath={flags})'
+        )
     else:
         parts.append("OPTIONS = {}")
     body = "\n\n\n".join([*source.functions, _ARRAY.strip(), _public(nest, source)])
@@ -110,8 +112,8 @@ def _public(nest: Nest, source: Source) -> str:
                 length = f"{names[arg]}.shape[{k}]"
                 lines.append(f"    {size_names[size]} = {_solved(to_lin(extent), size, length)}")
     for output in nest.outputs:
-        lines += [f"    if {names[output]} is None:",
-                  f"        {names[output]} = np.empty({_shape(output)}, {_dtype(output)})"]  # fmt: skip
+        made = f"np.empty({_shape(output)}, {_dtype(output)})"
+        lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
     given = []
     for arg in nest.args:
         if isinstance(arg, Var):

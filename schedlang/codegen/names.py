@@ -71,5 +71,3 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
             loops[printed] = names.fresh(printed)
         names._of[axis] = loops[printed]
     return names
-
-

@@ -15,7 +15,9 @@ from schedlang.expr.nodes import Axis, Expr, as_expr, cast
 from schedlang.expr.visit import postorder
 
 
-def compute(shape: Any, fcompute: Callable[..., Any], name: str = "compute", **te_options: Any) -> Any:
+def compute(
+    shape: Any, fcompute: Callable[..., Any], name: str = "compute", **te_options: Any
+) -> Any:
     """A tensor whose element at ``(i, j, ...)`` is ``fcompute(i, j, ...)``.
 
     ``shape``: a tuple of extents (integers or sizes), one of them for 1-d, ``()`` for 0-d.

@@ -15,7 +15,9 @@ def _function(name: str, doc: str) -> Callable[[ExprLike], Expr]:
         return call(name, x)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}\n\n    Integers are computed in the float dtype NumPy would use.\n    "
+    function.__doc__ = (
+        f"{doc}\n\n    Integers are computed in the float dtype NumPy would use.\n    "
+    )
     return function
 
 

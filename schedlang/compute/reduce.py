@@ -143,11 +143,15 @@ def reduction(
     if init is not None:
         items = init if isinstance(init, (tuple, list)) else (init,)
         if len(items) != len(sources):
-            raise ComputeError(f"sl.{reducer.name}: init has {len(items)} values for {len(sources)}")
+            raise ComputeError(
+                f"sl.{reducer.name}: init has {len(items)} values for {len(sources)}"
+            )
         start = tuple(convert(as_expr(v), s.dtype) for v, s in zip(items, sources))
         for value, source in zip(start, sources):
             if value.dtype != source.dtype:
-                raise ComputeTypeError(f"init {value} is {value.dtype}, the reduction {source.dtype}")
+                raise ComputeTypeError(
+                    f"init {value} is {value.dtype}, the reduction {source.dtype}"
+                )
     return Reduction(reducer, sources, axes, cond, start, visible)
 
 
@@ -212,7 +216,9 @@ def max(expr: ExprLike, axis: Any, where: Any = None, init: Any = None) -> Any: 
 
 def _is_reduction(axis: Any) -> bool:
     items = axis if isinstance(axis, (tuple, list)) else (axis,)
-    return isinstance(axis, (tuple, list)) or any(isinstance(a, Axis) and a.is_reduce for a in items)
+    return isinstance(axis, (tuple, list)) or any(
+        isinstance(a, Axis) and a.is_reduce for a in items
+    )
 
 
 def _extreme(name: str, expr: ExprLike, axis: Any, where: Any, init: Any) -> Any:
@@ -398,4 +404,3 @@ __all__ = [
     "Reducer", "Reduction", "argmax", "argmin", "comm_reducer", "max", "min", "prod",
     "reduce_axis", "sum",
 ]  # fmt: skip
-

@@ -17,7 +17,9 @@ from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 
 
-def scan(init: Any, update: Any, state: Any, inputs: Any = (), name: str = "scan", **_te: Any) -> Any:
+def scan(
+    init: Any, update: Any, state: Any, inputs: Any = (), name: str = "scan", **_te: Any
+) -> Any:
     """The recurrence whose first rows are ``init`` and whose later rows are ``update``.
 
     Each argument is a tensor or a list of them, one a state. ``state`` are placeholders of shape
@@ -40,22 +42,34 @@ def scan(init: Any, update: Any, state: Any, inputs: Any = (), name: str = "scan
                                                        (state, "state")))  # fmt: skip
     if not len(inits) == len(updates) == len(states):
         raise ComputeError(
-            f"scan {name}: {len(inits)} init, {len(updates)} update and {len(states)} state tensors; "
-            "give one of each a state"
+            f"scan {name}: {len(inits)} init, {len(updates)} update and {len(states)} "
+            "state tensors; give one of each a state"
         )
     for i, u, s in zip(inits, updates, states):
         _check(name, i, u, s)
     length = states[0].shape[0]
     for s in states[1:]:
         if to_lin(s.shape[0]) != to_lin(length):
-            raise ComputeError(f"scan {name}: states {states[0].name} and {s.name} differ in length")
+            raise ComputeError(
+                f"scan {name}: states {states[0].name} and {s.name} differ in length"
+            )
     rows = inits[0].shape[0]
     axis = Axis(f"{name}.t", to_lin_extent(length, rows), "scan", rows)
     spatial = tuple(a for u in updates for a in u.op.axis[1:])
-    op = ScanOp(name, axis, spatial, tuple(inits), tuple(updates), tuple(states), tuple(_list(inputs, "inputs")))
+    op = ScanOp(
+        name,
+        axis,
+        spatial,
+        tuple(inits),
+        tuple(updates),
+        tuple(states),
+        tuple(_list(inputs, "inputs")),
+    )
     several = isinstance(state, (tuple, list))
     names = [name] if len(states) == 1 else [f"{name}.v{k}" for k in range(len(states))]
-    outputs = tuple(Tensor(n, s.shape, s.dtype, op, k) for k, (n, s) in enumerate(zip(names, states)))
+    outputs = tuple(
+        Tensor(n, s.shape, s.dtype, op, k) for k, (n, s) in enumerate(zip(names, states))
+    )
     object.__setattr__(op, "outputs", outputs)
     return list(outputs) if several and len(outputs) > 1 else outputs[0]
 
@@ -69,7 +83,9 @@ def to_lin_extent(length: Any, rows: Any) -> Any:
 
 
 def _list(value: Any, what: str) -> list[Tensor]:
-    items = list(value) if isinstance(value, (tuple, list)) else [value] if value is not None else []
+    items = (
+        list(value) if isinstance(value, (tuple, list)) else [value] if value is not None else []
+    )
     for item in items:
         if not isinstance(item, Tensor):
             raise ComputeTypeError(f"scan: {what} holds {item!r}, which is no tensor")
@@ -84,12 +100,13 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
             raise ComputeError(f"scan {name}: {what} {tensor.name} must be made by sl.compute")
         if tensor.dtype != state.dtype:
             raise ComputeError(
-                f"scan {name}: {what} {tensor.name} is {tensor.dtype}, state {state.name} {state.dtype}"
+                f"scan {name}: {what} {tensor.name} is {tensor.dtype}, state "
+                f"{state.name} {state.dtype}"
             )
         if [to_lin(e) for e in tensor.shape[1:]] != [to_lin(e) for e in state.shape[1:]]:
             raise ComputeError(
-                f"scan {name}: {what} {tensor.name} has shape {shape_text(tensor.shape)}, which does "
-                f"not fit state {state.name} of shape {shape_text(state.shape)}"
+                f"scan {name}: {what} {tensor.name} has shape {shape_text(tensor.shape)}, which "
+                f"does not fit state {state.name} of shape {shape_text(state.shape)}"
             )
     if to_lin(update.shape[0]) != to_lin(state.shape[0]):
         raise ComputeError(
@@ -98,6 +115,8 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
         )
     first, length = to_lin(init.shape[0]).const, to_lin(state.shape[0]).const
     if first is None or first < 1:
-        raise ComputeError(f"scan {name}: init {init.name} must have a fixed number of rows, 1 or more")
+        raise ComputeError(
+            f"scan {name}: init {init.name} must have a fixed number of rows, 1 or more"
+        )
     if length is not None and first > length:
         raise ComputeError(f"scan {name}: init {init.name} has more rows than state {state.name}")

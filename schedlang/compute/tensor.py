@@ -169,7 +169,9 @@ class Tensor:
         return index if index.weak or index.dtype == dtypes.INDEX else Cast(index, dtypes.INDEX)
 
     def __iter__(self) -> Any:
-        raise ComputeTypeError(f"tensor {self.name} cannot be iterated over: index it in sl.compute")
+        raise ComputeTypeError(
+            f"tensor {self.name} cannot be iterated over: index it in sl.compute"
+        )
 
     def __bool__(self) -> bool:
         raise ComputeTypeError(f"tensor {self.name} has no truth value while it is described")
@@ -232,7 +234,9 @@ def check_extent(value: Any, what: str) -> Extent:
 
         for leaf in postorder([value]):
             if isinstance(leaf, Axis):
-                raise ComputeError(f"{what} is {value}: an extent cannot depend on axis {leaf.name}")
+                raise ComputeError(
+                    f"{what} is {value}: an extent cannot depend on axis {leaf.name}"
+                )
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ComputeTypeError(

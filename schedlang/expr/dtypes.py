@@ -35,7 +35,9 @@ def canonical(dtype: object) -> str:
     except TypeError:
         name = str(dtype)
     if name not in _KIND:
-        raise ComputeTypeError(f"dtype {name!r} is not supported: choose one of {', '.join(DTYPES)}")
+        raise ComputeTypeError(
+            f"dtype {name!r} is not supported: choose one of {', '.join(DTYPES)}"
+        )
     return name
 
 

@@ -124,7 +124,8 @@ def _value(
     if isinstance(node, Call):
         return apply_function(node.fn, *(done[id(a)] for a in node.args))
     if isinstance(node, Select):
-        return np.where(*(done[id(c)] for c in node.children))[()]
+        chosen: Any = np.where(*(done[id(c)] for c in node.children))
+        return chosen[()]
     if isinstance(node, Read) and read is not None:
         return read(node, tuple(done.get(id(i)) for i in node.indices))
     raise TypeError(f"{type(node).__name__} has no value here")

@@ -19,7 +19,8 @@ class Ranges:
     """
 
     def __init__(
-        self, known: Mapping[Axis | Var, tuple[Lin, Lin]] | tuple[()] = (),
+        self,
+        known: Mapping[Axis | Var, tuple[Lin, Lin]] | tuple[()] = (),
         facts: tuple[Lin, ...] = (),
     ) -> None:
         self.known: dict[Axis | Var, tuple[Lin, Lin]] = dict(known)

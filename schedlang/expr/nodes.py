@@ -340,7 +340,9 @@ def const(value: ExprLike, dtype: object = None) -> Const:
     if isinstance(value, bool):
         return Const(value, "bool")
     if isinstance(value, int):
-        return Const(_checked(value, dtypes.INDEX), dtypes.INDEX, weak=True)
+        if not -(2**63) <= value < 2**64:
+            raise ComputeTypeError(f"{value} fits no integer dtype: they end at 64 bits")
+        return Const(value, dtypes.INDEX, weak=True)
     if isinstance(value, float):
         return Const(value, "float64", weak=True)
     raise ComputeTypeError(
@@ -404,7 +406,9 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     dtype, weak = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
     if op in ("<<", ">>", "&", "|", "^"):
         if dtypes.is_float(dtype):
-            raise ComputeTypeError(f"{a} {op} {b}: bitwise operators need integers or bools, not {dtype}")
+            raise ComputeTypeError(
+                f"{a} {op} {b}: bitwise operators need integers or bools, not {dtype}"
+            )
         if dtype == "bool" and op in ("<<", ">>"):
             dtype = "int8"
     elif op == "/":

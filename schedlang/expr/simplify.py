@@ -56,9 +56,7 @@ def _affine(value: Expr, values: Mapping[Axis | Var, Lin] | None, depth: int) ->
     return None
 
 
-def _convert(
-    node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges: Ranges
-) -> Lin:
+def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges: Ranges) -> Lin:
     if isinstance(node, (Axis, Var)) and node.weak:
         found = values.get(node)
         return Lin.of(node) if found is None else found
@@ -172,7 +170,7 @@ def mod(num: Lin, den: Lin, ranges: Ranges) -> Lin:
 
 def _single_atom(lin: Lin) -> object:
     if len(lin.terms) == 1:
-        (product, coef), = lin.terms.items()
+        ((product, coef),) = lin.terms.items()
         if coef == 1 and len(product) == 1:
             return product[0]
     return None
@@ -182,7 +180,7 @@ def _symbolic_quotient(num: Lin, den: Lin, ranges: Ranges) -> Lin | None:
     """``num // den`` where ``den`` is one product of sizes that divides all but a remainder."""
     if len(den.terms) != 1:
         return ZERO if _fits(num, den, ranges) else None
-    (divisor, factor), = den.terms.items()
+    ((divisor, factor),) = den.terms.items()
     quotient: dict[tuple, int] = {}
     rest: dict[tuple, int] = {}
     for product, coef in num.terms.items():

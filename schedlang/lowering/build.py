@@ -186,7 +186,12 @@ def _extent(extent: Lin) -> Union[int, Expr]:
 
 
 def _enter(
-    n: Nesting, scope: Scope, axis: Axis, var: Axis | None, extent: Lin, kind: str,
+    n: Nesting,
+    scope: Scope,
+    axis: Axis,
+    var: Axis | None,
+    extent: Lin,
+    kind: str,
     guards: list[Guard],
 ) -> Scope:
     """The scope inside the loop over ``axis``."""
@@ -416,4 +421,3 @@ def _first_read(
     start: dict[Axis | Var, Lin] = {v: Lin.of(0) for v in inside if v is not None}
     var = n.plan.variables[axis]
     return tuple(i.substitute({**start, var: Lin.of(var) + offset}) for i in found)
-

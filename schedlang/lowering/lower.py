@@ -197,4 +197,3 @@ def _scan_parts(state: State) -> set[str]:
 
 
 __all__ = ["check_args", "default_args", "lower_state"]
-

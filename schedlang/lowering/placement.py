@@ -189,9 +189,7 @@ def effective_readers(state: State) -> dict[str, list[str]]:
     return through
 
 
-def inside(
-    state: State, attach: Mapping[str, Attach], reader: str, stage: str, axis: Axis
-) -> bool:
+def inside(state: State, attach: Mapping[str, Attach], reader: str, stage: str, axis: Axis) -> bool:
     """Whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
     current = reader
     if current == stage:
@@ -211,7 +209,10 @@ def _position(leaf: tuple[Axis, ...], axis: Axis) -> int:
 
 
 def _refusal(
-    state: State, attach: Mapping[str, Attach], readers: Mapping[str, list[str]], stage: Stage,
+    state: State,
+    attach: Mapping[str, Attach],
+    readers: Mapping[str, list[str]],
+    stage: Stage,
     spot: At,
 ) -> str | None:
     asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"

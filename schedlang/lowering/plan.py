@@ -148,7 +148,11 @@ def make_plan(
 
 
 def _guard(
-    guards: list[Guard], value: Lin, extent: Lin, note: str, ranges: Ranges,
+    guards: list[Guard],
+    value: Lin,
+    extent: Lin,
+    note: str,
+    ranges: Ranges,
     also: Axis | None = None,
 ) -> None:
     """Add ``value < extent`` unless it is proven."""
@@ -162,9 +166,7 @@ def _guard(
     guards.append(Guard(cond, fact, note, frozenset(axes)))
 
 
-def _domain_guards(
-    guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges
-) -> None:
+def _domain_guards(guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges) -> None:
     """Points of a box that stick out of the tensor are not computed."""
     at = dim.lo + value
     if dim.high:

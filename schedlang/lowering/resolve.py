@@ -97,9 +97,7 @@ def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ra
         buffer, origin = _find(node.tensor, scope, alias)
         if not origin:
             return Load(buffer, node.indices, node.dtype)
-        indices = tuple(
-            to_expr(to_lin(i, ranges=ranges) - o) for i, o in zip(node.indices, origin)
-        )
+        indices = tuple(to_expr(to_lin(i, ranges=ranges) - o) for i, o in zip(node.indices, origin))
         return Load(buffer, indices, node.dtype)
 
     return rewrite(value, load, before=_index_leaf)

@@ -119,4 +119,3 @@ def _illegal(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:
     if threads is not None:
         return f"{threads.name} is bound to {stage.kinds[threads]}"
     return None
-

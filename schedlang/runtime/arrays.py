@@ -21,13 +21,17 @@ def as_numpy(value: Any, what: str) -> np.ndarray:
     if isinstance(value, np.generic):
         return np.asarray(value)
     device = getattr(value, "__dlpack_device__", None)
-    if hasattr(value, "__cuda_array_interface__") or (device is not None and device()[0] not in (1, 3)):
+    if hasattr(value, "__cuda_array_interface__") or (
+        device is not None and device()[0] not in (1, 3)
+    ):
         raise CallTypeError(
             f"{what} lives in a GPU's memory and this kernel runs on the CPU: "
             'copy it (.cpu() or cupy.asnumpy), or build for target="cuda"'
         )
     if getattr(value, "requires_grad", False):
-        raise CallTypeError(f"{what} is a tensor that requires grad: pass {what.split()[-1]}.detach()")
+        raise CallTypeError(
+            f"{what} is a tensor that requires grad: pass {what.split()[-1]}.detach()"
+        )
     if device is not None:
         return np.from_dlpack(value)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
@@ -39,7 +43,7 @@ def as_numpy(value: Any, what: str) -> np.ndarray:
 
 
 def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """An uninitialised array in the library of ``first``: PyTorch's for its tensors, else NumPy's."""
+    """An uninitialised array in the library of ``first``: PyTorch's or NumPy's."""
     if type(first).__module__.partition(".")[0] == "torch":
         import torch
 

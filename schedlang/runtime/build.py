@@ -20,8 +20,9 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 
-def lower(schedule: Any, args: Sequence[Any] | None = None, name: str | None = None,
-          **te_options: Any) -> Nest:
+def lower(
+    schedule: Any, args: Sequence[Any] | None = None, name: str | None = None, **te_options: Any
+) -> Nest:
     """The loop nest of a schedule for ``args``; its ``str`` is what ``print(schedule)`` shows.
 
     ``args``: tensors and scalars in calling order; by default the placeholders in order of first

@@ -35,8 +35,8 @@ def cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BuildError(
-            f"the cache folder {folder} cannot be made ({error.strerror}): set SCHEDLANG_CACHE to a "
-            "folder that can be written"
+            f"the cache folder {folder} cannot be made ({error.strerror}): set SCHEDLANG_CACHE "
+            "to a folder that can be written"
         ) from None
     return folder
 

@@ -201,7 +201,9 @@ class Kernel(TeModule):
         from schedlang.runtime.bundle import bundle
 
         if self.target.kind != "cpu":
-            raise BuildError(f'save: build for target="cpu" first, this kernel is for {self.target.kind}')
+            raise BuildError(
+                f'save: build for target="cpu" first, this kernel is for {self.target.kind}'
+            )
         target = Path(path)
         target.write_text(bundle(self._built.text), encoding="utf-8")
         return target

@@ -118,7 +118,9 @@ class Binder:
         names = {p.name: k for k, p in enumerate(parameters)}
         for name, value in named.items():
             if name not in names:
-                raise CallTypeError(f"{self.title} has no argument {name!r}; it takes {self.listing}")
+                raise CallTypeError(
+                    f"{self.title} has no argument {name!r}; it takes {self.listing}"
+                )
             if values[names[name]] is not None:
                 raise CallTypeError(f"{self.title}: argument {name!r} is given twice")
             values[names[name]] = value
@@ -139,7 +141,8 @@ class Binder:
         without = f", {missing} is missing" if missing else ""
         raise CallTypeError(
             f"{self.title} takes {len(self.signature.inputs)} inputs and may take "
-            f"{len(self.signature.outputs)} output(s), got {given}{without}; it takes {self.listing}"
+            f"{len(self.signature.outputs)} output(s), got {given}{without}; "
+            f"it takes {self.listing}"
         )
 
     def check(self, position: int, value: np.ndarray) -> None:
@@ -181,13 +184,15 @@ class Binder:
                 extent, size = solved
                 if found.setdefault(extent, size) != size:
                     raise CallError(
-                        f"{self.title}: {extent} is {found[extent]} in {origin[extent]} and {size} in "
-                        f"dimension {k} of {p.name}"
+                        f"{self.title}: {extent} is {found[extent]} in {origin[extent]} and {size} "
+                        f"in dimension {k} of {p.name}"
                     )
                 origin.setdefault(extent, f"dimension {k} of {p.name}")
         for name in self.signature.sizes:
             if name not in found:
-                raise CallError(f"{self.title}: no input determines {name}: pass the output array too")
+                raise CallError(
+                    f"{self.title}: no input determines {name}: pass the output array too"
+                )
         return found
 
     def _solved(self, extent: str, length: int) -> tuple[str, int] | None:
@@ -246,5 +251,3 @@ class Binder:
                 f"{self.title}: output {p.name} overlaps {q.name}, which is still read after parts "
                 f"of it are written: pass another array, or {q.name}.copy()"
             )
-
-

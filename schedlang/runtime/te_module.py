@@ -72,7 +72,8 @@ class TeModule:
             return str(self.ptx)
         raise BuildError(
             explain(
-                f"get_source({fmt!r})", "this kernel has no such form",
+                f"get_source({fmt!r})",
+                "this kernel has no such form",
                 "get_source() is its Python.",
             )
         )

@@ -77,9 +77,7 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     return state, fused
 
 
-def _check_fusable(
-    state: State, stage: Stage, a: Axis, b: Axis, distance: int, asked: str
-) -> None:
+def _check_fusable(state: State, stage: Stage, a: Axis, b: Axis, distance: int, asked: str) -> None:
     if "scan" in (a.kind, b.kind):
         refuse(asked, "a scan's time axis is not fused, since its steps follow one another")
     if a.is_reduce != b.is_reduce:

@@ -90,4 +90,6 @@ def make_split(parent: Axis, factor: int | None, nparts: int | None, tail: str) 
 
 def make_fuse(outer: Axis, inner: Axis) -> Fuse:
     extent = to_lin(outer.extent) * to_lin(inner.extent)
-    return Fuse(outer, inner, Axis(f"{outer.name}.{inner.name}.fused", extent_of(extent), outer.kind))
+    return Fuse(
+        outer, inner, Axis(f"{outer.name}.{inner.name}.fused", extent_of(extent), outer.kind)
+    )

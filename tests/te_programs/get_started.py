@@ -67,7 +67,9 @@ print(tvm.lower(s, [A, B, C], simple_mode=True))
 
 baseline = log[0][1]
 for name, seconds in log:
-    print("%s\t%s\t%s" % (name.rjust(20), str(seconds).rjust(20), str(seconds / baseline).rjust(20)))
+    print(
+        "%s\t%s\t%s" % (name.rjust(20), str(seconds).rjust(20), str(seconds / baseline).rjust(20))
+    )
 
 # the same addition for a GPU, as far as the loops
 tgt_gpu = tvm.target.Target(target="cuda", host="llvm")
