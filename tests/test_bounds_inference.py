@@ -171,16 +171,24 @@ def test_awkward_extents_are_finalised_once(extent, factors, tail):
 
 
 @pytest.mark.parametrize("extent", [100, 129, 1027])
-@pytest.mark.parametrize("order", ["straight", "swapped"])
-def test_nested_splits_cut_on_both_parts(extent, order):
+def test_nested_splits_cut_on_both_parts(extent):
     C = line(extent)
     s = sl.schedule(C)
-    outer, inner = s[C].split(C.op.axis[0], factor=24, tail="cut")
-    io, ii = s[C].split(inner, factor=7, tail="cut")
-    if order == "swapped":
-        _, oi = s[C].split(outer, factor=3, tail="guard")
-        s[C].reorder(oi, io, ii)
+    _, inner = s[C].split(C.op.axis[0], factor=24, tail="cut")
+    s[C].split(inner, factor=7, tail="cut")
     checked(s, C, values(extent))
+
+
+def test_a_cut_whose_outer_loop_is_gone_is_refused():
+    C = line(100)
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[0], factor=24, tail="cut")
+    s[C].split(outer, factor=3)
+    with pytest.raises(
+        LoweringError, match="i.outer was made into i.outer.outer and i.outer.inner"
+    ):
+        sl.lower(s)
+    assert "# split(i, ..., tail='cut')" in str(s)
 
 
 def test_a_guard_stands_once_around_init_and_update():

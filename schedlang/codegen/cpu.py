@@ -206,7 +206,8 @@ class _Writer:
                 explain(
                     f"building {self.nest.name} for the CPU",
                     f"{loop.axis.name} of stage {loop.stage} is bound to {loop.tag or 'vthread'}",
-                    'Build for target="cuda", or use s[...].parallel(axis) in place of bind.',
+                    "Use s[...].parallel(axis) in place of bind; thread loops are checked and "
+                    "printed, and have no code generator in this version.",
                 )
             )
         if loop.kind == "vectorize":
@@ -335,7 +336,7 @@ class _Writer:
         most = self.target.vector_width(widest) * 4
         whole, rest = divmod(loop.extent, most)
         if loop.extent <= most:
-            self._lanes(loop, context, loop.extent, Lin.of(0))
+            self._pieces(loop, context, loop.extent, 0)
             return
         if self._frame.loops >= DEEPEST_LOOPS:
             self.outline(loop, context)
@@ -348,12 +349,18 @@ class _Writer:
             self.names._of[start] = name
             self._lanes(loop, context, most, Lin.of(start))
         self._frame.loops -= 1
-        if rest:
-            self._lanes(loop, context, rest, Lin.of(whole * most))
+        self._pieces(loop, context, rest, whole * most)
 
     def _widest(self, loop: For) -> str:
         found = [b.dtype for s, _ in walk(loop.body) for b in _buffers(s)]
         return max(found, key=dtypes.itemsize, default="float32")
+
+    def _pieces(self, loop: For, context: Context, count: int, start: int) -> None:
+        """``count`` lanes as vectors of 2**k: others do not stay in registers."""
+        while count:
+            lanes = 1 << (count.bit_length() - 1)
+            self._lanes(loop, context, lanes, Lin.of(start))
+            start, count = start + lanes, count - lanes
 
     def _lanes(self, loop: For, context: Context, count: int, start: Lin) -> None:
         if count == 1:

@@ -46,7 +46,8 @@ class Buffer:
 
     @property
     def bytes(self) -> int | None:
-        return None if self.size is None else self.size * itemsize(self.dtype)
+        copies = 2 if self.double else 1
+        return None if self.size is None else self.size * itemsize(self.dtype) * copies
 
 
 @dataclass(frozen=True, eq=False, repr=False)

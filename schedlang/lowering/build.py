@@ -38,7 +38,7 @@ from schedlang.lowering.region import (
 )  # fmt: skip
 from schedlang.lowering.sliding import sliding_guard
 from schedlang.lowering.storage import allocate, box_scope, scope_of
-from schedlang.lowering.tails import cut_at
+from schedlang.lowering.tails import cut_at, lost_cuts
 from schedlang.lowering.trampoline import Task
 from schedlang.stage.state import At, Stage, State
 
@@ -116,6 +116,7 @@ def nest_stage(job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope) -> T
     nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf)
     if any(d.extent.const == 0 for d in dims):
         return [], {}
+    job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
     drafts, pending = yield _level(nesting, 0, scope)
     return _guarded(nesting, -1, drafts), pending
 
@@ -256,7 +257,7 @@ def _statement(n: Nesting, scope: Scope) -> Made:
     _collect(n.job, body.reads, pending, scope.ranges)
     drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
     if op.where is not None and not isinstance(test.roots[0], Const):
-        drafts = [If(test.roots[0], block(drafts))]
+        drafts = [If(test.roots[0], block(drafts), stage.where_note)]
     return _predicated(n, scope, drafts), pending
 
 

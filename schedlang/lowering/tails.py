@@ -52,10 +52,7 @@ def cut_at(
         why = (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be "
                "0 there, so that no number of whole parts follows from it")  # fmt: skip
     if split.tail == "cut" and why is not None:
-        return explain(
-            f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}", why,
-            f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'.",
-        )  # fmt: skip
+        return _refused(split, stage, why)
     if split.tail == "auto":
         cheap = extent.const is not None and peel.copies < MOST_COPIES
         if why is not None or not cheap:
@@ -70,6 +67,29 @@ def cut_at(
     keep = rest.const is None and "vectorize" in lanes
     tail = peel.with_({} if keep else {split.inner: rest}, {axis: whole})
     return Cut(main, tail)
+
+
+def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
+    """Refusals of cuts that were asked for and whose outer axis is no loop any more."""
+    found = []
+    for split in stage.relations:
+        if not isinstance(split, Split) or split.tail != "cut":
+            continue
+        user = stage.made_from(split.outer)
+        rest = mod(plan.extents[split.parent], plan.strides[split], Ranges(plan.ranges.known))
+        if user is None or rest.const == 0:
+            continue
+        made = " and ".join(a.name for a in parts(user))
+        found.append(_refused(split, stage, f"{split.outer.name} was made into {made}"))
+    return found
+
+
+def _refused(split: Split, stage: Stage, why: str) -> str:
+    return explain(
+        f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}",
+        why,
+        f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'.",
+    )
 
 
 def _holds_tile(

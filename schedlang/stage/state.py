@@ -68,7 +68,7 @@ class Stage:
     prefetches: tuple[Prefetch, ...] = ()
     pragmas: tuple[tuple[Axis, str, Any], ...] = ()
     predicate: Optional[Expr] = None
-    copied: bool = False
+    where_note: str = ""
 
     @property
     def is_scan(self) -> bool:
