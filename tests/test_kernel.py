@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -212,8 +213,13 @@ def test_scalar_arguments() -> None:
         f = sl.build(sl.schedule(Y), target=target)
         np.testing.assert_array_equal(f(x[:5], 1.5), x[:5] * np.float32(1.5))
         np.testing.assert_array_equal(f(X=x[:5], alpha=2), x[:5] * 2)
-        with pytest.raises(SchedlangError, match="is a scalar, got an array"):
-            f(x[:5], x)
+        for wrong, message in (
+            (x, "is a scalar, got an array"),
+            ("2", "is a float32, got '2'"),
+            (1e40, "does not fit one"),
+        ):
+            with pytest.raises(CallTypeError, match=message):
+                f(x[:5], wrong)
 
 
 def test_several_outputs_and_zero_dimensions() -> None:
@@ -304,6 +310,64 @@ def test_saved_file_runs_without_schedlang(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "X must be a float32 array of shape (7,), got float32(3,)" in done.stdout
+
+
+def test_saved_file_checks_what_it_is_given(tmp_path: Path) -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[n - 1 - i] + 1, name="B")
+    module = runpy.run_path(str(sl.build(sl.schedule(B)).save(tmp_path / "k.py")))
+    a = np.arange(6, dtype="float32")
+    np.testing.assert_array_equal(module["B"](a), a[::-1] + 1)
+    with pytest.raises(ValueError, match="B and A overlap"):
+        module["B"](a, a)
+    with pytest.raises(ValueError, match="B is read-only"):
+        module["B"](a, np.frombuffer(bytes(24), "float32"))
+    with pytest.raises(ValueError, match="A is strided"):
+        module["B"](np.zeros(12, "float32")[::2])
+
+
+def test_saved_file_finds_sizes_in_outputs(tmp_path: Path) -> None:
+    n = sl.var("n")
+    B = sl.compute((n,), lambda i: i * 2, name="B")
+    module = runpy.run_path(str(sl.build(sl.schedule(B), [B]).save(tmp_path / "k.py")))
+    np.testing.assert_array_equal(module["B"](np.empty(4, "int64")), [0, 2, 4, 6])
+    with pytest.raises(TypeError, match="B must be given: no input determines n"):
+        module["B"]()
+
+
+class Copies:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.zeros(7, "float32")
+
+
+def test_outputs_must_share_their_memory(kernel: Any) -> None:
+    with pytest.raises(CallTypeError, match="is a Copies, which does not share its memory"):
+        kernel(x, y, Copies())
+    np.testing.assert_array_equal(kernel(Copies(), y), y)
+    with pytest.raises(CallTypeError, match="masked array"):
+        kernel(np.ma.masked_array(x), y)
+    f = sl.build(sl.schedule(sl.compute((), lambda: sl.const(4, "float32"), name="S")))
+    with pytest.raises(CallTypeError, match="NumPy scalar, which cannot be written"):
+        f(np.float32(0))
+
+
+def test_sizes_are_not_negative() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n + 5,), name="A")
+    C = sl.compute((n,), lambda i: A[i], name="C")
+    f = sl.build(sl.schedule(C), target="python")
+    with pytest.raises(CallError, match="n is -2 in dimension 0 of A: sizes are 0 or more"):
+        f(np.zeros(3, "float32"))
+
+
+@pytest.mark.parametrize("name", ["load", "exp", "range", "float32"])
+def test_outputs_named_like_what_the_file_imports(name: str) -> None:
+    X = sl.placeholder((8,), name="X")
+    C = sl.compute((8,), lambda i: sl.exp(X[i]), name=name)
+    for target in ("python", "cpu"):
+        f = sl.build(sl.schedule(C), target=target)
+        np.testing.assert_allclose(f(np.zeros(8, "float32")), 1)
 
 
 def test_second_process_loads_from_the_disk_cache(tmp_path: Path) -> None:

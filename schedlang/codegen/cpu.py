@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from schedlang.codegen.expression import Context, Expressions, Lanes, Text, lane_step
+from schedlang.codegen.expression import Context, Expressions, Lanes, Text
 from schedlang.codegen.names import Names, name_all
+from schedlang.codegen.offsets import lane_step
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, to_expr
@@ -64,7 +65,7 @@ def emit(nest: Nest, target: Target, public: str) -> Source:
     """
     from schedlang.codegen.dialect import NAMES
 
-    names = name_all(nest, NAMES)
+    names = name_all(nest, [*NAMES, "_array", "_apart", "result"])
     writer = _Writer(nest, names, target, public)
     entry = writer.function_name(f"{public}_kernel")
     parameters = [names[a] for a in nest.args] + [names[v] for v in nest.sizes]
@@ -267,7 +268,9 @@ class _Writer:
     def _free(self, body: Block, context: Context) -> list[str]:
         """Names used in ``body`` and defined outside of it."""
         inside: set[Any] = set()
-        found: dict[str, None] = {}
+        found: dict[str, None] = {context.mask: None} if context.mask else {}
+        lanes = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}
+        known = {**context.values, **lanes}
 
         def mention(key: Any) -> None:
             if key not in inside and key in self.names:
@@ -284,15 +287,10 @@ class _Writer:
             for node in postorder(roots):
                 if isinstance(node, Load):
                     mention(node.buffer)
-                if isinstance(node, Axis):
-                    known = context.values.get(node)
-                    if known is None:
-                        mention(node)
-                    else:
-                        for leaf in postorder([to_expr(known)]):
-                            mention(leaf)
-                elif isinstance(node, Var):
-                    mention(node)
+                if isinstance(node, (Axis, Var)):
+                    value = known.get(node)
+                    for leaf in [node] if value is None else postorder([to_expr(value)]):
+                        mention(leaf)
             for buffer in _buffers(stmt):
                 mention(buffer)
             if isinstance(stmt, Let):

@@ -6,15 +6,15 @@ cast back, float16 is rounded after each step, and constants name their dtype.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any, Optional
 
 from schedlang.codegen.names import Names
+from schedlang.codegen.offsets import gathers, lane_step, strides
 from schedlang.expr import dtypes
 from schedlang.expr.lazy import lifted
-from schedlang.expr.linear import Lin, Opaque, to_expr
+from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.printer import (
     ATOM,
@@ -114,7 +114,7 @@ class Expressions:
                 return self._by_dimension(parts, steps, scalar)
         return self.value(to_expr(lin), scalar).text
 
-    def _by_dimension(self, parts: list[Lin], steps: list[Lin], context: Context) -> str:
+    def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> str:
         """``row*1024 + column``: one term a dimension, numbers gathered at the end."""
         rest = Lin.of(0)
         terms: list[str] = []
@@ -134,42 +134,6 @@ class Expressions:
                     f"{' + '.join(terms)} + ({last})")  # fmt: skip
             terms.append(last)
         return " + ".join(terms)
-
-
-@lru_cache(maxsize=256)
-def strides(buffer: Buffer) -> list[Lin]:
-    """Elements between neighbours along each dimension."""
-    if buffer.strides is not None:
-        return [Lin.of(s) for s in buffer.strides]
-    result: list[Lin] = []
-    step = Lin.of(1)
-    for extent in reversed(buffer.shape):
-        result.insert(0, step)
-        step = step * to_lin(extent)
-    return result
-
-
-def lane_step(offset: Lin, axis: Axis) -> int | None:
-    """The distance between neighbouring lanes, where it is one number; else ``None``."""
-    step = 0
-    for product, coef in offset.terms.items():
-        if len(product) == 1 and product[0] is axis:
-            step = coef
-        elif any(_uses(leaf, axis) for leaf in Lin({product: 1}).leaves()):
-            return None
-    return step
-
-
-def _uses(leaf: object, axis: Axis) -> bool:
-    if isinstance(leaf, Opaque):
-        return any(node is axis for node in postorder([leaf.expr]))
-    return leaf is axis
-
-
-def _gathers(offset: Lin) -> bool:
-    """Whether an offset depends on elements that are read."""
-    opaque = [leaf.expr for leaf in offset.leaves() if isinstance(leaf, Opaque)]
-    return any(isinstance(node, Load) for node in postorder(opaque))
 
 
 class _Emission:
@@ -357,7 +321,7 @@ class _Emission:
     def _load_at(self, node: Load, offset: Lin) -> Text:
         name, half = self.owner.names[node.buffer], "_half" if node.dtype == "float16" else ""
         lanes, use = self.context.lanes, self.owner.use
-        if lanes is not None and self.context.mask and _gathers(offset):
+        if lanes is not None and self.context.mask and gathers(offset):
             # the index itself is read, and only under the mask
             at = self._lane_offsets(offset)
             text = f"{use('vgather_masked' + half)}({name}, {at}, {self.context.mask})"

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from schedlang.codegen.cpu import Source
-from schedlang.codegen.names import identifier
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.expr.simplify import only_size, to_lin
+from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nodes import Buffer, Nest
 from schedlang.ir.printer import argument_text, header
 
 _WIDTH = 98
 
 _ARRAY = '''
-def _array(value, name, dtype, shape):
+def _array(value, name, dtype, shape, written=False):
     """`value` flat, if it is a C-contiguous array of this dtype and shape."""
+    if hasattr(value, "__array_interface__"):
+        value = np.asarray(value)
     if not isinstance(value, np.ndarray) or value.dtype != dtype or value.shape != shape:
         given = f"{getattr(value, 'dtype', type(value).__name__)}{getattr(value, 'shape', '')}"
         raise TypeError(f"{name} must be a {dtype} array of shape {shape}, got {given}")
     if not value.flags.c_contiguous:
         raise ValueError(f"{name} is strided: pass np.ascontiguousarray({name})")
+    if written and not value.flags.writeable:
+        raise ValueError(f"{name} is read-only and cannot be written")
     return value.reshape(-1)
+
+
+def _apart(a, b, names, same_is_fine):
+    """Refuse an output that shares memory with another array."""
+    same = a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes
+    if np.may_share_memory(a, b) and not (same and same_is_fine):
+        raise ValueError(f"{names} overlap: pass a copy of one")
 '''
 
 
@@ -73,14 +86,9 @@ def wrapped(opening: str, items: list[str], closing: str) -> list[str]:
     return [*lines, line, closing]
 
 
-def _shape(buffer: Buffer) -> str:
-    items = [str(e) if isinstance(e, int) else text(e, _leaf) for e in buffer.shape]
+def _shape(buffer: Buffer, sizes: Mapping[Expr, str]) -> str:
+    items = [str(e) if isinstance(e, int) else text(e, lambda v: sizes[v]) for e in buffer.shape]
     return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-
-
-def _leaf(node: Expr) -> str:
-    assert isinstance(node, Var)
-    return identifier(node.name)
 
 
 def _dtype(buffer: Buffer) -> str:
@@ -103,27 +111,64 @@ def _public(nest: Nest, source: Source) -> str:
     lines = [f"def {source.public}({', '.join(signature)}):"]
     lines.append(f'    """{results}; made here unless given."""')
     size_names = dict(zip(nest.sizes, source.parameters[len(nest.args) :]))
-    wanted = set(nest.sizes)
-    for arg in inputs:
-        for k, extent in enumerate(arg.shape if isinstance(arg, Buffer) else ()):
-            size = only_size(to_lin(extent))
-            if size in wanted:
-                wanted.discard(size)
-                length = f"{names[arg]}.shape[{k}]"
-                lines.append(f"    {size_names[size]} = {_solved(to_lin(extent), size, length)}")
+    sizes: dict[Expr, str] = {a: n for a, n in names.items() if isinstance(a, Var)}
+    for size, name in size_names.items():
+        sizes[size] = name
+    lines += _size_lines(nest, names, size_names)
     for output in nest.outputs:
-        made = f"np.empty({_shape(output)}, {_dtype(output)})"
+        made = f"np.empty({_shape(output, sizes)}, {_dtype(output)})"
         lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
+    result = ", ".join(names[b] for b in nest.outputs)
+    if any(isinstance(a, Buffer) for a in nest.args):
+        lines.append(f"    result = {result}")
     given = []
     for arg in nest.args:
         if isinstance(arg, Var):
-            kind = "float32" if arg.dtype == "float16" else arg.dtype
-            given.append(f"np.{kind if kind != 'bool' else 'bool_'}({names[arg]})")
+            kind = "bool_" if arg.dtype == "bool" else arg.dtype
+            scalar = f"np.{kind}({names[arg]})"
+            given.append(f"np.float32({scalar})" if kind == "float16" else scalar)
             continue
-        view = '.view("uint16")' if arg.dtype == "float16" else ""
-        checked = f"_array({names[arg]}, {arg.name!r}, {_dtype(arg)}, {_shape(arg)}){view}"
-        given.append(checked)
+        written = ", written=True" if arg in nest.outputs else ""
+        checked = f"{arg.name!r}, {_dtype(arg)}, {_shape(arg, sizes)}{written}"
+        lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
+        given.append(names[arg] + ('.view("uint16")' if arg.dtype == "float16" else ""))
+    lines += _overlap_checks(nest, names)
     given += [size_names[v] for v in nest.sizes]
-    lines += [f"    {source.entry}(", *(f"        {g}," for g in given), "    )"]
-    lines.append(f"    return {', '.join(names[b] for b in nest.outputs)}")
+    lines += [f"    {source.entry}({', '.join(given)})", "    return result"]
     return "\n".join(lines)
+
+
+def _size_lines(
+    nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Var, str]
+) -> list[str]:
+    """Each size from a shape: of an input, or of an output that must then be given."""
+    wanted = set(nest.sizes)
+    lines: list[str] = []
+    for arg in [*(a for a in nest.args if a not in nest.outputs), *nest.outputs]:
+        for k, extent in enumerate(arg.shape if isinstance(arg, Buffer) else ()):
+            size = only_size(to_lin(extent))
+            if size is None or size not in wanted:
+                continue
+            wanted.discard(size)
+            if arg in nest.outputs:
+                why = repr(f"{names[arg]} must be given: no input determines {sizes[size]}")
+                lines += [f"    if {names[arg]} is None:", f"        raise TypeError({why})"]
+            length = f"{names[arg]}.shape[{k}]"
+            lines.append(f"    {sizes[size]} = {_solved(to_lin(extent), size, length)}")
+    return lines
+
+
+def _overlap_checks(nest: Nest, names: Mapping[Buffer | Var, str]) -> list[str]:
+    """A line for each output and other array; some may be the same array."""
+    in_place = in_place_pairs(nest)
+    lines = []
+    for i, out in enumerate(nest.args):
+        for k, other in enumerate(nest.args):
+            if out not in nest.outputs or not isinstance(other, Buffer) or i == k:
+                continue
+            if other in nest.outputs and k < i:
+                continue
+            pair = f"{names[out]}, {names[other]}"
+            what = repr(f"{out.name} and {other.name}")
+            lines.append(f"    _apart({pair}, {what}, {(i, k) in in_place})")
+    return lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
@@ -150,8 +149,3 @@ def check_leaves(op: ComputeOp) -> None:
                     f"sl.compute for {op.name}: init= reads a tensor; it is a number or an "
                     "expression over data axes"
                 )
-
-
-def with_body(op: ComputeOp, **changes: Any) -> ComputeOp:
-    """``op`` with other expressions, still defining the same tensors."""
-    return replace(op, **changes)

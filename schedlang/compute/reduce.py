@@ -60,6 +60,10 @@ class Reduction:
         self.init = init
         self.visible = visible
 
+    def as_scalar(self) -> Any:
+        """What an expression asks of an operand: a reduction is none."""
+        return self._refuse()
+
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise ComputeError(
             explain(

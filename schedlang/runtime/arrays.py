@@ -9,16 +9,25 @@ import numpy as np
 from schedlang.errors import CallTypeError
 
 
-def as_numpy(value: Any, what: str) -> np.ndarray:
+def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
     """``value`` as a NumPy array over the same memory.
 
     Takes NumPy arrays and scalars, and objects with ``__array_interface__``, DLPack or
-    ``__array__``. Raises :class:`~schedlang.errors.CallTypeError` for anything else, and for arrays
-    in a GPU's memory.
+    ``__array__``; one that is ``written`` must share its memory. Raises
+    :class:`~schedlang.errors.CallTypeError` for anything else, and for arrays in a GPU's memory.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise CallTypeError(f"{what} is a masked array: pass .filled(...) or .data")
     if isinstance(value, np.ndarray):
-        return value
+        return value.view(np.ndarray)
+    if written and not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
+        raise CallTypeError(
+            f"{what} is a {type(value).__name__}, which does not share its memory: pass an array "
+            "to write into, such as np.empty(...)"
+        )
     if isinstance(value, np.generic):
+        if written:
+            raise CallTypeError(f"{what} is a NumPy scalar, which cannot be written: pass an array")
         return np.asarray(value)
     device = getattr(value, "__dlpack_device__", None)
     if hasattr(value, "__cuda_array_interface__") or (

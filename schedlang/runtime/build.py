@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schedlang.codegen.cpu import emit
+from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
-from schedlang.codegen.names import identifier
+from schedlang.codegen.names import RESERVED, identifier
 from schedlang.compute.tensor import check_name
 from schedlang.errors import BuildError, ComputeTypeError
 from schedlang.ir.aliasing import in_place_pairs
@@ -77,7 +78,10 @@ def build(
     if where.kind in ("cuda", "cuda-emulator"):
         raise BuildError(f'target="{where.kind}" has no code generator in this version')
     nest = lower_state(schedule.state, args, name=name)
-    public = check_name(name, "a kernel") if name is not None else identifier(nest.name)
+    public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
+    if public in RESERVED or public in NAMES:
+        # the file needs that name for what it imports
+        public = f"{public}_"
     unproven = verify(nest)
     source = emit(nest, where, public)
     text = render(nest, source, schedule.as_python(), fastmath, compiled=where.kind == "cpu")

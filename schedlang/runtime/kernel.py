@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BuildError, CallError, ComputeTypeError, VerifyError
+from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.ir.nodes import Nest
 from schedlang.ir.sized import at_sizes
 from schedlang.ir.verify import verify
@@ -131,7 +131,7 @@ class Kernel(TeModule):
                 continue
             fixed = binder.fixed[k]
             if type(value) is not np.ndarray:
-                value = as_numpy(value, f"argument {k} ({p})")
+                value = as_numpy(value, f"argument {k} ({p})", written=p.is_output)
             if (
                 value.dtype != binder.dtypes[k] or value.shape != fixed
                 or not value.flags.c_contiguous or p.is_output
@@ -186,7 +186,10 @@ class Kernel(TeModule):
         if self.target.kind == "python":
             # NumPy warns where compiled code wraps or divides in silence
             with np.errstate(all="ignore"):
-                function(*flat)
+                try:
+                    function(*flat)
+                except IndexError as error:
+                    raise BoundsError(f"kernel {self.name}: {error}") from error
         elif self._lock is None:
             function(*flat)
         else:
@@ -204,6 +207,11 @@ class Kernel(TeModule):
             raise BuildError(
                 f'save: build for target="cpu" first, this kernel is for {self.target.kind}'
             )
+        if self._built.checked_by_size:
+            raise BuildError(
+                f"save: kernel {self.name} checks its reads against the sizes of each call, and a "
+                "file of its own cannot; fix the sizes, or guard the reads with sl.if_then_else"
+            )
         target = Path(path)
         target.write_text(bundle(self._built.text), encoding="utf-8")
         return target
@@ -214,10 +222,18 @@ class Kernel(TeModule):
 
 def _scalar(value: Any, dtype: str, what: str) -> Any:
     """A scalar argument in its dtype; float16 travels as float32."""
-    if hasattr(value, "shape") and value.shape != ():
-        raise ComputeTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
-    try:
-        kept = np.dtype(dtype).type(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ComputeTypeError(f"{what} is a {dtype}, got {value!r}") from None
+    if getattr(value, "shape", ()) != ():
+        raise CallTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
+    number = value.item() if isinstance(value, np.ndarray) else value
+    kinds = {"f": (int, float, np.number), "b": (bool, np.bool_)}
+    kind = np.dtype(dtype).kind
+    if not isinstance(number, kinds.get(kind, (int, np.integer))):
+        raise CallTypeError(f"{what} is a {dtype}, got {value!r}")
+    with np.errstate(over="ignore"):
+        try:
+            kept = np.dtype(dtype).type(number)
+        except (TypeError, ValueError, OverflowError):
+            raise CallTypeError(f"{what} is a {dtype}, got {value!r}") from None
+    if np.isinf(kept) and not np.isinf(number):
+        raise CallTypeError(f"{what} is a {dtype}, and {value!r} does not fit one")
     return np.float32(kept) if dtype == "float16" else kept

@@ -188,6 +188,11 @@ class Binder:
                         f"in dimension {k} of {p.name}"
                     )
                 origin.setdefault(extent, f"dimension {k} of {p.name}")
+        for name, size in found.items():
+            if size < 0:
+                raise CallError(
+                    f"{self.title}: {name} is {size} in {origin[name]}: sizes are 0 or more"
+                )
         for name in self.signature.sizes:
             if name not in found:
                 raise CallError(
@@ -210,7 +215,11 @@ class Binder:
 
     def shape(self, p: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of one parameter for given sizes."""
-        return tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
+        found = tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
+        if any(e < 0 for e in found):
+            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            raise CallError(f"{self.title}: {p} would have shape {found} where {given}")
+        return found
 
     def _extent(self, extent: str, sizes: Mapping[str, int]) -> int:
         if extent in sizes:

@@ -11,6 +11,16 @@ from functools import lru_cache
 _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
 
 
+def _running() -> str:
+    """The layer that numba has started already, if any."""
+    from numba.np.ufunc import parallel
+
+    try:
+        return str(parallel.threading_layer())
+    except ValueError:
+        return ""
+
+
 @lru_cache(maxsize=1)
 def guard() -> AbstractContextManager[object]:
     """A lock to hold around parallel launches, or nothing where numba's threads are safe.
@@ -20,10 +30,12 @@ def guard() -> AbstractContextManager[object]:
     from numba import config
 
     layer = config.THREADING_LAYER
-    if layer in ("tbb", "omp", "threadsafe"):
+    if layer in ("tbb", "omp", "threadsafe", "safe", "forksafe"):
+        return contextlib.nullcontext()
+    if _running() in _LAYERS:
         return contextlib.nullcontext()
     for name, module in _LAYERS.items():
-        if layer == "workqueue":
+        if layer == "workqueue" or _running() == "workqueue":
             break
         try:
             importlib.import_module(f"numba.np.ufunc.{module}")

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.expr.nodes import Axis
-from schedlang.schedule.refuse import LARGEST, count, leaf_position, names, plain, refuse, shown
+from schedlang.schedule.refuse import (
+    LARGEST,
+    count,
+    leaf_position,
+    names,
+    not_time,
+    plain,
+    refuse,
+    shown,
+)
 from schedlang.stage.relations import TAILS, Relation, Split, Unit, make_fuse, make_split
 from schedlang.stage.state import At, Stage, State
 
@@ -109,6 +118,8 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     positions = [leaf_position(state, stage, a, asked) for a in axes]
     if len(set(positions)) != len(positions):
         refuse(asked, f"{_doubled(axes).name} is named twice", "Name each loop once.")
+    for axis in axes:
+        not_time(state, stage, axis, asked)
     leaf = list(stage.leaf)
     for position, axis in zip(sorted(positions), axes):
         leaf[position] = axis

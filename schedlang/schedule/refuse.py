@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from schedlang.compute.tensor import ScanOp
 from schedlang.errors import ScheduleError, explain
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
@@ -95,8 +96,23 @@ def _loops(stage: Stage) -> str:
     return ", ".join(a.name for a in stage.leaf) or "none"
 
 
+def not_time(state: State, stage: Stage, axis: Axis, asked: str) -> None:
+    """Refuse the first axis of a scan's update: the scan itself loops over it."""
+    if not stage.op.axis or axis is not stage.op.axis[0]:
+        return
+    for scan in (state.stages[name] for name in state.links.scans):
+        if isinstance(scan.op, ScanOp) and any(t in scan.op.update for t in stage.outputs):
+            others = ", ".join(a.name for a in stage.op.axis[1:]) or "there are none"
+            refuse(
+                asked, f"{axis.name} is the time axis of scan {scan.name}, whose steps follow one "
+                "another in a loop of the scan's own",
+                f"Schedule the other axes, s[{stage.name}].op.axis[1:] ({others}).",
+            )  # fmt: skip
+
+
 def one_kind(state: State, stage: Stage, axis: Axis, asked: str) -> None:
-    """Refuse an axis that is annotated already."""
+    """Refuse an axis that is annotated already, or that has no loop of its own."""
+    not_time(state, stage, axis, asked)
     kind = stage.kinds.get(axis)
     if kind is not None:
         refuse(

@@ -1,0 +1,51 @@
+"""Offsets into flat arrays: strides, and how an offset moves from lane to lane."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from schedlang.expr.linear import Lin, Opaque
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import Buffer, Load
+
+
+@lru_cache(maxsize=256)
+def strides(buffer: Buffer) -> tuple[Lin, ...]:
+    """Elements between neighbours along each dimension."""
+    if buffer.strides is not None:
+        return tuple(Lin.of(s) for s in buffer.strides)
+    result: list[Lin] = []
+    step = Lin.of(1)
+    for extent in reversed(buffer.shape):
+        result.insert(0, step)
+        step = step * to_lin(extent)
+    return tuple(result)
+
+
+def lane_step(offset: Lin, axis: Axis) -> int | None:
+    """The distance between neighbouring lanes, where it is one number; else ``None``."""
+    step = 0
+    for product, coef in offset.terms.items():
+        if len(product) == 1 and product[0] is axis:
+            step = coef
+        elif any(uses(leaf, axis) for leaf in Lin({product: 1}).leaves()):
+            return None
+    return step
+
+
+def uses(leaf: object, axis: Axis) -> bool:
+    """Whether a leaf of an offset depends on ``axis``."""
+    if isinstance(leaf, Opaque):
+        return any(node is axis for node in postorder([leaf.expr]))
+    return leaf is axis
+
+
+def gathers(offset: Lin) -> bool:
+    """Whether an offset depends on elements that are read."""
+    opaque = [leaf.expr for leaf in offset.leaves() if isinstance(leaf, Opaque)]
+    return any(isinstance(node, Load) for node in postorder(opaque))
+
+
+__all__ = ["gathers", "lane_step", "strides", "uses"]
