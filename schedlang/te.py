@@ -14,12 +14,11 @@ from schedlang.compute.reduce import Reduction
 from schedlang.compute.reduce import reduce_axis as _reduce_axis
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as create_schedule
 from schedlang.schedule.steps import thread_axis as _thread_axis
-from schedlang.stage.state import THREADS
 from schedlang.tir import (
     abs,
     acos,
@@ -146,19 +145,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
     >>> thread_axis((0, 64), "threadIdx.x").extent
     64
     """
-    if isinstance(dom, str):
-        dom, tag = None, dom
-    if tag not in THREADS and tag != "vthread":
-        raise ComputeError(
-            f"te.thread_axis: {tag!r} is no thread; choose one of {', '.join(THREADS)}, vthread"
-        )
-    span = whole(dom, f"the range of {tag}")
-    low, high = span if isinstance(span, tuple) and len(span) == 2 else (0, span)
-    if dom is not None and (low != 0 or isinstance(high, bool) or not hasattr(high, "__index__")):
-        raise ComputeTypeError(
-            f"te.thread_axis({dom!r}, {tag!r}): give (0, extent), with a fixed extent"
-        )
-    return _thread_axis(tag, 0 if dom is None else int(high))
+    return _thread_axis(whole(dom, f"the range of {tag}"), tag, name)
 
 
 def var(name: str = "tindex", dtype: object = "int32") -> Var:

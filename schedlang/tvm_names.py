@@ -14,7 +14,7 @@ from schedlang.errors import SchedlangError, explain
 MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")
 
-_TUNE = "sl.autotune(C, target=...) tunes a computation; a template= takes knobs as AutoTVM's do."
+_TUNE = "There is no tuner in this version: write the schedule, and compare kernels by their time."
 _NEURAL = "schedlang has te's language and schedules, no models: write the operator in te."
 REFUSED: dict[str, tuple[str, str]] = {
     "topi": (

@@ -286,6 +286,13 @@ RECURRENCE = [
      "parallel(R.t) on stage R: R.t is a scan's time axis"),
     ("", "s[R].unroll(R.op.scan_axis)",
      "unroll(R.t) on stage R: R.t is a scan's time axis"),
+    ("", "s[R].fuse()", "a scan has one loop, over time"),
+    ("", "s[step].parallel(step.op.axis[0])",
+     "is the time axis of scan R, whose steps follow one another in a loop of the scan's own"),
+    ("", "s[step].split(step.op.axis[0], factor=2)", "is the time axis of scan R"),
+    ("", "s[step].fuse(*step.op.axis)", "is the time axis of scan R"),
+    ("", "s[step].reorder(step.op.axis[1], step.op.axis[0])", "is the time axis of scan R"),
+    ("", "s[step].bind(step.op.axis[0], 'threadIdx.x')", "is the time axis of scan R"),
     # placement
     ("", "s[step].compute_at(s[out], out.op.axis[0])",
      "step is part of a scan, which computes it in its time loop"),

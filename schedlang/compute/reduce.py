@@ -122,7 +122,13 @@ def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
     for a in axes:
         if not isinstance(a, Axis):
             raise ComputeTypeError(
-                f"sl.{name}(..., axis={a!r}): an axis made by sl.reduce_axis is needed"
+                explain(
+                    f"sl.{name}(...)" if a is None else f"sl.{name}(..., axis={a!r})",
+                    "an axis made by sl.reduce_axis is needed",
+                    "Name the reduction axis, and index with it:\n"
+                    '    k = sl.reduce_axis(n, name="k")\n'
+                    f"    C = sl.compute(shape, lambda i: sl.{name}(A[i, k], axis=k))",
+                )
             )
         if not a.is_reduce:
             raise ComputeError(
@@ -186,7 +192,7 @@ def _simple(name: str, dtype: str) -> Reducer:
 
 
 def sum(  # noqa: A001
-    expr: ExprLike, axis: Any, where: Any = None, init: Any = None, dtype: object = None
+    expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
     """The sum of ``expr`` over ``axis`` where ``where`` holds, from ``init`` (0) on.
 
@@ -197,14 +203,14 @@ def sum(  # noqa: A001
 
 
 def prod(
-    expr: ExprLike, axis: Any, where: Any = None, init: Any = None, dtype: object = None
+    expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
     """The product of ``expr`` over ``axis``; see :func:`sum`."""
     source = _source(expr, dtype)
     return reduction(_simple("prod", source.dtype), (source,), axis, where, init, 1)
 
 
-def min(expr: ExprLike, axis: Any, where: Any = None, init: Any = None) -> Any:  # noqa: A001
+def min(expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None) -> Any:  # noqa: A001
     """The smallest ``expr`` over a reduction axis, or of two expressions: ``min(a, b)``.
 
     NaN propagates. Over an empty range known beforehand it is refused; where ``where`` is never
@@ -213,7 +219,7 @@ def min(expr: ExprLike, axis: Any, where: Any = None, init: Any = None) -> Any: 
     return _extreme("min", expr, axis, where, init)
 
 
-def max(expr: ExprLike, axis: Any, where: Any = None, init: Any = None) -> Any:  # noqa: A001
+def max(expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None) -> Any:  # noqa: A001
     """The largest ``expr`` over a reduction axis, or of two expressions: ``max(a, b)``."""
     return _extreme("max", expr, axis, where, init)
 
@@ -225,8 +231,8 @@ def _is_reduction(axis: Any) -> bool:
     )
 
 
-def _extreme(name: str, expr: ExprLike, axis: Any, where: Any, init: Any) -> Any:
-    if not _is_reduction(axis):
+def _extreme(name: str, expr: ExprLike, axis: Any = None, where: Any, init: Any) -> Any:
+    if axis is not None and not _is_reduction(axis):
         if where is not None or init is not None:
             raise ComputeTypeError(f"sl.{name}(a, b) of two expressions takes no where= or init=")
         return call(name, expr, axis)
@@ -271,7 +277,7 @@ def _arg(name: str, expr: ExprLike, axis: Any) -> Reduction:
     return reduction(reducer, (index, value), axes, None, None, 1)
 
 
-def argmax(expr: ExprLike, axis: Any) -> Reduction:
+def argmax(expr: ExprLike, axis: Any = None) -> Reduction:
     """The int64 index along ``axis`` of the largest ``expr``; the first one on ties.
 
     Over several axes the index counts row-major. An empty range gives -1.
@@ -279,7 +285,7 @@ def argmax(expr: ExprLike, axis: Any) -> Reduction:
     return _arg("argmax", expr, axis)
 
 
-def argmin(expr: ExprLike, axis: Any) -> Reduction:
+def argmin(expr: ExprLike, axis: Any = None) -> Reduction:
     """The int64 index along ``axis`` of the smallest ``expr``; the first one on ties."""
     return _arg("argmin", expr, axis)
 
@@ -297,7 +303,7 @@ def comm_reducer(
     """
     check_name(name, "a reducer")
 
-    def reduce_with(expr: Any, axis: Any, where: Any = None, init: Any = None) -> Reduction:
+    def reduce_with(expr: Any, axis: Any = None, where: Any = None, init: Any = None) -> Reduction:
         parts = expr if isinstance(expr, (tuple, list)) else (expr,)
         sources = tuple(_source(p, None) for p in parts)
         reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])

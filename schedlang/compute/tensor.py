@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
@@ -136,7 +136,22 @@ class Tensor:
                     f"Its shape is {shape_text(self.shape)}.",
                 )
             )
-        return Read(self, tuple(self._index(k, v) for k, v in enumerate(items)), self.dtype)
+        found = tuple(self._index(k, v) for k, v in enumerate(items))
+        for position, index in enumerate(found):
+            if isinstance(index, Const) and index.value < 0:
+                self._refuse_negative(items, position, index.value)
+        return Read(self, found, self.dtype)
+
+    def _refuse_negative(self, items: tuple[Any, ...], position: int, value: Any) -> NoReturn:
+        extent = self.shape[position]
+        last = extent - -value
+        if isinstance(last, int) and last < 0:
+            hint = f"dimension {position} has the indices 0..{extent}, {extent} not included"
+        else:
+            written = [*map(str, items[:position]), str(last), *map(str, items[position + 1 :])]
+            hint = f"write {self.name}[{', '.join(written)}]"
+        asked = f"{self.name}[{', '.join(map(str, items))}]"
+        raise BoundsError(f"{asked}: negative indices do not wrap: {hint}")
 
     def __call__(self, *indices: Any) -> Expr:
         """te's spelling of ``T[indices]``."""
@@ -147,9 +162,47 @@ class Tensor:
         if self.ndim:
             raise ComputeTypeError(
                 f"tensor {self.name} of shape {shape_text(self.shape)} stands where an element is "
-                f"needed: index it, e.g. {self.name}[{', '.join('ijklmn'[: self.ndim])}]"
+                f"needed: index it, e.g. {self._element()}; {self._per_element()}"
             )
         return self[()]
+
+    def _axes(self) -> str:
+        return ", ".join("ijklmn"[: self.ndim] if self.ndim <= 6 else ["*idx"])
+
+    def _element(self) -> str:
+        return f"{self.name}[{self._axes()}]"
+
+    def _per_element(self) -> str:
+        call = f"sl.compute({shape_text(self.shape)}, lambda {self._axes()}: {self._element()} * 2)"
+        return f"arithmetic is written per element inside sl.compute, as in {call}"
+
+    def __matmul__(self, other: Any) -> NoReturn:
+        raise ComputeTypeError(
+            f"{self.name} @ ...: {self._per_element()}; a matrix product is "
+            "sl.compute((m, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k)) with "
+            'k = sl.reduce_axis(extent, name="k")'
+        )
+
+    __rmatmul__ = __matmul__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Expr:
+        from schedlang.expr.ufuncs import apply_ufunc
+
+        if ufunc.__name__ == "matmul":
+            self.__matmul__(None)
+        elements = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in inputs)
+        return apply_ufunc(ufunc, method, elements, kwargs)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in ("T", "transpose"):
+                turned = f"{self.name}[{', '.join('ijklmn'[: self.ndim][::-1])}]"
+                raise AttributeError(
+                    f"tensor {self.name} has no {name}: read it with its indices swapped, "
+                    f"{turned}, inside sl.compute"
+                )
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
 
     def _index(self, position: int, value: Any) -> Expr:
         where = f"index {position} of {self.name}"

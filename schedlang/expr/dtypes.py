@@ -49,10 +49,6 @@ def is_integer(dtype: str) -> bool:
     return _KIND[dtype] in "iu"
 
 
-def is_signed(dtype: str) -> bool:
-    return _KIND[dtype] == "i"
-
-
 def itemsize(dtype: str) -> int:
     return np.dtype(dtype).itemsize
 

@@ -168,7 +168,15 @@ class Expr:
     def __index__(self) -> int:
         if isinstance(self, Const) and dtypes.is_integer(self.dtype):
             return int(self.value)
-        raise ComputeTypeError(f"{self} is an expression and has no integer value here")
+        raise ComputeTypeError(
+            explain(
+                f"the integer value of {self}",
+                f"{self} is an expression and has no integer value here",
+                f"Use sl.cast({self}, 'int64') to convert it, sl.reduce_axis in place of range, "
+                "and a tensor in place of a list that it indexes: pass the list as an input, "
+                "declared by sl.placeholder.",
+            )
+        )
 
     def __float__(self) -> float:
         raise ComputeTypeError(

@@ -166,7 +166,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     var = n.plan.variables.get(axis)
     kind = n.stage.kinds.get(axis, "")
     guards = _guards_at(n, depth)
-    inner = _enter(n, scope, axis, var, extent, kind, guards)
+    inner = _enter(n, scope, var, extent, kind, guards)
     drafts, pending = yield _level(n, depth + 1, inner)
     if not n.init:
         drafts, pending = yield attach_children(n, axis, drafts, pending, inner)
@@ -189,13 +189,12 @@ def _extent(extent: Lin) -> Union[int, Expr]:
 def _enter(
     n: Nesting,
     scope: Scope,
-    axis: Axis,
     var: Axis | None,
     extent: Lin,
     kind: str,
     guards: list[Guard],
 ) -> Scope:
-    """The scope inside the loop over ``axis``."""
+    """The scope inside the loop over ``var``."""
     ranges = Ranges(n.plan.ranges.known, scope.ranges.facts)
     ranges = ranges.assuming(tuple(g.fact for g in guards))
     loops, threads = scope.loops, scope.threads

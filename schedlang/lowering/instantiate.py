@@ -59,7 +59,7 @@ def instantiate(
             index = _index(node, point.values, ranges) if isinstance(node, Read) else None
             if index is None:
                 if not node.children:
-                    done[key] = _leaf(node, point.values, ranges)
+                    done[key] = _leaf(node, point.values)
                     continue
                 waiting = [c for c in node.children if (id(c), id(point)) not in done]
                 if waiting:
@@ -102,7 +102,7 @@ def _index(read: Read, values: Values, ranges: Ranges) -> tuple[Lin, ...] | None
     return found
 
 
-def _leaf(node: Expr, values: Values, ranges: Ranges) -> Expr:
+def _leaf(node: Expr, values: Values) -> Expr:
     if isinstance(node, Axis):
         lin = values.get(node)
         return node if lin is None else to_expr(lin)

@@ -97,7 +97,7 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
         refuse(
             asked, f"{stage.name} has been scheduled already",
             "cache_write comes before the stage's other steps, since the cache stage takes over "
-            "its computation.",
+            "its computation: call it first. s.at(0) gives the schedule before its first step.",
         )  # fmt: skip
     if isinstance(stage.attach, Inline):
         refuse(

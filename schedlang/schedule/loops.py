@@ -64,6 +64,8 @@ def _related(state: State, stage: Stage, relation: Relation, leaf: tuple[Axis, .
 def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     asked = f"fuse({names(axes)}) on stage {stage.name}"
     if not axes:
+        if stage.is_scan:
+            refuse(asked, "a scan has one loop, over time", "Fuse axes of its update's stage.")
         unit = Axis("fused", 1)
         return _related(state, stage, Unit(unit), (unit, *stage.leaf)), unit
     positions = [leaf_position(state, stage, a, asked) for a in axes]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schedlang.compute.tensor import ScanOp
 from schedlang.expr.nodes import Axis
 from schedlang.lowering.placement import effective_readers, legal_places, place, places_text
@@ -10,8 +12,9 @@ from schedlang.schedule.refuse import leaf_position, refuse, shown
 from schedlang.stage.state import At, Inline, Root, Stage, State
 
 
-def compute_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
-    asked = f"compute_at({parent.name}, {shown(axis)}) on stage {stage.name}"
+def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
+    asked = f"compute_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
+    parent = _parent(parent, asked)
     if parent.name == stage.name:
         refuse(asked, "a stage cannot be computed inside itself", _places(state, stage))
     if state.is_output(stage):
@@ -49,6 +52,13 @@ def compute_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
             f"Call s[{stage.name}].compute_root() first, then compute_at and store_at.",
         )  # fmt: skip
     return state.updated(stage.with_(attach=At(parent.name, axis))), None
+
+
+def _parent(parent: Any, asked: str) -> Stage:
+    if not isinstance(parent, Stage):
+        why = f"{shown(parent)} is no stage of this schedule, so it has no loops"
+        refuse(asked, why, "Give a stage that reads this one.")
+    return parent
 
 
 def _places(state: State, stage: Stage) -> str:
@@ -95,8 +105,9 @@ def compute_root(state: State, stage: Stage) -> Result:
     return state.updated(stage.with_(attach=Root(), store=None)), None
 
 
-def store_at(state: State, stage: Stage, parent: Stage, axis: Axis) -> Result:
-    asked = f"store_at({parent.name}, {shown(axis)}) on stage {stage.name}"
+def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
+    asked = f"store_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
+    parent = _parent(parent, asked)
     leaf_position(state, parent, axis, asked)
     spot = _computed(stage, asked)
     wanted = At(parent.name, axis)

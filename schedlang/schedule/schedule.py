@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.data import Graph
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
@@ -14,8 +14,16 @@ from schedlang.ir.nodes import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.refuse import names, refuse, shown
-from schedlang.schedule.stage import StageView
-from schedlang.schedule.steps import ON_SCHEDULE, Step, decode, encode, perform, thread_axis
+from schedlang.schedule.stage import StageView, nearest
+from schedlang.schedule.steps import (
+    ON_SCHEDULE,
+    PRIMITIVES,
+    Step,
+    decode,
+    encode,
+    perform,
+    thread_axis,
+)
 from schedlang.stage.start import initial_state
 from schedlang.stage.state import Stage, State
 
@@ -51,6 +59,15 @@ class Schedule:
     def stages(self) -> list[StageView]:
         """The stages, producers before consumers."""
         return [StageView(self, name) for name in self.state.stages]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in PRIMITIVES and "_start" in self.__dict__:
+                last = self.outputs[-1].name
+                raise AttributeError(f"{name} is a step of a stage: s[{last}].{name}(...)")
+            known = [n for n in dir(Schedule) if not n.startswith("_")]
+            raise AttributeError(f"a schedule has no {name!r}{nearest(name, known)}")
 
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):

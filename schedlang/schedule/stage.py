@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import difflib
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
@@ -48,6 +49,11 @@ class StageView:
     @property
     def scope(self) -> str:
         return self._stage.scope
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(_no_attribute(name))
 
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"
@@ -463,3 +469,19 @@ class StageView:
         ['i < 3']
         """
         self._do("set_store_predicate", predicate=predicate)
+
+
+OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
+
+
+def _no_attribute(name: str) -> str:
+    if name in OF_SCHEDULE:
+        return f"{name} is a step of the schedule: s.{name}(...)"
+    known = [n for n in dir(StageView) if not n.startswith("_")]
+    return f"a stage has no {name!r}{nearest(name, known)}"
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The end of a message about ``name``: the one of ``known`` that may be meant."""
+    close = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

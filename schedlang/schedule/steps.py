@@ -13,8 +13,8 @@ from typing import Any
 
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import ScanOp, Tensor
-from schedlang.errors import ScheduleError
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.errors import ComputeError, ComputeTypeError, ScheduleError
+from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.expr.visit import postorder
 from schedlang.schedule import annotate, dataflow, loops, placement, storage
 from schedlang.schedule.refuse import names, shown
@@ -142,8 +142,37 @@ def decode(state: State, value: Any) -> Any:
     raise ScheduleError(f"it holds {shown(value)}, which is no argument of a primitive")
 
 
-def thread_axis(tag: str, extent: int = 0) -> Axis:
-    return Axis(tag, extent, "thread", tag=tag)
+def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
+    """A thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
+
+    Where the number of threads is to be checked, give it after the tag or, as te does, before it:
+    ``("threadIdx.x", 64)``, ``(64, "threadIdx.x")`` or ``((0, 64), "threadIdx.x")``. ``name`` does
+    nothing: a thread is printed by its tag.
+
+    >>> thread_axis((0, 64), "threadIdx.x").extent
+    64
+    """
+    if isinstance(dom, str):
+        dom, tag = (None if tag == "" else tag), dom
+    if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
+        raise ComputeError(
+            f"thread_axis: {tag!r} is no thread; choose one of {', '.join(THREADS)}, vthread"
+        )
+    if dom is None:
+        return Axis(tag, 0, "thread", tag=tag)
+    span = tuple(dom) if isinstance(dom, (tuple, list)) else (0, dom)
+    low, high = span if len(span) == 2 else (None, None)
+    if not _whole(low) or not _whole(high) or int(low) != 0 or int(high) < 1:
+        raise ComputeTypeError(
+            f"thread_axis({dom!r}, {tag!r}): give (0, extent), with a fixed extent of 1 or more"
+        )
+    return Axis(tag, int(high), "thread", tag=tag)
+
+
+def _whole(value: Any) -> bool:
+    if isinstance(value, Expr):
+        return isinstance(value, Const) and type(value.value) is int
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def _stage(state: State, name: Any) -> Stage:
