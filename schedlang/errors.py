@@ -36,6 +36,10 @@ class VerifyError(SchedlangError, RuntimeError):
     """A loop nest that broke a rule it must keep: a defect of schedlang, not of its user."""
 
 
+class OutOfBoundsError(VerifyError, BoundsError):
+    """A loop nest that reads outside of a tensor, most often because its compute rule does."""
+
+
 class BuildError(SchedlangError, ValueError):
     """A loop nest that the target cannot run."""
 

@@ -299,3 +299,58 @@ def test_a_late_check_refuses_the_first_row():
     with pytest.raises(BoundsError, match=r"runs over -1\.\.6"):
         check_reads(out.op, late=True)
     check_reads(out.op, {out.op.axis[0]: 1}, late=True)
+
+
+AXIS = r"an axis made by sl\.reduce_axis is needed\n.*\n +k = sl\.reduce_axis\(n, name=\"k\"\)"
+own = r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="own")
+
+
+@pytest.mark.parametrize("reduce", [r.sum, r.prod, r.max, r.argmax, r.argmin, own])
+def test_a_reduction_without_an_axis(reduce):
+    with pytest.raises(ComputeTypeError, match=AXIS + r"\n.*axis=k"):
+        reduce(V[k])
+
+
+def test_a_reduction_over_the_number_of_a_dimension():
+    with pytest.raises(ComputeTypeError, match=r"sl\.sum\(\.\.\., axis=1\): " + AXIS):
+        r.sum(V[k], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("read", "match"),
+    [
+        (lambda: A[k, -1], r"A\[k, -1\]: negative indices do not wrap: write A\[k, 7\]"),
+        (lambda: placeholder((n,), name="N")[-2], r"do not wrap: write N\[n - 2\]"),
+        (lambda: V[-9], r"do not wrap: dimension 0 has the indices 0\.\.8"),
+    ],
+)
+def test_negative_indices(read, match):
+    with pytest.raises(BoundsError, match=match):
+        read()
+
+
+@pytest.mark.parametrize("whole", [lambda: A + A, lambda: 2 * A, lambda: np.exp(A), lambda: A @ A])
+def test_arithmetic_on_whole_tensors(whole):
+    with pytest.raises(
+        ComputeTypeError,
+        match=r"arithmetic is written per element inside sl\.compute, as in "
+        r"sl\.compute\(\(8, 8\), lambda i, j: A\[i, j\]",
+    ):
+        whole()
+
+
+def test_a_transposed_tensor():
+    with pytest.raises(AttributeError, match=r"A has no T: .*A\[j, i\], inside sl\.compute"):
+        A.T  # noqa: B018
+    assert not hasattr(A, "other")
+
+
+def test_ufuncs_on_a_scalar_tensor():
+    alpha = placeholder((), name="alpha")
+    assert str(np.exp(alpha)) == str(m.exp(alpha[()]))
+
+
+def test_integers_of_an_expression():
+    for use in (int, range, lambda i: [1, 2][i]):
+        with pytest.raises(ComputeTypeError, match=r"sl\.cast\(k, 'int64'\)(.|\n)*sl\.placeholder"):
+            use(k)

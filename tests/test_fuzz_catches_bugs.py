@@ -31,12 +31,19 @@ Patch = Callable[[Any, str, Any], None]
 
 
 def caught(seed: str) -> Case | None:
-    """The first case that fails."""
+    """The first case that a check finds wrong; a crash is none."""
     for index in range(MOST_CASES):
         case = run_case(seed, index, texts=False)
-        if case.outcome == "failed":
+        if case.outcome == "failed" and found_wrong(case):
             return case
     return None
+
+
+def found_wrong(case: Case) -> bool:
+    """Whether what was raised last is a rule of the verifier broken, or another result."""
+    raised = [line.partition(":")[0] for line in case.failure.splitlines() if line[:1].strip()]
+    names = {name.rpartition(".")[2] for name in raised}
+    return bool(names & {"VerifyError", "OutOfBoundsError", "Mismatch"})
 
 
 def dropped_guard(patch: Patch) -> None:
@@ -123,8 +130,8 @@ def rfactor_keeps_init(patch: Patch) -> None:
 def cut_tail_skipped(patch: Patch) -> None:
     right = build.cut_at
 
-    def wrong(stage: Any, made: Any, peel: Any, leaf: Any, axis: Any) -> Any:
-        cut = right(stage, made, peel, leaf, axis)
+    def wrong(stage: Any, made: Any, peel: Any, leaf: Any, axis: Any, children: Any) -> Any:
+        cut = right(stage, made, peel, leaf, axis, children)
         return cut if not isinstance(cut, Cut) else Cut(cut.main, cut.tail.with_({axis: ZERO}, {}))
 
     def none(n: Any, depth: int, axis: Any, scope: Any) -> Any:

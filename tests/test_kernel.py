@@ -429,3 +429,20 @@ def test_cache_folder_that_cannot_be_written(monkeypatch: Any, tmp_path: Path) -
     X, Y, Z = axpy(9)
     with pytest.raises(BuildError, match="set SCHEDLANG_CACHE"):
         sl.build(sl.schedule(Z))
+
+
+@pytest.mark.parametrize("factor", [None, 8])
+def test_a_vector_around_more_loops_than_a_function_holds(factor: int | None) -> None:
+    ks = [sl.reduce_axis(2 if q < 2 else 1, name=f"k{q}") for q in range(17)]
+    A = sl.placeholder((20, *[k.extent for k in ks]), name="A")
+    C = sl.compute((20,), lambda i: sl.sum(A[(i, *ks)], axis=ks), name="C")
+    s = sl.schedule(C)
+    lanes = C.op.axis[0]
+    if factor is not None:
+        # 8 does not divide 20: the lanes of the last vector are masked
+        outer, lanes = s[C].split(lanes, factor=factor, tail="guard")
+        s[C].reorder(outer, lanes, *[a for a in s[C].leaf_axes if a.is_reduce])
+    s[C].vectorize(lanes)
+    a = np.arange(80, dtype="float32").reshape(A.shape)
+    found = sl.build(s, [A, C], target="python")(a)
+    np.testing.assert_array_equal(found, a.reshape(20, -1).sum(1))

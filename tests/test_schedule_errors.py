@@ -174,7 +174,8 @@ MATMUL = [
     ("", "s.cache_read(A, 'shared', [B])",
      "s[B]: B is an input and has no loops"),
     ("s[C].split(i, factor=4)", "s.cache_write(C, 'local')",
-     "cache_write(C, 'local'): C has been scheduled already\n  cache_write comes before"),
+     "cache_write(C, 'local'): C has been scheduled already\n  cache_write comes before ... "
+     "call it first. s.at(0) gives"),
     ("s[C].reorder(j, i)", "s.cache_write(C, 'local')",
      "C has been scheduled already"),
     ("s[D].compute_at(s[C], k)", "s.cache_write(C, 'local')",
@@ -280,13 +281,13 @@ RECURRENCE = [
     # split
     ("", "s[R].split(R.op.scan_axis, factor=2)",
      "R.t is a scan's time axis, whose steps follow one another\n  Split an axis of the "
-     "scan's"),
+     "scan's update instead: s[step].op.axis[1]."),
     # annotations
     ("", "s[R].parallel(R.op.scan_axis)",
-     "parallel(R.t) on stage R: R.t is a scan's time axis"),
+     "parallel(R.t) on stage R: R.t is a scan's time axis ... Use ... s[step].op.axis[1]."),
     ("", "s[R].unroll(R.op.scan_axis)",
      "unroll(R.t) on stage R: R.t is a scan's time axis"),
-    ("", "s[R].fuse()", "a scan has one loop, over time"),
+    ("", "s[R].fuse()", "a scan has one loop, over time ... s[step].op.axis[1]"),
     ("", "s[step].parallel(step.op.axis[0])",
      "is the time axis of scan R, whose steps follow one another in a loop of the scan's own"),
     ("", "s[step].split(step.op.axis[0], factor=2)", "is the time axis of scan R"),
@@ -438,3 +439,33 @@ def test_cut_where_it_is_not_legal() -> None:
     assert "# split(i, ..., tail='cut') on stage C: i.inner is not inside i.outer" in str(g.s)
     with pytest.raises(LoweringError, match="Keep i.outer a plain loop around i.inner, or use"):
         sl.lower(g.s, [g.A, g.B, g.C])
+
+
+def test_unknown_attributes_of_stages_and_schedules() -> None:
+    g = matmul()
+    s, C = g["s"], g["C"]
+    with pytest.raises(AttributeError, match="no 'vectorise'; did you mean 'vectorize'"):
+        s[C].vectorise(C.op.axis[0])
+    with pytest.raises(AttributeError, match=r"rfactor is a step of the schedule: s\.rfactor"):
+        s[C].rfactor(C)
+    with pytest.raises(AttributeError, match=r"split is a step of a stage: s\[\w+\]\.split"):
+        s.split(C.op.axis[0], factor=4)
+    with pytest.raises(AttributeError, match="no 'as_pyton'; did you mean 'as_python'"):
+        s.as_pyton()
+    assert not hasattr(s[C], "zzz") and not hasattr(s, "__array__")
+
+
+@pytest.mark.parametrize("primitive", ["compute_at", "store_at"])
+def test_a_parent_that_is_an_input_is_refused(primitive: str) -> None:
+    B = sl.placeholder((4,), name="B")
+    D = sl.compute((4,), lambda i: B[i] + 1, name="D")
+    C = sl.compute((4,), lambda i: D[i] * 2, name="C")
+    s = sl.schedule(C)
+    s[D].compute_at(s[C], C.op.axis[0])
+    text = s.to_json().replace('"compute_at"', f'"{primitive}"')
+    wrong = text.replace('{"stage":"C"}', '{"tensor":"B","input":0}').replace(
+        '{"stage": "C"}', '{"tensor": "B", "input": 0}'
+    )
+    assert wrong != text
+    with pytest.raises(ScheduleError, match=r"B is no stage of this schedule, so it has no loops"):
+        sl.Schedule.from_json(wrong, C)

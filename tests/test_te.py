@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import schedlang as sl
 import schedlang as tvm
 from schedlang import te
 from schedlang.errors import (
@@ -197,6 +198,19 @@ def test_thread_axis_forms() -> None:
         te.thread_axis("threadIdx")
     with pytest.raises(ComputeTypeError, match=r"give \(0, extent\)"):
         te.thread_axis((1, 64), "threadIdx.x")
+
+
+def test_thread_axis_forms_under_the_name_of_schedlang() -> None:
+    for axis in (
+        sl.thread_axis((0, 64), "threadIdx.x"), sl.thread_axis(64, "threadIdx.x"),
+        sl.thread_axis("threadIdx.x", 64), sl.thread_axis(tag="threadIdx.x", dom=(0, 64)),
+    ):  # fmt: skip
+        assert (axis.tag, axis.extent) == ("threadIdx.x", 64)
+    with pytest.raises(ComputeError, match="'x' is no thread; choose one of blockIdx.x"):
+        sl.thread_axis((0, 4), "x")
+    for wrong in (0, -1, True, 2.5, (1, 4), (0, 4, 2), "threadIdx.y", sl.var("n")):
+        with pytest.raises(ComputeTypeError, match=r"give \(0, extent\), with a fixed extent"):
+            sl.thread_axis("threadIdx.x", wrong)
 
 
 def test_extent_of_a_thread_axis_is_checked() -> None:

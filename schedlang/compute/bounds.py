@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Optional
+
+import numpy as np
 
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
-from schedlang.expr.interval import Ranges
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.interval import Interval, Ranges
 from schedlang.expr.linear import Lin, Opaque
-from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary
+from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 
-Guard = tuple[bool, tuple[Lin, ...]]
-_ALWAYS: Guard = (False, ())
+# the conditions around a node, outer to inner, each with whether it holds
+Path = tuple[tuple[Expr, bool], ...]
+# whether it is conditional, what is known, and the exact conditions if all its uses share them
+Guard = tuple[bool, tuple[Lin, ...], Optional[Path]]
+_ALWAYS: Guard = (False, (), ())
 # conditions nested deeper than this are not all remembered
 _REMEMBERED = 32
+# points of an index that are tried where its range proves nothing
+_TRIED = 2**16
 
 
 def facts_of(cond: Expr, holds: bool, ranges: Ranges) -> tuple[Lin, ...]:
@@ -70,42 +80,64 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     guards = _guards(op, order, ranges)
     for node in order:
         if isinstance(node, Read):
-            conditional, facts = guards[id(node)]
-            _check_read(op, node, ranges.assuming(facts), conditional, late)
+            _check_read(op, node, ranges, guards[id(node)], late)
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
     """What is known wherever a node (by ``id``) is evaluated: the facts all its uses share."""
     known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
     if op.where is not None:
-        guarded = (True, facts_of(op.where, True, ranges))
+        guarded: Guard = (True, facts_of(op.where, True, ranges), ((op.where, True),))
         known.update({id(root): guarded for root in op.body if root is not op.where})
     for node in reversed(order):
-        conditional, facts = known[id(node)]
+        conditional, facts, path = known[id(node)]
         for place, child in enumerate(node.children):
-            guard = conditional, facts
+            guard: Guard = conditional, facts, path
             if isinstance(node, Select) and node.lazy and place:
                 found = facts_of(node.cond, place == 1, ranges)
-                guard = True, (*facts, *found)[-_REMEMBERED:]
+                inner = None
+                if path is not None and len(path) < _REMEMBERED:
+                    inner = (*path, (node.cond, place == 1))
+                guard = True, (*facts, *found)[-_REMEMBERED:], inner
             other = known.get(id(child))
             if other is not None and other is not guard:
-                guard = guard[0] and other[0], tuple(f for f in guard[1] if f in other[1])
+                shared = tuple(f for f in guard[1] if f in other[1])
+                guard = guard[0] and other[0], shared, _either(guard[2], other[2])
             known[id(child)] = guard
     return known
 
 
-def _check_read(op: ComputeOp, read: Read, ranges: Ranges, conditional: bool, late: bool) -> None:
+def _either(a: Path | None, b: Path | None) -> Path | None:
+    """The conditions of which one path or the other holds, if they are those of one of them."""
+    if a is None or b is None:
+        return None
+    short, long = (a, b) if len(a) <= len(b) else (b, a)
+    same = all(x[0] is y[0] and x[1] == y[1] for x, y in zip(short, long))
+    return short if same else None
+
+
+def _check_read(op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool) -> None:
+    conditional, facts, path = guard
+    ranges = scope.assuming(facts)
     for position, (index, extent) in enumerate(zip(read.indices, read.tensor.shape)):
         lin = to_lin(index, ranges=ranges)
-        if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):
-            continue
         low, high = ranges.interval(lin)
         size = to_lin(extent)
         below = low is not None and low < 0 and not ranges.nonneg(lin)
         above = high is not None and size.const is not None and high >= size.const
         above = above and not ranges.nonneg(size - 1 - lin)
-        if not (below or above) or (conditional and not _certain(lin, size, ranges)):
+        opaque = any(isinstance(leaf, Opaque) for leaf in lin.leaves())
+        if not (below or above or opaque):
             continue
+        if opaque or (conditional and not _certain(lin, size, ranges)):
+            taken = _tried(index, path, scope)
+            if taken is None or size.const is None:
+                continue
+            low, high = taken
+            assert low is not None and high is not None
+            below, above = low < 0, high >= size.const
+            if not (below or above):
+                continue
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
         if scan and not late:
             continue
@@ -120,6 +152,34 @@ def _check_read(op: ComputeOp, read: Read, ranges: Ranges, conditional: bool, la
                 "shape.",
             )
         )
+
+
+def _tried(index: Expr, path: Path | None, ranges: Ranges) -> Interval | None:
+    """Between which values ``index`` lies, found by trying every point where ``path`` holds.
+
+    ``None`` where it is never evaluated, has no value here, or takes too many.
+    """
+    if path is None:
+        return None
+    nodes = list(postorder([index, *(cond for cond, _ in path)]))
+    if any(isinstance(n, (Var, Read)) for n in nodes):
+        return None
+    axes = [n for n in nodes if isinstance(n, Axis)]
+    spans = [ranges.of(axis) for axis in axes]
+    ends = [(lo.const, hi.const if hi is not None else None) for lo, hi in spans]
+    starts = [lo for lo, _ in ends if lo is not None]
+    lengths = [hi - lo + 1 for lo, hi in ends if lo is not None and hi is not None]
+    if len(lengths) < len(axes) or not 0 < prod(lengths) <= _TRIED:
+        return None
+    points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
+    values = {axis: row + start for axis, row, start in zip(axes, points, starts)}
+    keep = np.ones(points.shape[1], bool)
+    # a condition may keep a division by zero away from what it guards
+    with np.errstate(all="ignore"):
+        for cond, holds in path:
+            keep &= np.asarray(evaluate(cond, values)).astype(bool) == holds
+        found = np.broadcast_to(evaluate(index, values), keep.shape)[keep]
+    return (int(found.min()), int(found.max())) if found.size else None
 
 
 def _certain(lin: Lin, size: Lin, ranges: Ranges) -> bool:

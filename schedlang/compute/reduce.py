@@ -231,7 +231,7 @@ def _is_reduction(axis: Any) -> bool:
     )
 
 
-def _extreme(name: str, expr: ExprLike, axis: Any = None, where: Any, init: Any) -> Any:
+def _extreme(name: str, expr: ExprLike, axis: Any, where: Any, init: Any) -> Any:
     if axis is not None and not _is_reduction(axis):
         if where is not None or init is not None:
             raise ComputeTypeError(f"sl.{name}(a, b) of two expressions takes no where= or init=")

@@ -178,6 +178,10 @@ def _single_atom(lin: Lin) -> object:
 
 def _symbolic_quotient(num: Lin, den: Lin, ranges: Ranges) -> Lin | None:
     """``num // den`` where ``den`` is one product of sizes that divides all but a remainder."""
+    if not num.terms:
+        return ZERO
+    if num.const == -1 and ranges.nonneg(den):
+        return Lin.of(-1)
     if len(den.terms) != 1:
         return ZERO if _fits(num, den, ranges) else None
     ((divisor, factor),) = den.terms.items()
@@ -189,7 +193,12 @@ def _symbolic_quotient(num: Lin, den: Lin, ranges: Ranges) -> Lin | None:
             rest[product] = coef
         else:
             quotient[left] = quotient.get(left, 0) + coef // factor
-    return Lin(quotient) if _fits(Lin(rest), den, ranges) else None
+    left_over = Lin(rest)
+    if not left_over.terms:
+        return Lin(quotient)
+    if left_over.const == -1 and ranges.nonneg(den):
+        return Lin(quotient) - 1
+    return Lin(quotient) if _fits(left_over, den, ranges) else None
 
 
 def _divide(product: tuple, divisor: tuple) -> tuple | None:

@@ -24,6 +24,8 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, For, If, Load, Store
 
 MOST_POINTS = 2**18
+# points of one index that are tried, so many at a time
+MOST_TRIED = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,16 +256,64 @@ def leaves_bounds(
 
     ``None`` where that cannot be decided here.
     """
-    found = _grid(loops, tests, [index]) if isinstance(extent, int) else None
-    if found is None:
+    if not isinstance(extent, int):
         return None
-    values, count = found
-    at = np.broadcast_to(evaluate(index, values), (count,))
-    wrong = np.flatnonzero((at < 0) | (at >= extent))
-    if not wrong.size:
-        return ()
-    where = ", ".join(f"{axis.name} = {int(row[wrong[0]])}" for axis, row in values.items())
-    return int(at[wrong[0]]), where or "it runs"
+    decided = [t for t in tests if not _unknowns(t)]
+    near = _related(index, decided)
+    found = _first_outside(index, extent, loops, near)
+    if found and len(near) < len(tests):
+        # the other tests may still keep every iteration away
+        return _first_outside(index, extent, loops, tests)
+    return found
+
+
+def _unknowns(root: Expr) -> bool:
+    return any(isinstance(n, (Var, Load)) for n in postorder([root]))
+
+
+def _related(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
+    """The tests that share loop variables with ``index``, directly or through each other."""
+    axes = {n for n in postorder([index]) if isinstance(n, Axis)}
+    left = [(t, {n for n in postorder([t]) if isinstance(n, Axis)}) for t in tests]
+    near: list[Expr] = []
+    while True:
+        found = [(t, own) for t, own in left if own & axes]
+        if not found:
+            return near
+        left = [(t, own) for t, own in left if not own & axes]
+        for test, own in found:
+            near.append(test)
+            axes |= own
+
+
+def _first_outside(
+    index: Expr, extent: int, loops: Sequence[For], tests: Sequence[Expr]
+) -> tuple[int, str] | tuple[()] | None:
+    roots = [*tests, index]
+    if any(_unknowns(root) for root in roots):
+        return None
+    needed = {n for root in roots for n in postorder([root]) if isinstance(n, Axis)}
+    varying = [loop for loop in loops if loop.axis in needed]
+    lengths = [loop.extent for loop in varying if isinstance(loop.extent, int)]
+    count = prod(lengths)
+    if len(lengths) < len(varying) or count > MOST_TRIED:
+        return None
+    for start in range(0, count, MOST_POINTS):
+        flat = np.arange(start, min(count, start + MOST_POINTS))
+        rows = np.unravel_index(flat, lengths) if lengths else ()
+        values = {loop.axis: row for loop, row in zip(varying, rows)}
+        keep = np.ones(flat.shape, bool)
+        # a test may keep a division by zero away from what follows it
+        with np.errstate(all="ignore"):
+            for test in tests:
+                keep &= evaluate(test, values)
+            at = np.broadcast_to(evaluate(index, values), flat.shape)
+        wrong = np.flatnonzero(keep & ((at < 0) | (at >= extent)))
+        if wrong.size:
+            first = wrong[0]
+            where = ", ".join(f"{axis.name} = {int(row[first])}" for axis, row in values.items())
+            return int(at[first]), where or "it runs"
+    return ()
 
 
 def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
@@ -357,6 +407,8 @@ def _separates(lin: Lin, loop: For, outer: set[Axis], ranges: Ranges) -> bool:
     if own == 0:
         return False
     extent = _extent(loop).const
+    if extent == 0:
+        return True
     fine = [part for coef, part in inner if extent is None or coef % (own * extent)]
     low, high = ranges.interval(total(fine))
     return low is not None and high is not None and high - low < abs(own)

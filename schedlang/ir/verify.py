@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.bounds import facts_of
-from schedlang.errors import VerifyError
+from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.interval import Interval, Ranges
 from schedlang.expr.lazy import lifted
 from schedlang.expr.linear import Lin, Opaque
@@ -41,19 +41,34 @@ TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
 @dataclass(frozen=True)
 class Unproven:
-    """An index that was not proven to lie in ``0..extent``."""
+    """An index that was not proven to lie in ``0..extent``.
+
+    Not ``exact`` where the index, or a condition around it, is made of values that only a run
+    knows. ``sized`` where it depends on sizes.
+    """
 
     buffer: Buffer
     position: int
     index: Expr
     stage: str
     exact: bool = True
+    sized: bool = False
 
     @property
     def needs_sizes(self) -> bool:
         """Whether the sizes of a call will tell: it is an access, and sizes stand in it."""
-        roots = [self.index, *(e for e in self.buffer.shape if isinstance(e, Expr))]
-        return self.exact and any(isinstance(n, Var) for n in postorder(roots))
+        return self.exact and self.sized
+
+    def refusal(self, what: str) -> str:
+        """Why ``what`` (a build or a call) cannot be: nothing shows that the index is inside."""
+        name, extent = self.buffer.name, self.buffer.shape[self.position]
+        return explain(
+            f"{what} stage {self.stage}",
+            f"index {self.position} of {name}, {self.index}, cannot be proven to lie in "
+            f"0..{extent}, and it takes too many values to try them all",
+            f"Clamp it with sl.max(0, sl.min(index, {extent} - 1)), or guard it with "
+            f"sl.if_then_else((index >= 0) & (index < {extent}), {name}[...], ...).",
+        )
 
 
 def verify(nest: Nest) -> list[Unproven]:
@@ -189,7 +204,7 @@ class _Walker:
 
     def access(
         self, buffer: Buffer, indices: tuple[Expr, ...], exact: bool,
-        facts: tuple[Lin, ...] | None = None, conds: tuple[Expr, ...] = (),
+        facts: tuple[Lin, ...] | None = None, conds: tuple[Expr, ...] = (), stores: bool = False,
     ) -> None:  # fmt: skip
         if buffer not in self.depth:
             self.fail(f"{buffer.name} is used where it has no storage")
@@ -202,7 +217,7 @@ class _Walker:
             if index.dtype != "int64":
                 self.fail(f"index {self.text(index)} of {buffer.name} is {index.dtype}")
             if not self.inside(index, extent, known):
-                self.decide(buffer, position, index, extent, exact, conds)
+                self.decide(buffer, position, index, extent, exact, conds, stores)
 
     def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
         """Whether ``0 <= index < extent`` is proven."""
@@ -211,7 +226,7 @@ class _Walker:
             if high < extent:
                 return True
         lin = to_lin(index, ranges=self.ranges)
-        if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):
+        if any(isinstance(leaf, Opaque) and _gathers(leaf.expr) for leaf in lin.leaves()):
             return True
         known = self.ranges.assuming(facts)
         size = Lin.of(extent) if isinstance(extent, int) else to_lin(extent)
@@ -219,18 +234,25 @@ class _Walker:
 
     def decide(
         self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
-        conds: tuple[Expr, ...],
+        conds: tuple[Expr, ...], stores: bool,
     ) -> None:  # fmt: skip
         """An index that is not proven: wrong for certain, right after all, or left to the call."""
         tests = [*(g.cond for g in self.guards), *conds]
         found = leaves_bounds(index, extent, self.loops, tests) if exact else None
         if found is None:
-            self.unproven.append(Unproven(buffer, position, index, self.stage, exact))
+            # whether a condition on data holds, no check before the run can tell
+            exact = exact and not any(_gathers(test) for test in tests)
+            extents = [e for e in (extent, *(x.extent for x in self.loops)) if isinstance(e, Expr)]
+            sized = any(isinstance(n, Var) for n in postorder([index, *tests, *extents]))
+            self.unproven.append(Unproven(buffer, position, index, self.stage, exact, sized))
         elif found:
-            self.fail(
+            text = (
                 f"index {position} of {buffer.name}, {self.text(index)}, leaves 0..{extent}: it "
                 f"is {found[0]} where {found[1]}"
             )
+            if stores:
+                self.fail(text)
+            self.fail(text, OutOfBoundsError, "Guard the read with sl.if_then_else(cond, ..., 0).")
 
     def store(self, store: Store) -> None:
         reducer = store.reducer
@@ -245,7 +267,7 @@ class _Walker:
                 self.fail(
                     f"{value.dtype} {self.text(value)} is stored to {buffer.dtype} {buffer.name}"
                 )
-            self.access(buffer, store.indices, exact=True)
+            self.access(buffer, store.indices, exact=True, stores=True)
         site = Site(store, tuple(self.loops), tuple(self.guards))
         self.sites.append(site)
         for position, stores, _ in self.together:
@@ -255,8 +277,9 @@ class _Walker:
     def text(self, value: Expr) -> str:
         return expr_text(value, self.nest.names)
 
-    def fail(self, why: str) -> None:
-        raise VerifyError(f"{self.nest.name}: {why} (in stage {self.stage or self.nest.name})")
+    def fail(self, why: str, kind: type[VerifyError] = VerifyError, hint: str = "") -> None:
+        stage = self.stage or self.nest.name
+        raise kind(explain(self.nest.name, f"{why} (in stage {stage})", hint))
 
 
 def _guarded(
@@ -297,6 +320,13 @@ def _within(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
+def _gathers(root: Expr) -> bool:
+    """Whether ``root`` is made of values that only a run knows: elements and scalar arguments."""
+    return any(
+        isinstance(n, Load) or (isinstance(n, Var) and not n.is_size) for n in postorder([root])
+    )
+
+
 def quick_interval(root: Expr, ranges: Ranges) -> Interval:
     """The integers between which an index expression lies, term by term."""
     if isinstance(root, Axis):
@@ -323,10 +353,26 @@ def _quick(node: Expr, done: dict[int, Interval], ranges: Ranges) -> Interval:
         if node.op == "*":
             ends = (a * c, a * d, b * c, b * d)
             return min(ends), max(ends)
+        if node.op == "&" and c == d and c >= 0:
+            return 0, c if a < 0 else min(b, c)
+        if node.op == ">>" and c == d and 0 <= c < 63:
+            return a >> c, b >> c
+        if node.op == "<<" and c == d and 0 <= c < 32 and abs(a) < 2**31 and abs(b) < 2**31:
+            return a << c, b << c
         if c == d and c > 0 and node.op == "//":
             return a // c, b // c
         if c == d and c > 0 and node.op == "%":
             return (a % c, b % c) if a // c == b // c else (0, c - 1)
+    if isinstance(node, Select) and node.weak:
+        (a, b), (c, d) = done[id(node.a)], done[id(node.b)]
+        if a is None or b is None or c is None or d is None:
+            return None, None
+        return min(a, c), max(b, d)
+    if isinstance(node, Call) and node.fn == "abs" and node.weak:
+        a, b = done[id(node.args[0])]
+        if a is None or b is None:
+            return None, None
+        return max(a, -b, 0), max(-a, b)
     if isinstance(node, Call) and node.fn in ("min", "max") and node.weak:
         pairs = [done[id(x)] for x in node.args]
         if all(p[0] is not None and p[1] is not None for p in pairs):

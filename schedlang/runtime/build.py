@@ -83,6 +83,9 @@ def build(
         # the file needs that name for what it imports
         public = f"{public}_"
     unproven = verify(nest)
+    for open_ in unproven:
+        if open_.exact and not open_.needs_sizes:
+            raise BuildError(open_.refusal(f"sl.build of {nest.name},"))
     source = emit(nest, where, public)
     text = render(nest, source, schedule.as_python(), fastmath, compiled=where.kind == "cpu")
     built = Built(

@@ -163,10 +163,13 @@ class Kernel(TeModule):
         if key in self._sizes_known_good:
             return
         try:
-            verify(at_sizes(self._nest, sizes))
+            left = [u for u in verify(at_sizes(self._nest, sizes)) if u.exact]
         except VerifyError as error:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             raise CallError(f"kernel {self.name} cannot run where {given}: {error}") from None
+        if left:
+            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            raise CallError(left[0].refusal(f"kernel {self.name} where {given},"))
         self._sizes_known_good.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: dict[str, int]) -> None:

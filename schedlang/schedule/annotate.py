@@ -9,7 +9,15 @@ from typing import Any
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.loops import Result
-from schedlang.schedule.refuse import count, leaf_position, names, one_kind, refuse, shown
+from schedlang.schedule.refuse import (
+    count,
+    leaf_position,
+    names,
+    one_kind,
+    refuse,
+    shown,
+    update_axis,
+)
 from schedlang.stage.state import THREADS, Prefetch, Stage, State
 
 MOST_UNROLLED = 4096
@@ -27,7 +35,7 @@ def _asked(primitive: str, stage: Stage, axis: Any, more: str = "") -> str:
 
 def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: str) -> None:
     if axis.kind == "scan":
-        _refuse_time(axis, asked)
+        _refuse_time(stage, axis, asked)
     if not axis.is_reduce:
         return
     data = names(a for a in stage.leaf if not a.is_reduce) or "there is none"
@@ -40,10 +48,10 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: 
     )  # fmt: skip
 
 
-def _refuse_time(axis: Axis, asked: str) -> None:
+def _refuse_time(stage: Stage, axis: Axis, asked: str) -> None:
     refuse(
         asked, f"{axis.name} is a scan's time axis, whose steps follow one another",
-        "Use an axis of the scan's update instead.",
+        f"Use an axis of the scan's update instead{update_axis(stage)}.",
     )  # fmt: skip
 
 
@@ -78,7 +86,7 @@ def unroll(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis, asked)
     _refuse_symbolic(state, stage, axis, asked, "and an unrolled loop is written out")
     if axis.kind == "scan":
-        _refuse_time(axis, asked)
+        _refuse_time(stage, axis, asked)
     if isinstance(axis.extent, int) and axis.extent > MOST_UNROLLED:
         refuse(
             asked, f"{axis.extent} copies of the body would not compile in reasonable time",
@@ -102,7 +110,7 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
     if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
         refuse(asked, f"{wanted} is no thread", f"Choose one of {', '.join(THREADS)}, vthread.")
     if axis.kind == "scan":
-        _refuse_time(axis, asked)
+        _refuse_time(stage, axis, asked)
     if not tag.startswith("threadIdx"):
         _refuse_reduction(state, stage, axis, asked, "iterations")
     one_kind(state, stage, axis, asked)

@@ -14,6 +14,7 @@ from schedlang.schedule.refuse import (
     plain,
     refuse,
     shown,
+    update_axis,
 )
 from schedlang.stage.relations import TAILS, Relation, Split, Unit, make_fuse, make_split
 from schedlang.stage.state import At, Stage, State
@@ -49,7 +50,7 @@ def _split(
     if axis.kind == "scan":
         refuse(
             asked, f"{axis.name} is a scan's time axis, whose steps follow one another",
-            "Split an axis of the scan's update instead.",
+            f"Split an axis of the scan's update instead{update_axis(stage)}.",
         )  # fmt: skip
     plain(state, stage, axis, asked)
     relation: Split = make_split(axis, size, pieces, tail)
@@ -65,7 +66,8 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     asked = f"fuse({names(axes)}) on stage {stage.name}"
     if not axes:
         if stage.is_scan:
-            refuse(asked, "a scan has one loop, over time", "Fuse axes of its update's stage.")
+            hint = f"Fuse axes of its update's stage{update_axis(stage)}."
+            refuse(asked, "a scan has one loop, over time", hint)
         unit = Axis("fused", 1)
         return _related(state, stage, Unit(unit), (unit, *stage.leaf)), unit
     positions = [leaf_position(state, stage, a, asked) for a in axes]

@@ -96,6 +96,15 @@ def _loops(stage: Stage) -> str:
     return ", ".join(a.name for a in stage.leaf) or "none"
 
 
+def update_axis(stage: Stage) -> str:
+    """How to write the first axis of a scan's update that may be scheduled, if there is one."""
+    if isinstance(stage.op, ScanOp):
+        for update in stage.op.update:
+            if update.ndim > 1:
+                return f": s[{update.name}].op.axis[1]"
+    return ""
+
+
 def not_time(state: State, stage: Stage, axis: Axis, asked: str) -> None:
     """Refuse the first axis of a scan's update: the scan itself loops over it."""
     if not stage.op.axis or axis is not stage.op.axis[0]:

@@ -160,13 +160,13 @@ def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
         )
     if dom is None:
         return Axis(tag, 0, "thread", tag=tag)
-    span = tuple(dom) if isinstance(dom, (tuple, list)) else (0, dom)
-    low, high = span if len(span) == 2 else (None, None)
-    if not _whole(low) or not _whole(high) or int(low) != 0 or int(high) < 1:
+    span: tuple[Any, ...] = tuple(dom) if isinstance(dom, (tuple, list)) else (0, dom)
+    whole = len(span) == 2 and all(_whole(v) for v in span)
+    if not whole or int(span[0]) != 0 or int(span[1]) < 1:
         raise ComputeTypeError(
             f"thread_axis({dom!r}, {tag!r}): give (0, extent), with a fixed extent of 1 or more"
         )
-    return Axis(tag, int(high), "thread", tag=tag)
+    return Axis(tag, int(span[1]), "thread", tag=tag)
 
 
 def _whole(value: Any) -> bool:

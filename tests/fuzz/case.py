@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from schedlang.compute.graph import operations
 from schedlang.compute.reference import reference
-from schedlang.compute.tensor import PlaceholderOp
+from schedlang.compute.tensor import ComputeOp, PlaceholderOp, Tensor
 from schedlang.errors import BuildError, LoweringError, SchedlangError
 from schedlang.expr.nodes import Var
+from schedlang.expr.visit import postorder
 from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
 from schedlang.ir.verify import verify
@@ -25,6 +27,7 @@ from tests.fuzz.values import Graph
 
 STEPS = (5, 6, 6, 7, 8, 10)
 MOST_ITERATIONS = 60_000
+MOST = 0.05
 EPS = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-12}
 
 
@@ -229,8 +232,7 @@ def compare(
         if not np.issubdtype(want.dtype, np.floating):
             same = np.asarray(got == want)
         else:
-            floats = [k for k in EPS if k in case.graph.source] or [want.dtype.name]
-            tolerance = max(EPS[k] for k in floats) * max(4, case.graph.terms)
+            tolerance = min(MOST, coarsest(buffer.tensor) * max(4, case.graph.terms))
             finite = np.abs(want[np.isfinite(want)]).max(initial=1.0)
             with np.errstate(all="ignore"):
                 same = np.isclose(
@@ -242,6 +244,15 @@ def compare(
                 f"{how}: {buffer.name}{list(at)} is {got[at]}, the reference says {want[at]} "
                 f"({int((~same).sum())} of {same.size} differ)"
             )
+
+
+def coarsest(tensor: Tensor) -> float:
+    """The rounding of the narrowest float dtype on the way to ``tensor``."""
+    kinds = {tensor.dtype}
+    for op in operations([tensor]):
+        roots = op.roots if isinstance(op, ComputeOp) else ()
+        kinds |= {node.dtype for node in postorder(roots)}
+    return max(EPS[k] for k in kinds if k in EPS)
 
 
 def iterations(nest: Nest, sizes: dict[str, int]) -> int:
