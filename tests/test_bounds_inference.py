@@ -8,6 +8,9 @@ import pytest
 import schedlang as sl
 from schedlang.compute.reference import reference
 from schedlang.errors import LoweringError
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.simplify import floordiv, mod
 from schedlang.ir.interpret import interpret
 from schedlang.ir.nodes import Nest
 from schedlang.ir.verify import verify
@@ -341,3 +344,31 @@ def test_long_chains_lower_without_recursion(how):
             s[producer].compute_at(s[t], outer)
     nest = lowered(s)
     assert len(nest.buffers) == (2 if how == "inline" else 1201)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 7])
+@pytest.mark.parametrize("how", ["root", "attached", "parts", "parallel"])
+def test_sizes_of_zero_divide_nothing(how, n):
+    size = sl.var("n")
+    A = sl.placeholder((size, size), name="A")
+    B = sl.compute((size, size), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((size, size), lambda i, j: B[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    fused = s[C].fuse(*C.op.axis)
+    if how != "root":
+        outer, _ = s[C].split(fused, nparts=4)
+    if how in ("attached", "parallel"):
+        s[B].compute_at(s[C], outer)
+    if how in ("parts", "parallel"):
+        _, inner = s[B].split(s[B].fuse(*B.op.axis), nparts=3)
+        s[B].parallel(inner)
+    a = values(n, n)
+    np.testing.assert_allclose(sl.build(s, target="python")(a), a * 2 + 1, rtol=1e-6)
+
+
+def test_quotients_of_sizes_that_need_no_division():
+    n, ranges = Lin.of(sl.var("n")), Ranges()
+    assert floordiv(ZERO, n, ranges) == ZERO
+    assert mod(ZERO, n, ranges) == ZERO
+    assert floordiv(n * n - 1, n, ranges) == n - 1
+    assert mod(n * n - 1, n, ranges) == n - 1

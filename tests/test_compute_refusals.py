@@ -354,3 +354,40 @@ def test_integers_of_an_expression():
     for use in (int, range, lambda i: [1, 2][i]):
         with pytest.raises(ComputeTypeError, match=r"sl\.cast\(k, 'int64'\)(.|\n)*sl\.placeholder"):
             use(k)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda i: i << 1, lambda i: i ^ 8, lambda i: (i & 3) + 8, lambda i: abs(i - 20),
+        lambda i: i**2, lambda i: m.select(i < 4, i, i + 8),
+    ],
+)  # fmt: skip
+def test_index_arithmetic_of_any_kind_stays_within_its_tensor(index):
+    with pytest.raises(BoundsError, match="and V of shape .* has 8 there"):
+        compute((8,), lambda i: V[index(i)], name="C")
+
+
+def test_index_arithmetic_within_its_tensor_is_accepted():
+    for index in (
+        lambda i: i ^ 1, lambda i: (i << 1) & 7, lambda i: (i * 3 ^ 0) // 3, lambda i: abs(7 - i),
+        lambda i: m.select(i < 4, i, i - 4),
+    ):  # fmt: skip
+        compute((8,), lambda i, index=index: V[index(i)], name="C")
+    compute((8,), lambda i: m.if_then_else(i < 4, V[i << 1], 0), name="D")
+    compute((8,), lambda i: m.if_then_else(V[i] > 0, V[i ^ 8], 0), name="by_data")
+
+
+def test_a_condition_that_does_not_keep_a_read_inside():
+    T = placeholder((50,), name="T")
+    with pytest.raises(BoundsError, match=r"reads T\[i \+ j \+ 1\]: index 0 runs over 1\.\.50"):
+        compute((100, 100), lambda i, j: m.if_then_else(i + j < 50, T[i + j + 1], 0), name="C")
+    compute((100, 100), lambda i, j: m.if_then_else(i + j < 49, T[i + j + 1], 0), name="D")
+
+
+def test_a_read_that_two_conditions_share_is_not_refused_for_either():
+    def shared(i):
+        value = V[(i + 1) ^ 0]
+        return m.if_then_else(i < 3, value, m.if_then_else(i < 7, value, 0))
+
+    compute((8,), shared, name="C")

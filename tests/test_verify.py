@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import VerifyError
+from schedlang.errors import BoundsError, BuildError, CallError, OutOfBoundsError, VerifyError
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Binary, Cast, Const, Select, Var
 from schedlang.ir.nodes import Store
-from schedlang.ir.verify import verify
+from schedlang.ir.verify import quick_interval, verify
 from schedlang.lowering.lower import lower_state
 from tests.nests import alloc, axis, buffer, guard, load, loop, nest, store
 
@@ -277,3 +280,99 @@ def test_a_matmul_takes_about_a_millisecond():
         verify(made)
         taken.append(time.perf_counter() - start)
     assert min(taken) < 0.005
+
+
+# Index arithmetic beyond sums.
+
+INSIDE = {
+    "shift": lambda i: (i << 1) >> 1,
+    "mask": lambda i: (i + 100) & 7,
+    "abs": lambda i: abs(i - 7),
+    "select": lambda i: sl.select(i < 4, i + 4, i - 4),
+    "xor": lambda i: i ^ 5,
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("extent", [8, 7])
+def test_index_arithmetic_is_proven_or_counted(name, extent):
+    source = buffer("S", extent)
+    made = nest([source], [C], loop(i, store(C, (i,), load(source, INSIDE[name](i)))))
+    if extent == 8:
+        assert verify(made) == []
+    else:
+        with pytest.raises(OutOfBoundsError, match="index 0 of S, .* leaves 0..7: it is 7 where"):
+            verify(made)
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_intervals_of_index_arithmetic_hold(name):
+    low, high = quick_interval(INSIDE[name](i), Ranges())
+    at = evaluate(INSIDE[name](i), {i: np.arange(8)})
+    assert low is None or low <= at.min()
+    assert high is None or high >= at.max()
+
+
+def test_a_store_outside_is_no_mistake_of_a_user():
+    with pytest.raises(VerifyError) as raised:
+        verify(nest([A], [C], loop(i, store(C, (i ^ 8,), load(A, i)))))
+    assert not isinstance(raised.value, BoundsError)
+
+
+def corner(extent):
+    table = sl.placeholder((50,), name="T")
+    return sl.compute(
+        (extent, extent),
+        lambda x, y: sl.if_then_else(x + y < 50, table[x + y + 1], 0.0),
+        name="corner",
+    )
+
+
+def test_larger_domains_are_counted_too():
+    with pytest.raises(BoundsError, match="index 0 of T, .* leaves 0..50: it is 50 where"):
+        sl.build(sl.schedule(corner(1024)))
+
+
+def test_what_is_too_large_to_count_is_refused():
+    with pytest.raises(BuildError, match="stage corner: index 0 of T, .* cannot be proven") as why:
+        sl.build(sl.schedule(corner(10000)))
+    assert "Clamp it with" in str(why.value)
+
+
+def test_what_sizes_leave_open_is_refused_at_the_call():
+    n = sl.var("n")
+    a = sl.placeholder((n,), name="a")
+    c = sl.compute((n,), lambda x: a[x ^ 1], name="c")
+    kernel = sl.build(sl.schedule(c), target="python")
+    np.testing.assert_array_equal(kernel(np.arange(4, dtype="float32")), [1, 0, 3, 2])
+    with pytest.raises(CallError, match="where n=5: c: index 0 of a, .* leaves 0..5: it is 5"):
+        kernel(np.zeros(5, "float32"))
+    with pytest.raises(CallError, match="where n=16777217, stage c: .* cannot be proven"):
+        kernel(np.zeros(2**24 + 1, "float32"))
+
+
+def test_a_condition_on_data_leaves_a_read_open():
+    D = sl.placeholder((8,), name="D")
+    by_data = sl.compute((8,), lambda x: sl.if_then_else(D[x] > 0, D[x + 1], 0.0), name="by_data")
+    (left,) = verify(lower_state(sl.schedule(by_data).state))
+    assert not left.exact
+    sl.build(sl.schedule(by_data), target="python")
+
+
+def test_a_guard_around_a_fused_loop_proves_its_parts():
+    table = sl.placeholder((5003, 5003), name="T")
+    c = sl.compute((5003, 5003), lambda x, y: table[x, y] * 2, name="c")
+    s = sl.schedule(c)
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), factor=37)
+    s[c].parallel(outer)
+    assert verify(lower_state(s.state)) == []
+
+
+def test_the_box_of_an_attached_stage_in_a_fused_loop_is_proven():
+    table = sl.placeholder((5003, 5003), name="T")
+    b = sl.compute((5003, 5003), lambda x, y: table[x, y] * 2, name="b")
+    c = sl.compute((5003, 5003), lambda x, y: b[x, y] + 1, name="c")
+    s = sl.schedule(c)
+    outer, _ = s[c].split(s[c].fuse(*c.op.axis), factor=37)
+    s[b].compute_at(s[c], outer)
+    assert verify(lower_state(s.state)) == []

@@ -14,7 +14,7 @@ from schedlang.compute.bounds import facts_of
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.interval import Interval, Ranges
 from schedlang.expr.lazy import lifted
-from schedlang.expr.linear import Lin, Opaque
+from schedlang.expr.linear import Div, Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
@@ -230,7 +230,16 @@ class _Walker:
             return True
         known = self.ranges.assuming(facts)
         size = Lin.of(extent) if isinstance(extent, int) else to_lin(extent)
-        return known.nonneg(lin) and known.nonneg(size - lin - 1)
+        while True:
+            if known.nonneg(lin) and known.nonneg(size - lin - 1):
+                return True
+            least, most = -_most(-lin, known), _most(lin, known)
+            if known.nonneg(least) and known.nonneg(size - most - 1):
+                return True
+            whole = _numerator(lin, known)
+            if whole is None:
+                return False
+            lin, size = whole[0], size * whole[1]
 
     def decide(
         self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
@@ -318,6 +327,36 @@ def _guarded(
 def _within(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
     """Whether ``conds`` are the conditions ``weaker`` and maybe more."""
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
+
+
+def _numerator(lin: Lin, ranges: Ranges) -> tuple[Lin, Lin] | None:
+    """``(x, d)`` with ``lin == x // d``: a guard of a fused loop is about ``x``."""
+    for product, coef in lin.terms.items():
+        if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
+            continue
+        quotient = product[0]
+        if ranges.nonneg(quotient.den):
+            rest = lin - Lin.of(quotient)
+            return quotient.num + rest * quotient.den, quotient.den
+    return None
+
+
+def _most(lin: Lin, ranges: Ranges) -> Lin:
+    """A bound above ``lin``: ``x//d - y//d`` is at most ``x - y`` over ``d``, rounded up."""
+    for product, coef in lin.terms.items():
+        if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
+            continue
+        first = product[0]
+        den = first.den.const
+        for other, negative in lin.terms.items():
+            second = other[0] if len(other) == 1 else None
+            if negative != -1 or not isinstance(second, Div) or second.den != first.den or not den:
+                continue
+            high = ranges.interval(first.num - second.num)[1]
+            if high is not None and den > 0:
+                rest = lin - Lin.of(first) + Lin.of(second)
+                return _most(rest - (-high // den), ranges)
+    return lin
 
 
 def _gathers(root: Expr) -> bool:
