@@ -11,12 +11,13 @@ from typing import Any
 from schedlang.codegen.expression import Context, Expressions, Lanes, Text
 from schedlang.codegen.names import Names, name_all
 from schedlang.codegen.offsets import lane_step
+from schedlang.codegen.updates import combined
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import postorder, rewrite
+from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -36,6 +37,7 @@ from schedlang.ir.nodes import (
 from schedlang.target import Target
 
 DEEPEST_LOOPS = 16
+DEEPEST_LINES = 96
 MOST_NESTS = 25
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
@@ -103,6 +105,12 @@ class _Writer:
         self._expressions = Expressions(names, self.line, self.use)
 
     def line(self, text: str) -> None:
+        inner = (len(text) - len(text.lstrip())) // len(INDENT)
+        if self._frame.depth + inner > DEEPEST_LINES:
+            raise BuildError(
+                f"{self.nest.name} nests more than {DEEPEST_LINES} choices and loops, and Python "
+                "reads 100 levels: give the inner if_then_else a stage of its own"
+            )
         self._frame.lines.append(INDENT * self._frame.depth + text)
 
     def use(self, name: str) -> str:
@@ -389,7 +397,7 @@ class _Writer:
     def store(self, store: Store, context: Context) -> None:
         if store.reducer is not None:
             context = self._named_offset(store, context)
-            store = _combined(store)
+            store = combined(store)
         texts = [self._stored(v, context) for v in store.values]
         if len(texts) > 1:
             named = []
@@ -473,26 +481,6 @@ def _buffers(stmt: Stmt) -> Sequence[Buffer]:
     if isinstance(stmt, Store):
         return stmt.buffers
     return (stmt.buffer,) if isinstance(stmt, Fetch) else ()
-
-
-def _combined(store: Store) -> Store:
-    """An update as a plain store of the combined value."""
-    reducer = store.reducer
-    assert reducer is not None
-    old: Mapping[Any, Expr] = {
-        v: Load(b, store.indices, b.dtype) for v, b in zip(reducer.lhs, store.buffers)
-    }
-    new = dict(zip(reducer.rhs, store.values))
-    swap: dict[Any, Expr] = {**old, **new}
-    memo: dict[int, Expr] = {}
-
-    def replace_parameter(node: Expr) -> Expr | None:
-        return swap.get(node) if isinstance(node, Var) else None
-
-    values = tuple(
-        rewrite(r, lambda n: None, memo, before=replace_parameter) for r in reducer.result
-    )
-    return replace(store, values=values, reducer=None)
 
 
 __all__ = ["Source", "emit"]
