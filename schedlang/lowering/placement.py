@@ -9,6 +9,7 @@ from typing import Union
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
+from schedlang.stage.relations import position
 from schedlang.stage.state import At, Attach, Inline, Root, Stage, State
 
 
@@ -119,7 +120,7 @@ def enclosing(state: State, attach: Mapping[str, Attach], spot: At) -> Iterator[
     current: Attach = spot
     while isinstance(current, At):
         leaf = state.stages[current.stage].leaf
-        for axis in reversed(leaf[: _position(leaf, current.axis) + 1]):
+        for axis in reversed(leaf[: position(leaf, current.axis) + 1]):
             yield current.stage, axis
         current = attach[current.stage]
 
@@ -200,12 +201,8 @@ def inside(state: State, attach: Mapping[str, Attach], reader: str, stage: str, 
             return False
         leaf = state.stages[spot.stage].leaf
         if spot.stage == stage:
-            return _position(leaf, spot.axis) >= _position(leaf, axis)
+            return position(leaf, spot.axis) >= position(leaf, axis)
         current = spot.stage
-
-
-def _position(leaf: tuple[Axis, ...], axis: Axis) -> int:
-    return next((k for k, a in enumerate(leaf) if a is axis), -1)
 
 
 def _refusal(
@@ -229,7 +226,7 @@ def _refusal(
             places_text(places),
         )  # fmt: skip
     kind = parent.kinds.get(spot.axis, "")
-    within = parent.leaf[: _position(parent.leaf, spot.axis) + 1]
+    within = parent.leaf[: position(parent.leaf, spot.axis) + 1]
     lanes = next((a for a in within if parent.kinds.get(a) == "vectorize"), None)
     if kind == "vectorize" or lanes is not None:
         name = (spot.axis if lanes is None else lanes).name
@@ -250,7 +247,7 @@ def legal_places(
     current, last = readers[0], None
     while True:
         leaf = state.stages[current].leaf
-        end = len(leaf) if last is None else _position(leaf, last) + 1
+        end = len(leaf) if last is None else position(leaf, last) + 1
         chain = [(current, a) for a in leaf[:end]] + chain
         spot = attach[current]
         if not isinstance(spot, At):

@@ -16,7 +16,15 @@ from schedlang.schedule.refuse import (
     shown,
     update_axis,
 )
-from schedlang.stage.relations import TAILS, Relation, Split, Unit, make_fuse, make_split
+from schedlang.stage.relations import (
+    TAILS,
+    Relation,
+    Split,
+    Unit,
+    make_fuse,
+    make_split,
+    position,
+)
 from schedlang.stage.state import At, Stage, State
 
 Result = tuple[State, Any]
@@ -42,7 +50,7 @@ def _split(
     state: State, stage: Stage, axis: Axis, factor: Any, nparts: Any, tail: str, asked: str,
     what: str = "factor",
 ) -> Result:  # fmt: skip
-    position = leaf_position(state, stage, axis, asked)
+    place = leaf_position(state, stage, axis, asked)
     size = None if factor is None else count(factor, what, asked, hint=f"Try {what}=8.")
     pieces = None if nparts is None else count(nparts, "nparts", asked, hint="Try nparts=8.")
     if not isinstance(tail, str) or tail not in TAILS:
@@ -54,7 +62,7 @@ def _split(
         )  # fmt: skip
     plain(state, stage, axis, asked)
     relation: Split = make_split(axis, size, pieces, tail)
-    leaf = (*stage.leaf[:position], relation.outer, relation.inner, *stage.leaf[position + 1 :])
+    leaf = (*stage.leaf[:place], relation.outer, relation.inner, *stage.leaf[place + 1 :])
     return _related(state, stage, relation, leaf), (relation.outer, relation.inner)
 
 
@@ -125,23 +133,20 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     for axis in axes:
         not_time(state, stage, axis, asked)
     leaf = list(stage.leaf)
-    for position, axis in zip(sorted(positions), axes):
-        leaf[position] = axis
+    for place, axis in zip(sorted(positions), axes):
+        leaf[place] = axis
     for other in state.attached(stage):
         spot, store = other.attach, other.store
         if not (isinstance(spot, At) and isinstance(store, At)):
             continue
-        if spot.stage == store.stage == stage.name and _at(leaf, store.axis) > _at(leaf, spot.axis):
+        here = spot.stage == store.stage == stage.name
+        if here and position(leaf, store.axis) > position(leaf, spot.axis):
             refuse(
                 asked, f"{other.name} is stored at {store.axis.name} and computed at "
                 f"{spot.axis.name}, which would then be outside of it",
                 f"Reorder first, then s[{other.name}].store_at(...).", state, spot.axis,
             )  # fmt: skip
     return state.updated(stage.with_(leaf=tuple(leaf))), None
-
-
-def _at(leaf: list[Axis], axis: Axis) -> int:
-    return next((k for k, a in enumerate(leaf) if a is axis), -1)
 
 
 def tile(

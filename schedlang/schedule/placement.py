@@ -9,6 +9,7 @@ from schedlang.expr.nodes import Axis
 from schedlang.lowering.placement import effective_readers, legal_places, place, places_text
 from schedlang.schedule.loops import Result
 from schedlang.schedule.refuse import leaf_position, refuse, shown
+from schedlang.stage.relations import position
 from schedlang.stage.state import At, Inline, Root, Stage, State
 
 
@@ -36,7 +37,7 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     if isinstance(parent.attach, Inline):
         refuse(asked, f"{parent.name} is inlined and has no loops", _places(state, stage))
     leaf_position(state, parent, axis, asked)
-    around = parent.leaf[: _at(parent.leaf, axis) + 1]
+    around = parent.leaf[: position(parent.leaf, axis) + 1]
     lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
     if lanes is not None:
         refuse(
@@ -127,13 +128,9 @@ def _encloses(state: State, outer: At, inner: At) -> bool:
     while isinstance(spot, At):
         leaf = state.stages[spot.stage].leaf
         if spot.stage == outer.stage:
-            return _at(leaf, outer.axis) <= _at(leaf, spot.axis)
+            return position(leaf, outer.axis) <= position(leaf, spot.axis)
         spot = state.stages[spot.stage].attach
     return False
-
-
-def _at(leaf: tuple[Axis, ...], axis: Axis) -> int:
-    return next((k for k, a in enumerate(leaf) if a is axis), -1)
 
 
 def _computed(stage: Stage, asked: str) -> At:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional, Union
 
@@ -93,3 +94,8 @@ def make_fuse(outer: Axis, inner: Axis) -> Fuse:
     return Fuse(
         outer, inner, Axis(f"{outer.name}.{inner.name}.fused", extent_of(extent), outer.kind)
     )
+
+
+def position(leaf: Sequence[Axis], axis: Axis) -> int:
+    """Where the loop over ``axis`` stands among ``leaf``; -1 if it is not there."""
+    return next((k for k, a in enumerate(leaf) if a is axis), -1)
