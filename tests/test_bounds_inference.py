@@ -234,6 +234,52 @@ def test_a_sliding_window_computes_each_row_once():
     checked(s, C, values(16))
 
 
+def test_what_a_sliding_stage_reads_is_computed_for_new_rows_only():
+    A = sl.placeholder((16,), name="A")
+    P = sl.compute((16,), lambda i: A[i] + 1, name="P")
+    B = sl.compute((16,), lambda i: P[i] * 2, name="B")
+    C = sl.compute((14,), lambda i: B[i] + B[i + 1] + B[i + 2], name="C")
+    s = sl.schedule(C)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].store_root()
+    s[P].compute_at(s[B], B.op.axis[0])
+    run = interpret(lowered(s), [values(16)])
+    assert run.stores["B"] == run.stores["P"] == 16
+    checked(s, C, values(16))
+
+
+@pytest.mark.parametrize("factor", [2, 3, 4, 5])
+@pytest.mark.parametrize("tail", ["cut", "guard"])
+def test_a_split_sliding_stage_computes_each_row_once(factor: int, tail: str):
+    A = sl.placeholder((16, 3), name="A")
+    P = sl.compute((16, 3), lambda i, j: A[i, j] + 1, name="P")
+    k = sl.reduce_axis(3, name="k")
+    B = sl.compute((16,), lambda i: sl.sum(P[i, k], axis=k), name="B")
+    C = sl.compute((12,), lambda i: B[i] + B[i + 2] + B[i + 4], name="C")
+    s = sl.schedule(C)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].store_root()
+    outer, inner = s[B].split(B.op.axis[0], factor=factor, tail=tail)
+    s[P].compute_at(s[B], inner)
+    run = interpret(lowered(s), [values(16, 3)])
+    assert run.stores["P"] == 16 * 3
+    checked(s, C, values(16, 3))
+
+
+def test_a_guard_moves_out_of_a_parallel_loop():
+    A = sl.placeholder((6, 8), name="A")
+    k = sl.reduce_axis(4, name="k")
+    C = sl.compute((6, 8), lambda i, j: sl.sum(A[i, j] * k, axis=k, where=k < i), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    s[C].reorder(i, k, j)
+    s[C].parallel(j)
+    lines = body(s)
+    at = next(n for n, text in enumerate(lines) if text.strip().startswith("if "))
+    assert lines[at + 1].strip().startswith("parallel j")
+    checked(s, C, values(6, 8))
+
+
 def test_a_sliding_reduction_starts_and_sums_new_rows_only():
     A = sl.placeholder((9, 4), name="A")
     k = sl.reduce_axis(4, name="k")

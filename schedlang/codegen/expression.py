@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
+from schedlang.codegen.choices import DEEPEST_CHOICES, in_parts
 from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import gathers, lane_step, strides
 from schedlang.expr import dtypes
-from schedlang.expr.lazy import lifted
+from schedlang.expr.lazy import is_choice, regions_of
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.printer import (
@@ -154,14 +155,26 @@ class _Emission:
         loads = choices = 0
         for node in postorder([root], self.done):
             loads += isinstance(node, Load)
-            choices += isinstance(node, Select) and node.lazy
+            choices += is_choice(node)
             for child in node.children:
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
+        if choices > DEEPEST_CHOICES:
+            root, parts = in_parts(root, self.done)
+            if parts:
+                return self._in_parts(root, parts)
         if choices > 1:
-            self.ahead = lifted(root, self.done)
+            self.ahead = regions_of(root, self.done).ahead
         if loads > 1:
             self._find_repeated(root)
         return self._emit(root)
+
+    def _in_parts(self, root: Expr, parts: Sequence[Expr]) -> Text:
+        """``root`` where ``parts`` of it, each over earlier ones, have names first."""
+        known = dict(self.done)
+        for part in parts:
+            text = _Emission(self.owner, self.context, known).run(part)
+            known[id(part)] = self._named(text)
+        return _Emission(self.owner, self.context, known).run(root)
 
     def _offset(self, node: Load) -> Lin:
         found = self.offsets.get(id(node))
@@ -457,6 +470,8 @@ class _Emission:
         (first, a), (second, b) = lines
         lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
         x, y = self._wide(a, lanes), self._wide(b, lanes)
+        if not first and not second and _is_false(node.b) and not lanes:
+            return Text(f"{cond.at(2)} and {a.at(2)}", 2, 0, depth)
         if not first and not second:
             parts = [paren(x, a.level if x == a.text else ATOM, 2), cond.at(2),
                      paren(y, b.level if y == b.text else ATOM, 1)]  # fmt: skip
@@ -487,3 +502,7 @@ class _Emission:
             emission = _Emission(self.owner, inner, self.done)
             texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)
+
+
+def _is_false(node: Expr) -> bool:
+    return isinstance(node, Const) and node.dtype == "bool" and not node.value

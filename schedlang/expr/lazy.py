@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import dataclass, field
 
 from schedlang.expr.nodes import Expr, Select
 from schedlang.expr.visit import postorder
@@ -12,18 +13,27 @@ Region = tuple[int, int]
 _WHOLE: Region = (0, 0)
 
 
-def lifted(root: Expr, known: Container[int] = ()) -> dict[int, list[Expr]]:
-    """What to evaluate ahead of each ``if_then_else`` (by ``id``) in ``root``.
+@dataclass(frozen=True)
+class Regions:
+    """Where the parts of an expression that hold choices are evaluated, by ``id``.
 
-    These are parts that hold choices themselves and are needed on either side of the choice, or
-    after it too. Evaluated on each side, nested choices would double at every level. Nodes whose
-    ``id`` is ``known`` have been evaluated.
+    ``ahead`` lists what to evaluate ahead of a choice: parts that are needed on either side of
+    it, or after it too. Evaluated on each side, nested choices would double at every level.
+    ``place`` is the one region that needs a part, or None where several do.
+    """
+
+    ahead: dict[int, list[Expr]] = field(default_factory=dict)
+    place: dict[int, Region | None] = field(default_factory=dict)
+
+
+def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
+    """The regions of ``root``. Nodes whose ``id`` is ``known`` have been evaluated.
 
     >>> from schedlang.expr.nodes import Var, select
     >>> x = Var("x", "float32", weak=False)
     >>> inner = select(x > 0, x + 1, x * 2, lazy=True)
     >>> outer = select(x > 1, inner + 1, inner * 2, lazy=True)
-    >>> lifted(outer)[id(outer)] == [inner]
+    >>> regions_of(outer).ahead[id(outer)] == [inner]
     True
     """
     order = list(postorder([root], known))
@@ -31,10 +41,10 @@ def lifted(root: Expr, known: Container[int] = ()) -> dict[int, list[Expr]]:
     for node in order:
         if id(node) in known:
             continue
-        if _is_choice(node) or any(id(c) in holds for c in node.children):
+        if is_choice(node) or any(id(c) in holds for c in node.children):
             holds.add(id(node))
     if len(holds) < 2:
-        return {}
+        return Regions()
     places: dict[int, Region | None] = {}
     uses: dict[int, set[Region | None]] = {id(root): {_WHOLE}}
     found: dict[int, list[Expr]] = {}
@@ -48,12 +58,13 @@ def lifted(root: Expr, known: Container[int] = ()) -> dict[int, list[Expr]]:
         places[id(node)] = place
         for side, child in enumerate(node.children):
             if id(child) in holds:
-                inside = (id(node), side) if _is_choice(node) and side else place
+                inside = (id(node), side) if is_choice(node) and side else place
                 uses.setdefault(id(child), set()).add(inside)
-    return found
+    return Regions(found, places)
 
 
-def _is_choice(node: Expr) -> bool:
+def is_choice(node: Expr) -> bool:
+    """Whether ``node`` evaluates one of its sides only."""
     return isinstance(node, Select) and node.lazy
 
 

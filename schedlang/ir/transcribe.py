@@ -13,7 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from schedlang.errors import VerifyError
-from schedlang.expr.lazy import lifted
+from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.ir.nodes import (
     Alloc,
@@ -82,7 +82,7 @@ class _Writer:
     def value(self, root: Expr, given: dict[Expr, str] | None = None) -> str:
         """The name of (or the literal for) the value of ``root``, computed here."""
         scopes: list[dict[int, str]] = [{}]
-        ahead = lifted(root)
+        ahead = regions_of(root).ahead
         stack: list[tuple[str, Expr, str]] = [("visit", root, "")]
         result = ""
         while stack:

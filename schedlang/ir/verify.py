@@ -13,7 +13,7 @@ from typing import Any
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.interval import Interval, Ranges
-from schedlang.expr.lazy import lifted
+from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
@@ -298,7 +298,7 @@ def _guarded(
     seen: set[tuple[int, int]] = set()
     stack: list[tuple[Expr, tuple[Lin, ...], tuple[Expr, ...]]] = [(root, base, ())]
     kept: list[Any] = []
-    ahead = lifted(root)
+    ahead = regions_of(root).ahead
     settled: dict[int, list[tuple[Expr, ...]]] = {id(n): [] for s in ahead.values() for n in s}
     while stack:
         node, facts, conds = stack.pop()

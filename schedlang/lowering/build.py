@@ -36,7 +36,7 @@ from schedlang.lowering.region import (
     relax_box,
     union,
 )  # fmt: skip
-from schedlang.lowering.sliding import sliding_guard
+from schedlang.lowering.sliding import Slide, find_slide, new_rows_only
 from schedlang.lowering.storage import allocate, box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts
 from schedlang.lowering.trampoline import Task
@@ -100,6 +100,7 @@ class Nesting:
     peel: Peel
     plan: Plan
     leaf: tuple[Axis, ...]
+    slide: Slide | None = None
     init: bool = False
 
     def planned(self, peel: Peel) -> Nesting:
@@ -110,10 +111,12 @@ class Nesting:
 Made = tuple[list[Draft], Pending]
 
 
-def nest_stage(job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope) -> Task:
+def nest_stage(
+    job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope, slide: Slide | None = None
+) -> Task:
     """The statements that compute ``dims`` of ``stage``, and the boxes they read."""
     plan = make_plan(stage, dims, scope.ranges, Peel(), scope.threads)
-    nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf)
+    nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf, slide)
     if any(d.extent.const == 0 for d in dims):
         return [], {}
     job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
@@ -143,10 +146,16 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         cut = None
     if cut is None:
         return (yield _loop(n, depth, axis, scope))
-    drafts, pending = yield _part(n.planned(cut.main), depth, axis, scope)
-    rest, more = yield _part(n.planned(cut.tail), depth, axis, scope)
-    merge(pending, more, scope.ranges)
-    return [*drafts, *rest], pending
+    drafts: list[Draft] = []
+    pending: Pending = {}
+    for part in (n.planned(cut.main), n.planned(cut.tail)):
+        made, more = yield _part(part, depth, axis, scope)
+        if _row_depth(part) < depth <= _row_depth(n):
+            # the loop that was to hold the test stands still in this part
+            made = _new_rows(part, made)
+        drafts += made
+        merge(pending, more, scope.ranges)
+    return drafts, pending
 
 
 def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
@@ -220,7 +229,30 @@ def _guards_at(n: Nesting, depth: int) -> list[Guard]:
 
 
 def _guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
-    return _wrapped(_guards_at(n, depth), drafts) if depth >= 0 or not n.init else drafts
+    if n.init and depth < 0:
+        return drafts
+    if n.slide is not None and depth == _row_depth(n):
+        drafts = _new_rows(n, drafts)
+    return _wrapped(_guards_at(n, depth), drafts)
+
+
+def _row(n: Nesting) -> Lin:
+    """Where a sliding stage stands in the dimension that slides."""
+    assert n.slide is not None
+    return n.dims[n.slide.dim].lo + n.plan.values[n.stage.op.axis[n.slide.dim]]
+
+
+def _row_depth(n: Nesting) -> int:
+    """The innermost loop that moves along the sliding dimension, -1 for none."""
+    moving = set() if n.slide is None else set(_row(n).leaves())
+    spots = (k for k, a in enumerate(n.leaf) if n.plan.variables.get(a) in moving)
+    return max(spots, default=-1)
+
+
+def _new_rows(n: Nesting, drafts: list[Draft]) -> list[Draft]:
+    if n.slide is None or not drafts:
+        return drafts
+    return new_rows_only(n.stage, n.slide, _row(n), drafts)
 
 
 def _wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
@@ -305,7 +337,7 @@ def attach_children(
         slide = None
         if child.name in job.placement.store and _monotone(n, axis):
             box = take(child, pending, scope.ranges, keep=True)
-            slide = sliding_guard(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
+            slide = find_slide(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
         drafts, pending = yield place_child(job, child, drafts, pending, scope, slide)
     for child in job.placement.kept.get(here, ()):
         drafts = store_child(job, child, drafts, pending, scope)
@@ -316,7 +348,7 @@ def _monotone(n: Nesting, axis: Axis) -> bool:
     """Whether the guards at this loop let iterations through from the first up to some last one."""
     var = n.plan.variables.get(axis)
     depth = next((k for k, a in enumerate(n.leaf) if a is axis), 0)
-    if var is None:
+    if var is None or (n.slide is not None and _row_depth(n) == depth):
         return False
     for guard in _guards_at(n, depth):
         step = (guard.fact.substitute({var: Lin.of(var) + 1}) - guard.fact).const
@@ -336,7 +368,12 @@ def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> 
 
 
 def place_child(
-    job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope, slide: Any = None
+    job: Job,
+    child: Stage,
+    drafts: list[Draft],
+    pending: Pending,
+    scope: Scope,
+    slide: Slide | None = None,
 ) -> Task:
     """``drafts`` with the nest of ``child``, and its storage, in front."""
     stored_here = child.name not in job.placement.store
@@ -349,9 +386,7 @@ def place_child(
     for loop in shared:
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
-    made, more = yield nest_stage(job, child, dims, scope)
-    if slide is not None:
-        made = slide(made, dims)
+    made, more = yield nest_stage(job, child, dims, scope, slide)
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []
     if stored_here:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.ir.nodes import If
 from schedlang.lowering.puts import Draft, block
-from schedlang.lowering.region import Box, Dim
+from schedlang.lowering.region import Box
 from schedlang.stage.state import Stage
 
-Slide = Callable[[list[Draft], Sequence[Dim]], list[Draft]]
+
+@dataclass(frozen=True)
+class Slide:
+    """Rows of dimension ``dim`` up to ``before`` are kept from the last iteration of ``var``."""
+
+    dim: int
+    before: Lin
+    var: Axis
 
 
-def sliding_guard(
-    stage: Stage, box: Box | None, var: Axis | None, kind: str | None
-) -> Slide | None:
-    """A filter for the nest of ``stage`` that leaves out rows it has computed before.
+def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None) -> Slide | None:
+    """What ``stage`` need not compute again at this loop.
 
     It applies where exactly one dimension of the box moves with ``var``, forward and by the
     same step at both ends; elsewhere the whole box is computed again.
@@ -39,7 +45,7 @@ def sliding_guard(
     overlap = (before - lo).const
     if overlap is not None and overlap < 0:
         return None
-    return lambda made, dims: _filtered(stage, made, k, before, var)
+    return Slide(k, before, var)
 
 
 def _moves(bound: Lin | None, var: Axis) -> bool:
@@ -50,16 +56,11 @@ def _step(bound: Lin, var: Axis) -> int | None:
     return (bound.substitute({var: Lin.of(var) + 1}) - bound).const
 
 
-def _filtered(stage: Stage, made: list[Draft], dim: int, before: Lin, var: Axis) -> list[Draft]:
-    """Each store of ``stage`` only for rows past ``before``, or in the first iteration."""
-    from schedlang.lowering.rebuild import map_puts
-
-    def guard(put: Draft) -> Draft:
-        first = Binary("==", var, Const(0, "int64", True), "bool")
-        cond: Expr = Binary("|", first, _above(put.indices[dim], before), "bool")  # type: ignore[union-attr]
-        return If(cond, block([put]), f"{stage.name} slides along {var.name}")
-
-    return map_puts(made, stage.name, guard)
+def new_rows_only(stage: Stage, slide: Slide, at: Lin, drafts: Sequence[Draft]) -> list[Draft]:
+    """``drafts``, which compute row ``at``, in the first iteration or past the kept rows."""
+    first = Binary("==", slide.var, Const(0, "int64", True), "bool")
+    cond = Binary("|", first, _above(at, slide.before), "bool")
+    return [If(cond, block(drafts), f"{stage.name} slides along {slide.var.name}")]
 
 
 def _above(at: Lin, bound: Lin) -> Expr:
