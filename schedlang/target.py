@@ -27,7 +27,10 @@ class Kind(str):
 
 @dataclass(frozen=True)
 class Target:
-    """Where a kernel runs. ``vector_bytes`` is the width of a vector register.
+    """Where a kernel runs: the bytes of a vector register, and how many of them there are.
+
+    What is not given is the host's; registers of a given width count 32 from 64 bytes on (AVX-512),
+    else 16.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
@@ -46,10 +49,11 @@ class Target:
         if kind not in KINDS:
             raise BuildError(f"target {self.kind!r} is unknown: choose one of {', '.join(KINDS)}")
         object.__setattr__(self, "kind", Kind(kind))
-        if not self.vector_bytes:
-            width, registers = host_vectors()
-            object.__setattr__(self, "vector_bytes", width)
-            object.__setattr__(self, "vector_registers", self.vector_registers or registers)
+        width, registers = host_vectors()
+        if self.vector_bytes:
+            registers = 32 if self.vector_bytes >= 64 else 16
+        object.__setattr__(self, "vector_bytes", self.vector_bytes or width)
+        object.__setattr__(self, "vector_registers", self.vector_registers or registers)
 
     def vector_width(self, dtype: str) -> int:
         """The number of elements of ``dtype`` in one vector register."""

@@ -370,20 +370,6 @@ def test_outputs_named_like_what_the_file_imports(name: str) -> None:
         np.testing.assert_allclose(f(np.zeros(8, "float32")), 1)
 
 
-def test_choices_nested_too_deep_for_python_are_refused() -> None:
-    X = sl.placeholder((200,), name="X")
-
-    def chain(i: Any) -> Any:
-        value: Any = X[0]
-        for k in range(150):
-            value = sl.if_then_else(X[k] > i, value * X[k] + X[k + 1], 0)
-        return value
-
-    C = sl.compute((3,), chain, name="C")
-    with pytest.raises(BuildError, match="give the inner if_then_else a stage of its own"):
-        sl.build(sl.schedule(C))
-
-
 def test_second_process_loads_from_the_disk_cache(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from schedlang.codegen.expression import Context, Expressions, Lanes, Text
+from schedlang.codegen.context import Context, Lanes
+from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names, name_all
-from schedlang.codegen.offsets import lane_step
-from schedlang.codegen.updates import combined
+from schedlang.codegen.stores import Stores
+from schedlang.codegen.sums import Sums, kept_buffers
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, to_expr
@@ -41,7 +42,6 @@ DEEPEST_LINES = 96
 MOST_NESTS = 25
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
-SHORT = 16
 INDENT = "    "
 WIDTH = 98
 _TRUTH = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
@@ -88,6 +88,7 @@ class _Frame:
     parallel: bool = False
     outlined: bool = False
     stack: int = 0
+    on_stack: set[Buffer] = field(default_factory=set)
 
 
 class _Writer:
@@ -103,6 +104,7 @@ class _Writer:
         self.any_parallel = False
         self._frame = _Frame()
         self._expressions = Expressions(names, self.line, self.use)
+        self._stores = Stores(self._expressions)
 
     def line(self, text: str) -> None:
         inner = (len(text) - len(text.lstrip())) // len(INDENT)
@@ -153,7 +155,7 @@ class _Writer:
 
     def block(self, block: Block, context: Context) -> None:
         nests = sum(isinstance(s, (For, If)) for s in block.stmts)
-        if nests > MOST_NESTS and context.lanes is None and not context.mask:
+        if nests > MOST_NESTS and context.lanes is None and not (context.mask or context.sums):
             self.parts(block, context)
             return
         for stmt in block.stmts:
@@ -187,7 +189,7 @@ class _Writer:
         elif isinstance(stmt, If):
             self.guard(stmt, context)
         elif isinstance(stmt, Store):
-            self.store(stmt, context)
+            self._stores.store(stmt, context, WIDTH - len(INDENT) * self._frame.depth)
         elif isinstance(stmt, Alloc):
             self.allocate(stmt.buffer, context)
         elif isinstance(stmt, Fetch):
@@ -235,11 +237,29 @@ class _Writer:
         name = self.names[loop.axis]
         extent = self._extent(loop, context)
         serial = "  # parallel already outside" if loop.kind == "parallel" else ""
+        sums = self._sums(loop, context)
+        start = len(self._frame.lines)
         self.line(f"for {name} in range({extent}):{serial}")
         self._frame.loops += 1
         with self.indented():
-            self.block(loop.body, context)
+            self.block(loop.body, context if sums is None else replace(context, sums=sums))
         self._frame.loops -= 1
+        if sums is not None:
+            inside, self._frame.lines = self._frame.lines[start:], self._frame.lines[:start]
+            self._stores.read_sums(sums)
+            self._frame.lines += inside
+            self._stores.write_sums(sums)
+
+    def _sums(self, loop: For, context: Context) -> Sums | None:
+        """What the updates inside ``loop`` keep in registers, where they can."""
+        nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
+        if context.lanes is not None or context.sums is not None or context.mask:
+            return None
+        if self._frame.loops + nested + 1 >= DEEPEST_LOOPS:
+            return None
+        most = self.target.vector_registers
+        buffers = kept_buffers(loop, self.target.vector_width, most) - self._frame.on_stack
+        return Sums(buffers) if buffers else None
 
     def _extent(self, loop: For, context: Context) -> str:
         if isinstance(loop.extent, int):
@@ -385,6 +405,7 @@ class _Writer:
             needed = size * dtypes.itemsize(buffer.dtype)
             if needed <= room:
                 self._frame.stack += needed
+                self._frame.on_stack.add(buffer)
                 made = f"{self.use('stack_array')}({max(size, 1)}, {kind})"
                 self.line(f"{self.names[buffer]} = {made}{note}")
                 return
@@ -393,76 +414,6 @@ class _Writer:
             total = total * to_lin(extent)
         count = str(size) if size is not None else self._expressions.index(total, context)
         self.line(f"{self.names[buffer]} = {self.use('heap_array')}({count}, {kind}){note}")
-
-    def store(self, store: Store, context: Context) -> None:
-        if store.reducer is not None:
-            context = self._named_offset(store, context)
-            store = combined(store)
-        texts = [self._stored(v, context) for v in store.values]
-        if len(texts) > 1:
-            named = []
-            for text in texts:
-                name = self.names.fresh("t")
-                self.line(f"{name} = {text.text}")
-                named.append(Text(name, lanes=text.lanes))
-            texts = named
-        for buffer, text in zip(store.buffers, texts):
-            self._store_one(buffer, store.indices, text, context)
-
-    def _named_offset(self, store: Store, context: Context) -> Context:
-        """An update reads and writes one place: its offset gets a name, if it is not short."""
-        for buffer in store.buffers:
-            offset = self._expressions.offset(buffer, store.indices, context)
-            lanes = context.lanes
-            if lanes is not None and lane_step(offset, lanes.axis) is None:
-                return context
-            first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
-            text = self._expressions.index(first, context, buffer, store.indices)
-            if len(text) < SHORT:
-                continue
-            name = self.names.fresh(f"{self.names[buffer]}_at")
-            self.line(f"{name} = {text}")
-            context = replace(context, offsets={**context.offsets, (buffer, first): name})
-        return context
-
-    def _stored(self, value: Expr, context: Context) -> Text:
-        return self._expressions.value(value, context)
-
-    def _store_one(
-        self, buffer: Buffer, indices: tuple[Expr, ...], text: Text, context: Context
-    ) -> None:
-        offset = self._expressions.offset(buffer, indices, context)
-        name, half = self.names[buffer], "_half" if buffer.dtype == "float16" else ""
-        lanes = context.lanes
-        if len(text.text) > WIDTH - 4 * self._frame.depth - 32:
-            short = self.names.fresh("t")
-            self.line(f"{short} = {text.text}")
-            text = replace(text, text=short)
-        if lanes is None:
-            at = self._expressions.index(offset, context, buffer, indices)
-            self.line(f"{self.use('store' + half)}({name}, {at}, {text.text})")
-            return
-        value = text.text
-        if not text.lanes:
-            value = f"{self.use('broadcast')}({value}, {lanes.count})"
-        step = lane_step(offset, lanes.axis)
-        mask = context.mask
-        if step == 1:
-            first = offset.substitute({lanes.axis: lanes.start})
-            at = self._expressions.index(first, context, buffer, indices)
-            if mask:
-                self.line(f"{self.use('vstore_masked' + half)}({name}, {at}, {value}, {mask})")
-            else:
-                self.line(f"{self.use('vstore' + half)}({name}, {at}, {value})")
-        elif step is not None and step != 0 and not mask:
-            at = self._expressions.index(offset.substitute({lanes.axis: lanes.start}), context)
-            self.line(f"{self.use('vstore_strided' + half)}({name}, {at}, {step}, {value})")
-        else:
-            at = self._expressions.value(to_expr(offset), context).text
-            if mask:
-                self.line(f"{self.use('vscatter_masked' + half)}({name}, {at}, {value}, {mask})")
-            else:
-                self.line(f"{self.use('vscatter' + half)}({name}, {at}, {value})")
 
 
 def known_truth(cond: Expr, values: Mapping[Any, Lin]) -> bool | None:

@@ -7,12 +7,13 @@ cast back, float16 is rounded after each step, and constants name their dtype.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Optional
+from dataclasses import replace
 
 from schedlang.codegen.choices import DEEPEST_CHOICES, in_parts
+from schedlang.codegen.context import Context, Text
 from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import gathers, lane_step, strides
+from schedlang.codegen.sums import Sum
 from schedlang.expr import dtypes
 from schedlang.expr.lazy import is_choice, regions_of
 from schedlang.expr.linear import Lin, to_expr
@@ -39,38 +40,6 @@ FUNCTIONS = {
     "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
 }  # fmt: skip
 _CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
-
-
-@dataclass(frozen=True)
-class Text:
-    """Source of a value: its precedence, its lanes (0 for one element), its nesting."""
-
-    text: str
-    level: int = ATOM
-    lanes: int = 0
-    depth: int = 0
-
-    def at(self, least: int) -> str:
-        return paren(self.text, self.level, least)
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """The loop that is a vector: ``axis`` takes the values ``start + 0..count``."""
-
-    axis: Axis
-    count: int
-    start: Lin
-
-
-@dataclass(frozen=True)
-class Context:
-    """Where text is emitted: loop variables with known values, lanes, and the mask in force."""
-
-    values: Mapping[Any, Lin]
-    lanes: Optional[Lanes] = None
-    mask: str = ""
-    offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
 
 
 class Expressions:
@@ -114,6 +83,25 @@ class Expressions:
             if joined == lin:
                 return self._by_dimension(parts, steps, scalar)
         return self.value(to_expr(lin), scalar).text
+
+    def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Text | None:
+        """The name of an element (or of lanes) that stays in registers here."""
+        sums, lanes = context.sums, context.lanes
+        if sums is None or buffer not in sums.buffers:
+            return None
+        offset = self.offset(buffer, indices, context)
+        first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
+        count = 0 if lanes is None else lanes.count
+        found = sums.named.get((buffer, first, count))
+        if found is None:
+            name = self.names.fresh(f"{self.names[buffer]}_sum")
+            before: list[str] = []
+            held, self.line = self.line, before.append
+            at = self.index(first, context, buffer, indices)
+            self.line = held
+            found = Sum(name, at, tuple(before))
+            sums.named[buffer, first, count] = found
+        return Text(found.name, ATOM, count)
 
     def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> str:
         """``row*1024 + column``: one term a dimension, numbers gathered at the end."""
@@ -319,6 +307,9 @@ class _Emission:
         return Text(self._typed(node.dtype, literal))
 
     def _load(self, node: Load) -> Text:
+        kept = self.owner.kept(node.buffer, node.indices, self.context)
+        if kept is not None:
+            return kept
         offset = self._offset(node)
         key = (node.buffer, offset)
         if key not in self.repeated:

@@ -1,0 +1,49 @@
+"""What surrounds a value as it is emitted, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from schedlang.codegen.sums import Sums
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis
+from schedlang.expr.printer import ATOM, paren
+from schedlang.ir.nodes import Buffer
+
+
+@dataclass(frozen=True)
+class Text:
+    """Source of a value: its precedence, its lanes (0 for one element), its nesting."""
+
+    text: str
+    level: int = ATOM
+    lanes: int = 0
+    depth: int = 0
+
+    def at(self, least: int) -> str:
+        return paren(self.text, self.level, least)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The loop that is a vector: ``axis`` takes the values ``start + 0..count``."""
+
+    axis: Axis
+    count: int
+    start: Lin
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where text is emitted: loop variables with known values, lanes, the mask in force.
+
+    ``sums`` are values that the reduction loop around keeps in registers.
+    """
+
+    values: Mapping[Any, Lin]
+    lanes: Optional[Lanes] = None
+    mask: str = ""
+    offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
+    sums: Optional[Sums] = None

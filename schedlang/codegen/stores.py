@@ -1,0 +1,121 @@
+"""Stores as source: one element, or the lanes of a vector."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.codegen.context import Context, Text
+from schedlang.codegen.expression import Expressions
+from schedlang.codegen.offsets import lane_step
+from schedlang.codegen.sums import Sums
+from schedlang.codegen.updates import combined
+from schedlang.expr.linear import to_expr
+from schedlang.expr.nodes import Expr
+from schedlang.ir.nodes import Buffer, Store
+
+SHORT = 16
+# room for the name of the intrinsic, the buffer and the offset
+CALL = 32
+
+
+class Stores:
+    """Emits stores through the lines of ``expressions``."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.expressions = expressions
+
+    def store(self, store: Store, context: Context, width: int) -> None:
+        """``store`` as statements; a value whose line would pass ``width`` gets a name."""
+        e = self.expressions
+        if store.reducer is not None:
+            context = self._named_offset(store, context)
+            store = combined(store)
+        texts = [e.value(v, context) for v in store.values]
+        if len(texts) > 1:
+            named = []
+            for text in texts:
+                name = e.names.fresh("t")
+                e.line(f"{name} = {text.text}")
+                named.append(Text(name, lanes=text.lanes))
+            texts = named
+        for buffer, text in zip(store.buffers, texts):
+            kept = e.kept(buffer, store.indices, context)
+            if kept is not None:
+                e.line(f"{kept.text} = {text.text}")
+            else:
+                self._store_one(buffer, store.indices, text, context, width)
+
+    def _named_offset(self, store: Store, context: Context) -> Context:
+        """An update reads and writes one place: its offset gets a name, if it is not short."""
+        e = self.expressions
+        for buffer in store.buffers:
+            if context.sums is not None and buffer in context.sums.buffers:
+                continue
+            offset = e.offset(buffer, store.indices, context)
+            lanes = context.lanes
+            if lanes is not None and lane_step(offset, lanes.axis) is None:
+                return context
+            first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
+            text = e.index(first, context, buffer, store.indices)
+            if len(text) < SHORT:
+                continue
+            name = e.names.fresh(f"{e.names[buffer]}_at")
+            e.line(f"{name} = {text}")
+            context = replace(context, offsets={**context.offsets, (buffer, first): name})
+        return context
+
+    def _store_one(
+        self, buffer: Buffer, indices: tuple[Expr, ...], text: Text, context: Context, width: int
+    ) -> None:
+        e = self.expressions
+        offset = e.offset(buffer, indices, context)
+        name, half = e.names[buffer], "_half" if buffer.dtype == "float16" else ""
+        lanes = context.lanes
+        if len(text.text) > width - CALL:
+            short = e.names.fresh("t")
+            e.line(f"{short} = {text.text}")
+            text = replace(text, text=short)
+        if lanes is None:
+            at = e.index(offset, context, buffer, indices)
+            e.line(f"{e.use('store' + half)}({name}, {at}, {text.text})")
+            return
+        value = text.text
+        if not text.lanes:
+            value = f"{e.use('broadcast')}({value}, {lanes.count})"
+        step = lane_step(offset, lanes.axis)
+        mask = context.mask
+        if step == 1:
+            first = offset.substitute({lanes.axis: lanes.start})
+            at = e.index(first, context, buffer, indices)
+            if mask:
+                e.line(f"{e.use('vstore_masked' + half)}({name}, {at}, {value}, {mask})")
+            else:
+                e.line(f"{e.use('vstore' + half)}({name}, {at}, {value})")
+        elif step is not None and step != 0 and not mask:
+            at = e.index(offset.substitute({lanes.axis: lanes.start}), context)
+            e.line(f"{e.use('vstore_strided' + half)}({name}, {at}, {step}, {value})")
+        else:
+            at = e.value(to_expr(offset), context).text
+            if mask:
+                e.line(f"{e.use('vscatter_masked' + half)}({name}, {at}, {value}, {mask})")
+            else:
+                e.line(f"{e.use('vscatter' + half)}({name}, {at}, {value})")
+
+    def read_sums(self, sums: Sums) -> None:
+        """The values that a reduction loop keeps in registers, ahead of it."""
+        e = self.expressions
+        for (buffer, _, lanes), kept in sums.named.items():
+            for line in kept.before:
+                e.line(line)
+            half = "_half" if buffer.dtype == "float16" else ""
+            count, vector = (f", {lanes}", "v") if lanes else ("", "")
+            load = e.use(f"{vector}load{half}")
+            e.line(f"{kept.name} = {load}({e.names[buffer]}, {kept.at}{count})")
+
+    def write_sums(self, sums: Sums) -> None:
+        """They go back behind the loop."""
+        e = self.expressions
+        for (buffer, _, lanes), kept in sums.named.items():
+            half = "_half" if buffer.dtype == "float16" else ""
+            store = e.use(f"{'v' if lanes else ''}store{half}")
+            e.line(f"{store}({e.names[buffer]}, {kept.at}, {kept.name})")

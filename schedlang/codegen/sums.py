@@ -1,0 +1,132 @@
+"""Sums that stay in registers while the innermost reduction loops run.
+
+An update of memory in each iteration waits for the store before it. Where the elements that a
+reduction loop updates stand still, they are named values inside of it: read ahead of the loop and
+written behind it. Exo calls this ``stage_mem(..., accum=True)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from schedlang.codegen.offsets import lane_step, strides
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+)  # fmt: skip
+
+# where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element)
+Spot = tuple[Buffer, Lin, int]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One named value, and the offset it is read from and written to, as text.
+
+    ``before`` are the lines that the offset needs first.
+    """
+
+    name: str
+    at: str
+    before: tuple[str, ...] = ()
+
+
+@dataclass
+class Sums:
+    """The named values of one reduction loop, found as its body is written."""
+
+    buffers: frozenset[Buffer]
+    named: dict[Spot, Sum] = field(default_factory=dict)
+
+
+def kept_buffers(loop: For, widest: Callable[[str], int], most: int) -> frozenset[Buffer]:
+    """The buffers whose sums can be named values inside ``loop``; none if there are others.
+
+    ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums.
+    """
+    none: frozenset[Buffer] = frozenset()
+    if loop.kind != "serial" or not loop.axis.is_reduce:
+        return none
+    updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
+    buffers = frozenset(b for s in updates for b in s.buffers)
+    if not updates or _used_otherwise(loop.body, buffers):
+        return none
+    vectors = 0
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (loop,))]
+    while stack:
+        stmt, around = stack.pop()
+        if isinstance(stmt, Block):
+            stack.extend((s, around) for s in stmt.stmts)
+        elif isinstance(stmt, If):
+            # what it tests may keep the element in bounds
+            if any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
+                return none
+        elif isinstance(stmt, For):
+            stack.append((stmt.body, (*around, stmt)))
+        elif isinstance(stmt, Alloc) and stmt.buffer in buffers:
+            return none
+        elif isinstance(stmt, Store) and buffers & set(stmt.buffers):
+            taken = _vectors(stmt, around, widest)
+            if taken is None:
+                return none
+            vectors += taken
+    return buffers if vectors <= most else none
+
+
+def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
+    """Whether something but an update reads or writes ``buffers``."""
+    for stmt, _ in walk(body):
+        if isinstance(stmt, Store) and stmt.reducer is None and buffers & set(stmt.buffers):
+            return True
+        roots: Iterable[Expr] = expressions(stmt)
+        if any(isinstance(n, Load) and n.buffer in buffers for n in postorder(roots)):
+            return True
+    return False
+
+
+def _vectors(store: Store, around: tuple[For, ...], widest: Callable[[str], int]) -> int | None:
+    """The registers that the sums of ``store`` take; ``None`` where they move or are too many."""
+    count = len(store.buffers)
+    for loop in around:
+        if loop.kind == "serial":
+            if any(_moves(i, loop.axis) for i in store.indices):
+                return None
+        elif loop.kind in ("unroll", "vectorize") and isinstance(loop.extent, int):
+            if loop.kind == "unroll":
+                count *= loop.extent
+                continue
+            lanes = min(widest(b.dtype) for b in store.buffers)
+            if loop.extent > 4 * lanes or any(_step(b, store, loop.axis) != 1
+                                              for b in store.buffers):  # fmt: skip
+                return None
+            count *= -(-loop.extent // lanes)
+        else:
+            return None
+    return count
+
+
+def _moves(index: Expr, axis: Axis) -> bool:
+    return any(node is axis for node in postorder([index]))
+
+
+def _step(buffer: Buffer, store: Store, axis: Axis) -> int | None:
+    offset = Lin.of(0)
+    for index, stride in zip(store.indices, strides(buffer)):
+        offset = offset + to_lin(index) * stride
+    return lane_step(offset, axis)
+
+
+__all__ = ["Sum", "Sums", "kept_buffers"]

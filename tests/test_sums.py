@@ -1,0 +1,97 @@
+"""Sums that a kernel keeps in registers over the innermost reduction loops."""
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+
+
+def values(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return (np.random.default_rng(5).random(shape) * 5 - 1).astype(dtype)
+
+
+def inside_loops(f: sl.Kernel, axis: str) -> str:
+    """The lines of the innermost loop over ``axis``."""
+    lines = f.source.splitlines()
+    start = max(n for n, line in enumerate(lines) if line.strip().startswith(f"for {axis} in"))
+    depth = len(lines[start]) - len(lines[start].lstrip())
+    inner = []
+    for line in lines[start + 1 :]:
+        if line.strip() and len(line) - len(line.lstrip()) <= depth:
+            break
+        inner.append(line)
+    return "\n".join(inner)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("lanes", [False, True])
+def test_a_block_of_the_reduction_outside_the_tile(dtype: str, lanes: bool):
+    M, N, K = 13, 34, 21
+    A = sl.placeholder((M, K), dtype, name="A")
+    B = sl.placeholder((K, N), dtype, name="B")
+    k = sl.reduce_axis(K, name="k")
+    C = sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    io, jo, ii, ji = s[C].tile(*C.op.axis, 2, 16, tail="cut")
+    ko, ki = s[C].split(k, factor=8, tail="cut")
+    s[C].reorder(ko, io, jo, ki, ii, ji)
+    s[C].unroll(ii)
+    if lanes:
+        s[C].vectorize(ji)
+    f = sl.build(s, [A, B, C])
+    if lanes:
+        assert "store" not in inside_loops(f, "k_inner")
+    a, b = values(M, K, dtype=dtype), values(K, N, dtype=dtype)
+    rtol = {"float16": 2e-2, "float32": 1e-5}.get(dtype, 1e-9)
+    np.testing.assert_allclose(f(a, b), sl.reference(C)(a, b), rtol=rtol)
+    python = sl.build(s, [A, B, C], target="python")
+    np.testing.assert_allclose(python(a, b), f(a, b), rtol=rtol)
+
+
+def test_nested_reduction_loops_hold_one_sum():
+    X, W = sl.placeholder((12, 9), name="X"), sl.placeholder((3, 3), name="W")
+    y, x = sl.reduce_axis(3, name="y"), sl.reduce_axis(3, name="x")
+    C = sl.compute((10, 7), lambda i, j: sl.sum(X[i + y, j + x] * W[y, x], axis=(y, x)), name="C")
+    f = sl.build(sl.schedule(C), [X, W, C])
+    assert "store" not in inside_loops(f, "x")
+    assert "load(C" not in inside_loops(f, "y")
+    a, w = values(12, 9), values(3, 3)
+    np.testing.assert_allclose(f(a, w), sl.reference(C)(a, w), rtol=1e-5)
+
+
+def test_both_values_of_an_index_reduction_are_held():
+    A = sl.placeholder((7, 19), name="A")
+    k = sl.reduce_axis(19, name="k")
+    C = sl.compute((7,), lambda i: sl.argmax(A[i, k], axis=k), name="C")
+    f = sl.build(sl.schedule(C), [A, C])
+    a = values(7, 19)
+    np.testing.assert_array_equal(f(a), a.argmax(axis=1))
+
+
+def test_an_element_that_a_guard_keeps_in_bounds_is_not_read_ahead():
+    """With the loops in this order the test stands inside of the reduction."""
+    A = sl.placeholder((9, 10), name="A")
+    k = sl.reduce_axis(10, name="k")
+    C = sl.compute((9,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    outer, inner = s[C].split(C.op.axis[0], factor=4, tail="guard")
+    s[C].reorder(outer, k, inner)
+    s[C].unroll(inner)
+    for target in ("python", "cpu"):
+        f = sl.build(s, [A, C], target=target)
+        assert "_sum" not in f.source
+        a = values(9, 10)
+        np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-5)
+
+
+def test_more_sums_than_registers_stay_in_memory():
+    A = sl.placeholder((64, 10), name="A")
+    k = sl.reduce_axis(10, name="k")
+    C = sl.compute((64,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].reorder(k, C.op.axis[0])
+    s[C].unroll(C.op.axis[0])
+    f = sl.build(s, [A, C])
+    assert "_sum" not in f.source
+    a = values(64, 10)
+    np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-5)
