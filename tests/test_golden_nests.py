@@ -297,6 +297,17 @@ def test_storage_align(golden: Golden) -> None:
     golden(s)
 
 
+def test_transform_layout(golden: Golden) -> None:
+    A = sl.placeholder((20, 50), name="A")
+    B = sl.compute((20, 50), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((50, 20), lambda i, j: B[j, i] + 1, name="C")
+    s = sl.schedule(C)
+    jo, ji = s[C].split(C.op.axis[0], factor=16)
+    s[B].compute_at(s[C], jo)
+    s[B].transform_layout(lambda i, j: (j // 4, i, j % 4))
+    golden(s)
+
+
 def test_double_buffer(golden: Golden) -> None:
     A, _, C = product(64, 64, 64)
     s = sl.schedule(C)

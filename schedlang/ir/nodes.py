@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.stage.layout import Layout
 
 if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer
@@ -107,11 +108,13 @@ class Store:
 class Alloc:
     """Storage that lives to the end of the enclosing block.
 
-    ``origin`` is the tensor's element that stands at index 0; reads are relative to it.
+    ``origin`` is the tensor's element that stands at index 0; reads are relative to it. ``layout``
+    says where such a relative index lies, if not at itself.
     """
 
     buffer: Buffer
     origin: tuple[Lin, ...] = ()
+    layout: Layout = ()
 
 
 @dataclass(frozen=True, eq=False)

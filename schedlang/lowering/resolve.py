@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
@@ -14,15 +14,31 @@ from schedlang.expr.simplify import extreme, to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
 from schedlang.lowering.puts import Placed, Put, Touch
+from schedlang.stage.layout import Layout, stored_index
 
-Where = dict[Tensor, tuple[Buffer, tuple[Lin, ...]]]
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor is stored: the element at index 0, and how the others lie around it."""
+
+    buffer: Buffer
+    origin: tuple[Lin, ...] = ()
+    layout: Layout = ()
+
+    def index(self, at: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
+        """The index in the buffer of the element ``at`` of the tensor."""
+        relative = tuple(i - o for i, o in zip(at, self.origin)) if self.origin else tuple(at)
+        return stored_index(self.layout, relative, ranges) if self.layout else relative
+
+
+Where = dict[Tensor, Place]
 
 
 def resolve(
     drafts: Sequence[Any], given: Mapping[Tensor, Buffer], alias: Mapping[Tensor, Tensor]
 ) -> Block:
     """Statements over buffers: ``given`` ones, and those each ``Alloc`` brings into scope."""
-    where: Where = {t: (b, ()) for t, b in given.items()}
+    where: Where = {t: Place(b) for t, b in given.items()}
     return _block(drafts, where, alias, Ranges())
 
 
@@ -34,7 +50,7 @@ def _block(
     for draft in drafts:
         if isinstance(draft, Alloc):
             assert draft.buffer.tensor is not None
-            scope[draft.buffer.tensor] = (draft.buffer, draft.origin)
+            scope[draft.buffer.tensor] = Place(draft.buffer, draft.origin, draft.layout)
             made.append(draft)
         elif isinstance(draft, For):
             last = to_lin(draft.extent) - 1
@@ -47,34 +63,23 @@ def _block(
         elif isinstance(draft, Put):
             made.append(_store(draft, scope, alias, ranges))
         elif isinstance(draft, Touch):
-            buffer, origin = _find(draft.tensor, scope, alias)
-            made.append(Fetch(buffer, _clamped(draft.indices, origin, buffer, ranges)))
+            place = _find(draft.tensor, scope, alias)
+            made.append(Fetch(place.buffer, _clamped(draft.indices, place, ranges)))
         else:
             assert isinstance(draft, Note)
             made.append(draft)
     return Block(tuple(made))
 
 
-def _find(
-    tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]
-) -> tuple[Buffer, tuple[Lin, ...]]:
+def _find(tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]) -> Place:
     return scope[alias.get(tensor, tensor)]
 
 
-def _relative(indices: Sequence[Lin], origin: Sequence[Lin]) -> tuple[Expr, ...]:
-    if not origin:
-        return tuple(map(to_expr, indices))
-    return tuple(to_expr(i - o) for i, o in zip(indices, origin))
-
-
-def _clamped(
-    indices: Sequence[Lin], origin: Sequence[Lin], buffer: Buffer, ranges: Ranges
-) -> tuple[Expr, ...]:
-    """Indices relative to ``origin``, held within ``buffer``."""
+def _clamped(indices: Sequence[Lin], place: Place, ranges: Ranges) -> tuple[Expr, ...]:
+    """The place of ``indices``, held within the buffer."""
     found = []
-    for k, index in enumerate(indices):
-        at = index - origin[k] if origin else index
-        last = to_lin(buffer.shape[k]) - 1
+    for at, extent in zip(place.index(indices, ranges), place.buffer.shape):
+        last = to_lin(extent) - 1
         above = extreme("max", (at, Lin.of(0)), ranges)
         found.append(to_expr(extreme("min", (above, last), ranges)))
     return tuple(found)
@@ -82,23 +87,23 @@ def _clamped(
 
 def _store(put: Put, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Store:
     found = [_find(t, scope, alias) for t in put.tensors]
-    indices = _relative(put.indices, found[0][1])
+    indices = tuple(map(to_expr, found[0].index(put.indices, ranges)))
     values = tuple(_loads(v, scope, alias, ranges) for v in put.values)
-    return Store(tuple(b for b, _ in found), indices, values, put.reducer, put.stage)
+    return Store(tuple(p.buffer for p in found), indices, values, put.reducer, put.stage)
 
 
 def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Expr:
     def load(node: Expr) -> Expr | None:
         if isinstance(node, Placed):
-            buffer, origin = _find(node.tensor, scope, alias)
-            return Load(buffer, _relative(node.at, origin), node.dtype)
+            place = _find(node.tensor, scope, alias)
+            return Load(place.buffer, tuple(map(to_expr, place.index(node.at, ranges))), node.dtype)
         if not isinstance(node, Read):
             return None
-        buffer, origin = _find(node.tensor, scope, alias)
-        if not origin:
-            return Load(buffer, node.indices, node.dtype)
-        indices = tuple(to_expr(to_lin(i, ranges=ranges) - o) for i, o in zip(node.indices, origin))
-        return Load(buffer, indices, node.dtype)
+        place = _find(node.tensor, scope, alias)
+        if not place.origin:
+            return Load(place.buffer, node.indices, node.dtype)
+        at = tuple(to_lin(i, ranges=ranges) for i in node.indices)
+        return Load(place.buffer, tuple(map(to_expr, place.index(at, ranges))), node.dtype)
 
     return rewrite(value, load, before=_index_leaf)
 

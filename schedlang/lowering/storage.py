@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Alloc, Buffer
 from schedlang.lowering.region import Dim
+from schedlang.stage.layout import stored_extents
 from schedlang.stage.relations import extent_of
 from schedlang.stage.state import At, Stage
 
@@ -45,14 +47,17 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 
 def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
     """One allocation an output; ``storage_align`` pads the distance between neighbours."""
-    shape = tuple(extent_of(d.extent) for d in dims)
+    extents = [d.extent for d in dims]
+    if stage.layout:
+        extents = stored_extents(stage.layout, extents, Ranges())
+    shape = tuple(extent_of(e) for e in extents)
     strides = _strides(stage, shape)
     origin = tuple(d.lo for d in dims)
     made = []
     for tensor in stage.outputs:
         name = title if len(stage.outputs) == 1 else tensor.name
         buffer = Buffer(name, tensor.dtype, shape, scope, tensor, strides, stage.double_buffer)
-        made.append(Alloc(buffer, origin))
+        made.append(Alloc(buffer, origin, stage.layout))
     return made
 
 

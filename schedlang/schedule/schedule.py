@@ -13,8 +13,9 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nodes import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
+from schedlang.schedule.hints import nearest
 from schedlang.schedule.refuse import names, refuse, shown
-from schedlang.schedule.stage import StageView, nearest
+from schedlang.schedule.stage import StageView
 from schedlang.schedule.steps import (
     ON_SCHEDULE,
     PRIMITIVES,

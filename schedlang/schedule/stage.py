@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.schedule.hints import no_attribute
 from schedlang.schedule.refuse import refuse
+from schedlang.schedule.storage import mapped
 from schedlang.stage.state import Stage
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class StageView:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(_no_attribute(name))
+            raise AttributeError(no_attribute(name, dir(StageView)))
 
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"
@@ -432,6 +434,28 @@ class StageView:
             "Give a data axis to vectorize: it emits vector instructions.",
         )
 
+    def transform_layout(self, index_map: Callable[..., Any]) -> None:
+        """Store the elements in another order: ``index_map`` takes the dimensions to a place.
+
+        It returns one index or several, outermost first: dimensions, or ``d//n`` and ``d%n`` of
+        them. Indices count from the first element that is stored. Loops stay as they are. (TVM's
+        name; Halide's ``reorder_storage`` is the case without ``//``.)
+        Requires an intermediate stage, and every dimension in whole.
+
+        rewrite::
+
+            B: float32[8, 32]       ->   B: float32[2, 8, 16]
+            B[k, j] = ...                B[j//16, k, j%16] = ...
+
+        >>> import schedlang as sl
+        >>> B = sl.compute((8, 32), lambda k, j: k + j, name="B")
+        >>> s = sl.schedule(sl.compute((8, 32), lambda k, j: B[k, j] + 1, name="C"))
+        >>> s[B].transform_layout(lambda k, j: (j // 16, k, j % 16))
+        >>> s.nest().buffers[-1].shape
+        (2, 8, 16)
+        """
+        self._do("transform_layout", indices=mapped(index_map, self._stage))
+
     def double_buffer(self) -> None:
         """Keep two copies of this stage's storage, so that filling one can overlap using the other.
 
@@ -469,19 +493,3 @@ class StageView:
         ['i < 3']
         """
         self._do("set_store_predicate", predicate=predicate)
-
-
-OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
-
-
-def _no_attribute(name: str) -> str:
-    if name in OF_SCHEDULE:
-        return f"{name} is a step of the schedule: s.{name}(...)"
-    known = [n for n in dir(StageView) if not n.startswith("_")]
-    return f"a stage has no {name!r}{nearest(name, known)}"
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """The end of a message about ``name``: the one of ``known`` that may be meant."""
-    close = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""

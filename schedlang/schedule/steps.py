@@ -42,7 +42,8 @@ PRIMITIVES: dict[str, Callable[..., tuple[State, Any]]] = {
     "compute_at": placement.compute_at, "compute_inline": placement.compute_inline,
     "compute_root": placement.compute_root, "store_at": placement.store_at,
     "store_root": placement.store_root, "set_scope": storage.set_scope,
-    "storage_align": storage.storage_align, "double_buffer": storage.double_buffer,
+    "storage_align": storage.storage_align, "transform_layout": storage.transform_layout,
+    "double_buffer": storage.double_buffer,
     "set_store_predicate": storage.set_store_predicate, "cache_read": dataflow.cache_read,
     "cache_write": dataflow.cache_write, "rfactor": dataflow.rfactor,
 }  # fmt: skip

@@ -1,15 +1,17 @@
-"""Primitives about storage: set_scope, storage_align, double_buffer, set_store_predicate."""
+"""Primitives about storage: scope, alignment, layout, a second buffer, a predicate on stores."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.errors import SchedlangError
-from schedlang.expr.nodes import Axis, Read, Var, as_expr
+from schedlang.expr.nodes import Axis, Expr, Read, Var, as_expr
 from schedlang.expr.visit import postorder
 from schedlang.schedule.loops import Result
 from schedlang.schedule.refuse import count, names, refuse, shown
+from schedlang.stage.layout import incomplete, part_of
 from schedlang.stage.state import SCOPES, Inline, Stage, State
 
 WIDEST = 1 << 16
@@ -49,8 +51,56 @@ def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: A
             asked, f"{stage.name} is an output, whose layout is its caller's",
             "Align an intermediate stage, or one made by cache_read or cache_write.",
         )  # fmt: skip
+    if stage.layout:
+        refuse(asked, f"the layout of {stage.name} was transformed: its rows lie elsewhere now")
     align = {**stage.align, axis: (unit, shift)}
     return state.updated(stage.with_(align=align)), None
+
+
+def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
+    """What ``index_map`` makes of the dimensions of ``stage``."""
+    asked, axes = f"transform_layout({shown(index_map)}) on stage {stage.name}", stage.op.axis
+    if not callable(index_map):
+        refuse(asked, "an index map is a function", "Write e.g. lambda i, j: (j // 16, i, j % 16).")
+    try:
+        inspect.signature(index_map).bind(*axes)
+    except TypeError:
+        refuse(asked, f"it does not take the dimensions of {stage.name}: {names(axes) or 'none'}")
+    made = index_map(*axes)
+    return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+
+def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Result:
+    axes = stage.op.axis
+    asked = f"transform_layout(({names(indices)})) on stage {stage.name}"
+    if stage.is_scan:
+        refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
+    if state.is_output(stage):
+        refuse(
+            asked, f"{stage.name} is an output, whose layout is its caller's",
+            "Change that of an intermediate stage, or of one made by cache_read or cache_write.",
+        )  # fmt: skip
+    parts = []
+    for index in indices:
+        part = part_of(index, axes) if isinstance(index, Expr) else None
+        if part is None:
+            refuse(
+                asked, f"{shown(index)} is no part of a dimension",
+                f"Use a dimension ({names(axes)}), d//n or d%n of one, with fixed n.",
+            )  # fmt: skip
+        parts.append(part)
+    missing = incomplete(tuple(parts), len(axes))
+    if missing is not None:
+        name = axes[missing].name
+        refuse(
+            asked, f"the parts of {name} do not make up {name} again, each of its values once",
+            f"Give {name} itself, or {name}//n and {name}%n with the same n.",
+        )  # fmt: skip
+    if stage.align:
+        refuse(
+            asked, f"{stage.name} has a storage_align, which is about its dimensions as they are"
+        )
+    return state.updated(stage.with_(layout=tuple(parts))), None
 
 
 def double_buffer(state: State, stage: Stage) -> Result:

@@ -210,6 +210,9 @@ class _Writer:
     def write(self, step: Step, before: State, after: State) -> None:
         """One call, with the names of what it makes."""
         args = dict(step.args)
+        if step.primitive == "transform_layout":
+            self.lines.append(self._layout(step, before))
+            return
         listed = args.pop("axes", None) if step.primitive in ("fuse", "reorder") else None
         given = [self._value(before, v) for v in (listed or ())]
         if step.primitive == "cache_read":
@@ -230,6 +233,18 @@ class _Writer:
         if step.primitive == "cache_read":
             given.append(_list([self._stage(before, r["stage"]) for r in readers]))
         self._emit(f"{call}({', '.join(given)})", step, before, after)
+
+    def _layout(self, step: Step, state: State) -> str:
+        """The index map as a lambda over the dimensions."""
+        axes = state.stages[step.stage].op.axis
+        names: dict[Any, str] = {}
+        for axis in axes:
+            name = _identifier(axis.name)
+            names[axis] = name if name not in names.values() else f"{name}_{len(names)}"
+        indices = [text(decode(state, v), lambda n: names[n]) for v in step.args["indices"]]
+        stage = self._stage(state, step.stage)
+        return (f"s[{stage}].transform_layout(lambda {', '.join(names.values())}: "
+                f"({', '.join(indices)}{',' * (len(indices) == 1)}))")  # fmt: skip
 
     def _emit(self, call: str, step: Step, before: State, after: State) -> None:
         if step.primitive in _NEW_TENSORS:

@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.stage.layers import Layers
+from schedlang.stage.layout import Layout
 from schedlang.stage.links import Held, Links, held_by, links, moved
 from schedlang.stage.relations import Relation, Split, sources
 
@@ -64,6 +65,7 @@ class Stage:
     store: Union[At, Root, None] = None
     scope: str = ""
     align: Mapping[Axis, tuple[int, int]] = field(default_factory=dict)
+    layout: Layout = ()
     double_buffer: bool = False
     prefetches: tuple[Prefetch, ...] = ()
     pragmas: tuple[tuple[Axis, str, Any], ...] = ()

@@ -184,6 +184,18 @@ def _storage_align(rng: Random, s: Any) -> None:
     view.storage_align(pick(rng, view.op.axis), factor, rng.randrange(factor))
 
 
+def _transform_layout(rng: Random, s: Any) -> None:
+    view = pick(rng, _producers(s))
+    axes = list(view.op.axis)
+    rng.shuffle(axes)
+    places: list[Any] = []
+    for axis in axes:
+        factor = rng.choice((1, 2, 4, 5))
+        places += [axis] if factor == 1 else [axis // factor, axis % factor]
+    rng.shuffle(places)
+    view.transform_layout(lambda *_: tuple(places))
+
+
 def _double_buffer(rng: Random, s: Any) -> None:
     found = [v for v in _producers(s) if isinstance(s.state.stages[v.name].attach, At)]
     pick(rng, found or _producers(s)).double_buffer()
@@ -220,6 +232,7 @@ PRIMITIVES: dict[str, Callable[[Random, Any], None]] = {
     "compute_inline": _compute_inline, "compute_root": _compute_root, "store_at": _store_at,
     "store_root": _store_root, "cache_read": _cache_read, "cache_write": _cache_write,
     "rfactor": _rfactor, "set_scope": _set_scope, "storage_align": _storage_align,
+    "transform_layout": _transform_layout,
     "double_buffer": _double_buffer, "prefetch": _prefetch, "pragma": _pragma,
     "set_store_predicate": _set_store_predicate,
 }  # fmt: skip

@@ -1,0 +1,82 @@
+"""How the elements of a stage lie in memory: its dimensions split and put in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.expr.simplify import floordiv, mod
+
+
+@dataclass(frozen=True)
+class Part:
+    """``index // divisor % modulus`` of dimension ``dim``; a modulus of 0 takes no remainder."""
+
+    dim: int
+    divisor: int = 1
+    modulus: int = 0
+
+
+Layout = tuple[Part, ...]
+
+
+def part_of(index: Expr, axes: Sequence[Axis]) -> Part | None:
+    """``index`` as a part of one of ``axes``, if it is one."""
+    steps: list[Binary] = []
+    while isinstance(index, Binary) and index.op in ("//", "%"):
+        steps.append(index)
+        index = index.a
+    dim = next((k for k, a in enumerate(axes) if a is index), None)
+    if dim is None:
+        return None
+    divisor, modulus = 1, 0
+    for step in reversed(steps):
+        by = step.b.value if isinstance(step.b, Const) else None
+        if type(by) is not int or by < 1 or (modulus and modulus % by):
+            return None
+        if step.op == "%":
+            modulus = by
+        else:
+            divisor, modulus = divisor * by, modulus // by
+            if modulus == 1:
+                return None
+    return Part(dim, divisor, modulus)
+
+
+def incomplete(layout: Layout, dims: int) -> int | None:
+    """The first dimension whose parts do not make up its index again, if there is one."""
+    for dim in range(dims):
+        parts = sorted((p for p in layout if p.dim == dim), key=lambda p: p.divisor)
+        expected = 1
+        for part in parts:
+            if not expected or part.divisor != expected:
+                return dim
+            expected = part.divisor * part.modulus
+        if expected:
+            return dim
+    return None
+
+
+def stored_extents(layout: Layout, extents: Sequence[Lin], ranges: Ranges) -> list[Lin]:
+    """The extents in memory; where a factor does not divide, the last part is not filled."""
+    found = []
+    for part in layout:
+        extent = extents[part.dim]
+        rows = floordiv(extent + (part.divisor - 1), Lin.of(part.divisor), ranges)
+        found.append(Lin.of(part.modulus) if part.modulus else rows)
+    return found
+
+
+def stored_index(layout: Layout, index: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
+    """Where the element at ``index`` lies."""
+    found = []
+    for part in layout:
+        at = floordiv(index[part.dim], Lin.of(part.divisor), ranges)
+        found.append(mod(at, Lin.of(part.modulus), ranges) if part.modulus else at)
+    return tuple(found)
+
+
+__all__ = ["Layout", "Part", "incomplete", "part_of", "stored_extents", "stored_index"]

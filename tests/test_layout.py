@@ -1,0 +1,68 @@
+"""Storage in another order than the dimensions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+
+MAPS: list[Any] = [
+    lambda i, j: (j, i),
+    lambda i, j: (j // 4, i, j % 4),
+    lambda i, j: (j % 4, i // 3, j // 4, i % 3),
+    lambda i, j: (i % 2, j // 8, i // 2, j // 2 % 4, j % 2),
+]
+
+
+@pytest.mark.parametrize("index_map", MAPS)
+@pytest.mark.parametrize("place", ["root", "row", "tile"])
+@pytest.mark.parametrize("shape", [(12, 16), (7, 13), (1, 5)])
+def test_any_layout_gives_the_same_values(index_map: Any, place: str, shape: tuple[int, int]):
+    A = sl.placeholder((shape[0] + 1, shape[1] + 2), name="A")
+    B = sl.compute(A.shape, lambda i, j: A[i, j] * 3, name="B")
+    C = sl.compute(shape, lambda i, j: B[i, j] + B[i + 1, j + 2], name="C")
+    s = sl.schedule(C)
+    s[B].transform_layout(index_map)
+    i, j = C.op.axis
+    if place == "row":
+        s[B].compute_at(s[C], i)
+    elif place == "tile":
+        io, jo, ii, ji = s[C].tile(i, j, 4, 8)
+        s[B].compute_at(s[C], jo)
+        s[C].vectorize(ji)
+    a = np.random.default_rng(0).random(A.shape).astype("float32")
+    expected = a[:-1, :-2] * 3 + a[1:, 2:] * 3
+    for target in ("python", "cpu"):
+        np.testing.assert_allclose(sl.build(s, [A, C], target=target)(a), expected, rtol=1e-6)
+
+
+def test_symbolic_sizes():
+    n, m = sl.var("n"), sl.var("m")
+    A = sl.placeholder((n, m), name="A")
+    B = sl.compute((n, m), lambda i, j: A[i, j] * 3, name="B")
+    C = sl.compute((m, n), lambda i, j: B[j, i] + 1, name="C")
+    s = sl.schedule(C)
+    s[B].transform_layout(lambda i, j: (j // 4, i, j % 4))
+    f = sl.build(s, [A, C])
+    for shape in ((8, 8), (3, 10), (1, 1), (5, 0)):
+        a = np.random.default_rng(0).random(shape).astype("float32")
+        np.testing.assert_allclose(f(a), a.T * 3 + 1, rtol=1e-6)
+
+
+def test_packed_panels_are_read_as_vectors():
+    n = 48
+    A, B = sl.placeholder((n, n), name="A"), sl.placeholder((n, n), name="B")
+    k = sl.reduce_axis(n, name="k")
+    C = sl.compute((n, n), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    P = s.cache_read(B, "global", [C])
+    s[P].transform_layout(lambda k, j: (j // 16, k, j % 16))
+    io, jo, ii, ji = s[C].tile(*C.op.axis, 4, 16)
+    s[C].reorder(io, jo, k, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    f = sl.build(s, [A, B, C])
+    assert "vgather" not in f.source and "vload_strided" not in f.source
+    a, b = np.random.default_rng(1).random((2, n, n)).astype("float32")
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
