@@ -52,6 +52,10 @@ class CallTypeError(SchedlangError, TypeError):
     """Arguments whose number, kind or dtype does not fit the kernel."""
 
 
+class SpillWarning(UserWarning):
+    """A tile of sums takes more vector registers than the target has: right, but slow."""
+
+
 class MissingExtraError(SchedlangError, ImportError):
     """An optional library is not installed; the message names the extra that brings it."""
 

@@ -207,6 +207,8 @@ MATMUL = [
      "factor_axis=5 is no place for k among the axes\n  Give 0..2, or -1 for the last place"),
     ("", "s.rfactor(C, k, 'last')",
      "factor_axis is 'last', and it must be an integer"),
+    ("", "s[C].pragma(j, 'nontemporal')",
+     "C adds to what it stored before, which is to be in the cache\n  Sum elsewhere and store"),
     # storage
     ("", "s[D].set_scope('texture')",
      "set_scope('texture') on stage D: 'texture' is no scope"),

@@ -39,7 +39,8 @@ class Lanes:
 class Context:
     """Where text is emitted: loop variables with known values, lanes, the mask in force.
 
-    ``sums`` are values that the reduction loop around keeps in registers.
+    ``sums`` are values that the reduction loop around keeps in registers; ``stream`` names the
+    stage whose stores bypass the cache.
     """
 
     values: Mapping[Any, Lin]
@@ -47,3 +48,4 @@ class Context:
     mask: str = ""
     offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
     sums: Optional[Sums] = None
+    stream: str = ""

@@ -35,6 +35,7 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )  # fmt: skip
+from schedlang.stage.state import NONTEMPORAL
 from schedlang.target import Target
 
 DEEPEST_LOOPS = 16
@@ -72,6 +73,15 @@ def emit(nest: Nest, target: Target, public: str) -> Source:
     entry = writer.function_name(f"{public}_kernel")
     parameters = [names[a] for a in nest.args] + [names[v] for v in nest.sizes]
     writer.function(entry, parameters, nest.body, Context({}))
+    for loop in nest.loops:
+        if any(n == NONTEMPORAL for n, _ in loop.pragmas) and loop.stage not in writer.streamed:
+            raise BuildError(
+                explain(
+                    f"pragma({loop.axis.name}, {NONTEMPORAL!r}) on stage {loop.stage}",
+                    "no whole vectors are stored next to each other inside that loop, and only "
+                    "those can bypass the cache", "Vectorize the innermost dimension of it.",
+                )
+            )  # fmt: skip
     return Source(
         entry, tuple(writer.functions), tuple(sorted(writer.used - {"inf", "nan"})),
         tuple(sorted(writer.used & {"inf", "nan"})), writer.any_parallel, public, tuple(parameters),
@@ -105,6 +115,11 @@ class _Writer:
         self._frame = _Frame()
         self._expressions = Expressions(names, self.line, self.use)
         self._stores = Stores(self._expressions)
+
+    @property
+    def streamed(self) -> set[str]:
+        """The stages whose stores bypass the cache."""
+        return self._stores.streamed
 
     def line(self, text: str) -> None:
         inner = (len(text) - len(text.lstrip())) // len(INDENT)
@@ -142,9 +157,13 @@ class _Writer:
         outlined: bool = False,
     ) -> None:
         """Emit one function; what it outlines comes before it."""
-        outer = self._frame
+        outer, unfenced = self._frame, self._stores.unfenced
         self._frame = _Frame(outlined=outer.outlined or outlined)
+        self._stores.unfenced = False
         self.block(body, context)
+        if self._stores.unfenced:
+            self.line(f"{self.use('stream_fence')}()")
+        self._stores.unfenced = unfenced
         if not self._frame.lines:
             self.line("pass")
         options = "parallel=True, **OPTIONS" if self._frame.parallel else "**OPTIONS"
@@ -221,6 +240,8 @@ class _Writer:
                     "printed, and have no code generator in this version.",
                 )
             )
+        if any(name == NONTEMPORAL for name, _ in loop.pragmas):
+            context = replace(context, stream=loop.stage)
         if loop.kind == "vectorize":
             self.vector(loop, context)
         elif loop.kind == "unroll" and isinstance(loop.extent, int):

@@ -19,14 +19,22 @@ CALL = 32
 
 
 class Stores:
-    """Emits stores through the lines of ``expressions``."""
+    """Emits stores through the lines of ``expressions``.
+
+    ``streamed`` collects the stages whose stores bypass the cache; ``unfenced`` says that some do
+    which no fence follows yet.
+    """
 
     def __init__(self, expressions: Expressions) -> None:
         self.expressions = expressions
+        self.streamed: set[str] = set()
+        self.unfenced = False
 
     def store(self, store: Store, context: Context, width: int) -> None:
         """``store`` as statements; a value whose line would pass ``width`` gets a name."""
         e = self.expressions
+        if store.reducer is not None or context.stream != store.stage:
+            context = replace(context, stream="")
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
@@ -89,6 +97,10 @@ class Stores:
             at = e.index(first, context, buffer, indices)
             if mask:
                 e.line(f"{e.use('vstore_masked' + half)}({name}, {at}, {value}, {mask})")
+            elif context.stream:
+                self.streamed.add(context.stream)
+                self.unfenced = True
+                e.line(f"{e.use('vstore_stream' + half)}({name}, {at}, {value})")
             else:
                 e.line(f"{e.use('vstore' + half)}({name}, {at}, {value})")
         elif step is not None and step != 0 and not mask:

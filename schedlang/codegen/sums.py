@@ -79,7 +79,7 @@ def kept_buffers(loop: For, widest: Callable[[str], int], most: int) -> frozense
         elif isinstance(stmt, Alloc) and stmt.buffer in buffers:
             return none
         elif isinstance(stmt, Store) and buffers & set(stmt.buffers):
-            taken = _vectors(stmt, around, widest)
+            taken = vectors_of(stmt, around, widest)
             if taken is None:
                 return none
             vectors += taken
@@ -97,7 +97,7 @@ def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
     return False
 
 
-def _vectors(store: Store, around: tuple[For, ...], widest: Callable[[str], int]) -> int | None:
+def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], int]) -> int | None:
     """The registers that the sums of ``store`` take; ``None`` where they move or are too many."""
     count = len(store.buffers)
     for loop in around:
@@ -129,4 +129,4 @@ def _step(buffer: Buffer, store: Store, axis: Axis) -> int | None:
     return lane_step(offset, axis)
 
 
-__all__ = ["Sum", "Sums", "kept_buffers"]
+__all__ = ["Sum", "Sums", "kept_buffers", "vectors_of"]

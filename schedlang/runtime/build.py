@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from schedlang.codegen.budget import spills
 from schedlang.codegen.cpu import emit
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, identifier
 from schedlang.compute.tensor import check_name
-from schedlang.errors import BuildError, ComputeTypeError
+from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nodes import Nest
 from schedlang.ir.verify import verify
@@ -65,7 +67,9 @@ def build(
     ``fastmath`` lets LLVM reassociate floating point.
 
     Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
-    :class:`~schedlang.errors.BuildError` where the target cannot run it.
+    :class:`~schedlang.errors.BuildError` where the target cannot run it. Warns with
+    :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more vector registers than
+    the target has.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -87,6 +91,8 @@ def build(
         if open_.exact and not open_.needs_sizes:
             raise BuildError(open_.refusal(f"sl.build of {nest.name},"))
     source = emit(nest, where, public)
+    for text in spills(nest, where) if where.kind == "cpu" else ():
+        warnings.warn(text, SpillWarning, stacklevel=2)
     text = render(nest, source, schedule.as_python(), fastmath, compiled=where.kind == "cpu")
     built = Built(
         signature_of(nest, in_place_pairs(nest)), where, source.entry, public, text,

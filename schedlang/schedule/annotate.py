@@ -18,7 +18,7 @@ from schedlang.schedule.refuse import (
     shown,
     update_axis,
 )
-from schedlang.stage.state import THREADS, Prefetch, Stage, State
+from schedlang.stage.state import NONTEMPORAL, THREADS, Prefetch, Stage, State
 
 MOST_UNROLLED = 4096
 _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
@@ -144,6 +144,11 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
         refuse(asked, f"the value {value} is not finite")
     if isinstance(value, str) and not value.isprintable():
         refuse(asked, f"the value {shown(value)} is not one line of printable text")
+    if name == NONTEMPORAL and stage.reduce_leaves:
+        refuse(
+            asked, f"{stage.name} adds to what it stored before, which is to be in the cache",
+            f"Sum elsewhere and store the result once: s.cache_write({stage.name}, 'local').",
+        )  # fmt: skip
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
 
 

@@ -233,6 +233,8 @@ class StageView:
     def pragma(self, axis: Axis, name: str, value: Any = None) -> None:
         """Attach a named hint to a loop; it shows in the nest.
 
+        ``"nontemporal"`` has a meaning on the CPU: vectors that the stage stores inside the loop
+        bypass the cache where they are aligned. Other names are notes.
         Requires a name of letters, digits, ``_`` and dots; a number, a line of text, or no value.
 
         rewrite::

@@ -15,6 +15,8 @@ from schedlang.stage.links import Held, Links, held_by, links, moved
 from schedlang.stage.relations import Relation, Split, sources
 
 SCOPES = ("global", "shared", "local")
+# the pragma for stores that bypass the cache
+NONTEMPORAL = "nontemporal"
 THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "xyz")
 
 
