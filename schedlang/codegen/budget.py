@@ -58,9 +58,9 @@ def _too_many(store: Store, around: tuple[For, ...], target: Target) -> str | No
         return None
     loops = [*unrolled, lanes]
     shape = " x ".join(str(f.extent) for f in loops)
-    axes = " and ".join(f.axis.name for f in loops)
+    axes, dtype = " and ".join(f.axis.name for f in loops), store.buffers[0].dtype
     return (
-        f"stage {store.stage}: its tile of {shape} {store.buffers[0].dtype} ({axes}) needs {needed} "
+        f"stage {store.stage}: its tile of {shape} {dtype} ({axes}) needs {needed} "
         f"vector registers, {sums} for sums, {operands} for operands and 1 more; "
         f"{target.vector_bytes * 8}-bit vectors have {target.vector_registers}, so that some sums "
         "go through memory in each iteration. Make the tile smaller."
