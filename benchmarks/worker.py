@@ -22,6 +22,7 @@ from typing import Any
 from benchmarks.cache import folder
 from benchmarks.harness import Unavailable
 
+ROOT = Path(__file__).parent.parent
 THREADS = 2
 REST = 0.06
 WARM = 0.005
@@ -98,7 +99,7 @@ class Worker:
         with self._log().open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                env=environment() | self.extra,
+                env=environment() | self.extra, cwd=ROOT,
             )  # fmt: skip
         return self.process
 

@@ -17,7 +17,7 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Peer:
-    """One implementation: its module here, the packages it needs, the kinds it has (all if empty)."""
+    """One implementation: its module here, packages it needs, the kinds it has (empty: all)."""
 
     implementation: str
     module: str

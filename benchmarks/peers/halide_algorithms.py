@@ -1,7 +1,8 @@
 """Each kind of work as a Halide algorithm, without a schedule.
 
 Halide's first dimension is the innermost one: an array of shape ``(rows, columns)`` is read as
-``a[column, row]``.
+``a[column, row]``. Dimensions of extent 1 are dropped: Adams2019 searches for minutes among loops
+of one iteration.
 """
 
 from __future__ import annotations
@@ -45,46 +46,51 @@ def batched(sizes: Any, a: Any, b: Any) -> Any:
     return out
 
 
-def _padded(sizes: Any, image: Any, channels: int, value: float) -> Any:
+def _padded(sizes: Any, image: Any, value: float) -> Any:
     if not sizes["pad"]:
         return image
     size = sizes["size"]
-    box = [(0, size), (0, size), (0, channels), (0, 1)]
-    return hl.BoundaryConditions.constant_exterior(image, f32(value), box)
+    padded, last = hl.Func("padded"), size - 1
+    inside = (x >= 0) & (x < size) & (y >= 0) & (y < size)
+    near = image[hl.clamp(x, 0, last), hl.clamp(y, 0, last), c]
+    padded[x, y, c] = hl.select(inside, near, f32(value))
+    return padded
 
 
 def conv2d(sizes: Any, image: Any, w: Any) -> Any:
     k, s, p, ic = sizes["k"], sizes["stride"], sizes["pad"], sizes["ic"]
-    padded = _padded(sizes, image, ic, 0)
-    r = hl.RDom([(0, k), (0, k), (0, ic)], "r")
+    padded = _padded(sizes, image, 0)
     out = hl.Func("out")
-    out[x, y, c, n] = f32(0)
-    out[x, y, c, n] += padded[x * s + r.x - p, y * s + r.y - p, r.z, n] * w[r.x, r.y, r.z, c]
+    out[x, y, c] = f32(0)
+    if k == 1:
+        r = hl.RDom([(0, ic)], "r")
+        out[x, y, c] += padded[x * s, y * s, r.x] * w[r.x, c]
+    else:
+        r = hl.RDom([(0, k), (0, k), (0, ic)], "r")
+        out[x, y, c] += padded[x * s + r.x - p, y * s + r.y - p, r.z] * w[r.x, r.y, r.z, c]
     return out
 
 
 def depthwise(sizes: Any, image: Any, w: Any) -> Any:
     k, s, p = sizes["k"], sizes["stride"], sizes["pad"]
-    padded = _padded(sizes, image, sizes["channels"], 0)
+    padded = _padded(sizes, image, 0)
     terms = [
-        padded[x * s + i - p, y * s + j - p, c, n] * w[i, j, 0, c]
-        for j in range(k)
-        for i in range(k)
+        padded[x * s + i - p, y * s + j - p, c] * w[i, j, c] for j in range(k) for i in range(k)
     ]
     out = hl.Func("out")
-    out[x, y, c, n] = sum(terms[1:], terms[0])
+    out[x, y, c] = sum(terms[1:], terms[0])
     return out
 
 
 def max_pool(sizes: Any, image: Any) -> Any:
     k, s, p = sizes["k"], sizes["stride"], sizes["pad"]
-    padded = _padded(sizes, image, sizes["channels"], -3e38)
-    seen = [padded[x * s + i - p, y * s + j - p, c, n] for j in range(k) for i in range(k)]
+    padded = _padded(sizes, image, -3e38)
+    seen = [padded[x * s + i - p, y * s + j - p, c] for j in range(k) for i in range(k)]
     best = seen[0]
     for value in seen[1:]:
         best = hl.max(best, value)
     out = hl.Func("out")
-    out[x, y, c, n] = best
+    out[x, y, c] = best
     return out
 
 

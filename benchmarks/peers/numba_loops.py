@@ -1,4 +1,4 @@
-"""The loops a normal numba user writes: ``njit(parallel=True, fastmath=True)``, ``prange`` outside."""
+"""The loops a normal numba user writes: ``njit(parallel=True, fastmath=True)`` and ``prange``."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def conv2d(x, w, y, stride, pad):
                 for i in range(w.shape[2]):
                     for j in range(w.shape[3]):
                         for q in range(y.shape[3]):
-                            y[0, o, p, q] += padded[c, p * stride + i, q * stride + j] * w[o, c, i, j]
+                            seen = padded[c, p * stride + i, q * stride + j]
+                            y[0, o, p, q] += seen * w[o, c, i, j]
 
 
 @loops

@@ -13,9 +13,7 @@ from benchmarks.peers import Call
 from benchmarks.works import Arrays, Work
 
 
-def prepare(
-    label: str, work: Work, arrays: Arrays, outs: Arrays
-) -> tuple[Call, dict[str, Any]]:
+def prepare(label: str, work: Work, arrays: Arrays, outs: Arrays) -> tuple[Call, dict[str, Any]]:
     chosen = schedules.of(work)[label]
     target = sl.Target("cpu")
     made = chosen.make(work, target)

@@ -36,7 +36,7 @@ def batched(count: int, m: int, n: int, k: int) -> Work:
 
 
 def lstm_cell(batch: int, hidden: int) -> Work:
-    """One step: gates in the order input, forget, cell, output; the input is as wide as the state."""
+    """One step: gates input, forget, cell, output; the input is as wide as the state."""
 
     def sigmoid(v: Any) -> Any:
         return 1 / (1 + np.exp(-v))
