@@ -1,7 +1,9 @@
 """What all benchmarks share: cases, interleaved timing, one table, one JSON file.
 
 A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN`` and
-``--json FILE``.
+``--json FILE``. Cases of one work are sampled in turns. Where implementations bring thread pools,
+each has a process of its own (``worker.py``), rests until the others' threads sleep, makes
+untimed calls first, and a sample is 20 ms of calls back to back.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
@@ -25,7 +27,13 @@ from schedlang.runtime.timing import SHORTEST, median_and_spread
 
 ROUNDS = 5
 LEAST = 0.3
+# seconds after which three samples of a case are enough
+ENOUGH = 2.0
 PACKAGES = ("numpy", "numba", "llvmlite", "torch", "halide")
+
+
+class Unavailable(Exception):
+    """Raised by ``prepare`` or a call: this case cannot run, and why."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,10 @@ class Case:
     """One implementation of one piece of work.
 
     ``prepare`` runs once, untimed, and returns what is timed: a call that does the work once. A
-    call that returns a float has timed itself, and that many seconds count. ``check`` runs after
-    the timing and tells whether the result is right. ``flops`` and ``bytes`` are those of one
-    call, ``limit`` the seconds it should stay under, ``missing`` why it cannot run here.
+    call that returns a float has timed itself, and that many seconds count; if ``whole``, such a
+    call is a whole sample, warm already. ``check`` runs after the timing and tells whether the
+    result is right. ``flops`` and ``bytes`` are those of one call, ``limit`` the seconds it
+    should stay under, ``missing`` why it cannot run here. ``facts`` go into the row's JSON.
     """
 
     work: str
@@ -46,6 +55,8 @@ class Case:
     bytes: float | None = None
     limit: float | None = None
     missing: str = ""
+    whole: bool = False
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class Row:
             made["gbps"] = self.case.bytes / self.seconds * 1e-9
         if self.case.limit is not None:
             made["limit"] = self.case.limit
-        return made
+        return made | self.case.facts
 
 
 @dataclass(frozen=True)
@@ -85,16 +96,22 @@ def main(
     columns: Sequence[Column] = (),
     ceilings: Callable[[], dict[str, float]] | None = None,
     arguments: Sequence[str] | None = None,
+    summary: Callable[[Sequence[Row]], str] | None = None,
+    plot: Callable[[Sequence[Row], Path], None] | None = None,
+    rounds: int = ROUNDS,
 ) -> int:
     """Measure the chosen cases, print the table as it grows, write the JSON; the exit status.
 
-    It is 1 if a result is wrong; a missed ``limit`` is marked in the table.
+    It is 1 if a result is wrong; a missed ``limit`` is marked in the table. ``summary`` makes the
+    last lines, ``plot`` adds ``--plot FILE``.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression on "
                         "'work implementation'")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows there")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="samples, at least")
+    parser.add_argument("--rounds", type=int, default=rounds, help="samples, at least")
+    if plot is not None:
+        parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the rows there")
     options = parser.parse_args(arguments)
     pattern = re.compile(options.only, re.IGNORECASE)
     chosen = [c for c in cases if pattern.search(f"{c.work} {c.implementation}")]
@@ -117,29 +134,52 @@ def main(
     if options.json is not None:
         data = {"machine": machine(), "ceilings": limits, "rows": [r.data() for r in rows]}
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if plot is not None and options.plot is not None:
+        plot(rows, options.plot)
+    if summary is not None:
+        print(summary(rows))
     return 0 if all(r.correct for r in rows) else 1
 
 
 def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]:
     """Time ``cases`` of one work in turns, so that all see the same machine.
 
-    A case that is missing is given back as it is.
+    A case that is missing, or turns out to be, is given back as it is.
     """
-    calls = {c: c.prepare() for c in cases if not c.missing}
-    batches = {c: _batch(call) for c, call in calls.items()}
-    found: dict[Case, list[float]] = {c: [] for c in calls}
+    absent = {c: c for c in cases if c.missing}
+    calls: dict[Case, Callable[[], object]] = {}
+    batches: dict[Case, int] = {}
+    for case in cases:
+        if case in absent:
+            continue
+        try:
+            calls[case] = case.prepare()
+            batches[case] = 1 if case.whole else _batch(calls[case])
+        except Unavailable as reason:
+            absent[case] = replace(case, missing=str(reason))
+    found: dict[Case, list[float]] = {c: [] for c in calls if c not in absent}
+    spent = dict.fromkeys(found, 0.0)
     start = perf_counter()
     done = 0
-    while done < rounds or perf_counter() - start < LEAST * len(calls):
-        for case, call in calls.items():
-            found[case].append(sample(call, batches[case]))
+    while done < rounds or perf_counter() - start < _least(found):
+        for case, samples in found.items():
+            if case.whole and done >= 3 and spent[case] > ENOUGH:
+                continue
+            began = perf_counter()
+            samples.append(sample(calls[case], batches[case]))
+            spent[case] += perf_counter() - began
         done += 1
     for case in cases:
-        if case.missing:
-            yield case
+        if case in absent:
+            yield absent[case]
             continue
         seconds, spread = median_and_spread(found[case])
         yield Row(case, seconds, spread, case.check is None or case.check())
+
+
+def _least(cases: Iterable[Case]) -> float:
+    """Seconds to spend on cases; those whose calls are whole samples have spent enough by then."""
+    return LEAST * sum(not c.whole for c in cases)
 
 
 def _batch(call: Callable[[], object]) -> int:
@@ -231,4 +271,4 @@ class _Table:
         return "  ".join(parts) + ("  over its limit" if over else "") + verdict
 
 
-__all__ = ["Case", "Column", "Row", "machine", "main", "measure"]
+__all__ = ["Case", "Column", "Row", "Unavailable", "machine", "main", "measure"]

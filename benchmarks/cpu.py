@@ -1,0 +1,206 @@
+"""CPU kernels beside the libraries: one table, everyone in turns, every result checked.
+
+    python -m benchmarks.cpu [--only PATTERN] [--json FILE] [--plot FILE]
+
+float32, two threads, warm. ``of best`` is the best peer's time over a row's own, ``ceiling`` the
+part of the multiply-add rate or of the copy bandwidth of this run, whichever bounds the work, and
+``compile`` what it took from a schedule to machine code. Works are in ``works/``, peers in
+``peers/``, schedlang's schedules in ``schedules/``. Peers' own compilations are kept in a cache
+(``cache.py``); the first run makes them, and takes an hour.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from math import exp, log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks import schedules, works
+from benchmarks.harness import Case, Column, Row, main
+from benchmarks.peers import PEERS
+from benchmarks.worker import Worker
+from benchmarks.works import Work
+from schedlang.runtime.timing import quantile
+
+ROUNDS = 7
+RATIO, FRACTION = 0.97, 0.9
+
+
+class Run:
+    """The workers of one run, the oracle's results that they share, and the ceilings."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.workers: dict[str, Worker] = {}
+        self.limits: dict[str, float] = {}
+        self.expected: tuple[str, list[str]] = ("", [])
+
+    def worker(self, module: str, implementation: str) -> Worker:
+        if implementation not in self.workers:
+            # an empty folder: schedlang's compile times are those of a first build
+            extra = {"SCHEDLANG_CACHE": str(self.scratch / "kernels")}
+            self.workers[implementation] = Worker(module, implementation, extra)
+        return self.workers[implementation]
+
+    def case(self, work: Work, module: str, implementation: str, missing: str) -> Case:
+        facts: dict[str, Any] = {}
+
+        def prepare() -> Callable[[], float]:
+            worker = self.worker(module, implementation)
+            facts.update(worker.ask(do="prepare", work=work.name)["facts"])
+            return worker.sample
+
+        def check() -> bool:
+            worker = self.worker(module, implementation)
+            wrong = worker.ask(do="check", expected=self.oracle(work))["wrong"]
+            if wrong:
+                facts["wrong"] = wrong
+                print(f"{work.name}, {implementation}: {wrong}", file=sys.stderr)
+            return not wrong
+
+        bytes_ = work.bytes if work.bound == "copy" else None
+        return Case(
+            work.name, implementation, prepare, check, work.flops, bytes_, missing=missing,
+            whole=True, facts=facts,
+        )  # fmt: skip
+
+    def oracle(self, work: Work) -> list[str]:
+        """The files of what is right, made once a work."""
+        import numpy as np
+
+        if self.expected[0] != work.name:
+            paths = []
+            for at, array in enumerate(work.expected(work.arrays())):
+                paths.append(str(self.scratch / f"expected{at}.npy"))
+                np.save(paths[-1], array)
+            self.expected = (work.name, paths)
+        return self.expected[1]
+
+    def cases(self) -> Iterator[Case]:
+        for work in works.ALL.values():
+            for peer in PEERS:
+                if peer.has(work):
+                    yield self.case(work, peer.module, peer.implementation, peer.missing())
+            labels = schedules.of(work)
+            for label in labels:
+                yield self.case(work, "schedlang_kernels", label, "")
+            if not labels:
+                yield self.case(work, "schedlang_kernels", schedules.MAIN, "no schedule yet")
+
+    def ceilings(self) -> dict[str, float]:
+        self.limits = self.worker("schedlang_kernels", schedules.MAIN).ask(do="ceilings")
+        return self.limits
+
+    def fraction(self, row: Row) -> float:
+        """The least time that the bounding ceiling allows, over the row's own."""
+        work = works.ALL[row.case.work]
+        if work.bound == "fma":
+            return (work.flops or 0) / (self.limits["FMA GFLOP/s"] * 1e9) / row.seconds
+        copied = max(self.limits["copy GB/s"], self.limits["streaming GB/s"])
+        return work.bytes / (copied * 1e9) / row.seconds
+
+    def summary(self, rows: Sequence[Row]) -> str:
+        lines = _score(rows, self.fraction)
+        samples = sum(w.samples for w in self.workers.values())
+        if samples:
+            part = sum(w.interrupted for w in self.workers.values()) / samples
+            lines.append(f"samples that other processes interrupted: {part:.0%}")
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        for worker in self.workers.values():
+            worker.close()
+
+
+def ours(row: Row) -> bool:
+    return row.case.implementation.startswith(schedules.MAIN)
+
+
+def ratio(row: Row, group: Sequence[Row]) -> float | None:
+    """The best peer's time over the row's own; ``None`` without a peer that is right."""
+    peers = [r.seconds for r in group if r.correct and not ours(r)]
+    return min(peers) / row.seconds if peers else None
+
+
+def _score(rows: Sequence[Row], fraction: Callable[[Row], float]) -> list[str]:
+    """Where schedlang stands over all rows."""
+    scored = ratios(rows)
+    if not scored:
+        return ["schedlang has no row here"]
+    mean = exp(sum(log(value) for _, value in scored) / len(scored))
+    short = [
+        f"{row.case.work} ({value:.2f} of the best peer, {fraction(row):.2f} of the ceiling)"
+        for row, value in scored
+        if value < RATIO and fraction(row) < FRACTION
+    ]
+    compiled = [f["compile_seconds"] for row, _ in scored if (f := row.case.facts)]
+    return [
+        f"schedlang against the best peer of each row: {mean:.3f} "
+        f"(geometric mean of {len(scored)} rows)",
+        f"short of {RATIO} of the best peer and {FRACTION} of the ceiling: "
+        + ("; ".join(short) or "none"),
+        f"compile time: {quantile(compiled, 0.5):.2f} s (median), {max(compiled):.2f} s (most)",
+    ]
+
+
+def ratios(rows: Sequence[Row]) -> list[tuple[Row, float]]:
+    """schedlang's main row of each work, and its ratio to the best peer."""
+    found = []
+    for _, members in groupby(rows, lambda r: r.case.work):
+        group = list(members)
+        for row in group:
+            value = ratio(row, group)
+            if row.case.implementation == schedules.MAIN and value is not None:
+                found.append((row, value))
+    return found
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """A bar a work: schedlang's speed over the best peer's."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    scored = ratios(rows)[::-1]
+    figure, axes = plt.subplots(figsize=(8, 1.2 + 0.24 * len(scored)), layout="constrained")
+    names = [row.case.work for row, _ in scored]
+    values = [value for _, value in scored]
+    axes.barh(names, values, color=["#2a7f62" if v >= RATIO else "#c06030" for v in values])
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xlabel("speed of schedlang, best peer of each row = 1")
+    axes.margins(y=0.01)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _columns(run: Run) -> list[Column]:
+    def best(row: Row, group: Sequence[Row]) -> str:
+        value = ratio(row, group)
+        return "" if value is None else f"{value:.2f}"
+
+    def compiled(row: Row, _: Sequence[Row]) -> str:
+        seconds = row.case.facts.get("compile_seconds")
+        return "" if seconds is None else f"{seconds:.2f} s"
+
+    def ceiling(row: Row, _: Sequence[Row]) -> str:
+        return f"{run.fraction(row):.2f}"
+
+    return [Column("of best", best), Column("ceiling", ceiling), Column("compile", compiled)]
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as scratch:
+        run = Run(Path(scratch))
+        try:
+            status = main(
+                "CPU kernels, float32, two threads", run.cases(), _columns(run), run.ceilings,
+                summary=run.summary, plot=plot, rounds=ROUNDS,
+            )  # fmt: skip
+        finally:
+            run.close()
+    sys.exit(status)

@@ -1,0 +1,45 @@
+"""The peers: what each implementation in the table is, and where its code lives.
+
+A peer's module has ``prepare(implementation, work, arrays, outs)``. It returns the call that is
+timed; a call that returns ``None`` wrote ``outs``, another returns its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from benchmarks.works import Work
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One implementation: its module here, packages it needs, the kinds it has (empty: all)."""
+
+    implementation: str
+    module: str
+    packages: tuple[str, ...]
+    kinds: frozenset[str] = frozenset()
+
+    def has(self, work: Work) -> bool:
+        return not self.kinds or work.kind in self.kinds
+
+    def missing(self) -> str:
+        absent = [p for p in self.packages if find_spec(p) is None]
+        return f"{absent[0]} is not installed" if absent else ""
+
+
+PEERS = (
+    Peer("NumPy", "numpy_peer", ("numpy",)),
+    Peer("numba loops", "numba_loops", ("numba",)),
+    Peer("torch eager", "torch_peer", ("torch",)),
+    Peer("torch.compile", "torch_peer", ("torch",)),
+    Peer("Halide Mullapudi2016", "halide_peer", ("halide",)),
+    Peer("Halide Adams2019", "halide_peer", ("halide",)),
+    Peer("Halide by hand", "halide_peer", ("halide",), frozenset({"box_blur", "jacobi", "chain"})),
+)
+
+__all__ = ["PEERS", "Call", "Peer"]

@@ -1,0 +1,64 @@
+"""A Halide pipeline, scheduled and compiled to an object file, in a process of its own.
+
+    python -m benchmarks.peers.halide_compile JSON
+
+Adams2019's search does not end in a sensible time on some convolutions (halide/Halide #8577), so
+the process may use so much processor time and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import halide as hl
+
+from benchmarks.peers.halide_algorithms import ALGORITHMS, F32
+
+ENTRY = "peer"
+Shapes = dict[str, tuple[int, ...]]
+
+
+def compile_object(
+    algorithm: str, sizes: dict[str, int], inputs: Shapes, outputs: Shapes, file: str,
+    scheduler: str, options: dict[str, str], seconds: int,
+) -> None:  # fmt: skip
+    """``scheduler`` is empty where the algorithm comes with its schedule."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    parameters, pipeline = _pipeline(ALGORITHMS[algorithm], sizes, inputs, outputs)
+    target = hl.get_host_target().with_feature(hl.TargetFeature.NoAsserts)
+    if scheduler:
+        root = Path(hl.__file__).parent
+        (plugin,) = root.glob(f"lib*/*autoschedule_{scheduler.lower()}.*")
+        hl.load_plugin(str(plugin))
+        pipeline.apply_autoscheduler(target, hl.AutoschedulerParams(scheduler, options))
+    pipeline.compile_to_object(file, parameters, ENTRY, target)
+
+
+def _pipeline(make: Any, sizes: Any, inputs: Shapes, outputs: Shapes) -> tuple[list[Any], Any]:
+    """The pipeline for these very shapes; schedulers want estimates too."""
+    parameters = [hl.ImageParam(F32, len(shape), name) for name, shape in inputs.items()]
+    for parameter, shape in zip(parameters, inputs.values()):
+        _fix(parameter, shape)
+        parameter.set_estimates([(0, n) for n in reversed(shape)])
+    made = make(sizes, *parameters)
+    results = made if isinstance(made, list) else [made]
+    for result, shape in zip(results, outputs.values()):
+        _fix(result.output_buffer(), shape)
+        result.set_estimates([(0, n) for n in reversed(shape)])
+    return parameters, hl.Pipeline(results)
+
+
+def _fix(parameter: Any, shape: tuple[int, ...]) -> None:
+    stride = 1
+    parameter.set_host_alignment(64)
+    for at, extent in enumerate(reversed(shape)):
+        parameter.dim(at).set_bounds(0, extent).set_stride(stride)
+        stride *= extent
+
+
+if __name__ == "__main__":
+    compile_object(**json.loads(sys.argv[1]))

@@ -1,0 +1,124 @@
+"""Halide: each algorithm under an automatic scheduler or scheduled by hand, compiled once.
+
+A pipeline becomes a shared library in the cache folder, so that scheduling (minutes, for
+Adams2019) and compiling happen once a machine.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import hashlib
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import halide as hl
+
+from benchmarks.cache import folder
+from benchmarks.peers import Call, halide_algorithms
+from benchmarks.peers.halide_compile import ENTRY
+from benchmarks.works import Arrays, Work
+
+ROOT = Path(__file__).parent.parent.parent
+THREADS = "2"
+FLOAT32 = 2 | 32 << 8 | 1 << 16
+# seconds of processor time, and what is tried in turn
+SEARCH = 60
+OPTIONS = {
+    "Mullapudi2016": ({"parallelism": THREADS},),
+    "Adams2019": (
+        {"parallelism": THREADS},
+        {"parallelism": THREADS, "disable_subtiling": "1"},
+        {"parallelism": THREADS, "beam_size": "1"},
+    ),
+    "by hand": ({},),
+}
+
+
+class Dimension(ctypes.Structure):
+    _fields_ = (
+        ("min", ctypes.c_int32), ("extent", ctypes.c_int32), ("stride", ctypes.c_int32),
+        ("flags", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+class Buffer(ctypes.Structure):
+    """``halide_buffer_t``."""
+
+    _fields_ = (
+        ("device", ctypes.c_uint64), ("interface", ctypes.c_void_p), ("host", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64), ("type", ctypes.c_uint32), ("dimensions", ctypes.c_int32),
+        ("dim", ctypes.POINTER(Dimension)), ("padding", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+def prepare(
+    implementation: str, work: Work, arrays: Arrays, outs: Arrays
+) -> tuple[Call, dict[str, Any]]:
+    path, note = _library(implementation.removeprefix("Halide "), work)
+    run = getattr(ctypes.CDLL(str(path)), ENTRY)
+    buffers = [_buffer(a.squeeze()) for a in (*arrays.values(), *outs.values())]
+    given = [ctypes.byref(b) for b in buffers]
+
+    def call() -> None:
+        if run(*given):
+            raise RuntimeError("the pipeline failed")
+
+    return call, {"options": note}
+
+
+def _buffer(array: Any) -> Buffer:
+    dims = (Dimension * array.ndim)()
+    for dim, extent, stride in zip(dims, reversed(array.shape), reversed(array.strides)):
+        dim.extent, dim.stride = extent, stride // array.itemsize
+    host = ctypes.c_void_p(array.ctypes.data)
+    return Buffer(host=host, type=FLOAT32, dimensions=array.ndim, dim=dims)
+
+
+def _library(scheduler: str, work: Work) -> tuple[Path, dict[str, str]]:
+    """The shared library, and the scheduler's options that gave it."""
+    hand = scheduler == "by hand"
+    algorithm = f"{work.kind}_by_hand" if hand else work.kind
+    source = halide_algorithms if hand else halide_algorithms.ALGORITHMS[algorithm]
+    host = str(hl.get_host_target())
+    code = ast.dump(ast.parse(inspect.getsource(source)))
+    key = repr((scheduler, code, sorted(work.sizes.items()), host))
+    name = f"{work.kind}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    made = folder("halide") / f"{name}.so"
+    note = made.with_suffix(".json")
+    if made.exists():
+        return made, json.loads(note.read_text())
+    for options in OPTIONS[scheduler]:
+        draft = made.with_suffix(f".{os.getpid()}.o")
+        job = {
+            "algorithm": algorithm, "sizes": dict(work.sizes), "inputs": _squeezed(work.inputs),
+            "outputs": _squeezed(work.outputs), "file": str(draft),
+            "scheduler": "" if hand else scheduler, "options": options, "seconds": SEARCH,
+        }  # fmt: skip
+        command = [sys.executable, "-m", "benchmarks.peers.halide_compile", json.dumps(job)]
+        if subprocess.run(command, check=False, cwd=ROOT).returncode == 0:
+            note.write_text(json.dumps(options))
+            _link(draft, made)
+            return made, options
+    raise RuntimeError(f"{scheduler} made no schedule in {SEARCH} s of processor time")
+
+
+def _link(draft: Path, made: Path) -> None:
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise RuntimeError("linking needs a C compiler")
+    shared = draft.with_suffix(".so")
+    command = [compiler, "-shared", "-o", str(shared), str(draft), "-lpthread", "-ldl", "-lm"]
+    subprocess.run(command, check=True)
+    shared.replace(made)
+    draft.unlink()
+
+
+def _squeezed(shapes: Any) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(n for n in shape if n != 1) for name, shape in shapes.items()}

@@ -1,0 +1,186 @@
+"""A process for each implementation: it prepares, times and checks one piece of work at a time.
+
+Thread pools spin for a while after a call (OpenBLAS 26 ms, GNU OpenMP some 10 ms) and halve the
+speed of whoever runs next. So nobody shares a process or its pools, one worker runs at a time,
+each turn starts after a rest that outlasts the spinning, with calls that are not timed, and one
+sample is a window of calls back to back: what each implementation gets when it is alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from select import select
+from time import perf_counter
+from typing import Any
+
+from benchmarks.cache import folder
+from benchmarks.harness import Unavailable
+
+ROOT = Path(__file__).parent.parent
+THREADS = 2
+REST = 0.06
+WARM = 0.005
+WINDOW = 0.02
+# a first Adams2019 schedule takes minutes
+PATIENCE = 1800.0
+AGAIN = 2
+
+
+def environment() -> dict[str, str]:
+    """The same for all: threads, and a malloc that reuses memory in place of new pages."""
+    made = dict(os.environ)
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL"):
+        made[f"{name}_NUM_THREADS"] = str(THREADS)
+    made |= {
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+        "MALLOC_TOP_PAD_": str(64 << 20),
+        "NUMBA_CACHE_DIR": str(folder("numba")),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder("inductor")),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+    return made
+
+
+class Worker:
+    """The parent's end. The process starts with its first command, and again after a crash."""
+
+    def __init__(self, module: str, implementation: str, extra: dict[str, str]) -> None:
+        self.module, self.implementation, self.extra = module, implementation, extra
+        self.process: subprocess.Popen[bytes] | None = None
+        self.interrupted = self.samples = 0
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        """The reply to a command; raises :class:`Unavailable` where it failed."""
+        process = self.process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(command).encode() + b"\n")
+        process.stdin.flush()
+        ready, _, _ = select([process.stdout], [], [], PATIENCE)
+        line = process.stdout.readline() if ready else b""
+        if not line:
+            self.close()
+            raise Unavailable("it takes too long" if not ready else f"it died, see {self._log()}")
+        reply: dict[str, Any] = json.loads(line)
+        if "failed" in reply:
+            raise Unavailable(reply["failed"])
+        return reply
+
+    def sample(self) -> float:
+        """Seconds of one call; taken again where other processes interrupted it."""
+        self.samples += 1
+        found = []
+        for _ in range(1 + AGAIN):
+            time.sleep(REST)
+            reply = self.ask(do="sample")
+            found.append(float(reply["seconds"]))
+            if not reply["interrupted"]:
+                return found[-1]
+        self.interrupted += 1
+        return min(found)
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def _log(self) -> Path:
+        return folder("logs") / f"{self.implementation.replace(' ', '_')}.txt"
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "benchmarks.worker", self.module, self.implementation]
+        with self._log().open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                env=environment() | self.extra, cwd=ROOT,
+            )  # fmt: skip
+        return self.process
+
+
+class Held:
+    """The child's end: the one piece of work at hand."""
+
+    def __init__(self, module: str, implementation: str) -> None:
+        self.module, self.implementation = module, implementation
+
+    def prepare(self, work: str) -> dict[str, Any]:
+        from benchmarks.works import ALL
+
+        # what the last one held goes first
+        self.outs = self.call = None
+        chosen = self.work = ALL[work]
+        self.outs = chosen.empty()
+        peer = import_module(f"benchmarks.peers.{self.module}")
+        made = peer.prepare(self.implementation, chosen, chosen.arrays(), self.outs)
+        self.call, facts = made if isinstance(made, tuple) else (made, {})
+        self.call()
+        return {"facts": facts}
+
+    def sample(self) -> dict[str, Any]:
+        call = self.call
+        count, start = 0, perf_counter()
+        while not count or perf_counter() - start < WARM:
+            call()
+            count += 1
+        each = (perf_counter() - start) / count
+        count = max(1, round(WINDOW / each))
+        before = _interruptions()
+        start = perf_counter()
+        for _ in range(count):
+            call()
+        seconds = (perf_counter() - start) / count
+        return {"seconds": seconds, "interrupted": _interruptions() - before}
+
+    def check(self, expected: list[str]) -> dict[str, Any]:
+        import numpy as np
+
+        for array in self.outs.values():
+            array.fill(np.nan)
+        result = self.call()
+        if result is None:
+            result = tuple(self.outs.values())
+        got = result if isinstance(result, tuple) else (result,)
+        want = tuple(np.load(path) for path in expected)
+        return {"wrong": self.work.wrong(tuple(np.asarray(g) for g in got), want)}
+
+    def ceilings(self) -> dict[str, Any]:
+        from schedlang.runtime.ceilings import copy_rates, fma_rate
+
+        plain, streaming = copy_rates()
+        return {"FMA GFLOP/s": fma_rate("float32"), "copy GB/s": plain, "streaming GB/s": streaming}
+
+
+def _interruptions() -> int:
+    """How often other processes took a core from this one."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+
+
+def serve(module: str, implementation: str) -> None:
+    """Answer commands until the pipe closes. What libraries print goes to the log."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    held = Held(module, implementation)
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            reply = getattr(held, command.pop("do"))(**command)
+        except Exception as error:
+            print(f"{command}: {error!r}", file=sys.stderr, flush=True)
+            reply = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:120]}
+        answers.write(json.dumps(reply) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -1,0 +1,82 @@
+"""Convolutions and pooling: NCHW, batch 1, the same padding before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.works.linear import DRIFT
+from benchmarks.works.work import Work
+
+
+def conv2d(label: str, size: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
+    out = (size + 2 * pad - k) // stride + 1
+
+    def oracle(x: Any, w: Any) -> Any:
+        columns = windows(x[0], k, stride, pad).transpose(1, 2, 0, 3, 4)
+        made = columns.reshape(out * out, ic * k * k) @ w.reshape(oc, -1).T
+        return made.T.reshape(1, oc, out, out)
+
+    return Work(
+        f"conv {label} {size}^2x{ic}>{oc} {k}x{k}/{stride}", "conv2d",
+        {"size": size, "ic": ic, "oc": oc, "k": k, "stride": stride, "pad": pad, "out": out},
+        {"x": (1, ic, size, size), "w": (oc, ic, k, k)}, {"y": (1, oc, out, out)},
+        oracle, "fma", flops=2.0 * oc * out * out * ic * k * k, atol=DRIFT * ic * k * k,
+    )  # fmt: skip
+
+
+def depthwise(label: str, size: int, channels: int, stride: int) -> Work:
+    """3x3 with a padding of 1 on every side: PyTorch's reading of SAME, also for stride 2."""
+    k, pad = 3, 1
+    out = (size + 2 * pad - k) // stride + 1
+
+    def oracle(x: Any, w: Any) -> Any:
+        return np.einsum("cyxij,cij->cyx", windows(x[0], k, stride, pad), w[:, 0])[None]
+
+    return Work(
+        f"depthwise {label} {size}^2x{channels}/{stride}", "depthwise",
+        {"size": size, "channels": channels, "k": k, "stride": stride, "pad": pad, "out": out},
+        {"x": (1, channels, size, size), "w": (channels, 1, k, k)}, {"y": (1, channels, out, out)},
+        oracle, "copy", flops=2.0 * channels * out * out * k * k,
+    )  # fmt: skip
+
+
+def max_pool(size: int, channels: int) -> Work:
+    """3x3, stride 2, and padding 1 that never wins: ResNet's."""
+    k, stride, pad = 3, 2, 1
+    out = (size + 2 * pad - k) // stride + 1
+
+    def oracle(x: Any) -> Any:
+        return windows(x[0], k, stride, pad, -np.inf).max(axis=(3, 4))[None]
+
+    return Work(
+        f"max pool 3x3/2 {channels}x{size}^2", "max_pool",
+        {"size": size, "channels": channels, "k": k, "stride": stride, "pad": pad, "out": out},
+        {"x": (1, channels, size, size)}, {"y": (1, channels, out, out)}, oracle, "copy",
+    )  # fmt: skip
+
+
+def windows(x: Any, k: int, stride: int, pad: int, value: float = 0.0) -> Any:
+    """``[channel, y, x, i, j]``: what each output point sees."""
+    padded = np.pad(x, ((0, 0), (pad, pad), (pad, pad)), constant_values=value)
+    return np.lib.stride_tricks.sliding_window_view(padded, (k, k), (1, 2))[:, ::stride, ::stride]
+
+
+# Table 2 of the TVM paper: ResNet-18's layers, then MobileNet's
+_CONV = (
+    (224, 3, 64, 7, 2, 3), (56, 64, 64, 3, 1, 1), (56, 64, 64, 1, 1, 0), (56, 64, 128, 3, 2, 1),
+    (56, 64, 128, 1, 2, 0), (28, 128, 128, 3, 1, 1), (28, 128, 256, 3, 2, 1),
+    (28, 128, 256, 1, 2, 0), (14, 256, 256, 3, 1, 1), (14, 256, 512, 3, 2, 1),
+    (14, 256, 512, 1, 2, 0), (7, 512, 512, 3, 1, 1),
+)  # fmt: skip
+_DEPTHWISE = (
+    (112, 32, 1), (112, 64, 2), (56, 128, 1), (56, 128, 2), (28, 256, 1), (28, 256, 2),
+    (14, 512, 1), (14, 512, 2), (7, 1024, 1),
+)  # fmt: skip
+
+WORKS = (
+    *(conv2d(f"C{n}", *layer) for n, layer in enumerate(_CONV, 1)),
+    *(depthwise(f"D{n}", *layer) for n, layer in enumerate(_DEPTHWISE, 1)),
+)
+LAYERS = (max_pool(112, 64),)
