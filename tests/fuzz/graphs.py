@@ -35,9 +35,9 @@ def random_graph(rng: Random) -> Graph:
     count = rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
         kind = rng.random()
-        if kind < 0.4:
+        if kind < 0.38:
             _pointwise(g)
-        elif kind < 0.5:
+        elif kind < 0.54:
             _stencil(g)
         elif kind < 0.82:
             _reduction(g)
@@ -130,8 +130,15 @@ def _stencil(g: Graph) -> None:
     wide = [k for k, (t, s) in enumerate(zip(lead.shape, lead.size)) if t.isdigit() and s > 2]
     if not wide:
         return
-    along, taps = g.rng.choice(wide), g.rng.choice((2, 3, 3))
+    # along the outer loop windows slide, along inner ones their rows hardly overlap
+    along, taps = g.rng.choice(wide[:1] * 3 + wide), g.rng.choice((2, 3, 3, 4))
+    if lead.size[along] <= taps:
+        return
     axes = [Ax(n, t, s) for n, t, s in zip("ijkl", lead.shape, lead.size)]
+    if lead in g.inputs and g.chance(0.7):
+        # what slides is a stage
+        text, exact = value_of(g, axes, lead.dtype, lead, 2)
+        lead = _emit(g, "P", axes, text, lead.dtype, exact)
     size = lead.size[along] - taps + 1
     axes[along] = Ax("ijkl"[along], str(size), size)
     names = [a.name for a in axes]

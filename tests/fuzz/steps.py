@@ -241,8 +241,8 @@ def weights(rng: Random, slides: bool = False) -> dict[str, int]:
     found = {p: WEIGHTS.get(p, 1) for p in PRIMITIVES}
     if rng.random() < 0.1:
         found["bind"] = 4
-    if slides and rng.random() < 0.5:
-        found.update(compute_at=12, store_at=8, store_root=8, compute_root=0)
+    if slides and rng.random() < 0.7:
+        found.update(compute_at=16, store_at=8, store_root=12, compute_root=0, cache_read=1)
     elif rng.random() < 0.15:
         # many stages attached, each once
         found.update(compute_at=20, compute_root=0, store_at=2, cache_read=1, cache_write=1)
