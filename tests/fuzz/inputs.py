@@ -49,7 +49,8 @@ def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarra
             info = np.iinfo(t.dtype)
             values = rng.integers(info.min, info.max, size=shape, endpoint=True)
         else:
-            values = rng.integers(-9, 10, size=shape)
+            # a product of large floats would overflow in one order only
+            values = rng.integers(0 if t.dtype[0] == "u" else -9, 10, size=shape)
             if g.special == "integer limits":
                 info = np.iinfo(t.dtype)
                 limits = [info.min, info.min + 1, info.max - 1, info.max, info.max // 2]
