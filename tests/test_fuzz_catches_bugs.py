@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from schedlang.expr.linear import ZERO, Lin
-from schedlang.expr.nodes import Const
+from schedlang.codegen import cpu
+from schedlang.expr.linear import ZERO, Lin, to_expr
+from schedlang.expr.nodes import Binary, Const
+from schedlang.ir.nodes import For
 from schedlang.lowering import (
     build,
     hoist,
@@ -17,12 +20,14 @@ from schedlang.lowering import (
     lower,
     placement,
     plan,
+    puts,
     region,
     resolve,
     sliding,
     storage,
 )  # fmt: skip
 from schedlang.lowering.tails import Cut
+from schedlang.runtime import kernel, twins
 from schedlang.schedule import dataflow
 from tests.fuzz.case import Case, run_case
 
@@ -30,10 +35,10 @@ MOST_CASES = 1000
 Patch = Callable[[Any, str, Any], None]
 
 
-def caught(seed: str) -> Case | None:
+def caught(seed: str, targets: Sequence[str] = ()) -> Case | None:
     """The first case that a check finds wrong; a crash is none."""
     for index in range(MOST_CASES):
-        case = run_case(seed, index, texts=False)
+        case = run_case(seed, index, targets, texts=False)
         if case.outcome == "failed" and found_wrong(case):
             return case
     return None
@@ -43,7 +48,7 @@ def found_wrong(case: Case) -> bool:
     """Whether what was raised last is a rule of the verifier broken, or another result."""
     raised = [line.partition(":")[0] for line in case.failure.splitlines() if line[:1].strip()]
     names = {name.rpartition(".")[2] for name in raised}
-    return bool(names & {"VerifyError", "OutOfBoundsError", "Mismatch"})
+    return bool(names & {"VerifyError", "OutOfBoundsError", "BoundsError", "Mismatch"})
 
 
 def dropped_guard(patch: Patch) -> None:
@@ -191,12 +196,82 @@ def reduction_axis_ignores_its_start(patch: Patch) -> None:
     patch(build, "to_lin", lambda value, *more: ZERO if value == 1 else right(value, *more))
 
 
+def slides_over_rows_it_skips(patch: Patch) -> None:
+    """Rows between two windows are never computed: what stands there is stale."""
+    patch(sliding, "_step", lambda bound, var: 1)
+
+
+def hoisted_guard_lost(patch: Patch) -> None:
+    right = hoist._closed
+
+    def wrong(outer: Any, stmts: Any) -> Any:
+        made = right(outer, stmts)
+        lost = isinstance(outer, For) and isinstance(made[0], hoist.If)
+        return list(made[0].body.stmts) if lost else made
+
+    patch(hoist, "_closed", wrong)
+
+
+def empty_reduction_writes_nothing(patch: Patch) -> None:
+    right = build._level
+
+    def wrong(n: Any, depth: int, scope: Any) -> Any:
+        drafts, pending = yield right(n, depth, scope)
+        first = next((k for k, a in enumerate(n.leaf) if a.is_reduce), None)
+        if n.init or first != depth:
+            return drafts, pending
+        extent = n.plan.extents[n.leaf[depth]]
+        if extent.const is not None:
+            return (drafts if extent.const else []), pending
+        some = Binary("<", to_expr(ZERO), to_expr(extent), "bool")
+        return [hoist.If(some, puts.block(drafts))], pending
+
+    patch(build, "_level", wrong)
+
+
+def masks_lost(patch: Patch) -> None:
+    right = cpu._Writer._store_one
+
+    def wrong(self: Any, buffer: Any, indices: Any, text: Any, context: Any) -> None:
+        right(self, buffer, indices, text, replace(context, mask=""))
+
+    patch(cpu._Writer, "_store_one", wrong)
+
+
+def later_lanes_start_over(patch: Patch) -> None:
+    right = cpu._Writer._lanes
+    patch(
+        cpu._Writer,
+        "_lanes",
+        lambda self, loop, context, count, start: right(
+            self, loop, context, count, ZERO if start.const else start
+        ),
+    )
+
+
+def kernel_keeps_its_first_sizes(patch: Patch) -> None:
+    right = kernel.Kernel._launch
+
+    def wrong(self: Any, arrays: Any, sizes: Any) -> None:
+        right(self, arrays, self.__dict__.setdefault("first", sizes))
+
+    patch(kernel.Kernel, "_launch", wrong)
+
+
+def maximum_forgets_nan(patch: Patch) -> None:
+    patch(twins, "maximum", np.fmax)
+
+
 BUGS = [
     dropped_guard, dropped_domain_guard, off_by_one_box, union_forgets_one_reader, lost_init,
     dropped_where, wrong_stride, wrong_origin, rfactor_guard_lost, rfactor_keeps_init,
     cut_tail_skipped, late_guard_of_a_tail_lost, hoisted_too_far, joined_different_guards,
     inlined_at_wrong_index, folded_wrong, slides_past_a_row, storage_outside_parallel_loops,
-    reduction_axis_ignores_its_start,
+    reduction_axis_ignores_its_start, slides_over_rows_it_skips, hoisted_guard_lost,
+    empty_reduction_writes_nothing,
+]  # fmt: skip
+KERNEL_BUGS = [
+    masks_lost, later_lanes_start_over, kernel_keeps_its_first_sizes, maximum_forgets_nan,
 ]  # fmt: skip
 
 
@@ -204,6 +279,16 @@ BUGS = [
 def test_each_bug_is_caught(bug: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch.setattr)
     case = caught("bugs")
+    assert case is not None, f"{bug.__name__} was not caught in {MOST_CASES} cases"
+
+
+@pytest.mark.parametrize("bug", KERNEL_BUGS, ids=lambda b: b.__name__)
+def test_each_bug_in_a_kernel_is_caught(
+    bug: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch.setattr)
+    # a seed of its own: a file that was loaded before keeps the intrinsics it imported
+    case = caught(bug.__name__, ["python"])
     assert case is not None, f"{bug.__name__} was not caught in {MOST_CASES} cases"
 
 

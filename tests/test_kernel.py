@@ -205,6 +205,19 @@ def test_a_read_that_only_some_sizes_allow_is_checked_at_the_call() -> None:
             kernel(a[:5])
 
 
+def test_a_clamped_gather_from_a_tensor_of_unknown_width() -> None:
+    m = sl.var("m")
+    rows = sl.placeholder((7,), "int32", name="rows")
+    A = sl.placeholder((4, m), name="A")
+    clamped = sl.max(sl.min(rows[0], 3), 0)
+    B = sl.compute((7, m), lambda i, j: A[sl.max(sl.min(rows[i], 3), 0), j] + A[clamped, j])
+    f = sl.build(sl.schedule(B), [A, rows, B], target="python")
+    at = np.array([0, 1, 2, 3, 9, -4, 1], "int32")
+    for width in (0, 1, 5):
+        a = np.arange(4 * width, dtype="float32").reshape(4, width)
+        np.testing.assert_array_equal(f(a, at), a[np.clip(at, 0, 3)] + a[0])
+
+
 def test_scalar_arguments() -> None:
     alpha = sl.var("alpha", dtype="float32")
     X = sl.placeholder((5,), name="X")

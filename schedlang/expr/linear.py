@@ -57,7 +57,12 @@ def _order(atom: Atom) -> tuple[str, int]:
     """A place within products that does not depend on where equal atoms lie in memory."""
     if isinstance(atom, (Axis, Var)):
         return atom.name, id(atom)
-    return ("~", id(atom)) if isinstance(atom, Opaque) else (f"~{_atom_expr(atom)}", 0)
+    if isinstance(atom, Opaque):
+        return "~", id(atom)
+    if any(isinstance(leaf, Opaque) for leaf in Lin.of(atom).leaves()):
+        # an element of a buffer has no text here
+        return "~", hash(atom)
+    return f"~{_atom_expr(atom)}", 0
 
 
 class Lin:

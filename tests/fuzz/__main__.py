@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections import Counter
 
+from tests.fuzz import coverage
 from tests.fuzz.case import Case, run_case
 from tests.fuzz.steps import PRIMITIVES
 
+# what differs between two builds that were refused for one reason: names of axes and stages
+_REASON = re.compile(r"\b[A-Za-z]+\d+[\w.]*|\b[ijkl]\b[\w.]*")
 
-def report(case: Case) -> str:
+
+def described(case: Case) -> str:
     return f"--- case {case.key}: {case.outcome}\n{case.snippet}\n{case.failure}\n"
 
 
@@ -29,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.replay:
         seed, index = options.replay.rsplit(":", 1)
         case = run_case(seed, int(index), [] if options.interpret_only else ["python"])
-        print(report(case))
+        print(described(case))
         return int(case.outcome == "failed")
     return fuzz(options)
 
@@ -39,7 +44,9 @@ def fuzz(options: argparse.Namespace) -> int:
     outcomes: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
     counts: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     steps: Counter[int] = Counter()
+    unbuilt: Counter[str] = Counter()
     index = options.start
     while (options.cases is None or index - options.start < options.cases) and (
         time.monotonic() - started < options.minutes * 60
@@ -50,9 +57,11 @@ def fuzz(options: argparse.Namespace) -> int:
         case = run_case(options.seed, index, targets)
         index += 1
         outcomes[case.outcome] += 1
-        counts.update({"refused steps": case.refused, "steps undone": case.undone,
-                       "accepted steps": len(case.applied)})  # fmt: skip
-        counts.update({f"built for {target}": 1 for target in case.built})
+        counts.update(case.counts)
+        counts["accepted steps"] += len(case.applied)
+        features.update(case.features)
+        if case.outcome == "not built":
+            unbuilt[_REASON.sub("_", case.failure.partition("\n")[0])] += 1
         steps[len(case.applied)] += 1
         seen: dict[str, None] = {}
         found: set[tuple[str, str]] = set()
@@ -61,7 +70,7 @@ def fuzz(options: argparse.Namespace) -> int:
             seen.setdefault(primitive)
         pairs.update(found)
         if case.outcome == "failed":
-            print(report(case), flush=True)
+            print(described(case), flush=True)
             if outcomes["failed"] >= options.failures:
                 break
     took = time.monotonic() - started
@@ -71,6 +80,9 @@ def fuzz(options: argparse.Namespace) -> int:
         + ", ".join(f"{n} {k}" for k, n in outcomes.most_common())
     )
     print(", ".join(f"{n} {k}" for k, n in counts.items()))
+    print(coverage.report(features))
+    for reason, n in unbuilt.most_common():
+        print(f"not built, {n} times: {reason}")
     print(f"cases with fewer than five steps: {sum(n for k, n in steps.items() if k < 5)}")
     everything = [(a, b) for a in PRIMITIVES for b in PRIMITIVES]
     missing = [p for p in everything if p not in pairs]

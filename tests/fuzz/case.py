@@ -3,167 +3,81 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 
 import schedlang as sl
-from schedlang.compute.graph import operations
-from schedlang.compute.reference import reference
-from schedlang.compute.tensor import ComputeOp, PlaceholderOp, Tensor
-from schedlang.errors import BuildError, LoweringError, SchedlangError
+from schedlang.compute.tensor import PlaceholderOp
+from schedlang.errors import BuildError
+from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
-from schedlang.expr.visit import postorder
 from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
-from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
-from tests.fuzz.graphs import arrays, build, random_graph
-from tests.fuzz.steps import Impossible, attempt, bound, weights
-from tests.fuzz.values import Graph
+from tests.fuzz.attach import check_attach_order
+from tests.fuzz.compare import compare, expected, scalar
+from tests.fuzz.coverage import note_graph, note_kernel, note_nest
+from tests.fuzz.graphs import build, random_graph
+from tests.fuzz.inputs import arrays, other_sizes
+from tests.fuzz.proofs import check_proofs, check_proofs_at
+from tests.fuzz.record import Case, Mismatch
+from tests.fuzz.search import FEWEST, schedule_randomly
+from tests.fuzz.steps import bound
 
-STEPS = (5, 6, 6, 7, 8, 10)
 MOST_ITERATIONS = 60_000
-MOST = 0.05
-EPS = {"float16": 2e-3, "float32": 3e-6, "float64": 1e-12}
-
-
-class Mismatch(Exception):
-    """A check that failed."""
-
-
-@dataclass
-class Case:
-    """What a case did; ``failure`` says what went wrong."""
-
-    key: str
-    graph: Graph
-    source: str = ""
-    applied: list[str] = field(default_factory=list)
-    refused: int = 0
-    undone: int = 0
-    built: list[str] = field(default_factory=list)
-    outcome: str = "passed"
-    failure: str = ""
-
-    @property
-    def snippet(self) -> str:
-        return f"import numpy as np\nimport schedlang as sl\n{self.graph.source}{self.source}"
+MOST_GRAPHS = 10
+UNWRITTEN = 77
+ORDERED = ("parallel ", "vectorize ", "vthread ", "Idx.")
 
 
 def run_case(seed: int | str, index: int, targets: Sequence[str] = (), texts: bool = True) -> Case:
-    """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``."""
+    """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``.
+
+    A computation under which no five steps are found gives way to another one.
+    """
     key = f"{seed}:{index}"
     rng = Random(key)
-    case = Case(key, random_graph(rng))
-    s = None
-    try:
-        space = build(case.graph)
-        outputs = [space[n] for n in case.graph.outputs]
-        s = schedule_randomly(rng, case, outputs, texts)
+    for _ in range(MOST_GRAPHS):
+        case = Case(key, random_graph(rng))
         try:
-            case.source = s.as_python()
-        except Exception:
-            case.source = (
-                f"s = sl.Schedule.from_json({s.to_json()!r}, [{', '.join(case.graph.outputs)}])\n"
-            )
-            raise
-        check(rng, case, s, space, outputs, targets, texts)
-        if len(case.applied) < min(STEPS):
-            case.outcome = "too few steps"
-    except LoweringError as error:
-        case.outcome, case.failure = "not lowered", str(error)
-    except BuildError as error:
-        case.outcome, case.failure = "not built", str(error)
-    except Exception as error:
-        case.outcome = "failed"
-        case.failure = "".join(traceback.format_exception(error)[-6:])
+            _run(rng, case, targets, texts)
+        except Exception as error:
+            case.outcome = "failed"
+            case.failure = "".join(traceback.format_exception(error)[-6:])
+        if case.outcome != "too few steps":
+            break
     return case
 
 
-def schedule_randomly(rng: Random, case: Case, outputs: list[Any], prints: bool) -> Any:
-    """At least five accepted steps, where that many can be found."""
-    s = sl.schedule(outputs if len(outputs) > 1 else outputs[0])
-    wanted, chosen = rng.choice(STEPS), weights(rng)
-    texts = [str(s)] if prints else []
-    for _ in range(wanted * 12):
-        if len(s.steps) >= wanted:
-            break
-        primitive = rng.choices(list(chosen), list(chosen.values()))[0]
-        before = s.copy()
-        try:
-            attempt(rng, s, primitive)
-        except Impossible:
-            continue
-        except SchedlangError:
-            case.refused += 1
-            if len(s.steps) != len(before.steps) or (prints and str(s) != texts[-1]):
-                raise Mismatch(f"a refused {primitive} changed the schedule") from None
-            continue
-        case.applied.append(primitive)
-        case.source = s.to_json()
-        if prints:
-            texts.append(str(s))
-        if rng.random() < 0.97:
-            try:
-                lower_state(s.state)
-            except LoweringError:
-                s = before
-                case.undone += 1
-                case.applied.pop()
-                texts[-1:] = ()
-    for count, text in enumerate(texts):
-        if str(s.at(count)) != text:
-            raise Mismatch(f"s.at({count}) prints another nest than it did")
-    return s
-
-
-def check(
-    rng: Random,
-    case: Case,
-    s: Any,
-    space: dict[str, Any],
-    outputs: list[Any],
-    targets: Sequence[str],
-    texts: bool,
-) -> None:
-    """The nest of ``s`` against the reference, and its text and data forms against itself."""
+def _run(rng: Random, case: Case, targets: Sequence[str], texts: bool) -> None:
+    space = build(case.graph)
+    outputs = [space[n] for n in case.graph.outputs]
+    s = schedule_randomly(rng, case, outputs, texts)
+    if len(case.applied) < FEWEST:
+        case.outcome = "too few steps"
+        return
+    try:
+        case.source = s.as_python()
+    except Exception:
+        case.source = (
+            f"s = sl.Schedule.from_json({s.to_json()!r}, [{', '.join(case.graph.outputs)}])\n"
+        )
+        raise
     nest = lower_state(s.state)
-    text = str(s)
+    note_graph(case)
+    note_nest(case, nest, case.source)
     if texts:
-        check_texts(s, text, space, outputs)
-    verify(nest)
-    values = arrays(case.graph, rng.randrange(2**31))
-    expected = _expected(case, outputs, values)
-    given = _given(case, nest, values)
-    tally = iterations(nest, case.graph.sizes)
-    if tally > MOST_ITERATIONS:
-        case.outcome = "too large"
-        return
-    orders = ["forward"]
-    if any(k in text for k in ("parallel ", "vectorize ", "vthread ", "Idx.")):
-        orders.append(rng.choice(("reverse", "shuffle")))
-    if cooperative(nest):
-        case.outcome = "shared by threads"
-        return
-    for order in orders:
-        run = interpret(nest, given, order, rng.randrange(1000))
-        compare(case, nest, run.outputs, expected, f"interpreted {order}")
-    if targets and not bound(s):
-        for target in targets:
-            compare(
-                case,
-                nest,
-                _built(case, s, nest, target, given, expected),
-                expected,
-                f'target="{target}"',
-            )
+        check_texts(rng, case, s, str(s), space, outputs)
+    check_proofs(case, nest)
+    check_results(rng, case, s, nest, outputs, targets)
 
 
-def check_texts(s: Any, text: str, space: dict[str, Any], outputs: list[Any]) -> None:
+def check_texts(
+    rng: Random, case: Case, s: Any, text: str, space: dict[str, Any], outputs: list[Any]
+) -> None:
     """The schedule's two written forms give the nest that prints as ``text``."""
     again = sl.Schedule.from_json(s.to_json(), outputs if len(outputs) > 1 else outputs[0])
     if str(again) != text:
@@ -171,42 +85,97 @@ def check_texts(s: Any, text: str, space: dict[str, Any], outputs: list[Any]) ->
     replayed = dict(space)
     for t in s.state.outputs:
         replayed.setdefault(t.name.replace(".", "_"), t)
-    exec(s.as_python(), replayed)
+    given = dict(replayed)
+    exec(case.source, replayed)
     if str(replayed["s"]) != text:
         raise Mismatch(f"as_python() prints another nest:\n{replayed['s']}")
+    if check_attach_order(rng, case.source, text, given):
+        case.features.add("attached in another order")
 
 
-def _built(
-    case: Case, s: Any, nest: Nest, target: str, given: list[Any], expected: dict[str, np.ndarray]
+def check_results(
+    rng: Random, case: Case, s: Any, nest: Nest, outputs: list[Any], targets: Sequence[str]
+) -> None:
+    """The nest and each kernel against the reference, at every size they are called with."""
+    threads = bound(s) or cooperative(nest)
+    kernels = {} if threads else built(case, s, targets)
+    others = other_sizes(rng, case.graph)
+    # the first sizes once more: nothing may be left over from the others
+    every = [case.graph.sizes, *others, *([case.graph.sizes] if others else [])]
+    for position, sizes in enumerate(every):
+        if iterations(nest, sizes) > MOST_ITERATIONS:
+            if not position:
+                case.outcome = "too large"
+                return
+            continue
+        if sizes:
+            check_proofs_at(case, nest, sizes)
+        _note_sizes(case, sizes, position)
+        values = arrays(case.graph, rng.randrange(2**31), sizes)
+        wanted = expected(outputs, values, sizes)
+        given = _given(nest, values, sizes)
+        if cooperative(nest):
+            case.outcome = "shared by threads"
+        elif position < len(every) - 1 or not others:
+            interpreted(rng, case, nest, given, wanted)
+        for target, kernel in kernels.items():
+            found = _called(case, nest, kernel, given, wanted)
+            compare(nest, found, wanted, case.graph.terms, f'target="{target}"{_at(sizes)}')
+
+
+def built(case: Case, s: Any, targets: Sequence[str]) -> dict[str, Any]:
+    """A kernel for each of ``targets``; none where there is no code for the schedule."""
+    kernels = {}
+    for target in targets:
+        try:
+            kernels[target] = sl.build(s, target=target)
+        except BuildError as error:
+            case.outcome, case.failure = "not built", str(error)
+            return {}
+        case.counts[f"built for {target}"] += 1
+        note_kernel(case, kernels[target].source)
+    return kernels
+
+
+def interpreted(
+    rng: Random, case: Case, nest: Nest, given: list[Any], wanted: Mapping[str, np.ndarray]
+) -> None:
+    orders = ["forward"]
+    text = str(nest)
+    if any(k in text for k in ORDERED):
+        orders.append(rng.choice(("reverse", "shuffle")))
+    for order in orders:
+        run = interpret(nest, given, order, rng.randrange(1000))
+        compare(nest, run.outputs, wanted, case.graph.terms, f"interpreted {order}")
+
+
+def _at(sizes: Mapping[str, int]) -> str:
+    return f" at {dict(sizes)}" if sizes else ""
+
+
+def _note_sizes(case: Case, sizes: Mapping[str, int], position: int) -> None:
+    if sizes:
+        case.counts["calls at given sizes"] += 1
+        case.features |= {f"size {n} at the call" for n in (0, 1) if n in sizes.values()}
+        case.features |= {"several sizes"} if position else set()
+
+
+def _called(
+    case: Case, nest: Nest, kernel: Any, given: list[Any], wanted: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-    kernel = sl.build(s, target=target)
-    case.built.append(target)
     outputs = []
     # sizes that no input determines are found from the outputs
     if case.graph.sizes or case.graph.chance(0.2):
         outputs = [
-            np.zeros_like(expected[b.tensor.name]) for b in nest.outputs if b.tensor is not None
+            np.full_like(wanted[b.tensor.name], UNWRITTEN)
+            for b in nest.outputs
+            if b.tensor is not None
         ]
     results = kernel(*given, *outputs)
     return results if isinstance(results, tuple) else (results,)
 
 
-def _expected(
-    case: Case, outputs: list[Any], values: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    oracle = reference(outputs)
-    named: dict[str, Any] = {t.name: values[t.name] for t in oracle.inputs}
-    named |= {v.name: _scalar(case, v) for v in oracle.variables}
-    found = oracle(**named)
-    found = found if isinstance(found, tuple) else (found,)
-    return {t.name: v for t, v in zip(outputs, found)}
-
-
-def _scalar(case: Case, variable: Any) -> Any:
-    return case.graph.sizes[variable.name] if variable.is_size else np.float32(0.5)
-
-
-def _given(case: Case, nest: Nest, values: dict[str, np.ndarray]) -> list[Any]:
+def _given(nest: Nest, values: dict[str, np.ndarray], sizes: Mapping[str, int]) -> list[Any]:
     given = []
     for arg in nest.args:
         if isinstance(arg, Buffer) and arg in nest.outputs:
@@ -215,51 +184,13 @@ def _given(case: Case, nest: Nest, values: dict[str, np.ndarray]) -> list[Any]:
         if tensor is not None and isinstance(tensor.op, PlaceholderOp):
             given.append(values[tensor.name])
         else:
-            given.append(_scalar(case, arg))
+            given.append(scalar(arg, sizes))
     return given
 
 
-def compare(
-    case: Case, nest: Nest, found: tuple[np.ndarray, ...], expected: dict[str, np.ndarray], how: str
-) -> None:
-    for buffer, got in zip(nest.outputs, found):
-        assert buffer.tensor is not None
-        want = expected[buffer.tensor.name]
-        if got.shape != want.shape or got.dtype != want.dtype:
-            raise Mismatch(
-                f"{how}: {buffer.name} is {got.dtype}{got.shape}, not {want.dtype}{want.shape}"
-            )
-        if not np.issubdtype(want.dtype, np.floating):
-            same = np.asarray(got == want)
-        else:
-            tolerance = min(MOST, coarsest(buffer.tensor) * max(4, case.graph.terms))
-            finite = np.abs(want[np.isfinite(want)]).max(initial=1.0)
-            with np.errstate(all="ignore"):
-                same = np.isclose(
-                    got, want, rtol=tolerance, atol=tolerance * float(finite), equal_nan=True
-                )
-        if not same.all():
-            at = tuple(int(k) for k in np.argwhere(~same)[0])
-            raise Mismatch(
-                f"{how}: {buffer.name}{list(at)} is {got[at]}, the reference says {want[at]} "
-                f"({int((~same).sum())} of {same.size} differ)"
-            )
-
-
-def coarsest(tensor: Tensor) -> float:
-    """The rounding of the narrowest float dtype on the way to ``tensor``."""
-    kinds = {tensor.dtype}
-    for op in operations([tensor]):
-        roots = op.roots if isinstance(op, ComputeOp) else ()
-        kinds |= {node.dtype for node in postorder(roots)}
-    return max(EPS[k] for k in kinds if k in EPS)
-
-
-def iterations(nest: Nest, sizes: dict[str, int]) -> int:
+def iterations(nest: Nest, sizes: Mapping[str, int]) -> int:
     """About how many statements a run of ``nest`` executes."""
-    from schedlang.expr.evaluate import evaluate
-
-    bound_ = {v: sizes[v.name] for v in (*nest.sizes, *nest.args) if isinstance(v, Var) and v.weak}
+    known = {v: sizes[v.name] for v in (*nest.sizes, *nest.args) if isinstance(v, Var) and v.weak}
     total = 0
     stack: list[tuple[Any, int]] = [(nest.body, 1)]
     while stack:
@@ -269,11 +200,10 @@ def iterations(nest: Nest, sizes: dict[str, int]) -> int:
         elif isinstance(stmt, If):
             stack.append((stmt.body, times))
         elif isinstance(stmt, For):
-            extent = (
-                stmt.extent if isinstance(stmt.extent, int) else int(evaluate(stmt.extent, bound_))
-            )
-            total += times * extent
-            stack.append((stmt.body, times * max(extent, 0)))
+            extent = stmt.extent
+            count = extent if isinstance(extent, int) else int(evaluate(extent, known))
+            total += times * count
+            stack.append((stmt.body, times * max(count, 0)))
         elif isinstance(stmt, Store):
             total += times * 3
     return total

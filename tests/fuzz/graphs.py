@@ -9,8 +9,10 @@ import numpy as np
 
 import schedlang as sl
 from tests.fuzz.values import (
-    DTYPES,
+    INTEGERS,
     MOST_POINTS,
+    MOST_SIZE,
+    SMALL,
     Ax,
     Graph,
     Made,
@@ -18,6 +20,7 @@ from tests.fuzz.values import (
     condition_of,
     extent_of,
     lead_of,
+    need,
     operand,
     placeholder,
     value_of,
@@ -27,27 +30,23 @@ from tests.fuzz.values import (
 def random_graph(rng: Random) -> Graph:
     """A computation of one to six stages."""
     g = Graph(rng)
-    if g.chance(0.18):
-        for name in ("n", "m")[: rng.choice((1, 1, 2))]:
-            g.sizes[name] = rng.choice((1, 2, 3, 5, 7, 8, 12, 13))
-            g.lines.append(f'{name} = sl.var("{name}")')
-    if g.chance(0.1):
-        g.scalars.append("alpha")
-        g.lines.append('alpha = sl.var("alpha", dtype="float32")')
-    placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(DTYPES))
+    _mode(g)
+    placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(g.dtypes))
     count = rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
         kind = rng.random()
-        if kind < 0.4:
+        if kind < 0.38:
             _pointwise(g)
-        elif kind < 0.5:
+        elif kind < 0.54:
             _stencil(g)
         elif kind < 0.82:
             _reduction(g)
         elif kind < 0.88:
             _tuple(g)
-        elif kind < 0.92:
+        elif kind < 0.9:
             _padded(g)
+        elif kind < 0.92:
+            _continued(g)
         elif kind < 0.96:
             _pair_reduction(g)
         else:
@@ -58,6 +57,26 @@ def random_graph(rng: Random) -> Graph:
         if g.chance(0.12):
             g.outputs.append(t.name)
     return g
+
+
+def _mode(g: Graph) -> None:
+    """What the computation as a whole is like: its sizes, its dtypes, the values in it."""
+    rng = g.rng
+    if g.chance(0.18):
+        for name in ("n", "m")[: rng.choice((1, 1, 2))]:
+            g.sizes[name] = rng.choice((0, 1, 1, 2, 3, 5, 7, 8, 12, 13))
+            g.least[name] = 0
+            g.lines.append(f'{name} = sl.var("{name}")')
+    if g.chance(0.1):
+        g.scalars.append("alpha")
+        g.lines.append('alpha = sl.var("alpha", dtype="float32")')
+    if g.chance(0.06):
+        g.extents = SMALL
+    if g.chance(0.15):
+        g.special = rng.choice(("NaN and infinities", "integer limits"))
+        if g.special == "integer limits":
+            # in a float they would overflow, and then the order of a sum shows
+            g.dtypes = INTEGERS
 
 
 def _axes_for(g: Graph, lead: Made) -> list[Ax]:
@@ -86,7 +105,7 @@ def _axes_for(g: Graph, lead: Made) -> list[Ax]:
 
 
 def _dtype(g: Graph, lead: Made) -> str:
-    return lead.dtype if g.chance(0.8) else g.rng.choice(DTYPES)
+    return lead.dtype if g.chance(0.8) else g.rng.choice(g.dtypes)
 
 
 def _emit(g: Graph, letter: str, axes: list[Ax], body: str, dtype: str, exact: bool) -> Made:
@@ -111,8 +130,15 @@ def _stencil(g: Graph) -> None:
     wide = [k for k, (t, s) in enumerate(zip(lead.shape, lead.size)) if t.isdigit() and s > 2]
     if not wide:
         return
-    along, taps = g.rng.choice(wide), g.rng.choice((2, 3, 3))
+    # along the outer loop windows slide, along inner ones their rows hardly overlap
+    along, taps = g.rng.choice(wide[:1] * 3 + wide), g.rng.choice((2, 3, 3, 4))
+    if lead.size[along] <= taps:
+        return
     axes = [Ax(n, t, s) for n, t, s in zip("ijkl", lead.shape, lead.size)]
+    if lead in g.inputs and g.chance(0.7):
+        # what slides is a stage
+        text, exact = value_of(g, axes, lead.dtype, lead, 2)
+        lead = _emit(g, "P", axes, text, lead.dtype, exact)
     size = lead.size[along] - taps + 1
     axes[along] = Ax("ijkl"[along], str(size), size)
     names = [a.name for a in axes]
@@ -121,6 +147,7 @@ def _stencil(g: Graph) -> None:
     text = f"{lead.name}[{reads[0]}]"
     for at in reads[1:]:
         text = combine(g, text, f"{lead.name}[{at}]", lead.dtype, axes)
+    g.kinds.add("stencil")
     _emit(g, "T", axes, text, lead.dtype, lead.exact and not lead.dtype.startswith("float"))
 
 
@@ -129,6 +156,7 @@ def _tuple(g: Graph) -> None:
     axes = _axes_for(g, lead)
     kinds = [_dtype(g, lead) for _ in range(g.rng.choice((2, 2, 3)))]
     parts = [value_of(g, axes, t, lead, 2) for t in kinds]
+    g.kinds.add("tuple")
     _several(g, axes, f"({', '.join(p for p, _ in parts)})", kinds, [e for _, e in parts])
 
 
@@ -164,7 +192,35 @@ def _padded(g: Graph) -> None:
     zero = "False" if lead.dtype == "bool" else "0"
     inside = f"{lead.name}[{', '.join(index)}]"
     body = f'sl.if_then_else({" & ".join(conds)}, {inside}, sl.const({zero}, "{lead.dtype}"))'
+    g.kinds.add("padding by a condition")
     _emit(g, "Q", axes, body, lead.dtype, lead.exact and not lead.dtype.startswith("float"))
+
+
+def _continued(g: Graph) -> None:
+    """A tensor continued beyond its edges by ``sl.pad``."""
+    rng = g.rng
+    lead = lead_of(g)
+    if not lead.shape or 0 in lead.size:
+        return
+    mode = rng.choice(("constant", "edge", "reflect", "wrap"))
+    most = [2 if mode != "reflect" or not t.isdigit() else s - 1
+            for t, s in zip(lead.shape, lead.size)]  # fmt: skip
+    before, after = ([rng.randrange(min(m, 2) + 1) for m in most] for _ in range(2))
+    for text, low, high in zip(lead.shape, before, after):
+        if not text.isdigit() and mode != "constant" and low + high:
+            # an empty dimension has nothing to continue, a short one too little to mirror
+            need(g, text, max(low, high) + 1 if mode == "reflect" else 1)
+    parts = zip(lead.shape, lead.size, before, after)
+    grown = [(str(n + b + a) if t.isdigit() else f"{t} + {b + a}" if b + a else t, n + b + a)
+             for t, n, b, a in parts]  # fmt: skip
+    if np.prod([n for _, n in grown]) > MOST_POINTS:
+        return
+    name = g.name("E")
+    g.lines.append(f'{name} = sl.pad({lead.name}, {before}, {after}, "{mode}", name="{name}")')
+    shape, size = tuple(t for t, _ in grown), tuple(n for _, n in grown)
+    g.tensors.append(Made(name, shape, size, lead.dtype,
+                          lead.exact and not lead.dtype.startswith("float")))  # fmt: skip
+    g.kinds.add(f"pad {mode}")
 
 
 def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
@@ -195,6 +251,11 @@ def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
     return None if points > 4 * MOST_POINTS else (lead, data, axes)
 
 
+def _terms(reduce: list[Ax]) -> int:
+    """How many terms a fold has at most, at any size of a call."""
+    return int(np.prod([max(r.size, 1 if r.text.isdigit() else MOST_SIZE) for r in reduce]))
+
+
 def _reduction(g: Graph) -> None:
     parts = _reduced(g)
     if parts is None:
@@ -207,31 +268,36 @@ def _reduction(g: Graph) -> None:
     )
     if kind in ("sum", "prod", "custom") and dtype == "bool":
         kind = "max"
-    if kind == "prod" and dtype == "float16":
-        # it overflows, and then the order of the factors shows
+    terms = _terms(reduce)
+    if kind == "prod" and (dtype == "float16" or (g.special and dtype[0] == "f" and terms > 30)):
+        # it overflows or vanishes, and then the order of the factors shows
         kind = "sum"
     a, exact = operand(g, axes, dtype, lead)
     if g.chance(0.6):
         b, exact_too = operand(g, axes, dtype)
         product = dtype != "bool" and kind in ("sum", "custom") and g.chance(0.7)
         a = f"{a} * {b}" if product else combine(g, a, b, dtype, axes)
-        exact = exact and exact_too
+        exact = exact and exact_too and not (g.special and dtype.startswith("float"))
     whole = exact and not dtype.startswith("float")
     if kind.startswith("arg"):
-        if not exact or any(r.size == 0 for r in reduce):
+        if not exact or any(r.text == "0" for r in reduce):
             return
         body, dtype = f"sl.{kind}({a}, axis=[{', '.join(r.name for r in reduce)}])", "int64"
+        g.kinds.add(kind)
         _emit(g, "G", data, body, dtype, False)
         return
-    if kind in ("max", "min") and any(r.size == 0 for r in reduce):
+    if kind in ("max", "min") and any(r.text == "0" for r in reduce):
         return
     if kind == "prod":
         g.terms *= 2
-    g.terms = max(g.terms, int(np.prod([max(r.size, 1) for r in reduce])) * 2)
+        g.denormals = g.denormals and not dtype.startswith("float")
+    g.terms = max(g.terms, terms * 2)
     more = ""
     if g.chance(0.3):
+        g.kinds.add("where=")
         more += f", where={condition_of(g, axes)}"
     if g.chance(0.2):
+        g.kinds.add("init=")
         start = "True" if dtype == "bool" else g.rng.choice(("2", "3", "1"))
         if data and dtype not in ("bool", "int8", "uint8") and g.chance(0.3):
             start = f"{data[0].name} + 1"
@@ -245,6 +311,7 @@ def _reduction(g: Graph) -> None:
     else:
         call = f"sl.{kind}({a}"
     body = f"{call}, axis=[{', '.join(r.name for r in reduce)}]{more})"
+    g.kinds.add(kind)
     _emit(g, "R", data, body, dtype, whole)
 
 
@@ -255,17 +322,19 @@ def _pair_reduction(g: Graph) -> None:
         return
     lead, data, reduce = parts
     axes = [*data, *reduce]
-    first = g.rng.choice(("float32", "int32", "float64", "int8"))
-    second = g.rng.choice(("float32", "int32"))
+    allowed = set(g.dtypes)
+    first = g.rng.choice([t for t in ("float32", "int32", "float64", "int8") if t in allowed])
+    second = g.rng.choice([t for t in ("float32", "int32") if t in allowed])
     a, exact_a = operand(g, axes, first, lead)
     b, exact_b = operand(g, axes, second)
     lowest = "float('-inf')" if second == "float32" else "-2**31"
-    g.terms = max(g.terms, int(np.prod([max(r.size, 1) for r in reduce])) * 2)
+    g.terms = max(g.terms, _terms(reduce) * 2)
     name = g.name("red")
     g.lines.append(
         f"{name} = sl.comm_reducer(lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])), "
         f'lambda t, u: (sl.const(0, t), sl.const({lowest}, u)), name="{name}")'
     )
+    g.kinds.add("pair reducer")
     where = f", where={condition_of(g, axes)}" if g.chance(0.2) else ""
     body = f"{name}(({a}, {b}), axis=[{', '.join(r.name for r in reduce)}]{where})"
     whole = [exact_a and first[0] == "i", exact_b and second[0] == "i"]
@@ -275,32 +344,43 @@ def _pair_reduction(g: Graph) -> None:
 def _scan(g: Graph) -> None:
     """A recurrence, with one or two states and now and then a step in between."""
     rng = g.rng
-    steps, width = rng.choice((2, 3, 5, 7)), rng.choice((1, 3, 4, 7))
-    dtype = rng.choice(("float32", "int32", "int8"))
-    x = placeholder(g, 2, dtype, [(str(steps), steps), (str(width), width)])
-    rows = 2 if steps > 2 and g.chance(0.3) else 1
+    size = rng.choice((2, 3, 5, 7))
+    steps = (str(size), size)
+    size = rng.choice((0, 1, 1, 3, 4, 7)) if g.extents is SMALL else rng.choice((1, 3, 4, 7))
+    width = (str(size), size)
+    symbolic = [(n, v) for n, v in g.sizes.items() if v > 0]
+    if symbolic and g.chance(0.4):
+        steps = rng.choice(symbolic)
+    if symbolic and g.chance(0.4):
+        width = rng.choice(symbolic)
+    dtype = rng.choice([t for t in ("float32", "int32", "int8") if t in set(g.dtypes)])
+    x = placeholder(g, 2, dtype, [steps, width])
+    rows = 2 if steps[1] > 2 and g.chance(0.3) else 1
+    need(g, steps[0], rows)
     count = rng.choice((1, 1, 2))
+    g.kinds.add("scan" if count == 1 else "scan of two states")
+    shape, across, length = (steps[1], width[1]), width[0], steps[0]
     states, inits, updates = [], [], []
     for _ in range(count):
         state = g.name("S")
-        g.lines.append(f'{state} = sl.placeholder(({steps}, {width}), "{dtype}", name="{state}")')
+        g.lines.append(f'{state} = sl.placeholder(({length}, {across}), "{dtype}", name="{state}")')
         init = g.name("I")
         g.lines.append(
-            f'{init} = sl.compute(({rows}, {width}), lambda t, i: {x.name}[t, i], name="{init}")'
+            f'{init} = sl.compute(({rows}, {across}), lambda t, i: {x.name}[t, i], name="{init}")'
         )
         states.append(state)
         inits.append(init)
-    call = f"sl.compute(({steps}, {width}), lambda t, i: "
+    call = f"sl.compute(({length}, {across}), lambda t, i: "
     for k in range(count):
         before = f"{states[k]}[t - 1, i]"
         if count > 1:
-            before = f"({before} + {states[1 - k]}[t - 1, {width - 1} - i])"
+            before = f"({before} + {states[1 - k]}[t - 1, {across} - 1 - i])"
         if rows == 2 and g.chance(0.5):
             before = f"({before} + {states[k]}[t - 2, i])"
         if g.chance(0.4):
             mid = g.name("D")
             g.lines.append(f'{mid} = {call}{before} + {x.name}[t, i], name="{mid}")')
-            reads = f"{mid}[t, i]" if g.chance(0.5) else f"{mid}[t, {width - 1} - i] + {mid}[t, i]"
+            reads = f"{mid}[t, i]" if g.chance(0.5) else f"{mid}[t, {across} - 1 - i] + {mid}[t, i]"
         else:
             reads = before
         if dtype == "float32":
@@ -316,7 +396,7 @@ def _scan(g: Graph) -> None:
         f'{", ".join(made)} = sl.scan({", ".join(join)}, inputs=[{x.name}], name="{name}")'
     )
     for n in made:
-        g.tensors.append(Made(n, (str(steps), str(width)), (steps, width), dtype, exact))
+        g.tensors.append(Made(n, (length, across), shape, dtype, exact))
 
 
 def build(g: Graph) -> dict[str, Any]:
@@ -324,23 +404,3 @@ def build(g: Graph) -> dict[str, Any]:
     space: dict[str, Any] = {"sl": sl, "np": np}
     exec(g.source, space)
     return space
-
-
-def arrays(g: Graph, seed: int) -> dict[str, np.ndarray]:
-    """Values for the inputs: small exact numbers, integers now and then near their limits."""
-    rng = np.random.default_rng(seed)
-    made = {}
-    for t in g.inputs:
-        if t.name in g.ranges:
-            values = rng.integers(*g.ranges[t.name], size=t.size)
-        elif t.dtype == "bool":
-            values = rng.integers(0, 2, size=t.size)
-        elif t.dtype.startswith("float"):
-            values = rng.integers(-8, 9, size=t.size) / 4
-        elif t.dtype in ("int8", "uint8"):
-            info = np.iinfo(t.dtype)
-            values = rng.integers(info.min, info.max, size=t.size, endpoint=True)
-        else:
-            values = rng.integers(-9, 10, size=t.size)
-        made[t.name] = np.asarray(values).astype(t.dtype)
-    return made

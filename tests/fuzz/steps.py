@@ -135,8 +135,11 @@ def _store_at(rng: Random, s: Any) -> None:
     spot = state.stages[view.name].attach
     parent = s[spot.stage]
     leaf = parent.leaf_axes
-    outer = leaf[: next(k for k, a in enumerate(leaf) if a is spot.axis) + 1]
-    view.store_at(parent, pick(rng, outer))
+    depth = next(k for k, a in enumerate(leaf) if a is spot.axis)
+    # at its own loop it changes nothing
+    view.store_at(
+        parent, pick(rng, leaf[: max(depth, 1)] if rng.random() < 0.9 else leaf[: depth + 1])
+    )
 
 
 def _store_root(rng: Random, s: Any) -> None:
@@ -243,11 +246,19 @@ WEIGHTS = {
 }  # fmt: skip
 
 
-def weights(rng: Random) -> dict[str, int]:
-    """How often each primitive is tried in one case; threads only in some cases."""
+def weights(rng: Random, slides: bool = False) -> dict[str, int]:
+    """How often each primitive is tried in one case; threads only in some cases.
+
+    ``slides`` says that neighbours are read, which storage outside of a loop can keep.
+    """
     found = {p: WEIGHTS.get(p, 1) for p in PRIMITIVES}
     if rng.random() < 0.1:
         found["bind"] = 4
+    if slides and rng.random() < 0.7:
+        found.update(compute_at=16, store_at=8, store_root=12, compute_root=0, cache_read=1)
+    elif rng.random() < 0.15:
+        # many stages attached, each once
+        found.update(compute_at=20, compute_root=0, store_at=2, cache_read=1, cache_write=1)
     return found
 
 

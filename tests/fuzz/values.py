@@ -8,9 +8,13 @@ from random import Random
 import numpy as np
 
 EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17)
-RARE = ("float64", "float16", "int32", "int32", "int64", "int8", "uint8", "int16", "bool")
-DTYPES = ("float32",) * 6 + RARE
+SMALL = (0, 0, 1, 1, 1, 2, 3)
+INTEGERS = (
+    "int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64", "bool",
+)  # fmt: skip
+DTYPES = ("float32",) * 7 + ("float64", "float16", *INTEGERS)
 MOST_POINTS = 700
+MOST_SIZE = 20
 
 
 @dataclass(frozen=True)
@@ -36,14 +40,25 @@ class Ax:
 
 @dataclass
 class Graph:
-    """The text so far and what it binds; ``data`` gives the values of each input."""
+    """The text so far and what it binds; ``ranges`` bounds the values of some inputs.
+
+    ``sizes`` are the numbers it was made with and ``least`` what each size must be at least.
+    ``special`` says which inputs hold NaN and infinities, or the limits of their integers.
+    ``kinds`` names what the computation is made of.
+    """
 
     rng: Random
+    special: str = ""
+    dtypes: tuple[str, ...] = DTYPES
+    extents: tuple[int, ...] = EXTENTS
     lines: list[str] = field(default_factory=list)
     tensors: list[Made] = field(default_factory=list)
     inputs: list[Made] = field(default_factory=list)
     ranges: dict[str, tuple[int, int]] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
+    kinds: set[str] = field(default_factory=set)
+    denormals: bool = True
     scalars: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     count: int = 0
@@ -65,10 +80,16 @@ def extent_of(g: Graph) -> tuple[str, int]:
     if g.sizes and g.chance(0.5):
         name = g.rng.choice(list(g.sizes))
         return name, g.sizes[name]
-    if g.chance(0.02):
-        return "0", 0
-    size = g.rng.choice(EXTENTS)
+    size = 0 if g.chance(0.02) else g.rng.choice(g.extents)
     return str(size), size
+
+
+def need(g: Graph, extent: str, least: int) -> None:
+    """``extent`` (a number, a size, or a size plus a number) must be ``least`` or more."""
+    name, *more = extent.split(" + ")
+    if name in g.least:
+        g.least[name] = max(g.least[name], least - sum(map(int, more)))
+        g.sizes[name] = max(g.sizes[name], g.least[name])
 
 
 def shape_of(g: Graph, ndim: int) -> list[tuple[str, int]]:
@@ -143,7 +164,9 @@ def index_of(g: Graph, axes: list[Ax], text: str, size: int) -> str | None:
         fixed = [a for a in axes if a.size > 0]
         if fixed and g.chance(0.06):
             a = rng.choice(fixed)
-            table = placeholder(g, 1, "int32", [(a.text, a.size)], (0, size))
+            kind = rng.choice(("int32", "int32", "int64", "uint8"))
+            table = placeholder(g, 1, kind, [(a.text, a.size)], (0, size))
+            g.kinds.add("gather")
             return f"{table.name}[{a.name}]"
     return rng.choice(options) if options else None
 
@@ -168,7 +191,7 @@ def operand(g: Graph, axes: list[Ax], dtype: str, lead: Made | None = None) -> t
         lead = None
         if g.chance(0.2) and axes:
             picked = g.rng.sample(axes, min(len(axes), g.rng.choice((1, 1, 2))))
-            t = placeholder(g, 0, g.rng.choice((dtype, dtype, g.rng.choice(DTYPES))),
+            t = placeholder(g, 0, g.rng.choice((dtype, dtype, g.rng.choice(g.dtypes))),
                              [(a.text, a.size) for a in picked])  # fmt: skip
         text = read(g, t, axes)
         if text is not None:
@@ -183,6 +206,9 @@ def cast(g: Graph, text: str, t: Made, dtype: str) -> str:
     if t.dtype.startswith("float") and not dtype.startswith("float"):
         if not t.exact:
             return f'sl.cast({text} == {text}, "{dtype}")'
+        if g.special:
+            # what a NaN is as an integer, no language says
+            text = f'sl.select(sl.isnan({text}), sl.const(1, "{t.dtype}"), {text})'
         return f'sl.cast(sl.max(sl.min({text}, 50), 0), "{dtype}")'
     return f'sl.cast({text}, "{dtype}")'
 
@@ -212,6 +238,13 @@ def combine(g: Graph, a: str, b: str, dtype: str, axes: list[Ax]) -> str:
         f"sl.select({condition_of(g, axes)}, {a}, {b})",
         f"sl.if_then_else({condition_of(g, axes)}, {a}, {b})",
     ]
+    made = _one_of(g, common, a, b, dtype)
+    g.kinds |= {k for k in ("select", "if_then_else") if made.startswith(f"sl.{k}(")}
+    return made
+
+
+def _one_of(g: Graph, common: list[str], a: str, b: str, dtype: str) -> str:
+    rng = g.rng
     if dtype.startswith("float"):
         return rng.choice((*common, f"({a} * {b})", f"({a} * 0.5 + {b})"))
     return rng.choice((*common, f"({a} * {b})", f"({a} & {b})", f"({a} ^ {b})"))
@@ -224,7 +257,11 @@ def unary(g: Graph, a: str, dtype: str, exact: bool, axes: list[Ax]) -> tuple[st
     if dtype.startswith("float"):
         smooth = (f"sl.tanh({a})", f"sl.exp(sl.min({a}, 1.0))", f"sl.sqrt(sl.abs({a}))")
         more = (f"np.exp(-sl.abs({a}))", f"sl.sigmoid({a})", f"sl.abs({a})", f"(-{a})")
-        return rng.choice((*smooth, *more, f"({a} * 0.5)", f"({a} / 2)")), False
+        rare = [f"sl.log1p(sl.abs({a}))", f"sl.erf({a})"]
+        if exact:
+            # these jump: only where no rounding came before
+            rare += [f"sl.floor({a})", f"sl.ceil({a})", f"sl.round({a})", f"sl.trunc({a})"]
+        return rng.choice((*smooth, *more, f"({a} * 0.5)", f"({a} / 2)", rng.choice(rare))), False
     forms = [f"({a} // 3)", f"({a} % 5)", f"({a} >> 1)", f"({a} + 100)", f"sl.abs({a})"]
     if axes and dtype not in ("int8", "uint8"):
         forms.append(f"({a} + {rng.choice(axes).name})")

@@ -1,0 +1,52 @@
+"""The same attachments made in another order, as te programs write them, give the same nest."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
+from tests.fuzz.record import Mismatch
+
+_CALL = re.compile(r"(s\[[^\]]+\])\.(compute_at|store_at|compute_inline|compute_root|store_root)\(")
+_NEW_STAGES = re.compile(r"\.(cache_read|cache_write|rfactor)\(")
+
+
+def reordered(rng: Random, text: str) -> str | None:
+    """``text``, a schedule as Python, with its attachments last and shuffled, if it has two.
+
+    A stage that is attached more than once keeps its place, and so does what comes before a step
+    that makes new stages.
+    """
+    lines = text.splitlines()
+    start = max((k + 1 for k, line in enumerate(lines) if _NEW_STAGES.search(line)), default=0)
+    moved: dict[str, list[str]] = {}
+    for k, line in enumerate(lines):
+        call = _CALL.match(line)
+        if call:
+            stage, how = call.groups()
+            known = moved.setdefault(stage, [])
+            first, second = ("compute_at", "compute_inline"), ("store_at",)
+            fits = how in (first, second, ())[min(len(known), 2)]
+            known += [line] if fits and k >= start else [line, "stays"]
+    moving = [calls for calls in moved.values() if "stays" not in calls]
+    if len(moving) < 2:
+        return None
+    rng.shuffle(moving)
+    last = [line for calls in moving for line in calls]
+    return "\n".join([*(line for line in lines if line not in last), *last]) + "\n"
+
+
+def check_attach_order(rng: Random, text: str, nest: str, space: dict[str, Any]) -> bool:
+    """Whether there was something to reorder; raises where that gives another nest."""
+    other = reordered(rng, text)
+    if other is None:
+        return False
+    replayed = dict(space)
+    exec(other, replayed)
+    if str(replayed["s"]) != nest:
+        raise Mismatch(f"attached in another order:\n{other}\n{replayed['s']}\nis not\n{nest}")
+    return True
+
+
+__all__ = ["check_attach_order"]

@@ -1,0 +1,60 @@
+"""What the cases of a run were made of, and what among it never came up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from schedlang.ir.nodes import For, If, Nest, walk
+from tests.fuzz.record import Case
+from tests.fuzz.values import DTYPES
+
+LOOPS = ("parallel", "vectorize", "unroll", "vthread", "thread")
+EXPECTED = (
+    "select", "if_then_else", "gather", "stencil", "tuple", "padding by a condition",
+    "pad constant", "pad edge", "pad reflect", "pad wrap", "sum", "prod", "max", "min", "argmax",
+    "argmin", "custom", "pair reducer", "where=", "init=", "scan", "scan of two states",
+    "symbolic size", "several sizes", "size 0", "size 1", "size 0 at the call",
+    "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
+    "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",
+    "unfit on the way", "attached in another order",
+    *LOOPS, *sorted(set(DTYPES)),
+)  # fmt: skip
+
+
+def note_graph(case: Case) -> None:
+    g = case.graph
+    sizes = [n for t in g.tensors for n in t.size]
+    case.features |= g.kinds | {t.dtype for t in g.tensors}
+    found = {
+        "symbolic size": bool(g.sizes), "size 0": 0 in sizes, "size 1": 1 in sizes,
+        g.special: bool(g.special), "scalar argument": bool(g.scalars),
+        "several outputs": len(g.outputs) > 1,
+    }  # fmt: skip
+    case.features |= {name for name, holds in found.items() if holds}
+
+
+def note_nest(case: Case, nest: Nest, source: str) -> None:
+    stmts = [s for s, _ in walk(nest.body)]
+    case.features |= {s.kind for s in stmts if isinstance(s, For)} & set(LOOPS)
+    found = {
+        "guard": any(isinstance(s, If) for s in stmts),
+        "sliding window": any(isinstance(s, If) and " slides along " in s.note for s in stmts),
+        "cut tail": 'tail="cut"' in source,
+        "attached stage": "compute_at(" in source,
+    }
+    case.features |= {name for name, holds in found.items() if holds}
+
+
+def note_kernel(case: Case, source: str) -> None:
+    if "_masked(" in source:
+        case.features.add("masked lanes")
+
+
+def report(features: Counter[str]) -> str:
+    """Two lines: how many cases held each feature, and those that none held."""
+    missing = [name for name in EXPECTED if not features[name]]
+    listed = ", ".join(f"{name} {features[name]}" for name in EXPECTED if features[name])
+    return f"cases with: {listed}\nnever seen: {', '.join(missing) or 'nothing'}"
+
+
+__all__ = ["EXPECTED", "note_graph", "note_kernel", "note_nest", "report"]

@@ -1,0 +1,72 @@
+"""Values for the inputs of a computation, and the sizes it is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+import numpy as np
+
+from tests.fuzz.values import MOST_POINTS, Graph, Made
+
+SIZES = (0, 0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17)
+# no largest finite floats: they overflow in one order of a sum and not in another
+SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0)
+
+
+def other_sizes(rng: Random, g: Graph, count: int = 2) -> list[dict[str, int]]:
+    """More sizes for the same computation, different from those it was made with."""
+    found: list[dict[str, int]] = []
+    for _ in range(20 * bool(g.sizes)):
+        sizes = {n: rng.choice([s for s in SIZES if s >= g.least[n]]) for n in g.sizes}
+        points = max(np.prod(shape_at(t, sizes) or (1,)) for t in g.tensors)
+        if sizes not in (g.sizes, *found) and points <= 2 * MOST_POINTS:
+            found.append(sizes)
+        if len(found) == count:
+            break
+    return found
+
+
+def shape_at(t: Made, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(int(eval(text, dict(sizes))) for text in t.shape)
+
+
+def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Small exact numbers, and what ``g.special`` asks for; 8-bit integers take every value."""
+    rng = np.random.default_rng(seed)
+    made = {}
+    for t in g.inputs:
+        shape = shape_at(t, sizes)
+        if t.name in g.ranges:
+            values = rng.integers(*g.ranges[t.name], size=shape)
+        elif t.dtype == "bool":
+            values = rng.integers(0, 2, size=shape)
+        elif t.dtype.startswith("float"):
+            values = rng.integers(-8, 9, size=shape) / 4
+            if g.special:
+                values = _mixed(rng, values, _special_floats(g, t.dtype))
+        elif t.dtype in ("int8", "uint8"):
+            info = np.iinfo(t.dtype)
+            values = rng.integers(info.min, info.max, size=shape, endpoint=True)
+        else:
+            # a product of large floats would overflow in one order only
+            values = rng.integers(0 if t.dtype[0] == "u" else -9, 10, size=shape)
+            if g.special == "integer limits":
+                info = np.iinfo(t.dtype)
+                limits = [info.min, info.min + 1, info.max - 1, info.max, info.max // 2]
+                values = _mixed(rng, values.astype(t.dtype), np.array(limits, t.dtype))
+        with np.errstate(invalid="ignore"):
+            made[t.name] = np.asarray(values).astype(t.dtype)
+    return made
+
+
+def _special_floats(g: Graph, dtype: str) -> np.ndarray:
+    info = np.finfo(dtype)
+    tiny = [info.smallest_subnormal, -info.smallest_subnormal, info.tiny / 2] if g.denormals else []
+    return np.array([*SPECIAL, *tiny], "float64")
+
+
+def _mixed(rng: np.random.Generator, values: np.ndarray, special: np.ndarray) -> np.ndarray:
+    """``values`` with a few of ``special`` among them, in one array of two."""
+    share = rng.choice((0.0, 0.05, 0.3))
+    return np.where(rng.random(values.shape) < share, rng.choice(special, values.shape), values)

@@ -1,0 +1,39 @@
+"""What the verifier could not prove, against what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schedlang.ir.nodes import Nest
+from schedlang.ir.sized import at_sizes
+from schedlang.ir.verify import verify
+from tests.fuzz.record import Case, Mismatch
+
+
+def check_proofs(case: Case, nest: Nest) -> None:
+    """Every access of a nest whose sizes are numbers is proven in bounds, or counted out.
+
+    What is left depends on values that only a run knows, or on the sizes of a call.
+    """
+    left = verify(nest)
+    case.counts["nests verified"] += 1
+    for open_ in left:
+        # the rest are prefetches, which may go anywhere, and reads under conditions on data
+        what = "the sizes of a call" if open_.needs_sizes else "the run"
+        case.counts[f"accesses left to {what}"] += 1
+        if open_.exact and not open_.needs_sizes:
+            raise Mismatch(f"not proven: {open_.index} of {open_.buffer.name} in {open_.stage}")
+
+
+def check_proofs_at(case: Case, nest: Nest, sizes: Mapping[str, int]) -> None:
+    """At the sizes of a call nothing is left that depends on them."""
+    case.counts["nests verified at sizes"] += 1
+    for open_ in verify(at_sizes(nest, sizes)):
+        if open_.exact:
+            raise Mismatch(
+                f"not proven where {dict(sizes)}: {open_.index} of {open_.buffer.name} in "
+                f"{open_.stage}"
+            )
+
+
+__all__ = ["check_proofs", "check_proofs_at"]

@@ -1,0 +1,103 @@
+"""A random schedule: steps are tried until enough are accepted and the nest fits together."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import schedlang as sl
+from schedlang.errors import LoweringError, SchedlangError
+from schedlang.lowering.lower import lower_state
+from tests.fuzz.record import Case, Mismatch
+from tests.fuzz.steps import Impossible, attempt, weights
+
+STEPS = (5, 6, 6, 7, 8, 10)
+FEWEST = min(STEPS)
+MOST_TRIES = 600
+
+
+def schedule_randomly(rng: Random, case: Case, outputs: list[Any], prints: bool) -> Any:
+    """A schedule that lowers, of at least five steps where that many can be found."""
+    search = _Search(rng, case, sl.schedule(outputs if len(outputs) > 1 else outputs[0]), prints)
+    wanted, chosen = rng.choice(STEPS), weights(rng, "stencil" in case.graph.kinds)
+    # te programs attach in any order: what does not fit yet is kept now and then
+    patience = rng.choice((0.03, 0.03, 0.03, 0.6))
+    for tried in range(MOST_TRIES):
+        if len(case.applied) >= wanted or (tried >= wanted * 12 and len(case.applied) >= FEWEST):
+            if lowers(search.schedule):
+                break
+            wanted = len(case.applied) + 1
+            if tried >= wanted * 12:
+                search.back()
+        search.step(rng.choices(list(chosen), list(chosen.values()))[0], patience)
+    search.back()
+    search.check_history()
+    if search.unfit:
+        case.features.add("unfit on the way")
+    return search.schedule
+
+
+class _Search:
+    """The schedule so far, how it printed after each step, and after which it did not fit."""
+
+    def __init__(self, rng: Random, case: Case, schedule: Any, prints: bool) -> None:
+        self.rng, self.case, self.schedule, self.prints = rng, case, schedule, prints
+        self.texts = [str(schedule)] if prints else []
+        self.unfit: list[int] = []
+
+    def step(self, primitive: str, patience: float) -> None:
+        """Try ``primitive`` once; a step that leaves the nest not fitting is mostly undone."""
+        case, s = self.case, self.schedule
+        before = s.copy()
+        try:
+            attempt(self.rng, s, primitive)
+        except Impossible:
+            return
+        except SchedlangError:
+            case.counts["refused steps"] += 1
+            if len(s.steps) != len(before.steps) or s.state is not before.state:
+                raise Mismatch(f"a refused {primitive} changed the schedule") from None
+            return
+        case.applied.append(primitive)
+        case.source = s.to_json()
+        if self.prints:
+            self.texts.append(str(s))
+        if lowers(s):
+            return
+        if self.rng.random() < patience:
+            self.unfit.append(len(case.applied))
+        else:
+            case.counts["steps undone"] += 1
+            self.cut(before, len(case.applied) - 1)
+
+    def back(self) -> None:
+        """To the last step after which the nest fitted together."""
+        count = len(self.case.applied)
+        while not lowers(self.schedule.at(count)):
+            count -= 1
+        if count < len(self.case.applied):
+            self.case.counts["steps undone"] += len(self.case.applied) - count
+            self.cut(self.schedule.at(count), count)
+
+    def cut(self, schedule: Any, count: int) -> None:
+        self.schedule = schedule
+        del self.case.applied[count:]
+        del self.texts[count + 1 :]
+        self.unfit = [k for k in self.unfit if k <= count]
+
+    def check_history(self) -> None:
+        for count in self.rng.sample(range(len(self.texts)), min(2, len(self.texts))):
+            if str(self.schedule.at(count)) != self.texts[count]:
+                raise Mismatch(f"s.at({count}) prints another nest than it did")
+
+
+def lowers(s: Any) -> bool:
+    """Whether the stages of ``s`` fit together as they are attached now."""
+    try:
+        lower_state(s.state)
+    except LoweringError:
+        return False
+    return True
+
+
+__all__ = ["FEWEST", "schedule_randomly"]
