@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, TextIO
 
 import numpy as np
@@ -23,6 +23,7 @@ C = sl.compute(
 )
 """
 
+REST = 0.06
 # rows of A that stay in a core's second-level cache while it goes through the panels of B
 ROWS_A_BLOCK = 128
 
@@ -134,12 +135,16 @@ def _measure(s: Schedule, args: list[Any], n: int, seconds: float, say: Callable
 def _side_by_side(
     one: Callable[[], Any], other: Callable[[], Any], seconds: float
 ) -> tuple[list[float], list[float]]:
-    """Times of two callables, in short turns, so that what else the machine does hits both."""
+    """Times of two callables, in short turns, so that what else the machine does hits both.
+
+    A pool of threads spins for a while after its last call, OpenBLAS's for 26 ms, and takes a core
+    from whoever runs next: each turn starts after a rest that outlasts it.
+    """
     times: tuple[list[float], list[float]] = ([], [])
     end = perf_counter() + seconds
     while perf_counter() < end or len(times[1]) < 5:
         for call, found in zip((one, other), times):
-            # the first call after a change of turn pays for the other's threads still spinning
+            sleep(REST)
             call()
             for _ in range(5):
                 start = perf_counter()
