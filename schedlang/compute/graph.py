@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def operations(outputs: Sequence[Tensor]) -> list[Operation]:
@@ -82,14 +78,3 @@ def _extents(op: Operation) -> list[object]:
         return list(op.shape)
     axes = (*op.axis, *op.reduce_axis)
     return [e for a in axes for e in (a.lo, a.extent)]
-
-
-def stage_graph(outputs: Sequence[Tensor]) -> nx.DiGraph:
-    """Operations as nodes, an edge from each producer to each of its consumers."""
-    import networkx as nx
-
-    graph = nx.DiGraph()
-    for op in operations(outputs):
-        graph.add_node(op)
-        graph.add_edges_from((t.op, op) for t in inputs(op))
-    return graph
