@@ -17,7 +17,7 @@ from schedlang.compute.graph import operations
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, SchedlangError
-from schedlang.expr.nodes import const
+from schedlang.expr.construct import const
 
 n = var("n")
 A = placeholder((8, 8), name="A")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.expression import Context, Expressions, Lanes, Text
 from schedlang.codegen.names import Names, name_all
 from schedlang.codegen.offsets import lane_step
@@ -18,6 +19,7 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -27,13 +29,12 @@ from schedlang.ir.nodes import (
     If,
     Let,
     Load,
-    Nest,
     Note,
     Stmt,
     Store,
     expressions,
     walk,
-)  # fmt: skip
+)
 from schedlang.target import Target
 
 DEEPEST_LOOPS = 16
@@ -65,8 +66,6 @@ def emit(nest: Nest, target: Target, public: str) -> Source:
 
     Raises :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
-    from schedlang.codegen.dialect import NAMES
-
     names = name_all(nest, [*NAMES, "_array", "_apart", "result"])
     writer = _Writer(nest, names, target, public)
     entry = writer.function_name(f"{public}_kernel")

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
 
+import numpy as np
+
 from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import gathers, lane_step, strides
 from schedlang.expr import dtypes
@@ -299,8 +301,6 @@ class _Emission:
         if node.dtype == "bool" or (node.dtype == "int64" and abs(node.value) < 2**63):
             return Text(literal, UNARY if literal.startswith("-") else ATOM)
         if node.dtype == "float16":
-            import numpy as np
-
             literal = number(float(np.float16(node.value)), "float32")
             return Text(f"{self.owner.use('float32')}({literal})")
         return Text(self._typed(node.dtype, literal))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
     "np", "njit", "prange", "inf", "nan", "OPTIONS", "math", "numba",

@@ -13,21 +13,11 @@ import numpy as np
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.construct import as_expr, binary, cast, const, convert, select
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import (
-    Axis,
-    Const,
-    Expr,
-    ExprLike,
-    Var,
-    as_expr,
-    binary,
-    call,
-    cast,
-    const,
-    convert,
-    select,
-)  # fmt: skip
+from schedlang.expr.functions import call
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
+from schedlang.expr.simplify import simplify
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +90,6 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
         if isinstance(extent, int) and extent < 0:
             raise ComputeError(f"reduce_axis({dom}, name={name!r}): hi is below lo")
         if not isinstance(extent, int):
-            from schedlang.expr.simplify import simplify
-
             extent = simplify(extent)
         return Axis(name, check_extent(extent, f"reduction axis {name}"), "reduce", lo)
     return Axis(name, check_extent(dom, f"reduction axis {name}"), "reduce")

@@ -13,6 +13,7 @@ from schedlang.compute.tensor import (
     shape_text,
 )
 from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 
@@ -76,8 +77,6 @@ def scan(
 
 def to_lin_extent(length: Any, rows: Any) -> Any:
     """``length - rows`` as an extent."""
-    from schedlang.expr.linear import to_expr
-
     difference = to_lin(length) - to_lin(rows)
     return difference.const if difference.const is not None else to_expr(difference)
 

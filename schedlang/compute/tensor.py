@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Cast, Const, Expr, ExprLike, Read, Var, as_expr
-from schedlang.expr.nodes import binary as _binary
+from schedlang.expr.construct import as_expr
+from schedlang.expr.construct import binary as _binary
+from schedlang.expr.nodes import Axis, Cast, Const, Expr, ExprLike, Read, Var
+from schedlang.expr.ufuncs import apply_ufunc
+from schedlang.expr.visit import postorder, reads
 
 if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer
@@ -71,8 +74,6 @@ class ComputeOp:
     @cached_property
     def input_tensors(self) -> list[Tensor]:
         """The tensors read, in order of first appearance."""
-        from schedlang.expr.visit import reads
-
         found: dict[Tensor, None] = {}
         for read in reads(self.roots):
             found.setdefault(read.tensor)
@@ -186,8 +187,6 @@ class Tensor:
     __rmatmul__ = __matmul__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Expr:
-        from schedlang.expr.ufuncs import apply_ufunc
-
         if ufunc.__name__ == "matmul":
             self.__matmul__(None)
         elements = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in inputs)
@@ -237,11 +236,6 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}[{shape_text(self.shape)[1:-1]}])"
 
-    def __reduce__(self) -> Any:
-        from schedlang.compute.data import pickle_tensor
-
-        return pickle_tensor(self)
-
 
 def _scalar_operator(op: str, swapped: bool) -> Any:
     def method(self: Tensor, other: ExprLike) -> Expr:
@@ -283,8 +277,6 @@ def check_extent(value: Any, what: str) -> Extent:
                 f"{what} is {value} ({value.dtype}): an extent is an integer or an expression over "
                 'sizes made by sl.var("n")'
             )
-        from schedlang.expr.visit import postorder
-
         for leaf in postorder([value]):
             if isinstance(leaf, Axis):
                 raise ComputeError(

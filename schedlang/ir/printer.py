@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from schedlang.expr.nodes import Axis, Binary, Expr, Select, Var
 from schedlang.expr.printer import ATOM, LONGEST, binary_text, index_text, is_index, shortened, text
@@ -16,12 +17,14 @@ from schedlang.ir.nodes import (
     If,
     Let,
     Load,
-    Nest,
     Note,
     Stmt,
     Store,
     walk,
-)  # fmt: skip
+)
+
+if TYPE_CHECKING:
+    from schedlang.ir.nest import Nest
 
 INDENT = "  "
 SHARED, LONG = 60, 400

@@ -15,19 +15,8 @@ import numpy as np
 from schedlang.errors import VerifyError
 from schedlang.expr.lazy import lifted
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
-from schedlang.ir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Fetch,
-    For,
-    If,
-    Let,
-    Load,
-    Nest,
-    Stmt,
-    Store,
-)  # fmt: skip
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Let, Load, Stmt, Store
 from schedlang.ir.scalars import caller, caster, powers
 
 DEEPEST = 12

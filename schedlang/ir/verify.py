@@ -12,13 +12,15 @@ from typing import Any
 
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
-from schedlang.expr.interval import Interval, Ranges
+from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import lifted
 from schedlang.expr.linear import Div, Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.cover import Site, check_finalised, check_races, leaves_bounds
+from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     LOOP_KINDS,
     Alloc,
@@ -29,11 +31,10 @@ from schedlang.ir.nodes import (
     If,
     Let,
     Load,
-    Nest,
     Stmt,
     Store,
     expressions,
-)  # fmt: skip
+)
 from schedlang.ir.printer import expr_text
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
@@ -369,7 +370,7 @@ def _gathers(root: Expr) -> bool:
 def quick_interval(root: Expr, ranges: Ranges) -> Interval:
     """The integers between which an index expression lies, term by term."""
     if isinstance(root, Axis):
-        return ranges._atom(root)
+        return ranges.of_atom(root)
     done: dict[int, Interval] = {}
     for node in postorder([root]):
         done[id(node)] = _quick(node, done, ranges)
@@ -380,7 +381,7 @@ def _quick(node: Expr, done: dict[int, Interval], ranges: Ranges) -> Interval:
     if isinstance(node, Const) and isinstance(node.value, int):
         return node.value, node.value
     if isinstance(node, (Axis, Var)):
-        return ranges._atom(node) if node.weak else (None, None)
+        return ranges.of_atom(node) if node.weak else (None, None)
     if isinstance(node, Binary) and node.weak:
         (a, b), (c, d) = done[id(node.a)], done[id(node.b)]
         if a is None or b is None or c is None or d is None:

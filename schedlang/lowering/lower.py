@@ -11,7 +11,8 @@ from schedlang.errors import ComputeTypeError, LoweringError
 from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Var
 from schedlang.expr.simplify import only_size, to_lin
-from schedlang.ir.nodes import Block, Buffer, Nest, Note
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import Job, Scope, nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.names import loop_names

@@ -8,6 +8,7 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.ir.nodes import If
 from schedlang.lowering.puts import Draft, block
+from schedlang.lowering.rebuild import map_puts
 from schedlang.lowering.region import Box, Dim
 from schedlang.stage.state import Stage
 
@@ -52,7 +53,6 @@ def _step(bound: Lin, var: Axis) -> int | None:
 
 def _filtered(stage: Stage, made: list[Draft], dim: int, before: Lin, var: Axis) -> list[Draft]:
     """Each store of ``stage`` only for rows past ``before``, or in the first iteration."""
-    from schedlang.lowering.rebuild import map_puts
 
     def guard(put: Draft) -> Draft:
         first = Binary("==", var, Const(0, "int64", True), "bool")

@@ -10,7 +10,7 @@ from schedlang.compute.data import Graph
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, ScheduleError
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.refuse import names, refuse, shown

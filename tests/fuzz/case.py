@@ -18,7 +18,8 @@ from schedlang.errors import BuildError, LoweringError, SchedlangError
 from schedlang.expr.nodes import Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.interpret import cooperative, interpret
-from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, Buffer, For, If, Store
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from tests.fuzz.graphs import arrays, build, random_graph
