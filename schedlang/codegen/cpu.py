@@ -351,7 +351,7 @@ class _Writer:
         self._frame.loops += 1
         with self.indented():
             start = Axis(f"{loop.axis.name}", loop.extent)
-            self.names._of[start] = name
+            self.names.share(start, name)
             self._lanes(loop, context, most, Lin.of(start))
         self._frame.loops -= 1
         self._pieces(loop, context, rest, whole * most)

@@ -59,7 +59,7 @@ def check_finalised(buffer: Buffer, sites: Sequence[Site], ranges: Ranges) -> No
     plain = [s for s in sites if s.store.reducer is None]
     if any(_size(buffer, k).const == 0 for k in range(len(buffer.shape))):
         return
-    if any(g.note == "store predicate" for s in plain for g in s.guards):
+    if any(g.predicate for s in plain for g in s.guards):
         return
     if not plain:
         raise VerifyError(f"{buffer.name} is never written")

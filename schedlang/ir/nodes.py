@@ -82,11 +82,15 @@ class For:
 
 @dataclass(frozen=True, eq=False)
 class If:
-    """``body`` where ``cond`` holds; ``note`` says what the guard is for."""
+    """``body`` where ``cond`` holds; ``note`` says what the guard is for.
+
+    ``predicate``: the user's own, which leaves elements unwritten on purpose.
+    """
 
     cond: Expr
     body: Block
     note: str = ""
+    predicate: bool = False
 
 
 @dataclass(frozen=True, eq=False)
