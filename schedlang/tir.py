@@ -221,9 +221,21 @@ def popcount(x: ExprLike) -> Expr:
 
 
 def _reducer(
-    over: Callable[..., Reduction], pair: Callable[[Any, Any], Any], doc: str
+    name: str, over: Callable[..., Reduction], pair: Callable[[Any, Any], Any], doc: str
 ) -> Callable[..., Any]:
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
+    def reducer(
+        expr: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any
+    ) -> Any:
+        if axis is None:
+            raise ComputeTypeError(
+                explain(
+                    f"te.{name}(...)",
+                    "a reduction axis is needed, or a second operand",
+                    "Name the axis, and index with it:\n"
+                    '    k = te.reduce_axis((0, n), name="k")\n'
+                    f"    C = te.compute(shape, lambda i: te.{name}(A[i, k], axis=k))",
+                )
+            )
         axes = axis if isinstance(axis, (tuple, list)) else (axis,)
         if not isinstance(axis, (tuple, list)) and not (isinstance(axis, Axis) and axis.is_reduce):
             result = expr
@@ -233,19 +245,22 @@ def _reducer(
         source = tuple(map(typed, expr)) if isinstance(expr, (tuple, list)) else typed(expr)
         return over(source, tuple(axes), where, init)
 
+    reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = doc
     return reducer
 
 
 sum = _reducer(  # noqa: A001
-    reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands."
+    "sum", reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands."
 )
-prod = _reducer(reduce.prod, lambda a, b: a * b, "The product over reduction axes, or of operands.")
+prod = _reducer(
+    "prod", reduce.prod, lambda a, b: a * b, "The product over reduction axes, or of operands."
+)
 min = _reducer(  # noqa: A001
-    reduce.min, reduce.min, "The smallest over reduction axes, or of operands."
+    "min", reduce.min, reduce.min, "The smallest over reduction axes, or of operands."
 )
 max = _reducer(  # noqa: A001
-    reduce.max, reduce.max, "The largest over reduction axes, or of operands."
+    "max", reduce.max, reduce.max, "The largest over reduction axes, or of operands."
 )
 
 
@@ -254,7 +269,7 @@ def comm_reducer(
 ) -> Callable[..., Any]:
     """A reduction of one's own; see :func:`schedlang.comm_reducer`."""
     over = reduce.comm_reducer(fcombine, fidentity, name)
-    return _reducer(over, fcombine, f"The reduction {name}.")
+    return _reducer(name, over, fcombine, f"The reduction {name}.")
 
 
 _CALL = (

@@ -24,7 +24,7 @@ BINARY = {
 COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 EQUAL = {"eq": "==", "ne": "!="}
 
-_OPERANDS = (Expr, int, float, np.generic)
+OPERANDS = (Expr, int, float, np.generic)
 Operator = Callable[[Expr, ExprLike], Expr]
 
 
@@ -38,7 +38,7 @@ def _reflected(op: str) -> Operator:
 
 def _equality(op: str) -> Operator:
     def method(self: Expr, other: Any) -> Any:
-        if not isinstance(other, _OPERANDS) and getattr(other, "ndim", None) != 0:
+        if not isinstance(other, OPERANDS) and getattr(other, "ndim", None) != 0:
             return NotImplemented
         return binary(op, self, other)
 
@@ -59,21 +59,25 @@ def _array_ufunc(self: Expr, ufunc: Any, method: str, *inputs: Any, **kwargs: An
     return apply_ufunc(ufunc, method, inputs, kwargs)
 
 
-METHODS: dict[str, Callable[..., Any]] = {
-    "astype": astype,
-    "equal": equal,
+OPERATORS: dict[str, Callable[..., Any]] = {
     **{f"__{name}__": _forward(op) for name, op in (BINARY | COMPARED).items()},
     **{f"__r{name}__": _reflected(op) for name, op in BINARY.items()},
-    **{f"__{name}__": _equality(op) for name, op in EQUAL.items()},
     "__neg__": lambda self: unary("-", self),
     "__pos__": lambda self: self,
     "__invert__": lambda self: unary("~", self),
     "__abs__": lambda self: call("abs", self),
+}
+EQUALITIES: dict[str, Callable[..., Any]] = {
+    f"__{name}__": _equality(op) for name, op in EQUAL.items()
+}
+OTHERS: dict[str, Callable[..., Any]] = {
+    "astype": astype,
+    "equal": equal,
     "__array_ufunc__": _array_ufunc,
     "__str__": lambda self: text(self),
 }
 
-for _name, _method in METHODS.items():
+for _name, _method in (OPERATORS | EQUALITIES | OTHERS).items():
     _method.__name__ = _name
     _method.__qualname__ = f"Expr.{_name}"
     setattr(Expr, _name, _method)

@@ -6,6 +6,7 @@ import difflib
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import MissingNameError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.refuse import refuse
 from schedlang.stage.state import Stage
@@ -53,7 +54,7 @@ class StageView:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(_no_attribute(name))
+            raise MissingNameError(_no_attribute(name))
 
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"
