@@ -294,14 +294,14 @@ class _Emission:
         return f"{self.owner.use(name)}({inner})"
 
     def _const(self, node: Const) -> Text:
-        literal = number(node.value, node.dtype)
+        literal = number(node.value)
         for word in ("inf", "nan"):
             if literal.lstrip("-") == word:
                 self.owner.use(word)
         if node.dtype == "bool" or (node.dtype == "int64" and abs(node.value) < 2**63):
             return Text(literal, UNARY if literal.startswith("-") else ATOM)
         if node.dtype == "float16":
-            literal = number(float(np.float16(node.value)), "float32")
+            literal = number(float(np.float16(node.value)))
             return Text(f"{self.owner.use('float32')}({literal})")
         return Text(self._typed(node.dtype, literal))
 

@@ -30,13 +30,8 @@ def operations(outputs: Sequence[Tensor]) -> list[Operation]:
                 raise ComputeError(f"the computation is cyclic: {op.name} depends on itself")
             active.add(op)
             stack.append((op, True))
-            stack.extend((t.op, False) for t in reversed(inputs(op)) if t.op not in done)
+            stack.extend((t.op, False) for t in reversed(op.input_tensors) if t.op not in done)
     return order
-
-
-def inputs(op: Operation) -> list[Tensor]:
-    """The tensors ``op`` needs, in order of first appearance; a scan's states are its own."""
-    return op.input_tensors
 
 
 def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -56,7 +51,7 @@ def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
         seen.add(op)
         if isinstance(op, ScanOp):
             states.update(op.state)
-        stack.extend(reversed(inputs(op)))
+        stack.extend(reversed(op.input_tensors))
     return [t for t in found if t not in states]
 
 

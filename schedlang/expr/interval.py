@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -125,9 +125,8 @@ class Ranges:
     def nonneg(self, lin: Lin) -> bool:
         """Whether ``lin >= 0`` is proven."""
         low = self.interval(lin)[0]
-        if low is not None:
-            if low >= 0:
-                return True
+        if low is not None and low >= 0:
+            return True
         if not self.facts and not self._symbolic(lin) and without_extreme(lin) is None:
             return False
         if self._bounded(lin):
@@ -187,13 +186,17 @@ def _scale(value: int | None, coef: int) -> int | None:
     return None if value is None else value * coef
 
 
-def _all(pick: object, values: tuple[int | None, ...]) -> int | None:
-    return None if any(v is None for v in values) else pick(values)  # type: ignore[operator]
+Pick = Callable[[Iterable[int]], int]
 
 
-def _any(pick: object, values: tuple[int | None, ...]) -> int | None:
+def _all(pick: Pick, values: Sequence[int | None]) -> int | None:
     known = [v for v in values if v is not None]
-    return pick(known) if known else None  # type: ignore[operator]
+    return pick(known) if len(known) == len(values) else None
+
+
+def _any(pick: Pick, values: Sequence[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return pick(known) if known else None
 
 
 def _times(a: Interval, b: Interval) -> Interval:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from schedlang.expr.nodes import Axis, Binary, Expr, Select, Var
-from schedlang.expr.printer import ATOM, LONGEST, binary_text, index_text, is_index, shortened, text
+from schedlang.expr.printer import ATOM, LONGEST, index_text, is_index, shortened, text
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
@@ -224,4 +224,4 @@ def _whole(value: Expr, printed: str) -> str:
     return f"({printed})" if isinstance(value, Select) and value.lazy else printed
 
 
-__all__ = ["argument_text", "binary_text", "bytes_text", "expr_text", "header", "nest_text"]
+__all__ = ["argument_text", "bytes_text", "expr_text", "header", "nest_text"]

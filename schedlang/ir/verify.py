@@ -80,9 +80,7 @@ def verify(nest: Nest) -> list[Unproven]:
     walker = _Walker(nest)
     walker.walk()
     for output in nest.outputs:
-        check_finalised(
-            output, [s for s in walker.sites if output in s.store.buffers], walker.ranges
-        )
+        check_finalised(output, [s for s in walker.sites if output in s.store.buffers])
     return walker.unproven
 
 
@@ -158,7 +156,7 @@ class _Walker:
             self.fail(f"loop {loop.axis.name} stands inside another loop over the same variable")
         if isinstance(loop.extent, int) and loop.extent < 0:
             self.fail(f"loop {loop.axis.name} has extent {loop.extent}")
-        extent = Lin.of(loop.extent) if isinstance(loop.extent, int) else to_lin(loop.extent)
+        extent = to_lin(loop.extent)
         self.axes.add(loop.axis)
         self.ranges.learn(loop.axis, Lin.of(0), extent - 1)
         if loop.kind in TOGETHER and extent.const != 1:
@@ -170,7 +168,7 @@ class _Walker:
         self.loops.pop()
         if self.together and self.together[-1][0] == len(self.loops):
             position, stores, loads = self.together.pop()
-            check_races(loop, position, stores, loads, self.ranges)
+            check_races(loop, position, stores, loads)
         self.axes.discard(loop.axis)
 
     def expression(self, root: Expr, stmt: Stmt) -> None:
@@ -230,7 +228,7 @@ class _Walker:
         if any(isinstance(leaf, Opaque) and _gathers(leaf.expr) for leaf in lin.leaves()):
             return True
         known = self.ranges.assuming(facts)
-        size = Lin.of(extent) if isinstance(extent, int) else to_lin(extent)
+        size = to_lin(extent)
         while True:
             if known.nonneg(lin) and known.nonneg(size - lin - 1):
                 return True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Optional, Union
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.linear import Lin
@@ -53,3 +53,16 @@ Draft = Union[For, If, Alloc, Note, Put, Touch]
 def block(drafts: Sequence[Draft]) -> Block:
     """Statements under construction as the body of a loop; ``resolve`` makes them whole."""
     return Block(tuple(drafts))  # type: ignore[arg-type]
+
+
+def map_puts(drafts: Sequence[Any], stage: str, fn: Callable[[Any], Any]) -> list[Any]:
+    """``drafts`` with ``fn`` applied to every store of ``stage``."""
+    made: list[Any] = []
+    for draft in drafts:
+        if isinstance(draft, Put) and draft.stage == stage:
+            made.append(fn(draft))
+        elif isinstance(draft, (For, If)):
+            made.append(replace(draft, body=Block(tuple(map_puts(draft.body.stmts, stage, fn)))))
+        else:
+            made.append(draft)
+    return made

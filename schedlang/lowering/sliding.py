@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.ir.nodes import If
-from schedlang.lowering.puts import Draft, block
-from schedlang.lowering.rebuild import map_puts
+from schedlang.lowering.puts import Draft, block, map_puts
 from schedlang.lowering.region import Box, Dim
 from schedlang.stage.state import Stage
 
