@@ -381,6 +381,7 @@ def test_equality_of_a_whole_tensor(name):
 def test_bare_tensors_compare_by_identity():
     B = placeholder((8, 8), name="A")
     assert (A == A) is True and (A == B) is False and (A != B) is True
+    assert [n, k, A].index(A) == 2 and n not in [A] and k not in [A]
     assert [B, A].index(A) == 1 and A not in [B, None] and A != "A" and len({A, B}) == 2
 
 

@@ -261,8 +261,9 @@ def _of_element(operator: Callable[..., Any]) -> Any:
 
 def _equality(operator: Callable[..., Any]) -> Any:
     def method(self: Tensor, other: Any) -> Any:
-        # bare tensors compare by identity, so that `in` and list.index work
-        if isinstance(other, Tensor) or not isinstance(other, OPERANDS):
+        # bare tensors and sizes compare by identity, so that `in` and list.index work
+        bare = isinstance(other, Tensor) or (self.ndim > 0 and isinstance(other, (Axis, Var)))
+        if bare or not isinstance(other, OPERANDS):
             return NotImplemented
         return operator(self.as_scalar(), other)
 

@@ -94,6 +94,7 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
     known = needed | set(state.defined)
     scalars = variables(state.outputs)
     checked: list[Arg] = []
+    tensors: set[Tensor] = set()
     for position, arg in enumerate(args):
         if isinstance(arg, Var):
             checked.append(arg)
@@ -108,11 +109,12 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
                 "are "
                 f"{', '.join(t.name for t in [*placeholders(state.outputs), *state.defined])}"
             )
-        if arg in checked:
+        if arg in tensors:
             raise LoweringError(f"{arg.name} stands twice among the arguments")
+        tensors.add(arg)
         checked.append(arg)
     for tensor in [*placeholders(state.outputs), *state.outputs]:
-        if tensor not in checked:
+        if tensor not in tensors:
             raise LoweringError(
                 f"{tensor.name} is missing from the arguments: inputs and outputs must all be there"
             )
