@@ -19,7 +19,8 @@ def lifted(root: Expr, known: Container[int] = ()) -> dict[int, list[Expr]]:
     after it too. Evaluated on each side, nested choices would double at every level. Nodes whose
     ``id`` is ``known`` have been evaluated.
 
-    >>> from schedlang.expr.nodes import Var, select
+    >>> from schedlang.expr.construct import select
+    >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> inner = select(x > 0, x + 1, x * 2, lazy=True)
     >>> outer = select(x > 1, inner + 1, inner * 2, lazy=True)

@@ -27,6 +27,7 @@ def to_lin(
 def simplify(value: Expr, ranges: Ranges | None = None) -> Expr:
     """An index expression in its shortest known form.
 
+    >>> from schedlang.expr.nodes import Axis
     >>> i, j = Axis("i", 4), Axis("j", 8)
     >>> simplify((i*8 + j) // 8), simplify((i*8 + j) % 8), simplify((i + j) - j + 1)
     (i, j, i + 1)
