@@ -20,7 +20,7 @@ from schedlang.compute.reduce import argmax, argmin, comm_reducer, max, min, pro
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder, var
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 from schedlang.runtime.build import build, lower
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule, thread_axis

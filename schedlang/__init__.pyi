@@ -60,7 +60,7 @@ from schedlang.compute.scan import scan as scan
 from schedlang.compute.tensor import Tensor as Tensor
 from schedlang.compute.tensor import placeholder as placeholder
 from schedlang.compute.tensor import var as var
-from schedlang.ir.nodes import Nest as Nest
+from schedlang.ir.nest import Nest as Nest
 from schedlang.nd import cpu as cpu
 from schedlang.nd import cuda as cuda
 from schedlang.nd import device as device

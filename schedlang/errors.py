@@ -20,6 +20,10 @@ class ComputeTypeError(SchedlangError, TypeError):
     """An operand of the wrong kind or dtype in a computation."""
 
 
+class MissingNameError(SchedlangError, AttributeError):
+    """A name that a tensor, a schedule or a stage does not have."""
+
+
 class BoundsError(SchedlangError, IndexError):
     """A read outside its tensor, or the wrong number of indices."""
 

@@ -52,9 +52,11 @@ from schedlang.compute.math import round as nearbyint
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import var as Var
 from schedlang.errors import ComputeTypeError, explain
-from schedlang.expr import dtypes, nodes
+from schedlang.expr import construct, dtypes
+from schedlang.expr.construct import as_expr, binary
+from schedlang.expr.functions import call
 from schedlang.expr.interval import weak_range
-from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, as_expr, binary, call
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike
 from schedlang.tvm_names import missing
 
 pow = power  # noqa: A001
@@ -77,12 +79,12 @@ def typed(value: ExprLike) -> Expr:
     expr = as_expr(value)
     if not expr.weak:
         return expr
-    return nodes.cast(expr, "float32" if dtypes.is_float(expr.dtype) else "int32")
+    return construct.cast(expr, "float32" if dtypes.is_float(expr.dtype) else "int32")
 
 
 def const(value: Any, dtype: object = None) -> Const:
     """A constant; without ``dtype`` it takes the dtype of what it meets."""
-    return nodes.const(value, None if dtype is None else te_dtype(dtype))
+    return construct.const(value, None if dtype is None else te_dtype(dtype))
 
 
 def IntImm(dtype: object, value: int) -> Const:
@@ -95,7 +97,7 @@ FloatImm = IntImm
 
 def Cast(dtype: object, value: ExprLike) -> Expr:
     """``value`` converted to ``dtype``."""
-    return nodes.cast(value, te_dtype(dtype))
+    return construct.cast(value, te_dtype(dtype))
 
 
 def min_value(dtype: object) -> Const:
@@ -205,23 +207,35 @@ def popcount(x: ExprLike) -> Expr:
     unsigned = f"uint{8 * size}"
 
     def mask(byte: int) -> Const:
-        return nodes.const(int.from_bytes(bytes([byte] * size), "little"), unsigned)
+        return construct.const(int.from_bytes(bytes([byte] * size), "little"), unsigned)
 
     def shifted(bits: Expr, count: int) -> Expr:
-        return bits >> nodes.const(count, unsigned)
+        return bits >> construct.const(count, unsigned)
 
     # the count of each pair of bits, of each four, of each byte; the product adds the bytes up
-    n = nodes.cast(value, unsigned)
+    n = construct.cast(value, unsigned)
     n = n - (shifted(n, 1) & mask(0x55))
     n = (n & mask(0x33)) + (shifted(n, 2) & mask(0x33))
     n = (n + shifted(n, 4)) & mask(0x0F)
-    return nodes.cast(shifted(n * mask(0x01), 8 * (size - 1)), value.dtype)
+    return construct.cast(shifted(n * mask(0x01), 8 * (size - 1)), value.dtype)
 
 
 def _reducer(
-    over: Callable[..., Reduction], pair: Callable[[Any, Any], Any], doc: str
+    name: str, over: Callable[..., Reduction], pair: Callable[[Any, Any], Any], doc: str
 ) -> Callable[..., Any]:
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
+    def reducer(
+        expr: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any
+    ) -> Any:
+        if axis is None:
+            raise ComputeTypeError(
+                explain(
+                    f"te.{name}(...)",
+                    "a reduction axis is needed, or a second operand",
+                    "Name the axis, and index with it:\n"
+                    '    k = te.reduce_axis((0, n), name="k")\n'
+                    f"    C = te.compute(shape, lambda i: te.{name}(A[i, k], axis=k))",
+                )
+            )
         axes = axis if isinstance(axis, (tuple, list)) else (axis,)
         if not isinstance(axis, (tuple, list)) and not (isinstance(axis, Axis) and axis.is_reduce):
             result = expr
@@ -231,19 +245,22 @@ def _reducer(
         source = tuple(map(typed, expr)) if isinstance(expr, (tuple, list)) else typed(expr)
         return over(source, tuple(axes), where, init)
 
+    reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = doc
     return reducer
 
 
 sum = _reducer(  # noqa: A001
-    reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands."
+    "sum", reduce.sum, lambda a, b: a + b, "The sum over reduction axes, or of operands."
 )
-prod = _reducer(reduce.prod, lambda a, b: a * b, "The product over reduction axes, or of operands.")
+prod = _reducer(
+    "prod", reduce.prod, lambda a, b: a * b, "The product over reduction axes, or of operands."
+)
 min = _reducer(  # noqa: A001
-    reduce.min, reduce.min, "The smallest over reduction axes, or of operands."
+    "min", reduce.min, reduce.min, "The smallest over reduction axes, or of operands."
 )
 max = _reducer(  # noqa: A001
-    reduce.max, reduce.max, "The largest over reduction axes, or of operands."
+    "max", reduce.max, reduce.max, "The largest over reduction axes, or of operands."
 )
 
 
@@ -252,7 +269,7 @@ def comm_reducer(
 ) -> Callable[..., Any]:
     """A reduction of one's own; see :func:`schedlang.comm_reducer`."""
     over = reduce.comm_reducer(fcombine, fidentity, name)
-    return _reducer(over, fcombine, f"The reduction {name}.")
+    return _reducer(name, over, fcombine, f"The reduction {name}.")
 
 
 _CALL = (

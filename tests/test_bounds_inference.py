@@ -10,9 +10,9 @@ from schedlang.compute.reference import reference
 from schedlang.errors import LoweringError
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin
-from schedlang.expr.simplify import floordiv, mod
+from schedlang.expr.rules import floordiv, mod
 from schedlang.ir.interpret import interpret
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 

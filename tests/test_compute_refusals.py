@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+import schedlang as sl
 from schedlang.compute import compute, placeholder, var
 from schedlang.compute import math as m
 from schedlang.compute import reduce as r
@@ -16,8 +18,14 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.graph import operations
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, SchedlangError
-from schedlang.expr.nodes import const
+from schedlang.errors import (
+    BoundsError,
+    ComputeError,
+    ComputeTypeError,
+    MissingNameError,
+    SchedlangError,
+)
+from schedlang.expr.construct import const
 
 n = var("n")
 A = placeholder((8, 8), name="A")
@@ -311,6 +319,12 @@ def test_a_reduction_without_an_axis(reduce):
         reduce(V[k])
 
 
+@pytest.mark.parametrize("reduce", [r.sum, r.prod, r.max, r.min, r.argmax, r.argmin])
+def test_a_reduction_of_a_whole_tensor(reduce):
+    with pytest.raises(ComputeTypeError, match=AXIS + r"\n.*axis=k"):
+        reduce(A)
+
+
 def test_a_reduction_over_the_number_of_a_dimension():
     with pytest.raises(ComputeTypeError, match=r"sl\.sum\(\.\.\., axis=1\): " + AXIS):
         r.sum(V[k], axis=1)
@@ -329,14 +343,71 @@ def test_negative_indices(read, match):
         read()
 
 
-@pytest.mark.parametrize("whole", [lambda: A + A, lambda: 2 * A, lambda: np.exp(A), lambda: A @ A])
-def test_arithmetic_on_whole_tensors(whole):
-    with pytest.raises(
-        ComputeTypeError,
-        match=r"arithmetic is written per element inside sl\.compute, as in "
-        r"sl\.compute\(\(8, 8\), lambda i, j: A\[i, j\]",
-    ):
-        whole()
+PER_ELEMENT = (
+    r"arithmetic is written per element inside sl\.compute, as in "
+    r"sl\.compute\(\(8, 8\), lambda i, j: A\[i, j\]"
+)
+ONE = (operator.neg, operator.pos, operator.invert, abs, np.exp, np.negative, m.exp, float, int)
+TWO = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift",
+    "rshift", "lt", "le", "gt", "ge", "matmul",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ONE, ids=lambda f: f.__name__)
+def test_a_function_of_a_whole_tensor(function):
+    with pytest.raises(ComputeTypeError, match=PER_ELEMENT):
+        function(A)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_an_operator_on_whole_tensors(name):
+    apply = getattr(operator, name)
+    for other in (A, 3, np.float32(3), np.ones(8), V[0], None):
+        for pair in ((A, other), (other, A)):
+            with pytest.raises(ComputeTypeError, match=PER_ELEMENT):
+                apply(*pair)
+
+
+@pytest.mark.parametrize("name", ["eq", "ne"])
+def test_equality_of_a_whole_tensor(name):
+    apply = getattr(operator, name)
+    for other in (3, np.float32(3), np.ones(8), V[0]):
+        for pair in ((A, other), (other, A)):
+            with pytest.raises(ComputeTypeError, match="A of shape .* index it"):
+                apply(*pair)
+
+
+def test_bare_tensors_compare_by_identity():
+    B = placeholder((8, 8), name="A")
+    assert (A == A) is True and (A == B) is False and (A != B) is True
+    assert [n, k, A].index(A) == 2 and n not in [A] and k not in [A]
+    assert [B, A].index(A) == 1 and A not in [B, None] and A != "A" and len({A, B}) == 2
+
+
+def test_a_scalar_tensor_stands_for_its_element():
+    alpha = placeholder((), name="alpha")
+    assert str(-alpha) == "-alpha[()]" and str(alpha < 1) == "alpha[()] < 1"
+    assert str(2 >= alpha) == "alpha[()] <= 2" and str(alpha == 3) == "alpha[()] == 3"
+    assert (alpha == alpha) is True
+
+
+def test_a_tensor_as_a_condition():
+    with pytest.raises(ComputeTypeError, match=r"sl\.select\(A\[i, j\] > 0, \.\.\.\) inside"):
+        if A:
+            pass
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max"])
+def test_a_reduction_of_te_without_an_axis(name):
+    for operand in (A[0, 0], A):
+        with pytest.raises(ComputeTypeError, match=rf"te\.{name}\(.*\n.*\n.*te\.reduce_axis"):
+            getattr(sl.te, name)(operand)
+
+
+def test_a_method_of_elements():
+    with pytest.raises(MissingNameError, match=r"its elements do: A\[i, j\]\.astype"):
+        A.astype("float64")
 
 
 def test_a_transposed_tensor():

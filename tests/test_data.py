@@ -30,7 +30,8 @@ from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError
-from schedlang.expr.nodes import Axis, Read, const
+from schedlang.expr.construct import const
+from schedlang.expr.nodes import Axis, Read
 from schedlang.expr.visit import postorder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import schedlang as sl
 from schedlang.compute.work import flops
 from schedlang.errors import CallTypeError
+from schedlang.runtime import ceilings as module
 from schedlang.runtime.ceilings import Ceilings, ceilings
 from schedlang.runtime.evaluate import Evaluation, duration
 from schedlang.runtime.timing import median_and_spread, samples
@@ -25,7 +27,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def limits(monkeypatch: pytest.MonkeyPatch) -> Ceilings:
     """Ceilings of a machine that never changes."""
     fixed = Ceilings(gflops=100.0, gbps=10.0)
-    monkeypatch.setattr("schedlang.runtime.evaluate.ceilings", lambda dtype: fixed)
+    monkeypatch.setattr("schedlang.runtime.evaluate.ceilings", lambda *_: fixed)
     return fixed
 
 
@@ -80,6 +82,39 @@ def test_the_fraction_is_of_the_ceiling_that_binds(limits: Ceilings) -> None:
     moved = sl.evaluate(sleep, bytes=1e7, repeat=3, min_time=0.0)
     assert moved.bound == "memory" and moved.gflops is None
     assert moved.fraction == pytest.approx(1e-3 / moved.seconds)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the next measurements of ceilings will give, in turn; all of them start anew."""
+    found: list[float] = []
+    monkeypatch.setattr(module, "RATES", defaultdict(module.Rate))
+    monkeypatch.setattr(module, "fma_rate", lambda dtype: found.pop(0))
+    monkeypatch.setattr(module, "copy_rate", lambda: found.pop(0))
+    return found
+
+
+def test_a_ceiling_that_a_kernel_beats_is_measured_again(measured: list[float]) -> None:
+    measured += [1.0, 10.0, 0.5, 40.0, 7.0]
+    assert ceilings() == Ceilings(1.0, 10.0)
+    busy = sl.evaluate(lambda: time.sleep(0.01), flops=2e8, repeat=3, min_time=0.0)
+    assert busy.gflops is not None and 1 < busy.gflops <= 20
+    assert busy.fraction == pytest.approx(busy.gflops / 40) and measured == [7.0]
+    assert ceilings() == Ceilings(40.0, 10.0)
+
+
+def test_a_copy_is_measured_again_for_large_arrays_only(measured: list[float]) -> None:
+    measured += [50.0, 1.0, 30.0, 7.0]
+    inside = sl.evaluate(lambda: time.sleep(0.01), bytes=2e7, repeat=3, min_time=0.0)
+    assert inside.fraction is not None and inside.fraction > 1 and len(measured) == 2
+    large = sl.evaluate(lambda: time.sleep(0.01), bytes=2e8, repeat=3, min_time=0.0)
+    assert large.fraction is not None and large.fraction < 1 and measured == [7.0]
+
+
+def test_a_ceiling_is_measured_a_few_times_at_most(measured: list[float]) -> None:
+    measured += [*[1.0] * module.MOST_MEASURED, 10.0, 7.0]
+    for _ in range(2):
+        assert ceilings(gflops=99.0) == Ceilings(1.0, 10.0) and measured == [7.0]
 
 
 def test_symbolic_sizes_come_from_the_arrays(limits: Ceilings) -> None:

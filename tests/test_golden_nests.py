@@ -385,6 +385,24 @@ def test_places_that_do_not_fit(golden: Golden) -> None:
     golden(s)
 
 
+def test_chains_of_choices(golden: Golden) -> None:
+    A = sl.placeholder((64, 64), name="A")
+
+    def at_edges(choose, y, x):  # type: ignore[no-untyped-def]
+        edges = ((y < 1, A[0, x]), (y >= 63, A[63, x]), (x < 1, A[y, 0]), (x >= 63, A[y, 63]))
+        value = A[y, x]
+        for cond, edge in edges:
+            value = choose(cond & (A[y, x] > 0), edge * 0.5, value)
+        return value
+
+    short = sl.compute((64,), lambda y: sl.select(y < 1, 0, sl.select(y < 2, 1, A[y, 0])), name="S")
+    lazy = sl.compute((64, 64), lambda y, x: at_edges(sl.if_then_else, y, x), name="L")
+    both = sl.compute((64, 64), lambda y, x: at_edges(sl.select, y, x), name="E")
+    k = sl.reduce_axis(64, name="k")
+    R = sl.compute((64,), lambda y: sl.sum(at_edges(sl.if_then_else, y, k), axis=k), name="R")
+    golden(sl.schedule([short, lazy, both, R]))
+
+
 def test_one_step_as_a_diff(golden: Golden) -> None:
     _, _, C = product(64, 64, 64)
     s = sl.schedule(C)

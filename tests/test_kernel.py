@@ -182,6 +182,13 @@ def test_sizes_are_solved_from_derived_extents() -> None:
         f(a[:8])
 
 
+def test_scalar_tensors_stand_beside_scalar_arguments() -> None:
+    x, T = sl.var("x", "float32"), sl.placeholder((), name="T")
+    B = sl.compute((4,), lambda i: T * x + i, name="B")
+    f = sl.build(sl.schedule(B), [x, T, B], target="python")
+    assert f(2.0, np.array(3.0, "float32")).tolist() == [6, 7, 8, 9]
+
+
 def test_a_size_that_is_passed_is_checked_too() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")

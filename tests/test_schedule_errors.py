@@ -470,7 +470,7 @@ def test_unknown_attributes_of_stages_and_schedules() -> None:
         s[C].vectorise(C.op.axis[0])
     with pytest.raises(AttributeError, match=r"rfactor is a step of the schedule: s\.rfactor"):
         s[C].rfactor(C)
-    with pytest.raises(AttributeError, match=r"split is a step of a stage: s\[\w+\]\.split"):
+    with pytest.raises(AttributeError, match=r"step of a stage.*s\[T\]\.split.*stages.*: D, C$"):
         s.split(C.op.axis[0], factor=4)
     with pytest.raises(AttributeError, match="no 'as_pyton'; did you mean 'as_python'"):
         s.as_pyton()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -186,6 +187,12 @@ def test_a_guard_that_cuts_too_much():
     refused(
         nest([A], [C], loop(i, guard(i < 7, store(C, (i,), 0.0)))), r"C\[7\] is finalised 0 times"
     )
+
+
+def test_a_store_predicate_leaves_elements_out_on_purpose():
+    named_alike = guard(i < 7, store(C, (i,), 0.0), note="store predicate")
+    refused(nest([A], [C], loop(i, named_alike)), r"C\[7\] is finalised 0 times")
+    verify(nest([A], [C], loop(i, replace(named_alike, predicate=True))))
 
 
 def test_wrong_strides():

@@ -11,7 +11,8 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Block, For, If, Load, Nest, Stmt, Store
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store
 from schedlang.target import Target
 
 # unrolled further than this, a tile is far beyond any budget and not looked at in detail

@@ -9,6 +9,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from schedlang.codegen.context import Context, Lanes
+from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names, name_all
 from schedlang.codegen.stores import Stores
@@ -19,6 +20,7 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -28,7 +30,6 @@ from schedlang.ir.nodes import (
     If,
     Let,
     Load,
-    Nest,
     Note,
     Stmt,
     Store,
@@ -66,8 +67,6 @@ def emit(nest: Nest, target: Target, public: str) -> Source:
 
     Raises :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
-    from schedlang.codegen.dialect import NAMES
-
     names = name_all(nest, [*NAMES, "_array", "_apart", "result"])
     writer = _Writer(nest, names, target, public)
     entry = writer.function_name(f"{public}_kernel")
@@ -393,7 +392,7 @@ class _Writer:
         self._frame.loops += 1
         with self.indented():
             start = Axis(f"{loop.axis.name}", loop.extent)
-            self.names._of[start] = name
+            self.names.share(start, name)
             self._lanes(loop, context, most, Lin.of(start))
         self._frame.loops -= 1
         self._pieces(loop, context, rest, whole * most)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from schedlang.codegen.choices import DEEPEST_CHOICES, in_parts
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.names import Names
@@ -293,16 +295,14 @@ class _Emission:
         return f"{self.owner.use(name)}({inner})"
 
     def _const(self, node: Const) -> Text:
-        literal = number(node.value, node.dtype)
+        literal = number(node.value)
         for word in ("inf", "nan"):
             if literal.lstrip("-") == word:
                 self.owner.use(word)
         if node.dtype == "bool" or (node.dtype == "int64" and abs(node.value) < 2**63):
             return Text(literal, UNARY if literal.startswith("-") else ATOM)
         if node.dtype == "float16":
-            import numpy as np
-
-            literal = number(float(np.float16(node.value)), "float32")
+            literal = number(float(np.float16(node.value)))
             return Text(f"{self.owner.use('float32')}({literal})")
         return Text(self._typed(node.dtype, literal))
 

@@ -10,7 +10,8 @@ from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.expr.simplify import only_size, to_lin
 from schedlang.ir.aliasing import in_place_pairs
-from schedlang.ir.nodes import Buffer, Nest
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
 
 _WIDTH = 98

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
     "np", "njit", "prange", "inf", "nan", "OPTIONS", "math", "numba",
@@ -44,6 +44,10 @@ class Names:
         self._taken.add(name)
         return name
 
+    def share(self, key: Any, name: str) -> None:
+        """Let ``key`` go by ``name``, an identifier that another object has."""
+        self._of[key] = name
+
     def __getitem__(self, key: Any) -> str:
         return self._of[key]
 
@@ -64,10 +68,10 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
             key = (buffer.name, buffer.dtype)
             if key not in shared:
                 shared[key] = names.fresh(buffer.name)
-            names._of[buffer] = shared[key]
+            names.share(buffer, shared[key])
     loops: dict[str, str] = {}
     for axis, printed in nest.names.items():
         if printed not in loops:
             loops[printed] = names.fresh(printed)
-        names._of[axis] = loops[printed]
+        names.share(axis, loops[printed])
     return names

@@ -8,7 +8,9 @@ from schedlang.compute import math
 from schedlang.compute.define import compute
 from schedlang.compute.tensor import Extent, Tensor, check_extent, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Axis, Expr, as_expr, call, const
+from schedlang.expr.construct import as_expr, const
+from schedlang.expr.functions import call
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import simplify, to_lin
 
 MODES = ("constant", "edge", "reflect", "wrap")

@@ -11,9 +11,10 @@ import numpy as np
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Interval, Ranges
+from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
+from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 

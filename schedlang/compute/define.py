@@ -10,7 +10,8 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Axis, Expr, as_expr, cast
+from schedlang.expr.construct import as_expr, cast
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def operations(outputs: Sequence[Tensor]) -> list[Operation]:
@@ -34,13 +30,8 @@ def operations(outputs: Sequence[Tensor]) -> list[Operation]:
                 raise ComputeError(f"the computation is cyclic: {op.name} depends on itself")
             active.add(op)
             stack.append((op, True))
-            stack.extend((t.op, False) for t in reversed(inputs(op)) if t.op not in done)
+            stack.extend((t.op, False) for t in reversed(op.input_tensors) if t.op not in done)
     return order
-
-
-def inputs(op: Operation) -> list[Tensor]:
-    """The tensors ``op`` needs, in order of first appearance; a scan's states are its own."""
-    return op.input_tensors
 
 
 def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -60,7 +51,7 @@ def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
         seen.add(op)
         if isinstance(op, ScanOp):
             states.update(op.state)
-        stack.extend(reversed(inputs(op)))
+        stack.extend(reversed(op.input_tensors))
     return [t for t in found if t not in states]
 
 
@@ -82,14 +73,3 @@ def _extents(op: Operation) -> list[object]:
         return list(op.shape)
     axes = (*op.axis, *op.reduce_axis)
     return [e for a in axes for e in (a.lo, a.extent)]
-
-
-def stage_graph(outputs: Sequence[Tensor]) -> nx.DiGraph:
-    """Operations as nodes, an edge from each producer to each of its consumers."""
-    import networkx as nx
-
-    graph = nx.DiGraph()
-    for op in operations(outputs):
-        graph.add_node(op)
-        graph.add_edges_from((t.op, op) for t in inputs(op))
-    return graph

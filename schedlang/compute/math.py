@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from schedlang.errors import ComputeTypeError
-from schedlang.expr import nodes
-from schedlang.expr.nodes import Expr, ExprLike, as_expr, binary, call, cast, const, unary
+from schedlang.expr import construct
+from schedlang.expr.construct import as_expr, binary, cast, const, unary
+from schedlang.expr.functions import call
+from schedlang.expr.nodes import Expr, ExprLike
 
 
 def _function(name: str, doc: str) -> Callable[[ExprLike], Expr]:
@@ -63,7 +65,7 @@ def atan2(y: ExprLike, x: ExprLike) -> Expr:
 
 def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     """``a`` where ``cond`` holds, else ``b``; both are evaluated, so both must be in bounds."""
-    return nodes.select(cond, a, b)
+    return construct.select(cond, a, b)
 
 
 def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
@@ -73,7 +75,7 @@ def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
         sl.if_then_else(i >= 1, A[i - 1], 0)
     """
-    return nodes.select(cond, a, b, lazy=True)
+    return construct.select(cond, a, b, lazy=True)
 
 
 def all(*conditions: Any) -> Expr:  # noqa: A001

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
-from schedlang.compute.data import FORMAT, VERSION
 from schedlang.compute.define import check_leaves
+from schedlang.compute.flatten import FORMAT, VERSION, expr_to_data
 from schedlang.compute.fold import ufunc_of
 from schedlang.compute.reduce import Reducer, argmax, argmin, check_combiner, reduce_axis
 from schedlang.compute.scan import scan
@@ -23,7 +23,7 @@ from schedlang.compute.tensor import (
     placeholder,
 )  # fmt: skip
 from schedlang.errors import ComputeError, SchedlangError
-from schedlang.expr import dtypes, nodes
+from schedlang.expr import construct, dtypes, nodes
 from schedlang.expr.functions import FUNCTIONS, build_call
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.visit import postorder
@@ -175,7 +175,7 @@ def _const(_: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
     if not number and not (wanted is float and type(value) is int):
         raise ComputeError(f"a constant of {kind} is {_short(value)}")
     if wanted is int:
-        nodes.const(value, kind)
+        construct.const(value, kind)
     if _flag(weak) and kind not in ("int64", "float64"):
         raise ComputeError(f"a weak constant is int64 or float64, not {kind}")
     return Const(wanted(value), kind, weak)
@@ -185,7 +185,7 @@ def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> 
     if not isinstance(op, str) or op not in _BINARY:
         raise ComputeError(f"there is no operator {_short(op)}")
     x, y = reader.expr(a), reader.expr(b)
-    fresh = nodes.binary(op, x, y)
+    fresh = construct.binary(op, x, y)
     kept = Binary(op, x, y, _dtype(dtype), _flag(weak))
     _agree(kept, fresh, folded=Const)
     return kept
@@ -196,7 +196,7 @@ def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
         raise ComputeError(f"there is no operator {_short(op)}")
     x = reader.expr(a)
     kept = Unary(op, x, _dtype(dtype), _flag(weak))
-    _agree(kept, nodes.unary(op, x), folded=Const)
+    _agree(kept, construct.unary(op, x), folded=Const)
     return kept
 
 
@@ -219,7 +219,7 @@ def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
 def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
     c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
     kept = Select(c, x, y, _dtype(dtype), _flag(lazy), _flag(weak))
-    _agree(kept, nodes.select(c, x, y, lazy))
+    _agree(kept, construct.select(c, x, y, lazy))
     return kept
 
 
@@ -290,8 +290,6 @@ def _is_arg(reducer: Reducer) -> bool:
 
 
 def _same_reducer(a: Reducer, b: Reducer) -> bool:
-    from schedlang.compute.data import expr_to_data
-
     forms = []
     for reducer in (a, b):
         formals = (*reducer.lhs, *reducer.rhs)

@@ -13,21 +13,12 @@ import numpy as np
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.construct import as_expr, binary, cast, const, convert, select
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import (
-    Axis,
-    Const,
-    Expr,
-    ExprLike,
-    Var,
-    as_expr,
-    binary,
-    call,
-    cast,
-    const,
-    convert,
-    select,
-)  # fmt: skip
+from schedlang.expr.functions import call
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
+from schedlang.expr.operators import OPERATORS
+from schedlang.expr.simplify import simplify
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +53,9 @@ class Reduction:
 
     def as_scalar(self) -> Any:
         """What an expression asks of an operand: a reduction is none."""
-        return self._refuse()
+        return self.refuse()
 
-    def _refuse(self, *_: Any, **__: Any) -> Any:
+    def refuse(self, *_: Any, **__: Any) -> Any:
         raise ComputeError(
             explain(
                 f"arithmetic on sl.{self.reducer.name}(...)",
@@ -75,10 +66,11 @@ class Reduction:
             )
         )
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _refuse
-    __pow__ = __rpow__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
-    __and__ = __or__ = __invert__ = __getitem__ = __array_ufunc__ = astype = _refuse
+    __getitem__ = __array_ufunc__ = astype = equal = refuse
+
+
+for _name in OPERATORS:
+    setattr(Reduction, _name, Reduction.refuse)
 
 
 def reduce_axis(dom: Any, name: str = "rv") -> Axis:
@@ -100,8 +92,6 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
         if isinstance(extent, int) and extent < 0:
             raise ComputeError(f"reduce_axis({dom}, name={name!r}): hi is below lo")
         if not isinstance(extent, int):
-            from schedlang.expr.simplify import simplify
-
             extent = simplify(extent)
         return Axis(name, check_extent(extent, f"reduction axis {name}"), "reduce", lo)
     return Axis(name, check_extent(dom, f"reduction axis {name}"), "reduce")
@@ -198,16 +188,16 @@ def sum(  # noqa: A001
 
     The dtype is the operand's unless ``dtype`` says otherwise; integers wrap.
     """
-    source = _source(expr, dtype)
-    return reduction(_simple("sum", source.dtype), (source,), axis, where, init, 1)
+    axes, source = _axes(axis, "sum"), _source(expr, dtype)
+    return reduction(_simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
 def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
     """The product of ``expr`` over ``axis``; see :func:`sum`."""
-    source = _source(expr, dtype)
-    return reduction(_simple("prod", source.dtype), (source,), axis, where, init, 1)
+    axes, source = _axes(axis, "prod"), _source(expr, dtype)
+    return reduction(_simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
 def min(expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None) -> Any:  # noqa: A001
@@ -236,8 +226,7 @@ def _extreme(name: str, expr: ExprLike, axis: Any, where: Any, init: Any) -> Any
         if where is not None or init is not None:
             raise ComputeTypeError(f"sl.{name}(a, b) of two expressions takes no where= or init=")
         return call(name, expr, axis)
-    source = _source(expr, None)
-    axes = _axes(axis, name)
+    axes, source = _axes(axis, name), _source(expr, None)
     if init is None:
         _refuse_empty(name, axes)
     return reduction(_simple(name, source.dtype), (source,), axes, where, init, 1)

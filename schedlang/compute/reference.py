@@ -10,7 +10,7 @@ import numpy as np
 
 from schedlang.compute.arguments import bind
 from schedlang.compute.chunks import Prepared, execute, extent_of, prepare
-from schedlang.compute.graph import inputs, operations, placeholders, variables
+from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, shape_text
 from schedlang.errors import CallError, ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Read, Var
@@ -77,7 +77,7 @@ def _evaluate(
     bodies = _scan_bodies(order, outputs)
     inside = {op for body in bodies.values() for op in body}
     wanted = {t.op for t in outputs}
-    last = {t.op: op for op in order for t in inputs(op)}
+    last = {t.op: op for op in order for t in op.input_tensors}
     spent: dict[Operation, list[Operation]] = {}
     for producer, consumer in last.items():
         if producer not in wanted and not isinstance(producer, PlaceholderOp):
@@ -130,7 +130,7 @@ def _scan_bodies(
             updates.update({t.op: op for t in op.update})
     bodies: dict[ScanOp, list[ComputeOp]] = {op: [] for op in order if isinstance(op, ScanOp)}
     for op in order:
-        found = {owner.get(t) or owner.get(t.op) for t in inputs(op)} - {None}
+        found = {owner.get(t) or owner.get(t.op) for t in op.input_tensors} - {None}
         if isinstance(op, ScanOp):
             if found - {op} or any(t.op in owner for t in op.init):
                 hint = "Let one scan carry all the states, or read the other's finished result."

@@ -13,6 +13,7 @@ from schedlang.compute.tensor import (
     shape_text,
 )
 from schedlang.errors import ComputeError, ComputeTypeError
+from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 
@@ -54,7 +55,7 @@ def scan(
                 f"scan {name}: states {states[0].name} and {s.name} differ in length"
             )
     rows = inits[0].shape[0]
-    axis = Axis(f"{name}.t", to_lin_extent(length, rows), "scan", rows)
+    axis = Axis(f"{name}.t", _rows_after(length, rows), "scan", rows)
     spatial = tuple(a for u in updates for a in u.op.axis[1:])
     op = ScanOp(
         name,
@@ -74,10 +75,8 @@ def scan(
     return list(outputs) if several and len(outputs) > 1 else outputs[0]
 
 
-def to_lin_extent(length: Any, rows: Any) -> Any:
-    """``length - rows`` as an extent."""
-    from schedlang.expr.linear import to_expr
-
+def _rows_after(length: Any, rows: Any) -> Any:
+    """The extent ``length - rows``."""
     difference = to_lin(length) - to_lin(rows)
     return difference.const if difference.const is not None else to_expr(difference)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
-from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
+from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, MissingNameError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Cast, Const, Expr, ExprLike, Read, Var, as_expr
-from schedlang.expr.nodes import binary as _binary
+from schedlang.expr.construct import as_expr
+from schedlang.expr.nodes import Axis, Cast, Const, Expr, Read, Var
+from schedlang.expr.operators import EQUALITIES, OPERANDS, OPERATORS
+from schedlang.expr.ufuncs import apply_ufunc
+from schedlang.expr.visit import postorder, reads
 
 if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer
@@ -71,8 +74,6 @@ class ComputeOp:
     @cached_property
     def input_tensors(self) -> list[Tensor]:
         """The tensors read, in order of first appearance."""
-        from schedlang.expr.visit import reads
-
         found: dict[Tensor, None] = {}
         for read in reads(self.roots):
             found.setdefault(read.tensor)
@@ -186,8 +187,6 @@ class Tensor:
     __rmatmul__ = __matmul__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Expr:
-        from schedlang.expr.ufuncs import apply_ufunc
-
         if ufunc.__name__ == "matmul":
             self.__matmul__(None)
         elements = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in inputs)
@@ -198,11 +197,16 @@ class Tensor:
         def __getattr__(self, name: str) -> NoReturn:
             if name in ("T", "transpose"):
                 turned = f"{self.name}[{', '.join('ijklmn'[: self.ndim][::-1])}]"
-                raise AttributeError(
+                raise MissingNameError(
                     f"tensor {self.name} has no {name}: read it with its indices swapped, "
                     f"{turned}, inside sl.compute"
                 )
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+            if name in ("astype", "equal"):
+                raise MissingNameError(
+                    f"tensor {self.name} has no {name}, its elements do: {self._element()}.{name}"
+                    "(...) inside sl.compute"
+                )
+            raise MissingNameError(f"tensor {self.name} has no attribute {name!r}")
 
     def _index(self, position: int, value: Any) -> Expr:
         where = f"index {position} of {self.name}"
@@ -227,7 +231,17 @@ class Tensor:
         )
 
     def __bool__(self) -> bool:
-        raise ComputeTypeError(f"tensor {self.name} has no truth value while it is described")
+        raise ComputeTypeError(
+            f"tensor {self.name} has no truth value while it is described: choose per element, "
+            f"e.g. sl.select({self._element()} > 0, ...) inside sl.compute; "
+            f"whether there is a tensor is asked by {self.name} is None"
+        )
+
+    def __float__(self) -> float:
+        return float(self.as_scalar())
+
+    def __int__(self) -> int:
+        return int(self.as_scalar())
 
     def __len__(self) -> int:
         if not self.shape:
@@ -237,24 +251,29 @@ class Tensor:
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}[{shape_text(self.shape)[1:-1]}])"
 
-    def __reduce__(self) -> Any:
-        from schedlang.compute.data import pickle_tensor
 
-        return pickle_tensor(self)
-
-
-def _scalar_operator(op: str, swapped: bool) -> Any:
-    def method(self: Tensor, other: ExprLike) -> Expr:
-        a, b = self.as_scalar(), other
-        return _binary(op, b, a) if swapped else _binary(op, a, b)
+def _of_element(operator: Callable[..., Any]) -> Any:
+    def method(self: Tensor, *other: Any) -> Expr:
+        return operator(self.as_scalar(), *other)
 
     return method
 
 
-for _name, _op in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"),
-                   ("floordiv", "//"), ("mod", "%"), ("pow", "**")):  # fmt: skip
-    setattr(Tensor, f"__{_name}__", _scalar_operator(_op, False))
-    setattr(Tensor, f"__r{_name}__", _scalar_operator(_op, True))
+def _equality(operator: Callable[..., Any]) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
+        # bare tensors and sizes compare by identity, so that `in` and list.index work
+        bare = isinstance(other, Tensor) or (self.ndim > 0 and isinstance(other, (Axis, Var)))
+        if bare or not isinstance(other, OPERANDS):
+            return NotImplemented
+        return operator(self.as_scalar(), other)
+
+    return method
+
+
+for _name, _operator in OPERATORS.items():
+    setattr(Tensor, _name, _of_element(_operator))
+for _name, _operator in EQUALITIES.items():
+    setattr(Tensor, _name, _equality(_operator))
 
 
 def shape_text(shape: Iterable[Extent]) -> str:
@@ -283,8 +302,6 @@ def check_extent(value: Any, what: str) -> Extent:
                 f"{what} is {value} ({value.dtype}): an extent is an integer or an expression over "
                 'sizes made by sl.var("n")'
             )
-        from schedlang.expr.visit import postorder
-
         for leaf in postorder([value]):
             if isinstance(leaf, Axis):
                 raise ComputeError(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Call, Cast, Const, Expr, convert
+from schedlang.expr.construct import as_expr, convert
+from schedlang.expr.nodes import Call, Cast, Const, Expr, ExprLike
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ FUNCTIONS = {
         Function("atan2", 2, "float", "arctan2"),
     )
 }  # fmt: skip
+
+
+def call(fn: str, *values: ExprLike) -> Expr:
+    """``fn`` of the table applied to ``values``."""
+    return build_call(fn, tuple(as_expr(v) for v in values))
 
 
 def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Optional
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
 from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.polynomial import polynomial, quick
+from schedlang.expr.rules import Interval, extreme, floordiv
 
-Interval = tuple[Optional[int], Optional[int]]
 UNBOUNDED: Interval = (None, None)
 
 
@@ -63,10 +63,8 @@ class Ranges:
         if found is not None:
             return found
         if isinstance(var, Axis):
-            from schedlang.expr.simplify import to_lin
-
-            lo = to_lin(var.lo)
-            found = (lo, lo + to_lin(var.extent) - 1)
+            lo = _declared(var.lo)
+            found = (lo, lo + _declared(var.extent) - 1)
             self.known[var] = found
             return found
         return ZERO, None
@@ -91,12 +89,13 @@ class Ranges:
         return low, high
 
     def _product(self, product: Product) -> Interval:
-        result = self._atom(product[0])
+        result = self.of_atom(product[0])
         for atom in product[1:]:
-            result = _times(result, self._atom(atom))
+            result = _times(result, self.of_atom(atom))
         return result
 
-    def _atom(self, atom: Atom) -> Interval:
+    def of_atom(self, atom: Atom) -> Interval:
+        """The integers between which one atom of a polynomial lies."""
         if isinstance(atom, (Axis, Var)):
             cached = self._cache.get(atom)
             if cached is None:
@@ -126,9 +125,8 @@ class Ranges:
     def nonneg(self, lin: Lin) -> bool:
         """Whether ``lin >= 0`` is proven."""
         low = self.interval(lin)[0]
-        if low is not None:
-            if low >= 0:
-                return True
+        if low is not None and low >= 0:
+            return True
         if not self.facts and not self._symbolic(lin) and without_extreme(lin) is None:
             return False
         if self._bounded(lin):
@@ -188,13 +186,17 @@ def _scale(value: int | None, coef: int) -> int | None:
     return None if value is None else value * coef
 
 
-def _all(pick: object, values: tuple[int | None, ...]) -> int | None:
-    return None if any(v is None for v in values) else pick(values)  # type: ignore[operator]
+Pick = Callable[[Iterable[int]], int]
 
 
-def _any(pick: object, values: tuple[int | None, ...]) -> int | None:
+def _all(pick: Pick, values: Sequence[int | None]) -> int | None:
     known = [v for v in values if v is not None]
-    return pick(known) if known else None  # type: ignore[operator]
+    return pick(known) if len(known) == len(values) else None
+
+
+def _any(pick: Pick, values: Sequence[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return pick(known) if known else None
 
 
 def _times(a: Interval, b: Interval) -> Interval:
@@ -213,7 +215,7 @@ def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
         if coef < 0:
             return False
         for atom in product:
-            low = ranges._atom(atom)[0]
+            low = ranges.of_atom(atom)[0]
             if low is None or low < 0:
                 return False
     return True
@@ -300,7 +302,7 @@ def _relax_product(
         return _relax_atom(product[0], var, lo, hi, ranges, up)
     result = Lin.of(1)
     for atom in product:
-        low = ranges._atom(atom)[0]
+        low = ranges.of_atom(atom)[0]
         if low is None or low < 0:
             return None
         if atom is var or _mentions((atom,), var):
@@ -316,8 +318,6 @@ def _relax_product(
 def _relax_atom(
     atom: Atom, var: Axis | Var, lo: Lin, hi: Lin, ranges: Ranges, up: bool
 ) -> Lin | None:
-    from schedlang.expr.simplify import extreme, floordiv
-
     if atom is var:
         return hi if up else lo
     if isinstance(atom, Opaque):
@@ -350,7 +350,12 @@ def _mentions_lin(lin: Lin, var: Axis | Var) -> bool:
 
 def weak_range(value: Expr) -> Interval:
     """The integers between which an index expression lies, by what its axes declare."""
-    from schedlang.expr.simplify import to_lin
+    return Ranges().interval(_declared(value))
 
-    ranges = Ranges()
-    return ranges.interval(to_lin(value, ranges=ranges))
+
+def _declared(value: Expr | int) -> Lin:
+    """``value`` as a polynomial, simplified by what its axes declare."""
+    if isinstance(value, int):
+        return Lin.of(value)
+    found = quick(value)
+    return polynomial(value, {}, Ranges()) if found is None else found

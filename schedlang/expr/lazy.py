@@ -29,7 +29,8 @@ class Regions:
 def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
     """The regions of ``root``. Nodes whose ``id`` is ``known`` have been evaluated.
 
-    >>> from schedlang.expr.nodes import Var, select
+    >>> from schedlang.expr.construct import select
+    >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> inner = select(x > 0, x + 1, x * 2, lazy=True)
     >>> outer = select(x > 1, inner + 1, inner * 2, lazy=True)

@@ -16,7 +16,6 @@ ATOM = 12
 LOWEST = 0
 LONGEST = 2000
 _CONDITIONAL = 1
-_SPACED = {"+", "-", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^", "<<", ">>"}
 
 
 def paren(text_: str, precedence: int, least: int) -> str:
@@ -34,7 +33,7 @@ def binary_text(
     return (f"{a}{op}{b}" if tight else f"{a} {op} {b}"), level
 
 
-def number(value: object, dtype: str) -> str:
+def number(value: object) -> str:
     """A literal that reads back as the same number."""
     if isinstance(value, float):
         if value != value:
@@ -88,7 +87,7 @@ def _print(
     if isinstance(node, (Axis, Var)):
         return (name(node) if name else node.name), ATOM
     if isinstance(node, Const):
-        literal = number(node.value, node.dtype)
+        literal = number(node.value)
         return literal, UNARY if literal.startswith("-") else ATOM
     if isinstance(node, Binary):
         tight = node.op in ("*", "//", "%", "/", "**") and is_index(node)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import ComputeTypeError
-from schedlang.expr.functions import FUNCTIONS
-from schedlang.expr.nodes import Expr, as_expr, binary, call, unary
+from schedlang.expr.construct import as_expr, binary, unary
+from schedlang.expr.functions import FUNCTIONS, call
+from schedlang.expr.nodes import Expr
 
 _OPERATORS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Buffer, Load, Nest, Store, expressions, walk
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer, Load, Store, expressions, walk
 
 
 def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import prod
 from typing import Any
 
@@ -21,7 +22,7 @@ from schedlang.expr.linear import ZERO, Lin, total
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Buffer, For, If, Load, Store
+from schedlang.ir.nodes import Buffer, For, If, Load
 
 MOST_POINTS = 2**18
 # points of one index that are tried, so many at a time
@@ -40,31 +41,22 @@ class Site:
 Span = tuple[Lin, Lin]
 
 
-def _extent(loop: For) -> Lin:
-    return Lin.of(loop.extent) if isinstance(loop.extent, int) else to_lin(loop.extent)
-
-
-def _size(buffer: Buffer, position: int) -> Lin:
-    extent = buffer.shape[position]
-    return Lin.of(extent) if isinstance(extent, int) else to_lin(extent)
-
-
 def scope_of(loops: Sequence[For]) -> Ranges:
     """The ranges of loop variables."""
-    return Ranges({loop.axis: (ZERO, _extent(loop) - 1) for loop in loops})
+    return Ranges({loop.axis: (ZERO, to_lin(loop.extent) - 1) for loop in loops})
 
 
-def check_finalised(buffer: Buffer, sites: Sequence[Site], ranges: Ranges) -> None:
+def check_finalised(buffer: Buffer, sites: Sequence[Site]) -> None:
     """Each element of ``buffer`` is written once, other than by combining into it."""
     plain = [s for s in sites if s.store.reducer is None]
-    if any(_size(buffer, k).const == 0 for k in range(len(buffer.shape))):
+    if any(to_lin(e).const == 0 for e in buffer.shape):
         return
-    if any(g.note == "store predicate" for s in plain for g in s.guards):
+    if any(g.predicate for s in plain for g in s.guards):
         return
     if not plain:
         raise VerifyError(f"{buffer.name} is never written")
-    whole = [(ZERO, _size(buffer, k)) for k in range(len(buffer.shape))]
-    spans = [_box(s, whole) for s in plain]
+    whole = [(ZERO, to_lin(e)) for e in buffer.shape]
+    spans = [_box(s) for s in plain]
     known = [box for box in spans if box is not None]
     if len(known) == len(plain) and _one_box(known) == whole:
         return
@@ -76,11 +68,11 @@ def check_finalised(buffer: Buffer, sites: Sequence[Site], ranges: Ranges) -> No
         raise VerifyError(f"{buffer.name}{where} is finalised {int(counts[tuple(where)])} times")
 
 
-def _box(site: Site, whole: Sequence[Span]) -> list[Span] | None:
+def _box(site: Site) -> list[Span] | None:
     """The box that a store covers once, if its indices are mixed-radix numbers over its loops."""
     ranges = scope_of(site.loops)
     indices = [to_lin(i, ranges=ranges) for i in site.store.indices]
-    extents = {loop.axis: _extent(loop) for loop in site.loops}
+    extents = {loop.axis: to_lin(loop.extent) for loop in site.loops}
     used: set[Axis] = set()
     spans: list[Span] = []
     for lin in indices:
@@ -92,7 +84,7 @@ def _box(site: Site, whole: Sequence[Span]) -> list[Span] | None:
     if any(axis not in used and extent.const != 1 for axis, extent in extents.items()):
         return None
     for guard in site.guards:
-        if not _clip(guard.cond, indices, spans, whole, ranges):
+        if not _clip(guard.cond, indices, spans, ranges):
             return None
     return [(lo, merge_div_mod(hi)) for lo, hi in spans]
 
@@ -125,9 +117,7 @@ def _radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | N
     return start, {axis for axis, _ in digits}, count
 
 
-def _clip(
-    cond: Expr, indices: Sequence[Lin], spans: list[Span], whole: Sequence[Span], ranges: Ranges
-) -> bool:
+def _clip(cond: Expr, indices: Sequence[Lin], spans: list[Span], ranges: Ranges) -> bool:
     """Cut ``spans`` by a guard that compares one index with a number; whether it is one."""
     facts = facts_of(cond, True, ranges)
     if len(facts) != _conjuncts(cond):
@@ -176,19 +166,12 @@ def _one_box(boxes: list[list[Span]]) -> list[Span] | None:
     """Boxes that touch along one dimension joined, until one is left."""
     left = list(boxes)
     while len(left) > 1:
-        for a in range(len(left)):
-            joined = next(
-                (j for b in range(len(left)) if a != b and (j := _join(left[a], left[b]))), None
-            )
-            if joined is not None:
-                box, b = (
-                    joined,
-                    next(b for b in range(len(left)) if a != b and _join(left[a], left[b])),
-                )
-                left = [x for k, x in enumerate(left) if k not in (a, b)] + [box]
-                break
-        else:
+        pairs = ((a, b, _join(left[a], left[b])) for a, b in permutations(range(len(left)), 2))
+        found = next(((a, b, box) for a, b, box in pairs if box is not None), None)
+        if found is None:
             return None
+        a, b, box = found
+        left = [x for k, x in enumerate(left) if k not in (a, b)] + [box]
     return left[0] if left else None
 
 
@@ -206,7 +189,7 @@ def _flat(buffer: Buffer, indices: Sequence[Lin]) -> Lin:
     """The position of an element, its indices joined where they are parts of one loop."""
     strides = [Lin.of(1)]
     for k in reversed(range(1, len(buffer.shape))):
-        strides.insert(0, strides[0] * _size(buffer, k))
+        strides.insert(0, strides[0] * to_lin(buffer.shape[k]))
     return merge_div_mod(total(i * s for i, s in zip(indices, strides)))
 
 
@@ -214,13 +197,13 @@ def _flat_cover(buffer: Buffer, site: Site) -> bool:
     """Whether the position of the element is a mixed-radix number over the loops."""
     ranges = scope_of(site.loops)
     flat = _flat(buffer, [to_lin(i, ranges=ranges) for i in site.store.indices])
-    extents = {loop.axis: _extent(loop) for loop in site.loops}
+    extents = {loop.axis: to_lin(loop.extent) for loop in site.loops}
     found = _radix(flat, extents)
     if found is None or any(a not in found[1] and e.const != 1 for a, e in extents.items()):
         return False
-    size = prod((_size(buffer, k) for k in range(len(buffer.shape))), start=Lin.of(1))
+    size = prod((to_lin(e) for e in buffer.shape), start=Lin.of(1))
     spans = [(found[0], found[0] + found[2])]
-    if not all(_clip(g.cond, [flat], spans, [(ZERO, size)], ranges) for g in site.guards):
+    if not all(_clip(g.cond, [flat], spans, ranges) for g in site.guards):
         return False
     return spans[0] == (ZERO, size)
 
@@ -334,9 +317,8 @@ def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
 
 
 def check_races(
-    loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]],
-    ranges: Ranges,
-) -> None:  # fmt: skip
+    loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]]
+) -> None:
     """No two iterations of ``loop`` write one element, or one reads what another writes."""
     written: dict[Buffer, list[Site]] = {}
     for site in stores:
@@ -406,7 +388,7 @@ def _separates(lin: Lin, loop: For, outer: set[Axis], ranges: Ranges) -> bool:
             inner.append((coef, Lin({product: coef})))
     if own == 0:
         return False
-    extent = _extent(loop).const
+    extent = to_lin(loop.extent).const
     if extent == 0:
         return True
     fine = [part for coef, part in inner if extent is None or coef % (own * extent)]
@@ -448,4 +430,4 @@ def _collide(
     return bool((times[shared] > 1).any())
 
 
-__all__ = ["Site", "check_finalised", "check_races", "leaves_bounds", "Store"]
+__all__ = ["Site", "check_finalised", "check_races", "leaves_bounds"]

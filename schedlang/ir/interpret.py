@@ -18,7 +18,8 @@ from schedlang.compute.arguments import single_unknown
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
-from schedlang.ir.nodes import Alloc, Buffer, For, Nest, walk
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Buffer, For, walk
 from schedlang.ir.scalars import HELPERS
 from schedlang.ir.transcribe import Transcript, transcribe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from schedlang.expr.dtypes import itemsize
@@ -83,11 +83,15 @@ class For:
 
 @dataclass(frozen=True, eq=False)
 class If:
-    """``body`` where ``cond`` holds; ``note`` says what the guard is for."""
+    """``body`` where ``cond`` holds; ``note`` says what the guard is for.
+
+    ``predicate``: the user's own, which leaves elements unwritten on purpose.
+    """
 
     cond: Expr
     body: Block
     note: str = ""
+    predicate: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,42 +150,6 @@ class Block:
 
 
 Stmt = Union[For, If, Store, Alloc, Let, Fetch, Note, Block]
-
-
-@dataclass(frozen=True, eq=False)
-class Nest:
-    """A lowered schedule: arguments in order, then what runs.
-
-    ``args`` are the buffers of tensors and the scalar variables; ``outputs`` those written.
-    """
-
-    name: str
-    args: tuple[Union[Buffer, Var], ...]
-    outputs: tuple[Buffer, ...]
-    body: Block
-    sizes: tuple[Var, ...] = ()
-    names: dict[Axis, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        from schedlang.ir.printer import nest_text
-
-        return nest_text(self)
-
-    __repr__ = __str__
-
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """Every buffer: arguments first, then storage in order of appearance."""
-        given = tuple(a for a in self.args if isinstance(a, Buffer))
-        return given + tuple(s.buffer for s, _ in walk(self.body) if isinstance(s, Alloc))
-
-    @property
-    def loops(self) -> tuple[For, ...]:
-        return tuple(s for s, _ in walk(self.body) if isinstance(s, For))
-
-    @property
-    def guards(self) -> tuple[If, ...]:
-        return tuple(s for s, _ in walk(self.body) if isinstance(s, If) and s.note)
 
 
 def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:

@@ -1,11 +1,12 @@
-"""A loop nest as text: one statement a line, stable to the character."""
+"""A loop nest as text: a statement a line (a long chain of choices: one a line), stable."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from schedlang.expr.nodes import Axis, Binary, Expr, Select, Var
-from schedlang.expr.printer import ATOM, LONGEST, binary_text, index_text, is_index, shortened, text
+from schedlang.expr.printer import ATOM, LONGEST, index_text, is_index, shortened, text
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
@@ -16,15 +17,18 @@ from schedlang.ir.nodes import (
     If,
     Let,
     Load,
-    Nest,
     Note,
     Stmt,
     Store,
     walk,
-)  # fmt: skip
+)
+
+if TYPE_CHECKING:
+    from schedlang.ir.nest import Nest
 
 INDENT = "  "
 SHARED, LONG = 60, 400
+WIDE = 100
 
 
 def nest_text(nest: Nest) -> str:
@@ -185,12 +189,39 @@ def store_lines(store: Store, names: dict[Axis, str]) -> list[str]:
     if len(values) > 1 and store.reducer is None:
         lazy = [isinstance(v, Select) and v.lazy for v in store.values]
         values = [f"({v})" if wrap else v for v, wrap in zip(values, lazy)]
-    if store.reducer is None:
-        return [*parts.lines, f"{', '.join(targets)} = {', '.join(values)}"]
-    kind = store.reducer.name
+    kind = None if store.reducer is None else store.reducer.name
+    how = "="
     if kind in ("sum", "prod") and len(targets) == 1:
-        return [*parts.lines, f"{targets[0]} {'+' if kind == 'sum' else '*'}= {values[0]}"]
-    return [*parts.lines, f"{', '.join(targets)} = {kind}({', '.join([*targets, *values])})"]
+        how = "+=" if kind == "sum" else "*="
+    elif kind is not None:
+        values = [f"{kind}({', '.join([*targets, *values])})"]
+    line = f"{', '.join(targets)} {how} {', '.join(values)}"
+    if len(line) > WIDE and not parts.lines and (kind is None or how != "="):
+        chain = _choices(store.values[0], names) if len(values) == 1 else []
+        if chain:
+            return [f"{targets[0]} {how} (", *(INDENT + choice for choice in chain), ")"]
+    return [*parts.lines, line]
 
 
-__all__ = ["argument_text", "binary_text", "bytes_text", "expr_text", "header", "nest_text"]
+def _choices(value: Expr, names: dict[Axis, str]) -> list[str]:
+    """A chain as in ``a if p else (b if q else c)``, one choice a line; [] for what is no chain."""
+    lines: list[str] = []
+    lazy, current = isinstance(value, Select) and value.lazy, value
+    while isinstance(current, Select) and current.lazy == lazy:
+        cond, chosen = expr_text(current.cond, names), expr_text(current.a, names)
+        if lazy:
+            lines.append(f"{_whole(current.a, chosen)} if {_whole(current.cond, cond)} else")
+        else:
+            lines.append(f"select({cond}, {chosen},")
+        current = current.b
+    if len(lines) < 2:
+        return []
+    rest = expr_text(current, names)
+    return [*lines, rest if lazy else rest + ")" * len(lines)]
+
+
+def _whole(value: Expr, printed: str) -> str:
+    return f"({printed})" if isinstance(value, Select) and value.lazy else printed
+
+
+__all__ = ["argument_text", "bytes_text", "expr_text", "header", "nest_text"]

@@ -9,20 +9,8 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Read, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
-from schedlang.ir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Fetch,
-    For,
-    If,
-    Let,
-    Load,
-    Nest,
-    Note,
-    Stmt,
-    Store,
-)  # fmt: skip
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Let, Load, Note, Stmt, Store
 from schedlang.stage.relations import extent_of
 
 

@@ -15,19 +15,8 @@ import numpy as np
 from schedlang.errors import VerifyError
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
-from schedlang.ir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Fetch,
-    For,
-    If,
-    Let,
-    Load,
-    Nest,
-    Stmt,
-    Store,
-)  # fmt: skip
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Let, Load, Stmt, Store
 from schedlang.ir.scalars import caller, caster, powers
 
 DEEPEST = 12
@@ -158,7 +147,7 @@ class _Writer:
         if isinstance(node, Select):
             return f"{parts[1]} if {parts[0]} else {parts[2]}"
         if isinstance(node, Load):
-            return f"load{len(parts)}({', '.join((self._buffer(node.buffer), *parts))})"
+            return f"load{len(parts)}({', '.join((self.buffer(node.buffer), *parts))})"
         raise VerifyError(f"{type(node).__name__} {node} has no meaning in a loop nest")
 
     def _binary(self, node: Binary, a: str, b: str) -> str:
@@ -170,14 +159,14 @@ class _Writer:
             return f"{a} {'|' if node.op == '+' else '&'} {b}"
         return f"{a} {node.op} {b}"
 
-    def _buffer(self, buffer: Buffer) -> str:
+    def buffer(self, buffer: Buffer) -> str:
         if buffer not in self.names:
             raise VerifyError(f"{buffer.name} is used where it has no storage")
         return self.names[buffer]
 
     def store(self, store: Store) -> None:
         index = [self.value(i) for i in store.indices]
-        targets = [", ".join((self._buffer(b), *index)) for b in store.buffers]
+        targets = [", ".join((self.buffer(b), *index)) for b in store.buffers]
         values = [self.value(v) for v in store.values]
         if store.reducer is not None:
             old = [self.fresh("t") for _ in targets]
@@ -239,7 +228,7 @@ def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
         w.line(f"{name} = {w.value(stmt.value)}")
         w.names[stmt.var] = name
     elif isinstance(stmt, Fetch):
-        given = ", ".join((w._buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
+        given = ", ".join((w.buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
         w.line(f"touch{len(stmt.indices)}({given})")
 
 

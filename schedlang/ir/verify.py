@@ -12,13 +12,15 @@ from typing import Any
 
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
-from schedlang.expr.interval import Interval, Ranges
+from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.cover import Site, check_finalised, check_races, leaves_bounds
+from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     LOOP_KINDS,
     Alloc,
@@ -29,11 +31,10 @@ from schedlang.ir.nodes import (
     If,
     Let,
     Load,
-    Nest,
     Stmt,
     Store,
     expressions,
-)  # fmt: skip
+)
 from schedlang.ir.printer import expr_text
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
@@ -79,9 +80,7 @@ def verify(nest: Nest) -> list[Unproven]:
     walker = _Walker(nest)
     walker.walk()
     for output in nest.outputs:
-        check_finalised(
-            output, [s for s in walker.sites if output in s.store.buffers], walker.ranges
-        )
+        check_finalised(output, [s for s in walker.sites if output in s.store.buffers])
     return walker.unproven
 
 
@@ -157,7 +156,7 @@ class _Walker:
             self.fail(f"loop {loop.axis.name} stands inside another loop over the same variable")
         if isinstance(loop.extent, int) and loop.extent < 0:
             self.fail(f"loop {loop.axis.name} has extent {loop.extent}")
-        extent = Lin.of(loop.extent) if isinstance(loop.extent, int) else to_lin(loop.extent)
+        extent = to_lin(loop.extent)
         self.axes.add(loop.axis)
         self.ranges.learn(loop.axis, Lin.of(0), extent - 1)
         if loop.kind in TOGETHER and extent.const != 1:
@@ -169,7 +168,7 @@ class _Walker:
         self.loops.pop()
         if self.together and self.together[-1][0] == len(self.loops):
             position, stores, loads = self.together.pop()
-            check_races(loop, position, stores, loads, self.ranges)
+            check_races(loop, position, stores, loads)
         self.axes.discard(loop.axis)
 
     def expression(self, root: Expr, stmt: Stmt) -> None:
@@ -229,7 +228,7 @@ class _Walker:
         if any(isinstance(leaf, Opaque) and _gathers(leaf.expr) for leaf in lin.leaves()):
             return True
         known = self.ranges.assuming(facts)
-        size = Lin.of(extent) if isinstance(extent, int) else to_lin(extent)
+        size = to_lin(extent)
         while True:
             if known.nonneg(lin) and known.nonneg(size - lin - 1):
                 return True
@@ -369,7 +368,7 @@ def _gathers(root: Expr) -> bool:
 def quick_interval(root: Expr, ranges: Ranges) -> Interval:
     """The integers between which an index expression lies, term by term."""
     if isinstance(root, Axis):
-        return ranges._atom(root)
+        return ranges.of_atom(root)
     done: dict[int, Interval] = {}
     for node in postorder([root]):
         done[id(node)] = _quick(node, done, ranges)
@@ -380,7 +379,7 @@ def _quick(node: Expr, done: dict[int, Interval], ranges: Ranges) -> Interval:
     if isinstance(node, Const) and isinstance(node.value, int):
         return node.value, node.value
     if isinstance(node, (Axis, Var)):
-        return ranges._atom(node) if node.weak else (None, None)
+        return ranges.of_atom(node) if node.weak else (None, None)
     if isinstance(node, Binary) and node.weak:
         (a, b), (c, d) = done[id(node.a)], done[id(node.b)]
         if a is None or b is None or c is None or d is None:

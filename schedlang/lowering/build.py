@@ -313,7 +313,7 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     at = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
     at.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
     cond = rewrite(n.stage.predicate, bound)
-    return [If(cond, block(drafts), "store predicate")]
+    return [If(cond, block(drafts), "store predicate", predicate=True)]
 
 
 def _mentions_reduction(n: Nesting) -> bool:

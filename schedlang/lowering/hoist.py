@@ -68,7 +68,9 @@ def _joined(stmts: list[Stmt]) -> list[Stmt]:
 
 
 def _same(a: If, b: If) -> bool:
-    if a.note != b.note or any(isinstance(s, Alloc) for s in a.body.stmts):
+    if (a.note, a.predicate) != (b.note, b.predicate) or any(
+        isinstance(s, Alloc) for s in a.body.stmts
+    ):
         return False
     return not _reads(a.cond) and _shape(a.cond) == _shape(b.cond)
 

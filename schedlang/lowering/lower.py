@@ -11,7 +11,8 @@ from schedlang.errors import ComputeTypeError, LoweringError
 from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Var
 from schedlang.expr.simplify import only_size, to_lin
-from schedlang.ir.nodes import Block, Buffer, Nest, Note
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import Job, Scope, nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.names import loop_names
@@ -93,6 +94,7 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
     known = needed | set(state.defined)
     scalars = variables(state.outputs)
     checked: list[Arg] = []
+    tensors: set[Tensor] = set()
     for position, arg in enumerate(args):
         if isinstance(arg, Var):
             checked.append(arg)
@@ -107,11 +109,12 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
                 "are "
                 f"{', '.join(t.name for t in [*placeholders(state.outputs), *state.defined])}"
             )
-        if arg in checked:
+        if arg in tensors:
             raise LoweringError(f"{arg.name} stands twice among the arguments")
+        tensors.add(arg)
         checked.append(arg)
     for tensor in [*placeholders(state.outputs), *state.outputs]:
-        if tensor not in checked:
+        if tensor not in tensors:
             raise LoweringError(
                 f"{tensor.name} is missing from the arguments: inputs and outputs must all be there"
             )

@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr
-from schedlang.expr.simplify import floordiv, mod, to_lin
+from schedlang.expr.rules import floordiv, mod
+from schedlang.expr.simplify import to_lin
 from schedlang.lowering.region import Dim
 from schedlang.stage.relations import Fuse, Split, Unit, split_extents
 from schedlang.stage.state import THREADS, Stage

@@ -10,7 +10,8 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.interval import Ranges, relax, upper, without_extreme
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import extreme, to_lin
+from schedlang.expr.rules import extreme
+from schedlang.expr.simplify import to_lin
 
 MOST_CASES = 5
 

@@ -10,7 +10,8 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Read, Var
-from schedlang.expr.simplify import extreme, to_lin
+from schedlang.expr.rules import extreme
+from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
 from schedlang.lowering.puts import Placed, Put, Touch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import floordiv, mod
+from schedlang.expr.rules import floordiv, mod
 from schedlang.lowering.plan import Peel, Plan
 from schedlang.stage.relations import Split, parts, sources
 from schedlang.stage.state import Stage

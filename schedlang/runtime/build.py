@@ -14,7 +14,7 @@ from schedlang.codegen.names import RESERVED, identifier
 from schedlang.compute.tensor import check_name
 from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
 from schedlang.ir.aliasing import in_place_pairs
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime.kernel import Built, Kernel

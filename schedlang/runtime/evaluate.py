@@ -10,7 +10,7 @@ from schedlang.compute.graph import variables
 from schedlang.compute.work import flops as counted_flops
 from schedlang.errors import CallTypeError
 from schedlang.runtime.arrays import as_numpy
-from schedlang.runtime.ceilings import ceilings
+from schedlang.runtime.ceilings import COPIED_BYTES, ceilings
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
 from schedlang.runtime.timing import median_and_spread, samples
@@ -67,7 +67,8 @@ def evaluate(
     At least ``repeat`` samples are taken, and more until ``min_time`` seconds are spent; compiling
     and one warm call come first. A kernel's outputs that are left out are made once, ahead. Its
     operations and bytes are counted from its computation; for another callable they are
-    ``flops`` and ``bytes``, where given. Ceilings are measured once a process, when first needed.
+    ``flops`` and ``bytes``, where given. Ceilings are measured when first needed, and again
+    if ``f`` beats them.
 
     >>> import numpy as np
     >>> result = evaluate(np.sort, np.arange(1000), repeat=7, min_time=0.0)
@@ -93,7 +94,9 @@ def evaluate(
     gbps = None if moved is None else moved / seconds * 1e-9
     if flops is None and moved is None:
         return Evaluation(seconds, spread, len(found))
-    limits = ceilings(dtype)
+    # a small kernel may beat the memory by staying in a cache, which says nothing of the ceiling
+    large = moved is not None and moved >= 2 * COPIED_BYTES
+    limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)
     arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
     bound = "arithmetic" if arithmetic >= memory else "memory"
     fraction = max(arithmetic, memory) / seconds

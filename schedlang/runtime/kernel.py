@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 from schedlang.ir.sized import at_sizes
 from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
 from schedlang.runtime.arrays import as_numpy, empty_like_library
+from schedlang.runtime.bundle import bundle
 from schedlang.runtime.parameters import Binder, Signature
 from schedlang.runtime.shortcut import shortcut
 from schedlang.runtime.te_module import TeModule
@@ -204,8 +205,6 @@ class Kernel(TeModule):
 
         It has one public function, named after the output, and the intrinsics it uses.
         """
-        from schedlang.runtime.bundle import bundle
-
         if self.target.kind != "cpu":
             raise BuildError(
                 f'save: build for target="cpu" first, this kernel is for {self.target.kind}'

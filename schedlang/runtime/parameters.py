@@ -12,7 +12,7 @@ from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 
 Extent = Union[int, str]
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.construct import binary, select
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, to_expr
-from schedlang.expr.nodes import Axis, Binary, Expr, Read, binary, select
+from schedlang.expr.nodes import Axis, Binary, Expr, Read
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.lowering.plan import Peel, Threads, make_plan

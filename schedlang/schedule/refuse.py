@@ -10,6 +10,7 @@ from schedlang.errors import ScheduleError, explain
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
 from schedlang.ir.printer import INDENT, statement_lines
+from schedlang.lowering.lower import lower_state
 from schedlang.lowering.plan import loop_variable
 from schedlang.stage.relations import parts
 from schedlang.stage.state import Stage, State
@@ -28,8 +29,6 @@ def refuse(
 
 def marked_nest(state: State, axis: Axis) -> str:
     """The lines of the nest around the loop over ``axis``, which gets an arrow."""
-    from schedlang.lowering.lower import lower_state
-
     nest = lower_state(state, strict=False)
     lines: list[str] = []
     mark = -1

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.data import Graph
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
-from schedlang.errors import ComputeError, ComputeTypeError, SchedlangError, ScheduleError
+from schedlang.errors import (
+    ComputeError,
+    ComputeTypeError,
+    MissingNameError,
+    SchedlangError,
+    ScheduleError,
+)
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.hints import nearest
@@ -65,10 +71,14 @@ class Schedule:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in PRIMITIVES and "_start" in self.__dict__:
-                last = self.outputs[-1].name
-                raise AttributeError(f"{name} is a step of a stage: s[{last}].{name}(...)")
+                stages = list(self.state.stages)
+                listed = ", ".join(stages if len(stages) <= 6 else [*stages[:5], "..."])
+                raise MissingNameError(
+                    f"{name} is a step of a stage, not of the schedule: s[T].{name}(...), where T "
+                    f"is the tensor whose loops it changes; the stages of this schedule: {listed}"
+                )
             known = [n for n in dir(Schedule) if not n.startswith("_")]
-            raise AttributeError(f"a schedule has no {name!r}{nearest(name, known)}")
+            raise MissingNameError(f"a schedule has no {name!r}{nearest(name, known)}")
 
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import MissingNameError
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.hints import no_attribute
 from schedlang.schedule.refuse import refuse
@@ -55,7 +56,7 @@ class StageView:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(no_attribute(name, dir(StageView)))
+            raise MissingNameError(no_attribute(name, dir(StageView)))
 
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"

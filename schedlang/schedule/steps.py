@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from schedlang.compute.data import expr_from_data, expr_to_data
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError, ScheduleError
@@ -72,8 +73,6 @@ def encode(state: State, value: Any, near: Sequence[str] = ()) -> Any:
     if isinstance(value, Stage):
         return {"stage": value.name}
     if isinstance(value, Expr):
-        from schedlang.compute.data import expr_to_data
-
         leaves = _leaf_names(state)
         leaves |= {a: a.tag for a in postorder([value]) if isinstance(a, Axis) and a.tag}
         return {"expr": expr_to_data(value, leaves)}
@@ -135,8 +134,6 @@ def decode(state: State, value: Any) -> Any:
     if set(value) == {"stage"}:
         return _stage(state, value["stage"])
     if set(value) == {"expr"}:
-        from schedlang.compute.data import expr_from_data
-
         leaves: dict[str, Any] = {n: a for a, n in _leaf_names(state).items()}
         leaves |= {tag: thread_axis(tag) for tag in THREADS}
         return expr_from_data(value["expr"], leaves)

@@ -7,7 +7,8 @@ from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.errors import SchedlangError
-from schedlang.expr.nodes import Axis, Expr, Read, Var, as_expr
+from schedlang.expr.construct import as_expr
+from schedlang.expr.nodes import Axis, Expr, Read, Var
 from schedlang.expr.visit import postorder
 from schedlang.schedule.loops import Result
 from schedlang.schedule.refuse import count, names, refuse, shown

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
-from schedlang.expr.simplify import floordiv, mod
+from schedlang.expr.rules import floordiv, mod
 
 
 @dataclass(frozen=True)

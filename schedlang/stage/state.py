@@ -156,7 +156,7 @@ class State:
             if name == before:
                 merged[new.name] = new
             merged[name] = stage
-        defined = {**self.defined, **{t: new.name for t in new.outputs}}
+        defined = {**self.defined, **dict.fromkeys(new.outputs, new.name)}
         return replace(self, stages=merged, defined=defined)
 
     def unique_name(self, base: str) -> str:

@@ -15,7 +15,8 @@ from schedlang.errors import BuildError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.ir.interpret import cooperative, interpret
-from schedlang.ir.nodes import Block, Buffer, For, If, Nest, Store
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, Buffer, For, If, Store
 from schedlang.lowering.lower import lower_state
 from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar

@@ -1,0 +1,171 @@
+"""Writing the data form of a computation: a flat list of items; see :mod:`.data`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlang.compute.reduce import Reducer
+from schedlang.compute.tensor import ComputeOp, Extent, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.errors import ComputeError
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.visit import postorder
+
+FORMAT = "schedlang.compute"
+VERSION = 1
+
+
+def expr_to_data(expr: Expr, leaf_names: Mapping[Any, str]) -> list[Any]:
+    """One expression over named leaves as a flat list of items, the expression last.
+
+    ``leaf_names`` gives the name of each axis and size it may use; it reads no tensor.
+
+    >>> from schedlang.expr.nodes import Axis
+    >>> i = Axis("i", 8)
+    >>> expr_to_data(i < 3, {i: "i"})
+    [['leaf', 'i'], ['const', 'int64', 3, True], ['binary', '<', 0, 1, 'bool', False]]
+    """
+    writer = Writer(leaves=leaf_names)
+    writer.expressions([expr])
+    return writer.items
+
+
+def everything(tensors: Sequence[Tensor]) -> list[Operation]:
+    """Every operation the tensors mention, producers first; a scan's states and inputs too."""
+    order: list[Operation] = []
+    seen: set[Operation] = set()
+    for tensor in tensors:
+        stack: list[tuple[Operation, bool]] = [(tensor.op, False)]
+        while stack:
+            op, ready = stack.pop()
+            if ready:
+                order.append(op)
+            elif op not in seen:
+                seen.add(op)
+                stack.append((op, True))
+                needed = list(op.input_tensors)
+                if isinstance(op, ScanOp):
+                    needed += [*op.state, *op.inputs]
+                stack.extend((t.op, False) for t in reversed(needed))
+    return order
+
+
+@dataclass
+class Writer:
+    """Items written so far, and where each object stands among them.
+
+    ``anonymous`` leaves names out and writes equal expressions once.
+    """
+
+    anonymous: bool = False
+    leaves: Mapping[Any, str] | None = None
+    items: list[Any] = field(default_factory=list)
+    places: dict[Any, int] = field(default_factory=dict)
+    local: dict[Any, int] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
+
+    def forget_expressions(self) -> None:
+        """Axes and reducers shared between operations are no part of the structure; sizes are."""
+        self.local.clear()
+
+    def place(self, key: Any) -> int:
+        found = self.local.get(key)
+        return self.places[key] if found is None else found
+
+    def has(self, key: Any) -> bool:
+        return key in self.local or key in self.places
+
+    def name(self, name: str) -> str:
+        return "" if self.anonymous else name
+
+    def add(self, key: Any, item: list[Any]) -> int:
+        place = None
+        if self.anonymous and item[0] in _EXPRESSIONS:
+            place = self.known.setdefault(json.dumps(item), len(self.items))
+        if place is None or place == len(self.items):
+            place = len(self.items)
+            self.items.append(item)
+        (self.places if isinstance(key, _LASTING) else self.local)[key] = place
+        return place
+
+    def extent(self, value: Extent) -> Any:
+        return self.expressions([value]) if isinstance(value, Expr) else int(value)
+
+    def tensor(self, tensor: Tensor) -> list[int]:
+        return [self.place(tensor.op), tensor.value_index]
+
+    def expressions(self, roots: Sequence[Expr]) -> list[int]:
+        for node in postorder(roots):
+            if not self.has(node):
+                if isinstance(node, Axis) and self.leaves is None:
+                    extent, lo = self.extent(node.extent), self.extent(node.lo)
+                    item = ["axis", self.name(node.name), extent, node.kind, lo, node.tag]
+                else:
+                    item = self.expression(node)
+                self.add(node, item)
+        return [self.place(root) for root in roots]
+
+    def expression(self, node: Expr) -> list[Any]:
+        at = [self.place(child) for child in node.children]
+        if isinstance(node, (Axis, Var)) and self.leaves is not None:
+            if node not in self.leaves:
+                given = ", ".join(self.leaves.values()) or "it has none"
+                raise ComputeError(f"{node.name} is none of the expression's leaves: {given}")
+            return ["leaf", self.leaves[node]]
+        if isinstance(node, Var):
+            return ["var", self.name(node.name), node.dtype, node.weak]
+        if isinstance(node, Const):
+            return ["const", node.dtype, _number(node.value), node.weak]
+        if isinstance(node, Binary):
+            return ["binary", node.op, *at, node.dtype, node.weak]
+        if isinstance(node, Unary):
+            return ["unary", node.op, *at, node.dtype, node.weak]
+        if isinstance(node, Cast):
+            return ["cast", *at, node.dtype, node.weak]
+        if isinstance(node, Call):
+            return ["call", node.fn, at, node.dtype, node.weak]
+        if isinstance(node, Select):
+            return ["select", *at, node.dtype, node.lazy, node.weak]
+        if isinstance(node, Read) and self.leaves is None:
+            return ["read", *self.tensor(node.tensor), at]
+        raise ComputeError(f"{node}: a {type(node).__name__} has no data form here")
+
+    def reducer(self, reducer: Reducer) -> int:
+        if not self.has(reducer):
+            for formal in (*reducer.lhs, *reducer.rhs):
+                self.local[formal] = len(self.items)
+                self.items.append(self.expression(formal))
+            parts = [self.expressions(p) for p in (reducer.lhs, reducer.rhs, reducer.result,
+                                                   reducer.identity)]  # fmt: skip
+            self.add(reducer, ["reducer", self.name(reducer.name), *parts])
+        return self.place(reducer)
+
+    def operation(self, op: Operation) -> None:
+        names = [self.name(t.name) for t in getattr(op, "outputs", ())]
+        if isinstance(op, PlaceholderOp):
+            shape = [self.extent(e) for e in op.shape]
+            self.add(op, ["placeholder", self.name(op.name), shape, op.dtype])
+        elif isinstance(op, ScanOp):
+            parts = [[self.tensor(t) for t in p] for p in (op.init, op.update, op.state, op.inputs)]
+            self.add(op, ["scan", self.name(op.name), *parts, names])
+        else:
+            axes, reduced = self.expressions(op.axis), self.expressions(op.reduce_axis)
+            body = self.expressions(op.body)
+            reducer = None if op.reducer is None else self.reducer(op.reducer)
+            where = None if op.where is None else self.expressions([op.where])[0]
+            init = None if op.init is None else self.expressions(op.init)
+            self.add(op, ["compute", self.name(op.name), axes, body, reduced, reducer, where, init,
+                          names])  # fmt: skip
+
+
+_EXPRESSIONS = ("const", "binary", "unary", "cast", "call", "select", "read")
+_LASTING = (Var, PlaceholderOp, ComputeOp, ScanOp)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, (bool, float)) else int(value)

@@ -1,0 +1,196 @@
+"""What operands become: constants, casts and operations with NumPy's dtype rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.interval import weak_range
+from schedlang.expr.nodes import (
+    COMPARISONS,
+    Binary,
+    Cast,
+    Const,
+    Expr,
+    ExprLike,
+    Select,
+    Unary,
+    Var,
+)  # fmt: skip
+
+
+def const(value: ExprLike, dtype: object = None) -> Const:
+    """A constant; without ``dtype`` a Python number stays weak."""
+    if dtype is not None:
+        name = dtypes.canonical(dtype)
+        if isinstance(value, Expr):
+            raise ComputeTypeError(f"const({value}): a constant is made from a number")
+        return Const(_checked(value, name), name)
+    if isinstance(value, np.generic):
+        return Const(value.item(), dtypes.canonical(value.dtype))
+    if isinstance(value, bool):
+        return Const(value, "bool")
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise ComputeTypeError(f"{value} fits no integer dtype: they end at 64 bits")
+        return Const(value, dtypes.INDEX, weak=True)
+    if isinstance(value, float):
+        return Const(value, "float64", weak=True)
+    raise ComputeTypeError(
+        f"{type(value).__name__} {value!r} cannot stand in an expression: use a number, an axis, "
+        "or an element of a tensor such as A[i, j]"
+    )
+
+
+def _checked(value: Any, dtype: str) -> Any:
+    """``value`` as a Python number of ``dtype``; refuses integers out of range."""
+    if dtype == "bool":
+        return bool(value)
+    if dtypes.is_float(dtype):
+        return float(value)
+    if isinstance(value, float) and not value.is_integer():
+        raise ComputeTypeError(f"{value} is no {dtype}: cast it with sl.cast or round it first")
+    low, high = dtypes.limits(dtype)
+    if not low <= int(value) <= high:
+        raise ComputeTypeError(f"{value} does not fit {dtype} ({low}..{high})")
+    return int(value)
+
+
+def as_expr(value: ExprLike) -> Expr:
+    """``value`` as an expression; a 0-d tensor stands for its element."""
+    if isinstance(value, Expr):
+        return value
+    read = getattr(value, "as_scalar", None)
+    if read is not None:
+        return read()
+    return const(value)
+
+
+def convert(value: Expr, dtype: str) -> Expr:
+    """``value`` in ``dtype`` because an operation needs it there; checks weak ranges."""
+    if value.dtype == dtype:
+        if value.weak and isinstance(value, Const):
+            return Const(value.value, dtype)
+        return value
+    if value.weak and isinstance(value, Const):
+        return Const(_checked(value.value, dtype), dtype)
+    if value.weak and dtypes.is_integer(dtype):
+        low, high = weak_range(value)
+        least, most = dtypes.limits(dtype)
+        if (low is not None and low < least) or (high is not None and high > most):
+            raise ComputeTypeError(
+                explain(
+                    f"{value} in {dtype} arithmetic",
+                    f"it ranges over {low}..{high}, and {dtype} holds {least}..{most}",
+                    f"Cast the tensor's element first, e.g. A[i].astype('int64'), or the axis "
+                    f"with sl.cast({value}, '{dtype}') where wrapping is meant.",
+                )
+            )
+    return Cast(value, dtype)
+
+
+def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
+    """``left op right`` with operands brought to their common dtype."""
+    a, b = as_expr(left), as_expr(right)
+    dtype, weak = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
+    if op in ("<<", ">>", "&", "|", "^"):
+        if dtypes.is_float(dtype):
+            raise ComputeTypeError(
+                f"{a} {op} {b}: bitwise operators need integers or bools, not {dtype}"
+            )
+        if dtype == "bool" and op in ("<<", ">>"):
+            dtype = "int8"
+    elif op == "/":
+        if not dtypes.is_float(dtype):
+            dtype = "float64"
+    elif op == "**" and dtypes.is_integer(dtype) and isinstance(b, Const) and b.value < 0:
+        raise ComputeTypeError(
+            f"{a} ** {b.value}: integers to negative powers are refused, as NumPy does; "
+            "cast the base to a float first"
+        )
+    elif dtype == "bool" and op in ("-",):
+        raise ComputeTypeError(f"{a} - {b}: bools cannot be subtracted; use ^ or cast them first")
+    elif dtype == "bool" and op in ("//", "%", "**"):
+        dtype = "int8"
+    if op in COMPARISONS:
+        bare = isinstance(a, Var) and isinstance(b, Var)
+        if not (a.weak and b.weak) and not (bare and a.dtype != b.dtype and op in ("==", "!=")):
+            a, b = convert(a, dtype), convert(b, dtype)
+        return Binary(op, a, b, "bool")
+    if not weak:
+        a, b = convert(a, dtype), convert(b, dtype)
+    elif dtypes.is_float(dtype):
+        a, b = _weak_float(a), _weak_float(b)
+    folded = _fold(op, a, b)
+    if folded is not None:
+        return folded
+    return Binary(op, a, b, dtype, weak)
+
+
+def _weak_float(value: Expr) -> Expr:
+    if value.dtype == "float64":
+        return value
+    if isinstance(value, Const):
+        return Const(float(value.value), "float64", weak=True)
+    return Cast(value, "float64", weak=True)
+
+
+def _fold(op: str, a: Expr, b: Expr) -> Const | None:
+    """The value of weak integer constants, and 0 and 1 as neutral elements of indices."""
+    if not (isinstance(a, Const) and isinstance(b, Const) and a.weak and b.weak):
+        return None
+    x, y = a.value, b.value
+    if isinstance(x, int) and isinstance(y, int) and op in ("+", "-", "*", "//", "%"):
+        if op in ("//", "%") and y == 0:
+            raise ComputeTypeError(f"{x} {op} 0: division by zero")
+        result = {"+": x + y, "-": x - y, "*": x * y}.get(op)
+        if result is None:
+            result = x // y if op == "//" else x % y
+        return Const(result, dtypes.INDEX, weak=True)
+    return None
+
+
+def unary(op: str, value: ExprLike) -> Expr:
+    a = as_expr(value)
+    if op == "~" and dtypes.is_float(a.dtype):
+        raise ComputeTypeError(f"~{a}: needs an integer or a bool, not {a.dtype}")
+    if op == "-":
+        if a.dtype == "bool":
+            raise ComputeTypeError(f"-{a}: a bool has no negative; use ~ or cast it first")
+        if isinstance(a, Const):
+            return Const(-a.value, a.dtype, a.weak) if a.weak else Unary(op, a, a.dtype)
+    return Unary(op, a, a.dtype, a.weak)
+
+
+def cast(value: ExprLike, dtype: object) -> Expr:
+    """``value`` converted to ``dtype`` as NumPy's ``astype`` does.
+
+    Integers wrap, floats truncate toward zero, anything but zero is ``True``.
+
+    >>> cast(3, "float32").dtype
+    'float32'
+    """
+    a, name = as_expr(value), dtypes.canonical(dtype)
+    if a.dtype == name and not a.weak:
+        return a
+    if isinstance(a, Const) and dtypes.is_float(name):
+        return Const(float(a.value), name)
+    return Cast(a, name)
+
+
+def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr:
+    c, x, y = as_expr(cond), as_expr(a), as_expr(b)
+    name = "if_then_else" if lazy else "select"
+    if c.dtype != "bool":
+        raise ComputeTypeError(
+            f"{name}({c}, ...): the condition is {c.dtype}; compare it, e.g. {c} != 0"
+        )
+    dtype, weak = dtypes.promote(x.dtype, x.weak, y.dtype, y.weak)
+    if not weak:
+        x, y = convert(x, dtype), convert(y, dtype)
+    elif dtypes.is_float(dtype):
+        x, y = _weak_float(x), _weak_float(y)
+    return Select(c, x, y, dtype, lazy, weak)

@@ -1,0 +1,83 @@
+"""Python's operators on expressions, and their text.
+
+They stand here, above all that they build with, and are set on :class:`Expr` when the package is
+imported: an operator makes nodes of every kind, and every kind of node is an ``Expr``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr.construct import binary, cast, unary
+from schedlang.expr.functions import call
+from schedlang.expr.nodes import Expr, ExprLike
+from schedlang.expr.printer import text
+from schedlang.expr.ufuncs import apply_ufunc
+
+BINARY = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+}  # fmt: skip
+COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+EQUAL = {"eq": "==", "ne": "!="}
+
+OPERANDS = (Expr, int, float, np.generic)
+Operator = Callable[[Expr, ExprLike], Expr]
+
+
+def _forward(op: str) -> Operator:
+    return lambda self, other: binary(op, self, other)
+
+
+def _reflected(op: str) -> Operator:
+    return lambda self, other: binary(op, other, self)
+
+
+def _equality(op: str) -> Operator:
+    def method(self: Expr, other: Any) -> Any:
+        if not isinstance(other, OPERANDS) and getattr(other, "ndim", None) != 0:
+            return NotImplemented
+        return binary(op, self, other)
+
+    return method
+
+
+def astype(self: Expr, dtype: object) -> Expr:
+    """This expression converted to ``dtype`` (NumPy's ``astype``)."""
+    return cast(self, dtype)
+
+
+def equal(self: Expr, other: ExprLike) -> Expr:
+    """te's spelling of ``==``."""
+    return binary("==", self, other)
+
+
+def _array_ufunc(self: Expr, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Expr:
+    return apply_ufunc(ufunc, method, inputs, kwargs)
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{f"__{name}__": _forward(op) for name, op in (BINARY | COMPARED).items()},
+    **{f"__r{name}__": _reflected(op) for name, op in BINARY.items()},
+    "__neg__": lambda self: unary("-", self),
+    "__pos__": lambda self: self,
+    "__invert__": lambda self: unary("~", self),
+    "__abs__": lambda self: call("abs", self),
+}
+EQUALITIES: dict[str, Callable[..., Any]] = {
+    f"__{name}__": _equality(op) for name, op in EQUAL.items()
+}
+OTHERS: dict[str, Callable[..., Any]] = {
+    "astype": astype,
+    "equal": equal,
+    "__array_ufunc__": _array_ufunc,
+    "__str__": lambda self: text(self),
+}
+
+for _name, _method in (OPERATORS | EQUALITIES | OTHERS).items():
+    _method.__name__ = _name
+    _method.__qualname__ = f"Expr.{_name}"
+    setattr(Expr, _name, _method)

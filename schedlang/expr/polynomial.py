@@ -1,0 +1,73 @@
+"""Expressions as index polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedlang.expr.linear import Lin, Opaque
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Unary, Var
+from schedlang.expr.rules import Known, extreme, floordiv, mod
+from schedlang.expr.visit import postorder
+
+MOST_QUICK = 6
+
+
+def quick(value: Expr, values: Mapping[Any, Lin] | None = None) -> Lin | None:
+    """Numbers, leaves, and sums and differences of few of them: most indices; else ``None``."""
+    if isinstance(value, Const):
+        return Lin.of(int(value.value))
+    if isinstance(value, (Axis, Var)) and value.weak:
+        found = values.get(value) if values else None
+        return Lin.of(value) if found is None else found
+    return _affine(value, values, MOST_QUICK)
+
+
+def polynomial(value: Expr, values: Mapping[Any, Lin], ranges: Known) -> Lin:
+    """``value`` with its axes replaced by ``values``, simplified under ``ranges``."""
+    done: dict[int, Lin] = {}
+    for node in postorder([value]):
+        done[id(node)] = _convert(node, done, values, ranges)
+    return done[id(value)]
+
+
+def _affine(value: Expr, values: Mapping[Axis | Var, Lin] | None, depth: int) -> Lin | None:
+    if isinstance(value, Axis):
+        found = values.get(value) if values else None
+        return Lin.of(value) if found is None else found
+    if isinstance(value, Const) and value.weak and isinstance(value.value, int):
+        return Lin.of(value.value)
+    if isinstance(value, Binary) and value.weak and value.op in ("+", "-", "*") and depth:
+        a = _affine(value.a, values, depth - 1)
+        b = None if a is None else _affine(value.b, values, depth - 1)
+        if a is None or b is None:
+            return None
+        if value.op == "*":
+            return a * b
+        return a + b if value.op == "+" else a - b
+    return None
+
+
+def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges: Known) -> Lin:
+    if isinstance(node, (Axis, Var)) and node.weak:
+        found = values.get(node)
+        return Lin.of(node) if found is None else found
+    if isinstance(node, Const) and isinstance(node.value, (int, bool)):
+        return Lin.of(int(node.value))
+    if node.dtype == "int64" and node.weak:
+        if isinstance(node, Binary) and node.op in ("+", "-", "*", "//", "%"):
+            a, b = done[id(node.a)], done[id(node.b)]
+            if node.op == "+":
+                return a + b
+            if node.op == "-":
+                return a - b
+            if node.op == "*":
+                return a * b
+            return floordiv(a, b, ranges) if node.op == "//" else mod(a, b, ranges)
+        if isinstance(node, Unary) and node.op == "-":
+            return -done[id(node.a)]
+        if isinstance(node, Call) and node.fn in ("min", "max"):
+            return extreme(node.fn, [done[id(a)] for a in node.args], ranges)
+    if isinstance(node, Cast) and node.dtype == "int64" and node.a.weak and node.a.dtype == "int64":
+        return done[id(node.a)]
+    return Lin.of(Opaque(node))

@@ -1,0 +1,172 @@
+"""The rules for ``//``, ``%``, min and max of index polynomials, under what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+from typing import Optional, Protocol
+
+from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod
+
+Interval = tuple[Optional[int], Optional[int]]
+
+
+class Known(Protocol):
+    """What the rules ask about polynomials; see :class:`schedlang.expr.interval.Ranges`."""
+
+    def interval(self, lin: Lin) -> Interval: ...
+
+    def nonneg(self, lin: Lin) -> bool: ...
+
+    def le(self, a: Lin, b: Lin) -> bool: ...
+
+
+def split_multiples(num: Lin, den: int) -> tuple[Lin, Lin]:
+    """``(q, r)`` with ``num == q*den + r``, coefficients of ``r`` not multiples of ``den``."""
+    quotient: dict[tuple, int] = {}
+    rest: dict[tuple, int] = {}
+    for product, coef in num.terms.items():
+        q, r = (coef // den, coef % den) if not product or coef % den == 0 else (0, coef)
+        if q:
+            quotient[product] = q
+        if r:
+            rest[product] = r
+    return Lin(quotient), Lin(rest)
+
+
+def _coarse(rest: Lin, den: int, ranges: Known) -> tuple[Lin, int, Lin] | None:
+    """``rest == g*coarse + fine`` with ``0 <= fine < g`` and ``g`` dividing ``den``, if found."""
+    grains = sorted({gcd(c, den) for p, c in rest.terms.items() if p} - {1}, reverse=True)
+    for grain in grains:
+        coarse, fine = split_multiples(rest, grain)
+        low, high = ranges.interval(fine)
+        if low is not None and high is not None and 0 <= low and high < grain:
+            return coarse, grain, fine
+    return None
+
+
+def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
+    """``num // den`` for a positive ``den``."""
+    d = den.const
+    if d is None:
+        return _symbolic_div(num, den, ranges)
+    if d == 1:
+        return num
+    if d <= 0:
+        return Lin.of(Div(num, den))
+    if num.const is not None:
+        return Lin.of(num.const // d)
+    quotient, rest = split_multiples(num, d)
+    if not rest.terms:
+        return quotient
+    low, high = ranges.interval(rest)
+    if low is not None and high is not None and low // d == high // d:
+        return quotient + low // d
+    found = _coarse(rest, d, ranges)
+    if found is not None:
+        coarse, grain, _ = found
+        return quotient + floordiv(coarse, Lin.of(d // grain), ranges)
+    inner = _single_atom(rest)
+    if isinstance(inner, Div) and inner.den.const:
+        return quotient + floordiv(inner.num, Lin.of(inner.den.const * d), ranges)
+    return quotient + Lin.of(Div(rest, den))
+
+
+def mod(num: Lin, den: Lin, ranges: Known) -> Lin:
+    """``num % den`` for a positive ``den``."""
+    d = den.const
+    if d is None:
+        quotient = _symbolic_quotient(num, den, ranges)
+        return Lin.of(Mod(num, den)) if quotient is None else num - quotient * den
+    if d == 1:
+        return ZERO
+    if d <= 0:
+        return Lin.of(Mod(num, den))
+    if num.const is not None:
+        return Lin.of(num.const % d)
+    _, rest = split_multiples(num, d)
+    low, high = ranges.interval(rest)
+    if low is not None and high is not None and low // d == high // d:
+        return rest - (low // d) * d
+    found = _coarse(rest, d, ranges)
+    if found is not None:
+        coarse, grain, fine = found
+        return mod(coarse, Lin.of(d // grain), ranges) * grain + fine
+    inner = _single_atom(rest)
+    if isinstance(inner, Mod) and inner.den.const and inner.den.const % d == 0:
+        return mod(inner.num, den, ranges)
+    return Lin.of(Mod(rest, den))
+
+
+def _single_atom(lin: Lin) -> object:
+    if len(lin.terms) == 1:
+        ((product, coef),) = lin.terms.items()
+        if coef == 1 and len(product) == 1:
+            return product[0]
+    return None
+
+
+def _symbolic_quotient(num: Lin, den: Lin, ranges: Known) -> Lin | None:
+    """``num // den`` where ``den`` is one product of sizes that divides all but a remainder."""
+    if not num.terms:
+        return ZERO
+    if num.const == -1 and ranges.nonneg(den):
+        return Lin.of(-1)
+    if len(den.terms) != 1:
+        return ZERO if _fits(num, den, ranges) else None
+    ((divisor, factor),) = den.terms.items()
+    quotient: dict[tuple, int] = {}
+    rest: dict[tuple, int] = {}
+    for product, coef in num.terms.items():
+        left = _divide(product, divisor)
+        if left is None or coef % factor:
+            rest[product] = coef
+        else:
+            quotient[left] = quotient.get(left, 0) + coef // factor
+    left_over = Lin(rest)
+    if not left_over.terms:
+        return Lin(quotient)
+    if left_over.const == -1 and ranges.nonneg(den):
+        return Lin(quotient) - 1
+    return Lin(quotient) if _fits(left_over, den, ranges) else None
+
+
+def _divide(product: tuple, divisor: tuple) -> tuple | None:
+    left = list(product)
+    for atom in divisor:
+        position = next((k for k, other in enumerate(left) if other is atom), None)
+        if position is None:
+            return None
+        del left[position]
+    return tuple(left)
+
+
+def _fits(rest: Lin, den: Lin, ranges: Known) -> bool:
+    """Whether ``0 <= rest < den`` is proven."""
+    return ranges.nonneg(rest) and ranges.nonneg(den - rest - 1)
+
+
+def _symbolic_div(num: Lin, den: Lin, ranges: Known) -> Lin:
+    quotient = _symbolic_quotient(num, den, ranges)
+    return Lin.of(Div(num, den)) if quotient is None else quotient
+
+
+def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
+    """``min`` or ``max``, with the arguments that are provably not it left out."""
+    flat: list[Lin] = []
+    for arg in args:
+        atom = _single_atom(arg)
+        flat.extend(atom.args if isinstance(atom, Extreme) and atom.op == op else (arg,))
+    kept: list[Lin] = []
+    for arg in flat:
+        if any(_beats(op, other, arg, ranges) for other in kept):
+            continue
+        kept = [other for other in kept if not _beats(op, arg, other, ranges)]
+        kept.append(arg)
+    return kept[0] if len(kept) == 1 else Lin.of(Extreme(op, tuple(kept)))
+
+
+def _beats(op: str, a: Lin, b: Lin, ranges: Known) -> bool:
+    if a == b:
+        return True
+    return ranges.le(a, b) if op == "min" else ranges.le(b, a)

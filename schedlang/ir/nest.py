@@ -1,0 +1,44 @@
+"""A whole loop nest: what lowering returns and everything after it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Union
+
+from schedlang.expr.nodes import Axis, Var
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, walk
+from schedlang.ir.printer import nest_text
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """A lowered schedule: arguments in order, then what runs.
+
+    ``args`` are the buffers of tensors and the scalar variables; ``outputs`` those written.
+    """
+
+    name: str
+    args: tuple[Union[Buffer, Var], ...]
+    outputs: tuple[Buffer, ...]
+    body: Block
+    sizes: tuple[Var, ...] = ()
+    names: dict[Axis, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return nest_text(self)
+
+    __repr__ = __str__
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Every buffer: arguments first, then storage in order of appearance."""
+        given = tuple(a for a in self.args if isinstance(a, Buffer))
+        return given + tuple(s.buffer for s, _ in walk(self.body) if isinstance(s, Alloc))
+
+    @property
+    def loops(self) -> tuple[For, ...]:
+        return tuple(s for s, _ in walk(self.body) if isinstance(s, For))
+
+    @property
+    def guards(self) -> tuple[If, ...]:
+        return tuple(s for s, _ in walk(self.body) if isinstance(s, If) and s.note)
