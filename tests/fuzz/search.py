@@ -23,12 +23,13 @@ def schedule_randomly(rng: Random, case: Case, outputs: list[Any], prints: bool)
     # te programs attach in any order: what does not fit yet is kept now and then
     patience = rng.choice((0.03, 0.03, 0.03, 0.6))
     for tried in range(MOST_TRIES):
-        if len(case.applied) >= wanted or (tried >= wanted * 12 and len(case.applied) >= FEWEST):
+        count = len(case.applied)
+        if count >= wanted or (tried >= wanted * 12 and count >= FEWEST):
             if lowers(search.schedule):
                 break
-            wanted = len(case.applied) + 1
-            if tried >= wanted * 12:
+            if count >= 2 * wanted:
                 search.back()
+                patience = 0.0
         search.step(rng.choices(list(chosen), list(chosen.values()))[0], patience)
     search.back()
     search.check_history()

@@ -256,6 +256,9 @@ def weights(rng: Random, slides: bool = False) -> dict[str, int]:
         found["bind"] = 4
     if slides and rng.random() < 0.7:
         found.update(compute_at=16, store_at=8, store_root=12, compute_root=0, cache_read=1)
+    elif rng.random() < 0.12:
+        # tails within tails
+        found.update(split=24, tile=6, compute_at=3, cache_read=1, cache_write=1)
     elif rng.random() < 0.15:
         # many stages attached, each once
         found.update(compute_at=20, compute_root=0, store_at=2, cache_read=1, cache_write=1)
