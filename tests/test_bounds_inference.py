@@ -10,10 +10,13 @@ from schedlang.compute.reference import reference
 from schedlang.errors import LoweringError
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.nodes import Axis, Const
 from schedlang.expr.rules import floordiv, mod
 from schedlang.ir.interpret import interpret
 from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, Buffer, If, Store
 from schedlang.ir.verify import verify
+from schedlang.lowering.hoist import hoist
 from schedlang.lowering.lower import lower_state
 
 
@@ -418,3 +421,15 @@ def test_quotients_of_sizes_that_need_no_division():
     assert mod(ZERO, n, ranges) == ZERO
     assert floordiv(n * n - 1, n, ranges) == n - 1
     assert mod(n * n - 1, n, ranges) == n - 1
+
+
+def test_neighbouring_guards_join_only_where_they_test_the_same():
+    i, j = Axis("i", 8), Axis("i", 8)
+    out = Buffer("out", "int64", (8,))
+
+    def guarded(axis: Axis, bound: int) -> If:
+        store = Store((out,), (Const(bound, "int64", True),), (Const(1, "int64"),))
+        return If(axis < bound, Block((store,)), "tail")
+
+    joined = hoist(Block((guarded(i, 3), guarded(i, 3), guarded(i, 4), guarded(j, 4))))
+    assert [len(s.body.stmts) for s in joined.stmts] == [2, 1, 1]

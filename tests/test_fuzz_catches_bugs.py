@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedlang.codegen import cpu
+from schedlang.codegen import cpu, stores
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
 from schedlang.ir.nodes import For
@@ -99,12 +99,13 @@ def wrong_stride(patch: Patch) -> None:
 
 
 def wrong_origin(patch: Patch) -> None:
-    right = resolve._relative
-    patch(
-        resolve,
-        "_relative",
-        lambda at, origin: right(at, [o - 1 for o in origin[:1]] + list(origin[1:])),
-    )
+    right = resolve.Place.index
+
+    def wrong(self: Any, at: Any, ranges: Any) -> Any:
+        moved = tuple(o - (k == 0) for k, o in enumerate(self.origin))
+        return right(replace(self, origin=moved), at, ranges)
+
+    patch(resolve.Place, "index", wrong)
 
 
 def rfactor_guard_lost(patch: Patch) -> None:
@@ -155,10 +156,6 @@ def late_guard_of_a_tail_lost(patch: Patch) -> None:
 
 def hoisted_too_far(patch: Patch) -> None:
     patch(hoist, "_movable", lambda loop, body: len(body) == 1 and isinstance(body[0], hoist.If))
-
-
-def joined_different_guards(patch: Patch) -> None:
-    patch(hoist, "_same", lambda a, b: True)
 
 
 def inlined_at_wrong_index(patch: Patch) -> None:
@@ -230,12 +227,12 @@ def empty_reduction_writes_nothing(patch: Patch) -> None:
 
 
 def masks_lost(patch: Patch) -> None:
-    right = cpu._Writer._store_one
+    right = stores.Stores._store_one
 
-    def wrong(self: Any, buffer: Any, indices: Any, text: Any, context: Any) -> None:
-        right(self, buffer, indices, text, replace(context, mask=""))
+    def wrong(self: Any, buffer: Any, indices: Any, text: Any, context: Any, width: int) -> None:
+        right(self, buffer, indices, text, replace(context, mask=""), width)
 
-    patch(cpu._Writer, "_store_one", wrong)
+    patch(stores.Stores, "_store_one", wrong)
 
 
 def later_lanes_start_over(patch: Patch) -> None:
@@ -265,7 +262,7 @@ def maximum_forgets_nan(patch: Patch) -> None:
 BUGS = [
     dropped_guard, dropped_domain_guard, off_by_one_box, union_forgets_one_reader, lost_init,
     dropped_where, wrong_stride, wrong_origin, rfactor_guard_lost, rfactor_keeps_init,
-    cut_tail_skipped, late_guard_of_a_tail_lost, hoisted_too_far, joined_different_guards,
+    cut_tail_skipped, late_guard_of_a_tail_lost, hoisted_too_far,
     inlined_at_wrong_index, folded_wrong, slides_past_a_row, storage_outside_parallel_loops,
     reduction_axis_ignores_its_start, slides_over_rows_it_skips, hoisted_guard_lost,
     empty_reduction_writes_nothing,

@@ -12,7 +12,7 @@ from schedlang.compute.reference import reference
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, Tensor
 from schedlang.expr.nodes import Binary, Call
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Nest
+from schedlang.ir.nest import Nest
 from tests.fuzz.record import Mismatch
 
 MOST = 0.05

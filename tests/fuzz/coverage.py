@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from schedlang.ir.nodes import For, If, Nest, walk
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import For, If, walk
 from tests.fuzz.record import Case
 from tests.fuzz.values import DTYPES
 

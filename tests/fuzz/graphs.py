@@ -263,9 +263,9 @@ def _reduction(g: Graph) -> None:
     lead, data, reduce = parts
     axes = [*data, *reduce]
     dtype = _dtype(g, lead)
-    kind = g.rng.choice(
-        ("sum", "sum", "sum", "sum", "max", "min", "prod", "argmax", "argmin", "custom")
-    )
+    # NaN and infinities show in what picks
+    often = ("max", "min") if g.special else ("sum", "sum")
+    kind = g.rng.choice((*often, *often, "max", "min", "prod", "argmax", "argmin", "custom"))
     if kind in ("sum", "prod", "custom") and dtype == "bool":
         kind = "max"
     terms = _terms(reduce)

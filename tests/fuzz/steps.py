@@ -259,9 +259,9 @@ def weights(rng: Random, slides: bool = False) -> dict[str, int]:
     elif rng.random() < 0.12:
         # tails within tails
         found.update(split=24, tile=6, compute_at=3, cache_read=1, cache_write=1)
-    elif rng.random() < 0.15:
-        # many stages attached, each once
-        found.update(compute_at=20, compute_root=0, store_at=2, cache_read=1, cache_write=1)
+    elif rng.random() < 0.25:
+        # many stages attached, each once, with tails of their own
+        found.update(compute_at=20, compute_root=0, store_at=2, split=12, cache_read=1)
     return found
 
 

@@ -234,6 +234,8 @@ def combine(g: Graph, a: str, b: str, dtype: str, axes: list[Ax]) -> str:
     common = (
         [f"({a} + {b})"] * 4 + [f"({a} - {b})"] * 2 + [f"sl.max({a}, {b})", f"sl.min({a}, {b})"]
     )
+    if g.special:
+        common += common[-2:] * 2
     common += [
         f"sl.select({condition_of(g, axes)}, {a}, {b})",
         f"sl.if_then_else({condition_of(g, axes)}, {a}, {b})",
