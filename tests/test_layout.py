@@ -66,3 +66,35 @@ def test_packed_panels_are_read_as_vectors():
     assert "vgather" not in f.source and "vload_strided" not in f.source
     a, b = np.random.default_rng(1).random((2, n, n)).astype("float32")
     np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+
+
+def test_a_private_tile_over_a_padded_operand_has_no_tests():
+    """Columns past the end are computed from the padding, and only the store is masked."""
+    M, N, K, lanes = 9, 37, 11, 16
+    A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
+    k = sl.reduce_axis(K, name="k")
+    P = sl.compute(
+        (-(-N // lanes), K, lanes),
+        lambda p, k, j: sl.if_then_else(p * lanes + j < N, B[k, p * lanes + j], 0),
+        name="P",
+    )
+    C = sl.compute(
+        (M, N), lambda i, j: sl.sum(A[i, k] * P[j // lanes, k, j % lanes], axis=k), name="C"
+    )
+    s = sl.schedule(C)
+    CL = s.cache_write(C, "local")
+    i, j = C.op.axis
+    panel, lane = s[C].split(j, factor=lanes, tail="guard")
+    strip, row = s[C].split(i, factor=4, tail="guard")
+    s[C].reorder(panel, strip, row, lane)
+    s[C].vectorize(lane)
+    s[CL].compute_at(s[C], strip)
+    y, x = s[CL].op.axis
+    s[CL].reorder(k, y, x)
+    s[CL].vectorize(x)
+    guards = [g.note for g in s.nest().guards]
+    assert guards == ["i ends at 9", "i ends at 9", "tail of i split by 4", "tail of j split by 16"]
+    a = np.random.default_rng(1).random((M, K)).astype("float32")
+    b = np.random.default_rng(2).random((K, N)).astype("float32")
+    for target in ("python", "cpu"):
+        np.testing.assert_allclose(sl.build(s, [A, B, C], target=target)(a, b), a @ b, rtol=1e-5)

@@ -23,6 +23,7 @@ from schedlang.ir.nodes import Alloc, For, If
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.placement import Placement, Problem
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
+from schedlang.lowering.private import rounded_up
 from schedlang.lowering.puts import Draft, Put, Touch, block
 from schedlang.lowering.region import (
     Box,
@@ -386,6 +387,8 @@ def place_child(
     for loop in shared:
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
+    if stored_here and scope_name != "global":
+        dims = rounded_up(child, dims, job.placement.inline, scope.ranges)
     made, more = yield nest_stage(job, child, dims, scope, slide)
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []

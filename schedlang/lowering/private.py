@@ -1,0 +1,58 @@
+"""Private tiles are rounded up: elements past the tensor's end are computed, and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
+from schedlang.lowering.instantiate import instantiate
+from schedlang.lowering.region import Dim
+from schedlang.stage.state import Stage
+
+
+def rounded_up(
+    stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges
+) -> tuple[Dim, ...]:
+    """``dims`` without the tests at the tensor's ends where nothing out of bounds is read.
+
+    That is so where an operand is padded: a packed matrix whose last panel is filled up.
+    """
+    found = list(dims)
+    for k, dim in enumerate(dims):
+        if dim.low or dim.high:
+            free = [*found[:k], replace(dim, low=False, high=False), *found[k + 1 :]]
+            if _reads_in_bounds(stage, free, inline, ranges):
+                found = free
+    return tuple(found)
+
+
+def _reads_in_bounds(
+    stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges
+) -> bool:
+    """Whether every read at every point of ``dims`` is proven to lie inside its tensor."""
+    op = stage.op
+    if not isinstance(op, ComputeOp):
+        return False
+    values: dict[Axis, Lin] = {}
+    for axis, dim in zip(op.axis, dims):
+        values[axis] = dim.lo + Lin.of(axis)
+        ranges = ranges.extended(axis, ZERO, dim.extent - 1)
+    for axis in op.reduce_axis:
+        values[axis] = to_lin(axis.lo) + Lin.of(axis)
+        ranges = ranges.extended(axis, ZERO, to_lin(axis.extent) - 1)
+    for axis, dim in zip(op.axis, dims):
+        if dim.low:
+            ranges = ranges.assuming((-values[axis],))
+        if dim.high:
+            ranges = ranges.assuming((values[axis] - dim.size + 1,))
+    roots = (*op.body, *(op.init or ()), *(() if op.where is None else (op.where,)))
+    for tensor, index in instantiate(roots, values, inline, ranges).reads:
+        for at, extent in zip(index, tensor.shape):
+            if not (ranges.nonneg(at) and ranges.nonneg(to_lin(extent) - 1 - at)):
+                return False
+    return True
