@@ -54,6 +54,20 @@ def test_only_stores_of_that_stage_bypass_the_cache():
     assert "vstore_stream(C," in source and "vstore_stream(B," not in source
 
 
+def test_an_unrolled_reduction_adds_to_the_same_sums():
+    A = sl.placeholder((64, 64), name="A")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((64,), lambda i: sl.sum(A[k, i], axis=k), name="C")
+    s = sl.schedule(C)
+    outer, inner = s[C].split(k, factor=32)
+    s[C].reorder(outer, inner, C.op.axis[0])
+    s[C].unroll(inner)
+    s[C].vectorize(s[C].split(C.op.axis[0], factor=16)[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SpillWarning)
+        sl.build(s, [A, C], target=sl.Target("cpu", vector_bytes=32))
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "bits", "needed"),
     [(6, 16, 256, None), (7, 16, 256, 17), (12, 32, 512, None), (15, 32, 512, 33), (4, 8, 128, 11)],

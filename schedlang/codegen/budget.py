@@ -47,7 +47,8 @@ def _updates(loop: For) -> Iterator[tuple[Store, tuple[For, ...]]]:
 
 
 def _too_many(store: Store, around: tuple[For, ...], target: Target) -> str | None:
-    unrolled = [f for f in around if f.kind == "unroll"]
+    # a reduction that is unrolled adds to the same sums
+    unrolled = [f for f in around if f.kind == "unroll" and not f.axis.is_reduce]
     lanes = next((f for f in around if f.kind == "vectorize"), None)
     sums = vectors_of(store, around, target.vector_width)
     if lanes is None or sums is None or not isinstance(lanes.extent, int):

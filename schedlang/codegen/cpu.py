@@ -97,7 +97,6 @@ class _Frame:
     parallel: bool = False
     outlined: bool = False
     stack: int = 0
-    on_stack: set[Buffer] = field(default_factory=set)
 
 
 class _Writer:
@@ -244,14 +243,23 @@ class _Writer:
         if loop.kind == "vectorize":
             self.vector(loop, context)
         elif loop.kind == "unroll" and isinstance(loop.extent, int):
-            for k in range(loop.extent):
-                self.block(loop.body, _with(context, loop.axis, Lin.of(k)))
+            self.unrolled(loop, context)
         elif loop.kind == "parallel" and not self._frame.outlined and context.lanes is None:
             self.parallel(loop, context)
         elif self._frame.loops >= DEEPEST_LOOPS:
             self.outline(loop, context)
         else:
             self.plain(loop, context)
+
+    def unrolled(self, loop: For, context: Context) -> None:
+        assert isinstance(loop.extent, int)
+        if loop.extent > 1 and context.lanes is None and _straight(loop):
+            if not context.copies:
+                written = {b for s, _ in walk(loop.body) for b in _buffers(s)}
+                context = replace(context, written=frozenset(written), shared={})
+            context = replace(context, copies=(*context.copies, loop.axis))
+        for k in range(loop.extent):
+            self.block(loop.body, _with(context, loop.axis, Lin.of(k)))
 
     def plain(self, loop: For, context: Context) -> None:
         name = self.names[loop.axis]
@@ -278,7 +286,7 @@ class _Writer:
         if self._frame.loops + nested + 1 >= DEEPEST_LOOPS:
             return None
         most = self.target.vector_registers
-        buffers = kept_buffers(loop, self.target.vector_width, most) - self._frame.on_stack
+        buffers = kept_buffers(loop, self.target.vector_width, most)
         return Sums(buffers) if buffers else None
 
     def _extent(self, loop: For, context: Context) -> str:
@@ -425,7 +433,6 @@ class _Writer:
             needed = size * dtypes.itemsize(buffer.dtype)
             if needed <= room:
                 self._frame.stack += needed
-                self._frame.on_stack.add(buffer)
                 made = f"{self.use('stack_array')}({max(size, 1)}, {kind})"
                 self.line(f"{self.names[buffer]} = {made}{note}")
                 return
@@ -434,6 +441,12 @@ class _Writer:
             total = total * to_lin(extent)
         count = str(size) if size is not None else self._expressions.index(total, context)
         self.line(f"{self.names[buffer]} = {self.use('heap_array')}({count}, {kind}){note}")
+
+
+def _straight(loop: For) -> bool:
+    """Whether the loop, written out, holds nothing but stores."""
+    return all(isinstance(s, Store) or (isinstance(s, For) and s.kind in ("unroll", "vectorize"))
+               for s, _ in walk(loop.body))  # fmt: skip
 
 
 def known_truth(cond: Expr, values: Mapping[Any, Lin]) -> bool | None:

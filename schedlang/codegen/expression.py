@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from schedlang.codegen.choices import DEEPEST_CHOICES, in_parts
 from schedlang.codegen.context import Context, Text
+from schedlang.codegen.loads import load_text
 from schedlang.codegen.names import Names
-from schedlang.codegen.offsets import gathers, lane_step, strides
+from schedlang.codegen.offsets import strides
 from schedlang.codegen.sums import Sum
 from schedlang.expr import dtypes
 from schedlang.expr.lazy import is_choice, regions_of
@@ -140,6 +142,7 @@ class _Emission:
         self.ahead: dict[int, list[Expr]] = {}
         self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
         self.offsets: dict[int, Lin] = {}
+        self.branches = 0
 
     def run(self, root: Expr) -> Text:
         loads = choices = 0
@@ -312,56 +315,29 @@ class _Emission:
             return kept
         offset = self._offset(node)
         key = (node.buffer, offset)
-        if key not in self.repeated:
-            return self._load_at(node, offset)
-        found = self.repeated[key]
+        shared = self._shared(node, offset)
+        if shared is None and key not in self.repeated:
+            return load_text(self.owner, node, offset, self.context)
+        found = self.repeated.get(key) if shared is None else self.context.shared.get(shared)
         if found is None:
-            text = self._load_at(node, offset)
-            name = self.owner.names.fresh(f"{self.owner.names[node.buffer]}_el")
-            self.owner.line(f"{name} = {text.text}")
-            found = self.repeated[key] = Text(name, ATOM, text.lanes)
+            text = load_text(self.owner, node, offset, self.context)
+            found = self._named(text, f"{self.owner.names[node.buffer]}_el")
+            if shared is not None:
+                self.context.shared[shared] = found
+            else:
+                self.repeated[key] = found
         return found
 
-    def _load_at(self, node: Load, offset: Lin) -> Text:
-        name, half = self.owner.names[node.buffer], "_half" if node.dtype == "float16" else ""
-        lanes, use = self.context.lanes, self.owner.use
-        if lanes is not None and self.context.mask and gathers(offset):
-            # the index itself is read, and only under the mask
-            at = self._lane_offsets(offset)
-            text = f"{use('vgather_masked' + half)}({name}, {at}, {self.context.mask})"
-            return Text(text, ATOM, lanes.count, 2)
-        step = 0 if lanes is None else lane_step(offset, lanes.axis)
-        if lanes is None or step == 0:
-            at = self.owner.index(offset, self.context, node.buffer, node.indices)
-            if lanes is not None and self.context.mask:
-                where = f"{use('broadcast')}({at}, {lanes.count})"
-                text = f"{use('vgather_masked' + half)}({name}, {where}, {self.context.mask})"
-                return Text(text, ATOM, lanes.count, 2)
-            return Text(f"{use('load' + half)}({name}, {at})", ATOM, 0, 1)
-        count, mask = lanes.count, self.context.mask
-        if step is None:
-            at = self._lane_offsets(offset)
-            if mask:
-                return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
-            return Text(f"{use('vgather' + half)}({name}, {at})", ATOM, count, 2)
-        first = offset.substitute({lanes.axis: lanes.start})
-        at = self.owner.index(first, self.context, node.buffer, node.indices)
-        if step == 1:
-            if mask:
-                return Text(f"{use('vload_masked' + half)}({name}, {at}, {mask})", ATOM, count, 1)
-            return Text(f"{use('vload' + half)}({name}, {at}, {count})", ATOM, count, 1)
-        if mask:
-            at = self._lane_offsets(offset)
-            return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
-        return Text(f"{use('vload_strided' + half)}({name}, {at}, {step}, {count})", ATOM, count, 1)
-
-    def _lane_offsets(self, offset: Lin) -> str:
-        lanes = self.context.lanes
-        assert lanes is not None
-        text = self.owner.value(to_expr(offset), self.context)
-        if not text.lanes:
-            return f"{self.owner.use('broadcast')}({text.text}, {lanes.count})"
-        return text.text
+    def _shared(self, node: Load, offset: Lin) -> tuple[Any, ...] | None:
+        """A key for what unrolled iterations read alike, where nothing writes it meanwhile."""
+        context = self.context
+        if self.branches or node.buffer in context.written or not context.copies:
+            return None
+        own = set(postorder(node.indices))
+        if all(axis in own for axis in context.copies):
+            return None
+        lanes = None if context.lanes is None else (context.lanes.count, context.lanes.start)
+        return (node.buffer, offset, lanes, context.mask)
 
     def _binary(self, node: Binary) -> Text:
         a, b = self.done[id(node.a)], self.done[id(node.b)]
@@ -450,6 +426,7 @@ class _Emission:
         # what a branch names is not there outside of it
         before, named = dict(self.done), dict(self.repeated)
         lines: list[tuple[list[str], Text]] = []
+        self.branches += 1
         for side in (node.a, node.b):
             self.done, self.repeated = dict(before), dict(named)
             collected: list[str] = []
@@ -458,6 +435,7 @@ class _Emission:
             self.owner.line = held
             lines.append((collected, text))
         self.done, self.repeated = before, named
+        self.branches -= 1
         (first, a), (second, b) = lines
         lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
         x, y = self._wide(a, lanes), self._wide(b, lanes)
@@ -489,7 +467,7 @@ class _Emission:
                 named = self.owner.names.fresh("m")
                 self.owner.line(f"{named} = {mask}")
                 mask = named
-            inner = replace(self.context, mask=mask if has_loads else self.context.mask)
+            inner = replace(self.context, mask=mask if has_loads else self.context.mask, copies=())
             emission = _Emission(self.owner, inner, self.done)
             texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)

@@ -106,7 +106,7 @@ def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], in
                 return None
         elif loop.kind in ("unroll", "vectorize") and isinstance(loop.extent, int):
             if loop.kind == "unroll":
-                count *= loop.extent
+                count *= loop.extent if any(_moves(i, loop.axis) for i in store.indices) else 1
                 continue
             lanes = min(widest(b.dtype) for b in store.buffers)
             if loop.extent > 4 * lanes or any(_step(b, store, loop.axis) != 1

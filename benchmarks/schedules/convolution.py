@@ -1,0 +1,47 @@
+"""Convolutions: output channels in vector lanes, a strip of a row of sums in registers."""
+
+from __future__ import annotations
+
+import schedlang as sl
+from benchmarks.schedules import Made, scheduled
+from benchmarks.schedules.products import tile_of
+from benchmarks.works import Work
+
+
+@scheduled("conv2d")
+def conv2d(work: Work, target: sl.Target) -> Made:
+    """Weights packed into panels of channels; a pixel is one broadcast for a panel's lanes."""
+    size, IC, OC, K, stride, pad, out = (
+        work.sizes[n] for n in ("size", "ic", "oc", "k", "stride", "pad", "out")
+    )
+    lanes = tile_of(target)[1]
+    strip = next(n for n in (14, 8, 7, 4, 1) if out % n == 0)
+    X, W = sl.placeholder((1, IC, size, size), name="X"), sl.placeholder((OC, IC, K, K), name="W")
+    c, v, u = (sl.reduce_axis(n, name=m) for n, m in ((IC, "c"), (K, "v"), (K, "u")))
+    XP = sl.pad(X, (0, 0, pad, pad), (0, 0, pad, pad), name="XP")
+    WP = sl.compute(
+        (OC // lanes, IC, K, K, lanes), lambda p, c, v, u, o: W[p * lanes + o, c, v, u], name="WP"
+    )
+    Y = sl.compute(
+        (1, OC, out, out),
+        lambda n, o, y, x: sl.sum(
+            XP[n, c, y * stride + v, x * stride + u] * WP[o // lanes, c, v, u, o % lanes],
+            axis=(c, v, u),
+        ), name="Y",
+    )  # fmt: skip
+    s = sl.schedule(Y)
+    YL = s.cache_write(Y, "local")
+    n, o, y, x = s[Y].op.axis
+    panel, lane = s[Y].split(o, factor=lanes)
+    xo, xi = s[Y].split(x, factor=strip)
+    s[Y].reorder(n, panel, y, xo, lane, xi)
+    s[Y].parallel(s[Y].fuse(panel, y))
+    s[YL].compute_at(s[Y], xo)
+    s[YL].transform_layout(lambda n, o, y, x: (n, y, x, o))
+    _, o, _, x = s[YL].op.axis
+    s[YL].reorder(c, v, u, x, o)
+    s[YL].unroll(x)
+    s[YL].vectorize(o)
+    s[XP].parallel(XP.op.axis[1])
+    s[WP].parallel(WP.op.axis[0])
+    return s, [X, W, Y]

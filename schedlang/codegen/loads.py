@@ -1,0 +1,58 @@
+"""Loads as source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedlang.codegen.context import Context, Text
+from schedlang.codegen.offsets import gathers, lane_step
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.printer import ATOM
+from schedlang.ir.nodes import Load
+
+if TYPE_CHECKING:
+    from schedlang.codegen.expression import Expressions
+
+
+def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text:
+    """One element, or the lanes of a vector: next to each other, at a distance, or anywhere."""
+    name, half = e.names[node.buffer], "_half" if node.dtype == "float16" else ""
+    lanes, use = context.lanes, e.use
+    if lanes is not None and context.mask and gathers(offset):
+        # the index itself is read, and only under the mask
+        at = _lane_offsets(e, offset, context)
+        text = f"{use('vgather_masked' + half)}({name}, {at}, {context.mask})"
+        return Text(text, ATOM, lanes.count, 2)
+    step = 0 if lanes is None else lane_step(offset, lanes.axis)
+    if lanes is None or step == 0:
+        at = e.index(offset, context, node.buffer, node.indices)
+        if lanes is not None and context.mask:
+            where = f"{use('broadcast')}({at}, {lanes.count})"
+            text = f"{use('vgather_masked' + half)}({name}, {where}, {context.mask})"
+            return Text(text, ATOM, lanes.count, 2)
+        return Text(f"{use('load' + half)}({name}, {at})", ATOM, 0, 1)
+    count, mask = lanes.count, context.mask
+    if step is None:
+        at = _lane_offsets(e, offset, context)
+        if mask:
+            return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
+        return Text(f"{use('vgather' + half)}({name}, {at})", ATOM, count, 2)
+    first = offset.substitute({lanes.axis: lanes.start})
+    at = e.index(first, context, node.buffer, node.indices)
+    if step == 1:
+        if mask:
+            return Text(f"{use('vload_masked' + half)}({name}, {at}, {mask})", ATOM, count, 1)
+        return Text(f"{use('vload' + half)}({name}, {at}, {count})", ATOM, count, 1)
+    if mask:
+        at = _lane_offsets(e, offset, context)
+        return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
+    return Text(f"{use('vload_strided' + half)}({name}, {at}, {step}, {count})", ATOM, count, 1)
+
+
+def _lane_offsets(e: Expressions, offset: Lin, context: Context) -> str:
+    lanes = context.lanes
+    assert lanes is not None
+    text = e.value(to_expr(offset), context)
+    if not text.lanes:
+        return f"{e.use('broadcast')}({text.text}, {lanes.count})"
+    return text.text
