@@ -20,12 +20,12 @@ def conv2d(work: Work, target: sl.Target) -> Made:
     c, v, u = (sl.reduce_axis(n, name=m) for n, m in ((IC, "c"), (K, "v"), (K, "u")))
     XP = sl.pad(X, (0, 0, pad, pad), (0, 0, pad, pad), name="XP")
     WP = sl.compute(
-        (OC // lanes, IC, K, K, lanes), lambda p, c, v, u, o: W[p * lanes + o, c, v, u], name="WP"
+        (OC // lanes, K, K, IC, lanes), lambda p, v, u, c, o: W[p * lanes + o, c, v, u], name="WP"
     )
     Y = sl.compute(
         (1, OC, out, out),
         lambda n, o, y, x: sl.sum(
-            XP[n, c, y * stride + v, x * stride + u] * WP[o // lanes, c, v, u, o % lanes],
+            XP[n, c, y * stride + v, x * stride + u] * WP[o // lanes, v, u, c, o % lanes],
             axis=(c, v, u),
         ), name="Y",
     )  # fmt: skip
@@ -39,9 +39,37 @@ def conv2d(work: Work, target: sl.Target) -> Made:
     s[YL].compute_at(s[Y], xo)
     s[YL].transform_layout(lambda n, o, y, x: (n, y, x, o))
     _, o, _, x = s[YL].op.axis
-    s[YL].reorder(c, v, u, x, o)
+    s[YL].reorder(v, u, c, x, o)
     s[YL].unroll(x)
     s[YL].vectorize(o)
     s[XP].parallel(XP.op.axis[1])
+    s[XP].vectorize(XP.op.axis[3])
     s[WP].parallel(WP.op.axis[0])
+    s[WP].vectorize(WP.op.axis[4])
+    return s, [X, W, Y]
+
+
+@scheduled("conv C3 56^2x64>64 1x1/1")
+def pointwise(work: Work, target: sl.Target) -> Made:
+    """A product of matrices: pixels in vector lanes, channels in rows, all read in place."""
+    size, IC, OC = (work.sizes[n] for n in ("size", "ic", "oc"))
+    X = sl.placeholder((1, IC, size, size), name="X")
+    W = sl.placeholder((OC, IC, 1, 1), name="W")
+    c = sl.reduce_axis(IC, name="c")
+    Y = sl.compute(
+        (1, OC, size, size),
+        lambda n, o, y, x: sl.sum(X[n, c, y, x] * W[o, c, 0, 0], axis=c), name="Y",
+    )  # fmt: skip
+    s = sl.schedule(Y)
+    YL = s.cache_write(Y, "local")
+    n, o, y, x = s[Y].op.axis
+    block, row = s[Y].split(o, factor=4, tail="cut")
+    s[Y].reorder(n, y, block, row, x)
+    s[Y].parallel(y)
+    s[Y].vectorize(x)
+    s[YL].compute_at(s[Y], block)
+    _, o, _, x = s[YL].op.axis
+    s[YL].reorder(c, o, x)
+    s[YL].unroll(o)
+    s[YL].vectorize(x)
     return s, [X, W, Y]
