@@ -2,8 +2,8 @@
 
 A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN`` and
 ``--json FILE``. Cases of one work are sampled in turns. Where implementations bring thread pools,
-each has a process of its own (``worker.py``), rests until the others' threads sleep, makes
-untimed calls first, and a sample is 20 ms of calls back to back.
+each has a process of its own (``worker.py``): a turn is 5 ms of untimed calls, then 20 ms of calls
+back to back, and ends when the process' threads sleep. That is what each gets when it is alone.
 """
 
 from __future__ import annotations
