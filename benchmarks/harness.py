@@ -163,18 +163,25 @@ def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]
     done = 0
     while done < rounds or perf_counter() - start < _least(found):
         for case, samples in found.items():
-            if case.whole and done >= 3 and spent[case] > ENOUGH:
+            if case in absent or (case.whole and done >= 3 and spent[case] > ENOUGH):
                 continue
             began = perf_counter()
-            samples.append(sample(calls[case], batches[case]))
+            try:
+                samples.append(sample(calls[case], batches[case]))
+            except Unavailable as reason:
+                absent[case] = replace(case, missing=str(reason))
             spent[case] += perf_counter() - began
         done += 1
     for case in cases:
+        try:
+            right = case in absent or case.check is None or case.check()
+        except Unavailable as reason:
+            absent[case] = replace(case, missing=str(reason))
         if case in absent:
             yield absent[case]
             continue
         seconds, spread = median_and_spread(found[case])
-        yield Row(case, seconds, spread, case.check is None or case.check())
+        yield Row(case, seconds, spread, right)
 
 
 def _least(cases: Iterable[Case]) -> float:
