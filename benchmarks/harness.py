@@ -2,8 +2,8 @@
 
 A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN`` and
 ``--json FILE``. Cases of one work are sampled in turns. Where implementations bring thread pools,
-each has a process of its own (``worker.py``), rests until the others' threads sleep, makes
-untimed calls first, and a sample is 20 ms of calls back to back.
+each has a process of its own (``worker.py``): a turn is 5 ms of untimed calls, then 20 ms of calls
+back to back, and ends when the process' threads sleep. That is what each gets when it is alone.
 """
 
 from __future__ import annotations
@@ -163,18 +163,25 @@ def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]
     done = 0
     while done < rounds or perf_counter() - start < _least(found):
         for case, samples in found.items():
-            if case.whole and done >= 3 and spent[case] > ENOUGH:
+            if case in absent or (case.whole and done >= 3 and spent[case] > ENOUGH):
                 continue
             began = perf_counter()
-            samples.append(sample(calls[case], batches[case]))
+            try:
+                samples.append(sample(calls[case], batches[case]))
+            except Unavailable as reason:
+                absent[case] = replace(case, missing=str(reason))
             spent[case] += perf_counter() - began
         done += 1
     for case in cases:
+        try:
+            right = case in absent or case.check is None or case.check()
+        except Unavailable as reason:
+            absent[case] = replace(case, missing=str(reason))
         if case in absent:
             yield absent[case]
             continue
         seconds, spread = median_and_spread(found[case])
-        yield Row(case, seconds, spread, case.check is None or case.check())
+        yield Row(case, seconds, spread, right)
 
 
 def _least(cases: Iterable[Case]) -> float:

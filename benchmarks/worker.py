@@ -1,9 +1,9 @@
 """A process for each implementation: it prepares, times and checks one piece of work at a time.
 
-Thread pools spin for a while after a call (OpenBLAS 26 ms, GNU OpenMP some 10 ms) and halve the
-speed of whoever runs next. So nobody shares a process or its pools, one worker runs at a time,
-each turn starts after a rest that outlasts the spinning, with calls that are not timed, and one
-sample is a window of calls back to back: what each implementation gets when it is alone.
+Thread pools spin after a call (OpenBLAS for 0.1 s, GNU OpenMP for 5 ms) and take a core from
+whoever runs next: calls in turns in one process ran up to 90 times slower than alone. So nobody
+shares a process, a turn ends when the worker's threads sleep, it starts with calls that are not
+timed, and a sample is a window of calls back to back: what one gets who is alone.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from benchmarks.harness import Unavailable
 
 ROOT = Path(__file__).parent.parent
 THREADS = 2
-REST = 0.06
 WARM = 0.005
 WINDOW = 0.02
+# a call of so many seconds warms itself, and is not taken again
+LONG = 0.25
 # a first Adams2019 schedule takes minutes
 PATIENCE = 1800.0
 AGAIN = 2
+# seconds: how often to look whether threads sleep, and when to look no more
+STEP, ASLEEP = 0.005, 1.0
 
 
 def environment() -> dict[str, str]:
@@ -77,11 +80,12 @@ class Worker:
         self.samples += 1
         found = []
         for _ in range(1 + AGAIN):
-            time.sleep(REST)
             reply = self.ask(do="sample")
             found.append(float(reply["seconds"]))
             if not reply["interrupted"]:
                 return found[-1]
+            if found[-1] > LONG:
+                break
         self.interrupted += 1
         return min(found)
 
@@ -121,22 +125,27 @@ class Held:
         made = peer.prepare(self.implementation, chosen, chosen.arrays(), self.outs)
         self.call, facts = made if isinstance(made, tuple) else (made, {})
         self.call()
+        start = perf_counter()
+        self.call()
+        self.each = perf_counter() - start
         return {"facts": facts}
 
     def sample(self) -> dict[str, Any]:
         call = self.call
-        count, start = 0, perf_counter()
-        while not count or perf_counter() - start < WARM:
-            call()
-            count += 1
-        each = (perf_counter() - start) / count
-        count = max(1, round(WINDOW / each))
+        if self.each < LONG:
+            count, start = 0, perf_counter()
+            while not count or perf_counter() - start < WARM:
+                call()
+                count += 1
+            self.each = (perf_counter() - start) / count
+        count = max(1, round(WINDOW / self.each))
         before = _interruptions()
         start = perf_counter()
         for _ in range(count):
             call()
         seconds = (perf_counter() - start) / count
-        return {"seconds": seconds, "interrupted": _interruptions() - before}
+        interrupted = _interruptions() - before
+        return {"seconds": seconds, "interrupted": interrupted}
 
     def check(self, expected: list[str]) -> dict[str, Any]:
         import numpy as np
@@ -157,6 +166,16 @@ class Held:
         return {"FMA GFLOP/s": fma_rate("float32"), "copy GB/s": plain, "streaming GB/s": streaming}
 
 
+def _settle() -> None:
+    """Return when this process' threads sleep."""
+    used, deadline = time.process_time(), perf_counter() + ASLEEP
+    while perf_counter() < deadline:
+        time.sleep(STEP)
+        before, used = used, time.process_time()
+        if used - before < STEP / 10:
+            return
+
+
 def _interruptions() -> int:
     """How often other processes took a core from this one."""
     try:
@@ -175,6 +194,7 @@ def serve(module: str, implementation: str) -> None:
         command = json.loads(line)
         try:
             reply = getattr(held, command.pop("do"))(**command)
+            _settle()
         except Exception as error:
             print(f"{command}: {error!r}", file=sys.stderr, flush=True)
             reply = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:120]}

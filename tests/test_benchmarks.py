@@ -137,12 +137,14 @@ def test_missing_peers_and_failures_are_named(capsys: pytest.CaptureFixture[str]
     cases = [
         harness.Case("work", "absent", fails, missing="not installed"),
         harness.Case("work", "unlucky", fails),
+        harness.Case("work", "dies", lambda: fails, whole=True),
+        harness.Case("work", "dies last", lambda: lambda: 0.5, check=fails, whole=True),
         harness.Case("work", "runs", lambda: lambda: 0.5, whole=True, facts={"note": 1}),
     ]
     assert harness.main("title", cases, arguments=[]) == 0
     printed = capsys.readouterr().out
     assert "absent          missing: not installed" in printed
-    assert "unlucky         missing: out of luck" in printed
+    assert printed.count("missing: out of luck") == 3
     assert "500 ms" in printed
 
 

@@ -148,15 +148,17 @@ def jacobi(sizes: Any, a: Any) -> Any:
     return out
 
 
-def _gray(rgb: Any) -> Any:
+def _gray(sizes: Any, rgb: Any) -> Any:
+    """Edges repeated, also for Harris: schedulers round tiles up and read beyond them."""
+    box = [(0, sizes["width"]), (0, sizes["height"]), (0, 3)]
+    near = hl.BoundaryConditions.repeat_edge(rgb, box)
     gray = hl.Func("gray")
-    gray[x, y] = sum((f32(v) * rgb[x, y, p] for p, v in enumerate(LUMA)), f32(0))
+    gray[x, y] = sum((f32(v) * near[x, y, p] for p, v in enumerate(LUMA)), f32(0))
     return gray
 
 
 def unsharp(sizes: Any, rgb: Any) -> Any:
-    box = [(0, sizes["width"]), (0, sizes["height"]), (0, 3)]
-    gray = _gray(hl.BoundaryConditions.repeat_edge(rgb, box))
+    gray = _gray(sizes, rgb)
     along, soft, ratio, out = (hl.Func(name) for name in ("along", "soft", "ratio", "out"))
     g = [f32(v) for v in GAUSS]
     along[x, y] = g[0] * gray[x, y] + sum(
@@ -171,7 +173,7 @@ def unsharp(sizes: Any, rgb: Any) -> Any:
 
 
 def harris(sizes: Any, rgb: Any) -> Any:
-    gray = _gray(rgb)
+    gray = _gray(sizes, rgb)
     ix, iy, xx, yy, xy, out = (hl.Func(v) for v in ("ix", "iy", "xx", "yy", "xy", "out"))
     t = f32(1 / 12)
     ix[x, y] = t * (
