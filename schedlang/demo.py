@@ -23,7 +23,7 @@ C = sl.compute(
 )
 """
 
-REST = 0.06
+REST = 0.12
 # rows of A that stay in a core's second-level cache while it goes through the panels of B
 ROWS_A_BLOCK = 128
 
@@ -137,7 +137,7 @@ def _side_by_side(
 ) -> tuple[list[float], list[float]]:
     """Times of two callables, in short turns, so that what else the machine does hits both.
 
-    A pool of threads spins for a while after its last call, OpenBLAS's for 26 ms, and takes a core
+    A pool of threads spins for a while after its last call, OpenBLAS's for about 100 ms, and takes a core
     from whoever runs next: each turn starts after a rest that outlasts it.
     """
     times: tuple[list[float], list[float]] = ([], [])
