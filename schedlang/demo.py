@@ -137,8 +137,8 @@ def _side_by_side(
 ) -> tuple[list[float], list[float]]:
     """Times of two callables, in short turns, so that what else the machine does hits both.
 
-    A pool of threads spins for a while after its last call, OpenBLAS's for about 100 ms, and takes a core
-    from whoever runs next: each turn starts after a rest that outlasts it.
+    A pool of threads spins for a while after its last call, OpenBLAS's for about 100 ms, and takes
+    a core from whoever runs next: each turn starts after a rest that outlasts it.
     """
     times: tuple[list[float], list[float]] = ([], [])
     end = perf_counter() + seconds
