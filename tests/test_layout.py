@@ -50,6 +50,19 @@ def test_symbolic_sizes():
         np.testing.assert_allclose(f(a), a.T * 3 + 1, rtol=1e-6)
 
 
+def test_a_cut_tail_that_a_size_leaves_empty():
+    n = sl.var("n")
+    X = sl.placeholder((n,), name="X")
+    P = sl.compute((n,), lambda i: X[i] * 2, name="P")
+    Q = sl.compute((n,), lambda i: P[i] + 1, name="Q")
+    s = sl.schedule(Q)
+    s[P].split(P.op.axis[0], factor=4, tail="cut")
+    s[P].transform_layout(lambda i: (i // 4, i % 4))
+    f = sl.build(s, [X, Q], target="python")
+    for size in (0, 2, 4, 7, 8):
+        np.testing.assert_array_equal(f(np.ones(size, "float32")), np.full(size, 3, "float32"))
+
+
 def test_packed_panels_are_read_as_vectors():
     n = 48
     A, B = sl.placeholder((n, n), name="A"), sl.placeholder((n, n), name="B")

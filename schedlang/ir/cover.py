@@ -239,6 +239,8 @@ def leaves_bounds(
 
     ``None`` where that cannot be decided here.
     """
+    if any(loop.extent == 0 for loop in loops if isinstance(loop.extent, int)):
+        return ()
     if not isinstance(extent, int):
         return None
     decided = [t for t in tests if not _unknowns(t)]
