@@ -19,7 +19,7 @@ from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import strides
 from schedlang.codegen.sums import Sum
 from schedlang.expr import dtypes
-from schedlang.expr.lazy import is_choice, regions_of
+from schedlang.expr.lazy import is_both, is_choice, regions_of
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.printer import (
@@ -439,7 +439,7 @@ class _Emission:
         (first, a), (second, b) = lines
         lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
         x, y = self._wide(a, lanes), self._wide(b, lanes)
-        if not first and not second and _is_false(node.b) and not lanes:
+        if not first and not second and is_both(node) and not lanes:
             return Text(f"{cond.at(2)} and {a.at(2)}", 2, 0, depth)
         if not first and not second:
             parts = [paren(x, a.level if x == a.text else ATOM, 2), cond.at(2),
@@ -471,7 +471,3 @@ class _Emission:
             emission = _Emission(self.owner, inner, self.done)
             texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)
-
-
-def _is_false(node: Expr) -> bool:
-    return isinstance(node, Const) and node.dtype == "bool" and not node.value
