@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import LoweringError
 
 MAPS: list[Any] = [
     lambda i, j: (j, i),
@@ -35,6 +36,16 @@ def test_any_layout_gives_the_same_values(index_map: Any, place: str, shape: tup
     expected = a[:-1, :-2] * 3 + a[1:, 2:] * 3
     for target in ("python", "cpu"):
         np.testing.assert_allclose(sl.build(s, [A, C], target=target)(a), expected, rtol=1e-6)
+
+
+def test_the_layout_of_an_argument_is_refused():
+    A = sl.placeholder((4, 8), name="A")
+    B = sl.compute((4, 8), lambda i, j: A[i, j] * 3, name="B")
+    C = sl.compute((4, 8), lambda i, j: B[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    s[B].transform_layout(lambda i, j: (j, i))
+    with pytest.raises(LoweringError, match="B stands among the arguments"):
+        sl.build(s, [A, B, C])
 
 
 def test_symbolic_sizes():

@@ -50,6 +50,13 @@ def lower_state(
     """
     checked = default_args(state) if args is None else check_args(state, args)
     tensors = [a for a in checked if isinstance(a, Tensor)]
+    for stage in state.stages.values():
+        given = next((t for t in stage.outputs if t in tensors), None)
+        if strict and stage.layout and given is not None:
+            raise LoweringError(
+                f"{given.name} stands among the arguments, and the layout of an argument is its "
+                f"caller's: leave it out, or leave out transform_layout on stage {stage.name}"
+            )
     placement = place(state)
     alias = _aliases(state)
     buffers = _buffers(checked)

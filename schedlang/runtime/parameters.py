@@ -256,7 +256,10 @@ class Binder:
             if not a.nbytes or not b.nbytes:
                 continue
             p, q = self.signature.parameters[i], self.signature.parameters[k]
+            why = "which is still read after parts of it are written"
+            if q.is_output:
+                why = "which is an output too"
             raise CallError(
-                f"{self.title}: output {p.name} overlaps {q.name}, which is still read after parts "
-                f"of it are written: pass another array, or {q.name}.copy()"
+                f"{self.title}: output {p.name} overlaps {q.name}, {why}: pass another array, or "
+                f"{q.name}.copy()"
             )
