@@ -59,8 +59,12 @@ class Target:
         object.__setattr__(self, "vector_registers", self.vector_registers or registers)
 
     def vector_width(self, dtype: str) -> int:
-        """The number of elements of ``dtype`` in one vector register."""
-        return max(1, self.vector_bytes // np.dtype(dtype).itemsize)
+        """The number of elements of ``dtype`` in one vector register.
+
+        Half precision is computed in float32, and counts as that.
+        """
+        held = "float32" if dtype == "float16" else dtype
+        return max(1, self.vector_bytes // np.dtype(held).itemsize)
 
     @staticmethod
     def of(value: Target | str | None) -> Target:

@@ -433,3 +433,19 @@ def test_neighbouring_guards_join_only_where_they_test_the_same():
 
     joined = hoist(Block((guarded(i, 3), guarded(i, 3), guarded(i, 4), guarded(j, 4))))
     assert [len(s.body.stmts) for s in joined.stmts] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("factor_axis", [0, 1])
+def test_a_condition_on_data_is_asked_inside_of_the_split_it_was_factored_by(factor_axis: int):
+    A = sl.placeholder((5, 40), name="A")
+    k = sl.reduce_axis(40, name="k")
+    S = sl.compute((5,), lambda i: sl.sum(A[i, k], axis=k, where=A[i, 39 - k] < 3), name="S")
+    s = sl.schedule(S)
+    _, inner = s[S].split(k, factor=16)
+    P = s.rfactor(S, inner, factor_axis)
+    s[P].vectorize(s[P].op.axis[factor_axis])
+    a = values(5, 40)
+    checked(s, S, a)
+    for target in ("python", "cpu"):
+        expected = reference(S)(a)
+        np.testing.assert_allclose(sl.build(s, [A, S], target=target)(a), expected, rtol=1e-5)

@@ -69,7 +69,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "text extent": (lambda: placeholder("n"), ComputeTypeError, r"sl\.var"),
     "float size": (lambda: placeholder((var("x", "float32"),)), ComputeTypeError, r"x \(float32\)"),
     "huge extent": (lambda: placeholder((2**62,)), ComputeError, "overflow 64-bit"),
-    "huge shape": (lambda: placeholder((2**31, 2**31)), ComputeError, "overflow 64 bits"),
+    "huge shape": (lambda: placeholder((2**30, 2**30)), ComputeError, "overflow 64 bits"),
     "unknown dtype": (
         lambda: placeholder((4,), "float8"), ComputeTypeError, "'float8' is not supported"),
     "complex dtype": (lambda: placeholder((4,), complex), ComputeTypeError, "'complex128' is not"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from schedlang.expr.lazy import Region, is_choice, regions_of
+from schedlang.expr.lazy import Region, both, is_choice, regions_of
 from schedlang.expr.nodes import Const, Expr, Select, Unary
 from schedlang.expr.visit import postorder, with_children
 
@@ -92,7 +92,6 @@ def _flag(
         if region[0] in cuts:
             break
         region = place[region[0]]
-    no = Const(False, "bool")
     flag = flags.get(way[-1][0])
     for choice, side in reversed(way):
         node = nodes[choice]
@@ -100,6 +99,6 @@ def _flag(
         cond = made[id(node.cond)]
         if side == 2:
             cond = Unary("~", cond, "bool")
-        flag = cond if flag is None else Select(flag, cond, no, "bool", lazy=True)
+        flag = cond if flag is None else both(flag, cond)
     assert flag is not None
     return flag

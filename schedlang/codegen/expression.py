@@ -19,7 +19,7 @@ from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import strides
 from schedlang.codegen.sums import Sum
 from schedlang.expr import dtypes
-from schedlang.expr.lazy import is_choice, regions_of
+from schedlang.expr.lazy import is_both, is_choice, regions_of
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.printer import (
@@ -142,7 +142,6 @@ class _Emission:
         self.ahead: dict[int, list[Expr]] = {}
         self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
         self.offsets: dict[int, Lin] = {}
-        self.branches = 0
 
     def run(self, root: Expr) -> Text:
         loads = choices = 0
@@ -331,7 +330,7 @@ class _Emission:
     def _shared(self, node: Load, offset: Lin) -> tuple[Any, ...] | None:
         """A key for what unrolled iterations read alike, where nothing writes it meanwhile."""
         context = self.context
-        if self.branches or node.buffer in context.written or not context.copies:
+        if node.buffer in context.written or not context.copies:
             return None
         own = set(postorder(node.indices))
         if all(axis in own for axis in context.copies):
@@ -426,7 +425,7 @@ class _Emission:
         # what a branch names is not there outside of it
         before, named = dict(self.done), dict(self.repeated)
         lines: list[tuple[list[str], Text]] = []
-        self.branches += 1
+        around, self.context = self.context, replace(self.context, copies=())
         for side in (node.a, node.b):
             self.done, self.repeated = dict(before), dict(named)
             collected: list[str] = []
@@ -435,11 +434,11 @@ class _Emission:
             self.owner.line = held
             lines.append((collected, text))
         self.done, self.repeated = before, named
-        self.branches -= 1
+        self.context = around
         (first, a), (second, b) = lines
         lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
         x, y = self._wide(a, lanes), self._wide(b, lanes)
-        if not first and not second and _is_false(node.b) and not lanes:
+        if not first and not second and is_both(node) and not lanes:
             return Text(f"{cond.at(2)} and {a.at(2)}", 2, 0, depth)
         if not first and not second:
             parts = [paren(x, a.level if x == a.text else ATOM, 2), cond.at(2),
@@ -471,7 +470,3 @@ class _Emission:
             emission = _Emission(self.owner, inner, self.done)
             texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)
-
-
-def _is_false(node: Expr) -> bool:
-    return isinstance(node, Const) and node.dtype == "bool" and not node.value

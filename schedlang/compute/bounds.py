@@ -12,6 +12,7 @@ from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.interval import Ranges
+from schedlang.expr.lazy import is_both
 from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
 from schedlang.expr.rules import Interval
@@ -39,6 +40,8 @@ def facts_of(cond: Expr, holds: bool, ranges: Ranges) -> tuple[Lin, ...]:
             stack.append((node.a, not truth))
         elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
             stack += [(node.b, truth), (node.a, truth)]
+        elif truth and is_both(node):
+            stack += [(node.a, True), (node.cond, True)]
         elif isinstance(node, Binary) and node.a.weak and node.b.weak and node.a.dtype == "int64":
             if node.b.dtype == "int64":
                 found += _comparison(node, truth, ranges)

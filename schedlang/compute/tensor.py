@@ -335,7 +335,7 @@ def check_shape(shape: Any, what: str) -> Shape:
     size = 1
     for extent in checked:
         size *= extent if isinstance(extent, int) else 1
-    if size >= 2**62:
+    if size >= 2**60:
         raise ComputeError(
             f"{what} of shape {shape_text(checked)} has {size} elements: offsets overflow 64 bits"
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
-from schedlang.expr.nodes import Expr, Select
+from schedlang.expr.nodes import Const, Expr, Select
 from schedlang.expr.visit import postorder
 
 # a region is the whole expression, or one side of a choice: (its id, 1 or 2)
@@ -67,6 +68,18 @@ def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
 def is_choice(node: Expr) -> bool:
     """Whether ``node`` evaluates one of its sides only."""
     return isinstance(node, Select) and node.lazy
+
+
+def both(first: Expr, second: Expr) -> Select:
+    """``first and second``, where the second is evaluated only if the first holds."""
+    return Select(first, second, Const(False, "bool"), "bool", lazy=True)
+
+
+def is_both(node: Expr) -> TypeGuard[Select]:
+    """Whether ``node`` is what :func:`both` makes."""
+    if not (isinstance(node, Select) and node.lazy and isinstance(node.b, Const)):
+        return False
+    return node.dtype == "bool" and not node.b.value
 
 
 def _settle(regions: set[Region | None], places: dict[int, Region | None]) -> list[int]:

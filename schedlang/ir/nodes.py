@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from schedlang.compute.reduce import Reducer
     from schedlang.compute.tensor import Tensor
 
+# bytes: offsets are signed 64-bit numbers
+LARGEST = 2**63
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
 
 

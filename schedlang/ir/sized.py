@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Read, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Let, Load, Note, Stmt, Store
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Fetch,
+    For,
+    If,
+    Let,
+    Load,
+    Note,
+    Stmt,
+    Store,
+    walk,
+)
 from schedlang.stage.relations import extent_of
 
 
@@ -23,6 +38,19 @@ def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
     args = tuple(sizer.buffer(a) if isinstance(a, Buffer) else a for a in nest.args)
     outputs = tuple(sizer.buffer(b) for b in nest.outputs)
     return replace(nest, args=args, outputs=outputs, body=sizer.block(nest.body), sizes=())
+
+
+def largest_storage(nest: Nest, sizes: Mapping[str, int]) -> tuple[Buffer, int] | None:
+    """The storage of ``nest`` whose size the call decides that takes most bytes, and how many."""
+    known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
+    found: tuple[Buffer, int] | None = None
+    for stmt, _ in walk(nest.body):
+        if isinstance(stmt, Alloc) and stmt.buffer.size is None:
+            extents = [to_lin(e, known).const for e in stmt.buffer.shape]
+            bytes_ = itemsize(stmt.buffer.dtype) * prod(e or 0 for e in extents)
+            if found is None or bytes_ > found[1]:
+                found = stmt.buffer, bytes_
+    return found
 
 
 class _Sizer:
@@ -57,7 +85,10 @@ class _Sizer:
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, For):
-            return replace(stmt, extent=self.extent(stmt.extent), body=self.block(stmt.body))
+            extent = self.extent(stmt.extent)
+            if isinstance(extent, int) and extent <= 0:
+                return Block()
+            return replace(stmt, extent=extent, body=self.block(stmt.body))
         if isinstance(stmt, If):
             return replace(stmt, cond=self.value(stmt.cond), body=self.block(stmt.body))
         if isinstance(stmt, Store):

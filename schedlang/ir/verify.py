@@ -22,6 +22,7 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.cover import Site, check_finalised, check_races, leaves_bounds
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
+    LARGEST,
     LOOP_KINDS,
     Alloc,
     Block,
@@ -136,6 +137,9 @@ class _Walker:
         elif isinstance(stmt, Alloc):
             if stmt.buffer in self.depth:
                 self.fail(f"{stmt.buffer.name} has storage already")
+            if (stmt.buffer.bytes or 0) >= LARGEST:
+                self.fail(f"{stmt.buffer.name} takes {stmt.buffer.bytes} bytes of storage, more "
+                          "than an address can reach")  # fmt: skip
             self.depth[stmt.buffer] = len(self.loops)
         elif isinstance(stmt, Let):
             self.scalars.add(stmt.var)

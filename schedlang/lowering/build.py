@@ -15,6 +15,7 @@ from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
+from schedlang.expr.lazy import is_both
 from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.simplify import to_lin
@@ -277,20 +278,32 @@ def _statement(n: Nesting, scope: Scope) -> Made:
         roots: tuple[Expr, ...] = op.init or reducer.identity
         made = instantiate(roots, values, {}, scope.ranges).roots
         return _predicated(n, scope, [Put(op.outputs, indices, made, None, stage.name)]), pending
-    cond = (op.where,) if op.where is not None else ()
+    tests: list[Expr] = []
     ranges = scope.ranges
-    if op.where is not None:
-        test = instantiate(cond, values, n.job.placement.inline, ranges)
-        if isinstance(test.roots[0], Const) and not test.roots[0].value:
-            return [], {}
+    for cond in _conditions(op.where):
+        test = instantiate((cond,), values, n.job.placement.inline, ranges)
+        if isinstance(test.roots[0], Const):
+            if not test.roots[0].value:
+                return [], {}
+            continue
+        _collect(n.job, test.reads, pending, ranges)
         ranges = ranges.assuming(facts_of(test.roots[0], True, ranges))
-        _collect(n.job, test.reads, pending, scope.ranges)
+        tests.append(test.roots[0])
     body = instantiate(op.body, values, n.job.placement.inline, ranges)
     _collect(n.job, body.reads, pending, scope.ranges)
     drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
-    if op.where is not None and not isinstance(test.roots[0], Const):
-        drafts = [If(test.roots[0], block(drafts), stage.where_note)]
+    for cond in reversed(tests):
+        drafts = [If(cond, block(drafts), stage.where_note)]
     return _predicated(n, scope, drafts), pending
+
+
+def _conditions(where: Expr | None) -> list[Expr]:
+    """The tests of ``where``, each asked only where those before it hold."""
+    found: list[Expr] = []
+    while where is not None and is_both(where):
+        found.append(where.cond)
+        where = where.a
+    return found if where is None else [*found, where]
 
 
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from schedlang.errors import BoundsError, BuildError, CallError, VerifyError
 from schedlang.ir.nest import Nest
-from schedlang.ir.sized import at_sizes
+from schedlang.ir.nodes import LARGEST
+from schedlang.ir.sized import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
 from schedlang.runtime.arrays import as_numpy, empty_like_library
@@ -153,16 +154,25 @@ class Kernel(TeModule):
             results.append(values[k])
         if sizes:
             binder.check_derived(arrays, sizes)
-            if self._built.checked_by_size:
-                self._check_sizes(sizes)
+            self._check_sizes(sizes)
         binder.check_overlap(arrays)
         self._launch(arrays, sizes)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
-        """Accesses that no proof covers for all sizes are checked for these, once."""
+        """Storage, and accesses that no proof covers for all sizes, are checked for these, once."""
         key = tuple(sizes.values())
         if key in self._sizes_known_good:
+            return
+        storage = largest_storage(self._nest, sizes)
+        if storage is not None and storage[1] >= LARGEST:
+            given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+            raise CallError(
+                f"kernel {self.name} where {given}: {storage[0].name} would take {storage[1]} "
+                "bytes, more than an address can reach"
+            )
+        if not self._built.checked_by_size:
+            self._sizes_known_good.add(key)
             return
         try:
             left = [u for u in verify(at_sizes(self._nest, sizes)) if u.exact]

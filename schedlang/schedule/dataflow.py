@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.construct import binary, select
+from schedlang.expr.construct import select
 from schedlang.expr.interval import Ranges
+from schedlang.expr.lazy import both
 from schedlang.expr.linear import ZERO, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr, Read
 from schedlang.expr.simplify import to_lin
@@ -193,7 +194,8 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
         cond = guard.cond
         assert isinstance(cond, Binary)
         test = rewrite(cond, lambda node: leaves.get(node) if isinstance(node, Axis) else None)
-        where = test if where is None else binary("&", where, test)
+        # what the reduction asks may read where only the test allows it
+        where = test if where is None else both(test, where)
     assert op.reducer is not None
     axes = (*data[:place], part, *data[place:])
     name = state.unique_name(f"{stage.name}.rf")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
+from math import prod
 from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.errors import SchedlangError
 from schedlang.expr.construct import as_expr
+from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Axis, Expr, Read, Var
+from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import LARGEST
 from schedlang.schedule.loops import Result
 from schedlang.schedule.refuse import count, names, refuse, shown
-from schedlang.stage.layout import incomplete, part_of
+from schedlang.stage.layout import Part, incomplete, part_of, stored_extents
 from schedlang.stage.state import SCOPES, Inline, Stage, State
 
 WIDEST = 1 << 16
@@ -60,20 +64,26 @@ def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: A
 
 def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
     """What ``index_map`` makes of the dimensions of ``stage``."""
-    asked, axes = f"transform_layout({shown(index_map)}) on stage {stage.name}", stage.op.axis
+    asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
+    if stage.is_scan:
+        refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
     if not callable(index_map):
         refuse(asked, "an index map is a function", "Write e.g. lambda i, j: (j // 16, i, j % 16).")
     try:
         inspect.signature(index_map).bind(*axes)
     except TypeError:
-        refuse(asked, f"it does not take the dimensions of {stage.name}: {names(axes) or 'none'}")
+        refuse(
+            asked, f"it does not take the {len(axes)} dimensions of {stage.name}: "
+            f"{names(axes) or 'none'}", f"Write lambda {names(axes)}: (...).",
+        )  # fmt: skip
     made = index_map(*axes)
     return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
 
 def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Result:
     axes = stage.op.axis
-    asked = f"transform_layout(({names(indices)})) on stage {stage.name}"
+    listed = names(indices) if isinstance(indices, tuple) else shown(indices)
+    asked = f"transform_layout(({listed})) on stage {stage.name}"
     if stage.is_scan:
         refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
     if state.is_output(stage):
@@ -81,7 +91,9 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
             asked, f"{stage.name} is an output, whose layout is its caller's",
             "Change that of an intermediate stage, or of one made by cache_read or cache_write.",
         )  # fmt: skip
-    parts = []
+    parts: list[Part] = []
+    if not isinstance(indices, tuple):
+        refuse(asked, "indices are a list of expressions over its dimensions")
     for index in indices:
         part = part_of(index, axes) if isinstance(index, Expr) else None
         if part is None:
@@ -89,6 +101,9 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
                 asked, f"{shown(index)} is no part of a dimension",
                 f"Use a dimension ({names(axes)}), d//n or d%n of one, with fixed n.",
             )  # fmt: skip
+        if max(part.divisor, part.modulus) > WIDEST:
+            refuse(asked, f"parts of {max(part.divisor, part.modulus)} elements would waste their "
+                   "memory", f"Use numbers up to {WIDEST}.")  # fmt: skip
         parts.append(part)
     missing = incomplete(tuple(parts), len(axes))
     if missing is not None:
@@ -97,6 +112,10 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
             asked, f"the parts of {name} do not make up {name} again, each of its values once",
             f"Give {name} itself, or {name}//n and {name}%n with the same n.",
         )  # fmt: skip
+    extents = stored_extents(tuple(parts), [to_lin(a.extent) for a in axes], Ranges())
+    stored = prod(e.const for e in extents if e.const is not None)
+    if stored >= LARGEST // 8:
+        refuse(asked, f"{stored} elements would be stored, and their offsets overflow 64 bits")
     if stage.align:
         refuse(
             asked, f"{stage.name} has a storage_align, which is about its dimensions as they are"
