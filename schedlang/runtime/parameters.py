@@ -288,7 +288,7 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
     return np.float32(kept) if dtype == "float16" else kept
 
 
-_TAKEN: dict[str, tuple[type, ...]] = {
+_TAKEN: dict[str, Any] = {
     "f": (int, float, np.number), "b": (bool, np.bool_), "i": (int, np.integer),
     "u": (int, np.integer),
 }  # fmt: skip
