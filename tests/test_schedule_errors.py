@@ -44,7 +44,7 @@ MATMUL = [
      "q belongs to no stage here\n  The loops of C: i, j, k. They are s[C].leaf_axes.\n  An axis"),
     ("t = s.copy(); _, lanes = t[C].split(j, factor=8); s[C].split(j, factor=8)",
      "s[C].vectorize(lanes)",
-     "j.inner belongs to no stage here ... The j.inner among them is s[C].leaf_axes[2].\n  An axis"),
+     "j.inner belongs to no stage here ... The j.inner among them is s[C].leaf_axes[2].\n  An"),
     ("", "s[C].split('i', factor=4)",
      "'i' is no axis\n  The loops of C: i, j, k"),
     ("s[C].split(i, factor=4)", "s[C].split(i, factor=4)",
