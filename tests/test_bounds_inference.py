@@ -449,3 +449,21 @@ def test_a_condition_on_data_is_asked_inside_of_the_split_it_was_factored_by(fac
     for target in ("python", "cpu"):
         expected = reference(S)(a)
         np.testing.assert_allclose(sl.build(s, [A, S], target=target)(a), expected, rtol=1e-5)
+
+
+def test_an_attached_box_of_fixed_size_is_vectorized_whatever_the_tensor():
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((n,), lambda i: B[i] + 1, name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[0], factor=16, tail="cut")
+    s[B].compute_at(s[C], outer)
+    s[B].vectorize(B.op.axis[0])
+    f = sl.build(s, [A, C])
+    for size in (0, 1, 16, 53):
+        np.testing.assert_allclose(f(values(size)), values(size) * 2 + 1, rtol=1e-6)
+    s[B].compute_root()
+    assert "known at the call only" in str(s)
+    with pytest.raises(LoweringError, match="the loop runs n times"):
+        lower_state(s.state)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.ir.interpret import interpret
 
 SIZE = 37
 
@@ -77,3 +78,52 @@ def test_a_side_out_of_bounds_is_never_read():
         expected = np.append(expected[1:] + 1, np.float32(0))
     for target in ("python", "cpu"):
         np.testing.assert_allclose(sl.build(s, [A, tensor], target=target)(a), expected, rtol=1e-6)
+
+
+def shared_stages(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
+    """One side of a choice, and one side of the choice on its other side, need the same value."""
+    A = sl.placeholder((SIZE,), name="A")
+    tensor = A
+    for q in range(depth):
+        last = tensor
+        tensor = sl.compute(
+            (SIZE,),
+            lambda i, last=last, q=q: sl.if_then_else(
+                i < q, last[i], sl.if_then_else(i < q + 20, last[i] * 0.5 + 1, 0.0)
+            ),
+            name=f"S{q}",
+        )
+    return A, tensor
+
+
+def shared_values(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
+    """The same in one lambda, by data, where a read is in bounds on some ways only."""
+    A = sl.placeholder((SIZE,), name="A")
+
+    def value(i):
+        found = sl.if_then_else(i + 1 < SIZE, A[i + 1], 0.0)
+        for k in range(depth):
+            found = sl.if_then_else(
+                A[i] < k * 0.02, found + 1, sl.if_then_else(A[i] > k * 0.03, found, A[i] + k)
+            )
+        return found
+
+    return A, sl.compute((SIZE,), value, name="P")
+
+
+@pytest.mark.parametrize("make", [shared_stages, shared_values])
+@pytest.mark.parametrize("lanes", [False, True])
+def test_values_that_several_branches_need_are_written_once(make, lanes: bool):
+    a = np.random.default_rng(6).random(SIZE).astype(np.float32)
+    lengths = []
+    for depth in (12, 24, 48):
+        A, tensor = make(depth)
+        s = inlined(A, tensor)
+        if lanes:
+            s[tensor].vectorize(tensor.op.axis[0])
+        f = sl.build(s, [A, tensor], target="cpu" if depth == 12 else "python")
+        expected = sl.reference(tensor)(a)
+        np.testing.assert_allclose(f(a), expected, rtol=1e-6)
+        np.testing.assert_allclose(interpret(s.nest(), [a]).outputs[0], expected, rtol=1e-6)
+        lengths.append(len(f.source))
+    assert lengths[2] < 5 * lengths[0]

@@ -487,3 +487,13 @@ def test_a_vector_around_more_loops_than_a_function_holds(factor: int | None) ->
     a = np.arange(80, dtype="float32").reshape(A.shape)
     found = sl.build(s, [A, C], target="python")(a)
     np.testing.assert_array_equal(found, a.reshape(20, -1).sum(1))
+
+
+def test_unrolled_loops_that_multiply_beyond_reason_are_refused() -> None:
+    A = sl.placeholder((64, 64), name="A")
+    C = sl.compute((64, 64), lambda i, j: A[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    for axis in C.op.axis:
+        s[C].unroll(axis)
+    with pytest.raises(BuildError, match="4096 copies of the body, which would not compile"):
+        sl.build(s, [A, C])

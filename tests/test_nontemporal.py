@@ -40,6 +40,16 @@ def test_a_loop_without_vectors_is_refused():
         sl.build(s, [A, C])
 
 
+def test_a_loop_that_runs_once_passes_its_pragma_on():
+    A = sl.placeholder((1, 32), name="A")
+    C = sl.compute((1, 32), lambda i, j: A[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    s[C].pragma(i, "nontemporal")
+    s[C].vectorize(j)
+    assert "vstore_stream" in sl.build(s, [A, C]).source
+
+
 def test_only_stores_of_that_stage_bypass_the_cache():
     A = sl.placeholder((64,), name="A")
     B = sl.compute((64,), lambda i: A[i] + 1, name="B")

@@ -212,6 +212,10 @@ MATMUL = [
      "factor_axis is 'last', and it must be an integer"),
     ("", "s[C].pragma(j, 'nontemporal')",
      "C adds to what it stored before, which is to be in the cache\n  Sum elsewhere and store"),
+    ("", "s[D].pragma(y, 'nontemporal', False)",
+     "'nontemporal' takes no value, and False was given"),
+    ("s[D].compute_inline()", "s[D].pragma(y, 'nontemporal')",
+     "D is inlined and stores nothing"),
     # storage
     ("", "s[D].set_scope('texture')",
      "set_scope('texture') on stage D: 'texture' is no scope"),

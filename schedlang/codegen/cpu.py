@@ -42,6 +42,7 @@ from schedlang.target import Target
 DEEPEST_LOOPS = 16
 DEEPEST_LINES = 96
 MOST_NESTS = 25
+MOST_COPIES = 1024
 STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
 INDENT = "    "
@@ -78,7 +79,9 @@ def emit(nest: Nest, target: Target, public: str) -> Source:
                 explain(
                     f"pragma({loop.axis.name}, {NONTEMPORAL!r}) on stage {loop.stage}",
                     "no whole vectors are stored next to each other inside that loop, and only "
-                    "those can bypass the cache", "Vectorize the innermost dimension of it.",
+                    "those can bypass the cache",
+                    f"Vectorize a loop over the last dimension of {loop.stage}, and split it with "
+                    "tail='cut', as lanes under a test are stored one by one.",
                 )
             )  # fmt: skip
     return Source(
@@ -97,6 +100,7 @@ class _Frame:
     parallel: bool = False
     outlined: bool = False
     stack: int = 0
+    copies: int = 1
 
 
 class _Writer:
@@ -253,6 +257,17 @@ class _Writer:
 
     def unrolled(self, loop: For, context: Context) -> None:
         assert isinstance(loop.extent, int)
+        outer = self._frame.copies
+        self._frame.copies *= loop.extent
+        if self._frame.copies > MOST_COPIES:
+            raise BuildError(
+                explain(
+                    f"unroll({loop.axis.name}) on stage {loop.stage}",
+                    f"with the unrolled loops around it that makes {self._frame.copies} copies of "
+                    "the body, which would not compile in reasonable time or memory",
+                    f"Unroll fewer or smaller loops, {MOST_COPIES} copies in all.",
+                )
+            )
         if loop.extent > 1 and context.lanes is None and _straight(loop):
             if not context.copies:
                 written = {b for s, _ in walk(loop.body) for b in _buffers(s)}
@@ -260,6 +275,7 @@ class _Writer:
             context = replace(context, copies=(*context.copies, loop.axis))
         for k in range(loop.extent):
             self.block(loop.body, _with(context, loop.axis, Lin.of(k)))
+        self._frame.copies = outer
 
     def plain(self, loop: For, context: Context) -> None:
         name = self.names[loop.axis]

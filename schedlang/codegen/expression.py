@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.choices import DEEPEST_CHOICES, in_parts
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.loads import load_text
 from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import strides
 from schedlang.codegen.sums import Sum
 from schedlang.expr import dtypes
+from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.lazy import is_both, is_choice, regions_of
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
@@ -150,12 +150,13 @@ class _Emission:
             choices += is_choice(node)
             for child in node.children:
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
-        if choices > DEEPEST_CHOICES:
-            root, parts = in_parts(root, self.done)
-            if parts:
-                return self._in_parts(root, parts)
         if choices > 1:
-            self.ahead = regions_of(root, self.done).ahead
+            regions = regions_of(root, self.done)
+            if choices > DEEPEST_CHOICES or regions.ways:
+                changed, parts = in_parts(root, regions, self.done)
+                if parts:
+                    return self._in_parts(changed, parts)
+            self.ahead = regions.ahead
         if loads > 1:
             self._find_repeated(root)
         return self._emit(root)

@@ -26,22 +26,31 @@ Guard = tuple[bool, tuple[Lin, ...], Optional[Path]]
 _ALWAYS: Guard = (False, (), ())
 # conditions nested deeper than this are not all remembered
 _REMEMBERED = 32
+# of alternatives within alternatives, those further in add no facts
+_DEEPEST_OR = 4
 # points of an index that are tried where its range proves nothing
 _TRIED = 2**16
 
 
-def facts_of(cond: Expr, holds: bool, ranges: Ranges) -> tuple[Lin, ...]:
+def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[Lin, ...]:
     """Polynomials that are 0 or less where ``cond`` is ``holds``."""
     found: list[Lin] = []
+    seen: set[tuple[int, bool]] = set()
     stack = [(cond, holds)]
     while stack:
         node, truth = stack.pop()
+        if (id(node), truth) in seen:
+            continue
+        seen.add((id(node), truth))
         if isinstance(node, Unary) and node.op == "~":
             stack.append((node.a, not truth))
         elif isinstance(node, Binary) and node.op == ("&" if truth else "|"):
             stack += [(node.b, truth), (node.a, truth)]
         elif truth and is_both(node):
             stack += [(node.a, True), (node.cond, True)]
+        elif truth and isinstance(node, Binary) and node.op == "|" and depth < _DEEPEST_OR:
+            either = facts_of(node.b, True, ranges, depth + 1)
+            found += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
         elif isinstance(node, Binary) and node.a.weak and node.b.weak and node.a.dtype == "int64":
             if node.b.dtype == "int64":
                 found += _comparison(node, truth, ranges)

@@ -9,9 +9,10 @@ from typing import TypeGuard
 from schedlang.expr.nodes import Const, Expr, Select
 from schedlang.expr.visit import postorder
 
-# a region is the whole expression, or one side of a choice: (its id, 1 or 2)
+# a region is the whole expression, one side of a choice: (its id, 1 or 2), or a part that
+# several regions need, for itself: (its id, 0)
 Region = tuple[int, int]
-_WHOLE: Region = (0, 0)
+WHOLE: Region = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,13 @@ class Regions:
 
     ``ahead`` lists what to evaluate ahead of a choice: parts that are needed on either side of
     it, or after it too. Evaluated on each side, nested choices would double at every level.
-    ``place`` is the one region that needs a part, or None where several do.
+    ``place`` is the one region that a part stands in; where several need it, ``ways`` lists
+    them, and it is a region of its own.
     """
 
     ahead: dict[int, list[Expr]] = field(default_factory=dict)
-    place: dict[int, Region | None] = field(default_factory=dict)
+    place: dict[int, Region] = field(default_factory=dict)
+    ways: dict[int, tuple[Region, ...]] = field(default_factory=dict)
 
 
 def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
@@ -47,8 +50,10 @@ def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
             holds.add(id(node))
     if len(holds) < 2:
         return Regions()
-    places: dict[int, Region | None] = {}
-    uses: dict[int, set[Region | None]] = {id(root): {_WHOLE}}
+    places: dict[int, Region] = {}
+    ways: dict[int, tuple[Region, ...]] = {}
+    # a dict for its order: what is emitted must not depend on hashes
+    uses: dict[int, dict[Region, None]] = {id(root): {WHOLE: None}}
     found: dict[int, list[Expr]] = {}
     for node in reversed(order):
         if id(node) not in holds:
@@ -56,13 +61,15 @@ def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
         regions = uses.pop(id(node))
         for choice in _settle(regions, places):
             found.setdefault(choice, []).append(node)
-        place = next(iter(regions)) if len(regions) == 1 else None
+        place = next(iter(regions)) if len(regions) == 1 else (id(node), 0)
         places[id(node)] = place
+        if len(regions) > 1:
+            ways[id(node)] = tuple(regions)
         for side, child in enumerate(node.children):
             if id(child) in holds:
                 inside = (id(node), side) if is_choice(node) and side else place
-                uses.setdefault(id(child), set()).add(inside)
-    return Regions(found, places)
+                uses.setdefault(id(child), {})[inside] = None
+    return Regions(found, places, ways)
 
 
 def is_choice(node: Expr) -> bool:
@@ -82,42 +89,37 @@ def is_both(node: Expr) -> TypeGuard[Select]:
     return node.dtype == "bool" and not node.b.value
 
 
-def _settle(regions: set[Region | None], places: dict[int, Region | None]) -> list[int]:
+def _settle(regions: dict[Region, None], places: dict[int, Region]) -> list[int]:
     """Reduce ``regions`` to those that need the part for sure; the choices to lift it ahead of."""
     ahead: list[int] = []
     changed = True
     while changed and len(regions) > 1:
         changed = False
         for region in list(regions):
-            if region is None or region == _WHOLE or region not in regions:
+            choice, side = region
+            if not side or region not in regions:
                 continue
-            choice = region[0]
-            if (choice, 3 - region[1]) in regions:
-                regions -= {(choice, 1), (choice, 2)}
-                regions.add(places[choice])
+            if (choice, 3 - side) in regions:
+                del regions[choice, 1], regions[choice, 2]
+                regions[places[choice]] = None
                 ahead.append(choice)
                 changed = True
                 continue
             outer = _enclosing(choice, regions, places)
             if outer is not None:
-                regions.discard(region)
+                del regions[region]
                 ahead.append(outer)
                 changed = True
-    if len(regions) > 1:
-        regions.discard(None)
     return ahead
 
 
-def _enclosing(
-    choice: int, regions: set[Region | None], places: dict[int, Region | None]
-) -> int | None:
+def _enclosing(choice: int, regions: dict[Region, None], places: dict[int, Region]) -> int | None:
     """The choice around ``choice`` (or itself) that stands in one of ``regions``."""
-    current: int | None = choice
-    while current is not None:
+    current = choice
+    while True:
         place = places[current]
-        if place is None:
-            return None
         if place in regions:
             return current
-        current = place[0] if place != _WHOLE else None
-    return None
+        if not place[1]:
+            return None
+        current = place[0]

@@ -13,6 +13,7 @@ from typing import Any, Union
 import numpy as np
 
 from schedlang.errors import VerifyError
+from schedlang.expr.choices import in_parts
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.ir.nest import Nest
@@ -71,8 +72,17 @@ class _Writer:
     def value(self, root: Expr, given: dict[Expr, str] | None = None) -> str:
         """The name of (or the literal for) the value of ``root``, computed here."""
         scopes: list[dict[int, str]] = [{}]
-        ahead = regions_of(root).ahead
+        regions = regions_of(root)
+        root, named = in_parts(root, regions) if regions.ways else (root, [])
+        ahead = regions.ahead
+        if named:
+            known: set[int] = set()
+            ahead = {}
+            for part in (*named, root):
+                ahead |= regions_of(part, known).ahead
+                known.add(id(part))
         stack: list[tuple[str, Expr, str]] = [("visit", root, "")]
+        stack += [("visit", part, "") for part in reversed(named)]
         result = ""
         while stack:
             what, node, name = stack.pop()

@@ -6,12 +6,13 @@ iterations run together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
+from schedlang.expr.choices import in_parts
 from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
@@ -298,14 +299,32 @@ def _guarded(
     root: Expr, base: tuple[Lin, ...], ranges: Ranges
 ) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
     """Each load with the facts and the conditions under which it is evaluated."""
+    regions = regions_of(root)
+    if not regions.ways:
+        yield from _guarded_loads(root, base, ranges, regions.ahead, set())
+        return
+    root, parts = in_parts(root, regions)
+    named: set[int] = set()
+    for part in (*parts, root):
+        yield from _guarded_loads(part, base, ranges, regions_of(part, named).ahead, named)
+        named.add(id(part))
+
+
+def _guarded_loads(
+    root: Expr,
+    base: tuple[Lin, ...],
+    ranges: Ranges,
+    ahead: Mapping[int, Sequence[Expr]],
+    named: Container[int],
+) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
+    """The same for an expression in which the parts ``named`` are checked already."""
     seen: set[tuple[int, int]] = set()
     stack: list[tuple[Expr, tuple[Lin, ...], tuple[Expr, ...]]] = [(root, base, ())]
     kept: list[Any] = []
-    ahead = regions_of(root).ahead
     settled: dict[int, list[tuple[Expr, ...]]] = {id(n): [] for s in ahead.values() for n in s}
     while stack:
         node, facts, conds = stack.pop()
-        if (id(node), id(conds)) in seen:
+        if (id(node), id(conds)) in seen or id(node) in named:
             continue
         if id(node) in settled:
             # what both sides of a choice need is checked once, ahead of it

@@ -176,6 +176,13 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         return [], {}
     var = n.plan.variables.get(axis)
     kind = n.stage.kinds.get(axis, "")
+    if kind in ("vectorize", "unroll") and extent.const is None:
+        why = explain(
+            f"{kind}({axis.name}) on stage {n.stage.name}",
+            f"the loop runs {extent} times, which is known at the call only",
+            f"Split it first, and {kind} the inner part.",
+        )
+        n.job.problems.append(Problem(why, n.stage.name))
     guards = _guards_at(n, depth)
     inner = _enter(n, scope, var, extent, kind, guards)
     drafts, pending = yield _level(n, depth + 1, inner)
@@ -183,14 +190,24 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         drafts, pending = yield attach_children(n, axis, drafts, pending, inner)
         drafts = [*_prefetches(n, axis, pending, inner), *drafts]
     drafts = _guarded(n, depth, drafts)
+    pragmas = tuple((name, value) for a, name, value in n.stage.pragmas if a is axis)
     if var is None or scope.threads.find(kind) is not None:
-        return drafts, pending
+        return _noted(n.stage, pragmas, drafts), pending
     loop = For(
         var, _extent(extent), "thread" if thread_tag(kind) else kind or "serial",
-        block(drafts), n.stage.name, kind if thread_tag(kind) else "",
-        tuple((name, value) for a, name, value in n.stage.pragmas if a is axis),
+        block(drafts), n.stage.name, kind if thread_tag(kind) else "", pragmas,
     )  # fmt: skip
     return [loop], relax_all(pending, var, extent, inner.ranges)
+
+
+def _noted(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[Draft]:
+    """The pragmas of a loop that runs once, on the loops inside of it."""
+    if not pragmas:
+        return drafts
+    return [
+        replace(d, pragmas=(*pragmas, *d.pragmas))
+        if isinstance(d, For) and d.stage == stage.name else d for d in drafts
+    ]  # fmt: skip
 
 
 def _extent(extent: Lin) -> Union[int, Expr]:

@@ -18,9 +18,9 @@ from schedlang.schedule.refuse import (
     shown,
     update_axis,
 )
-from schedlang.stage.state import NONTEMPORAL, THREADS, Prefetch, Stage, State
+from schedlang.stage.state import NONTEMPORAL, THREADS, At, Inline, Prefetch, Stage, State
 
-MOST_UNROLLED = 4096
+MOST_UNROLLED = 1024
 _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
@@ -56,10 +56,14 @@ def _refuse_time(stage: Stage, axis: Axis, asked: str) -> None:
 
 
 def _refuse_symbolic(state: State, stage: Stage, axis: Axis, asked: str, does: str) -> None:
+    if isinstance(stage.attach, At):
+        # the box that is computed there may be of a fixed size: lowering knows
+        return
     if isinstance(axis.extent, Expr):
         refuse(
             asked, f"the extent of {axis.name}, {axis.extent}, is known at the call only, {does}",
-            f"Split it first: outer, inner = s[{stage.name}].split({axis.name}, factor=8).",
+            f"Split it first: outer, inner = s[{stage.name}].split({axis.name}, factor=8).\n"
+            "Or attach the stage first, where the box that is computed has a fixed size.",
             state, axis,
         )  # fmt: skip
 
@@ -144,6 +148,10 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
         refuse(asked, f"the value {value} is not finite")
     if isinstance(value, str) and not value.isprintable():
         refuse(asked, f"the value {shown(value)} is not one line of printable text")
+    if name == NONTEMPORAL and value is not None:
+        refuse(asked, f"{NONTEMPORAL!r} takes no value, and {shown(value)} was given")
+    if name == NONTEMPORAL and isinstance(stage.attach, Inline):
+        refuse(asked, f"{stage.name} is inlined and stores nothing")
     if name == NONTEMPORAL and stage.reduce_leaves:
         refuse(
             asked, f"{stage.name} adds to what it stored before, which is to be in the cache",

@@ -1,0 +1,155 @@
+"""Choices nested deeper than Python's indentation, or shared between branches, in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from schedlang.expr.construct import binary
+from schedlang.expr.lazy import Region, Regions, both, is_choice
+from schedlang.expr.nodes import Const, Expr, Select, Unary
+from schedlang.expr.visit import postorder, with_children
+
+DEEPEST_CHOICES = 16
+
+
+def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[Expr, list[Expr]]:
+    """``root`` over other nodes, and those of them to evaluate and name first, in this order.
+
+    A part that several branches need, and every 16th choice inside a choice, becomes two: a flag,
+    true where evaluation arrives at it, and its value, asked for only where the flag is true. No
+    value is written twice then, and none nests choices much deeper than that. ``regions`` are
+    those of ``root``; nodes whose ``id`` is ``known`` have a name already.
+
+    >>> from schedlang.expr.construct import select
+    >>> from schedlang.expr.lazy import regions_of
+    >>> from schedlang.expr.nodes import Var
+    >>> x = Var("x", "float32", weak=False)
+    >>> nested = x
+    >>> for k in range(40):
+    ...     nested = select(x > k, nested + 1, x, lazy=True)
+    >>> changed, parts = in_parts(nested, regions_of(nested))
+    >>> [part.dtype for part in parts]
+    ['bool', 'bool', 'float32', 'float32']
+    """
+    order = list(postorder([root], known))
+    cuts = _deep(order, regions) | dict(regions.ways)
+    while cuts:
+        work = _Work({id(n): n for n in order}, regions, cuts, known)
+        circle = work.run(root)
+        if circle is None:
+            made = work.made[id(root)]
+            named = {id(n) for n in (*work.flags.values(), *work.values)}
+            return made, [n for n in postorder([made], known) if id(n) in named]
+        # each would have to be known before the other: this one is written where it is used
+        del cuts[circle]
+    return root, []
+
+
+Cuts = dict[int, tuple[Region, ...]]
+Task = tuple[str, int]
+
+
+def _deep(order: list[Expr], regions: Regions) -> Cuts:
+    """The choices at every 16th level, each with the way that leads to it."""
+    level: dict[int, int] = {}
+    found: Cuts = {}
+    for node in reversed(order):
+        if not is_choice(node) or id(node) not in regions.place:
+            continue
+        region = regions.place[id(node)]
+        level[id(node)] = above = level[region[0]] + 1 if region[1] else 0
+        if above and above % DEEPEST_CHOICES == 0:
+            found[id(node)] = (region,)
+    return found
+
+
+@dataclass
+class _Work:
+    """Nodes made again, with a flag and a value for each cut."""
+
+    nodes: Mapping[int, Expr]
+    regions: Regions
+    cuts: Cuts
+    known: Container[int]
+    made: dict[int, Expr] = field(default_factory=dict)
+    flags: dict[int, Expr] = field(default_factory=dict)
+    values: list[Expr] = field(default_factory=list)
+
+    def run(self, root: Expr) -> int | None:
+        """Fill ``made`` for ``root``; a cut whose flag needs its own value, if there is one."""
+        stack: list[tuple[Task, bool]] = [(("node", id(root)), False)]
+        open_tasks: set[Task] = set()
+        while stack:
+            task, ready = stack.pop()
+            what, key = task
+            if key in (self.flags if what == "flag" else self.made):
+                continue
+            if ready:
+                open_tasks.discard(task)
+                self._finish(what, key)
+                continue
+            if task in open_tasks:
+                return key if key in self.cuts else next(k for w, k in open_tasks if k in self.cuts)
+            open_tasks.add(task)
+            stack.append((task, True))
+            stack.extend((needed, False) for needed in reversed(self._needs(what, key)))
+        return None
+
+    def _needs(self, what: str, key: int) -> list[Task]:
+        if what == "flag":
+            found: list[Task] = []
+            for way in self.cuts[key]:
+                steps, last = self._steps(way)
+                found += [] if last is None else [("flag", last)]
+                found += [("node", id(self._choice(c).cond)) for c, _ in steps]
+            return found
+        if key in self.known:
+            return []
+        children: list[Task] = [("node", id(c)) for c in self.nodes[key].children]
+        return [("flag", key), *children] if key in self.cuts else children
+
+    def _finish(self, what: str, key: int) -> None:
+        node = self.nodes[key]
+        if what == "flag":
+            self.flags[key] = self._flag(key)
+            return
+        if key in self.known:
+            self.made[key] = node
+            return
+        new = with_children(node, tuple(self.made[id(c)] for c in node.children))
+        if key in self.cuts:
+            nothing = Const(False if node.dtype == "bool" else 0, node.dtype)
+            new = Select(self.flags[key], new, nothing, node.dtype, lazy=True)
+            self.values.append(new)
+        self.made[key] = new
+
+    def _choice(self, key: int) -> Select:
+        node = self.nodes[key]
+        assert isinstance(node, Select)
+        return node
+
+    def _steps(self, region: Region) -> tuple[list[Region], int | None]:
+        """The choices on the way to ``region``, inner to outer, from a cut or from the start."""
+        steps: list[Region] = []
+        while region[1]:
+            steps.append(region)
+            if region[0] in self.cuts:
+                return steps, region[0]
+            region = self.regions.place[region[0]]
+        return steps, region[0] if region[0] in self.cuts else None
+
+    def _flag(self, key: int) -> Expr:
+        """Whether evaluation arrives at a cut, by one of its ways."""
+        arrives: Expr | None = None
+        for way in self.cuts[key]:
+            steps, last = self._steps(way)
+            flag = None if last is None else self.flags[last]
+            for choice, side in reversed(steps):
+                cond = self.made[id(self._choice(choice).cond)]
+                cond = cond if side == 1 else Unary("~", cond, "bool")
+                flag = cond if flag is None else both(flag, cond)
+            assert flag is not None
+            arrives = flag if arrives is None else binary("|", arrives, flag)
+        assert arrives is not None
+        return arrives
