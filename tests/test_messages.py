@@ -47,6 +47,20 @@ def test_axes_of_equal_name_are_told_apart() -> None:
     )
 
 
+def test_an_axis_of_a_copy_is_not_the_schedules_own() -> None:
+    _, C, s = two_stages()
+    twin = s.copy()
+    _, lanes = twin[C].split(twin[C].op.axis[0], factor=4)
+    s[C].split(s[C].op.axis[0], factor=4)
+    with pytest.raises(ScheduleError) as caught:
+        s[C].vectorize(lanes)
+    assert str(caught.value) == (
+        "vectorize(i.inner) on stage C: i.inner belongs to no stage here\n"
+        "  The loops of C: i.outer, i.inner. The i.inner among them is s[C].leaf_axes[1].\n"
+        "  An axis of another schedule, or one made after a copy, is not this schedule's."
+    )
+
+
 def test_an_empty_schedule_has_no_step_to_show() -> None:
     _, _, s = two_stages()
     with pytest.raises(ScheduleError, match=r"^diff\(0\): the schedule has no steps yet$"):
