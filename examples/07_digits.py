@@ -102,6 +102,8 @@ def main() -> None:
         print("\n".join("".join(" .:+*#@"[int(v * 6.99)] * 2 for v in r)
                         for r in unseen[k].reshape(8, 8)), f"\n    is a {found[k]}")  # fmt: skip
     assert by_name(np.ascontiguousarray(unseen[:1]))[0] == expected[0]
+    # so small a network times the call: checks, and threads to wake whatever there is to do;
+    # NumPy's few library calls are faster for one digit, and on a few cores for all of these
     for count in (1, 32, len(truth)):
         part = np.ascontiguousarray(unseen[:count])
         ours, numpys = milliseconds(by_name, part), milliseconds(with_numpy, part, weights)

@@ -61,7 +61,7 @@ def device(kind: Any, index: int = 0) -> Device:
     words = str(getattr(kind, "kind", kind)).split()
     code = DEVICE_TYPES.get(words[0] if words else "")
     if code is None:
-        raise CallError(f'device({str(kind)!r}): kernels run on "cpu" (te\'s "llvm") and "cuda"')
+        raise CallError(f'device({str(kind)!r}): devices are "cpu" (te\'s "llvm") and "cuda"')
     return Device("cpu" if code == 1 else "cuda", index)
 
 

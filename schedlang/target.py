@@ -11,7 +11,10 @@ import numpy as np
 
 from schedlang.errors import BuildError
 
-KINDS = ("cpu", "cuda", "python", "cuda-emulator")
+# what kernels are built for in this version, and what te programs may name beside that
+BUILT = ("cpu", "python")
+LATER = ("cuda", "cuda-emulator")
+KINDS = (*BUILT, *LATER)
 _SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
 
@@ -47,7 +50,7 @@ class Target:
         words = (target or self.kind).split()
         kind = _SPELLINGS.get(words[0], words[0]) if words else ""
         if kind not in KINDS:
-            raise BuildError(f"target {self.kind!r} is unknown: choose one of {', '.join(KINDS)}")
+            raise BuildError(f"target {target or self.kind!r} is unknown: choose {choices()}")
         object.__setattr__(self, "kind", Kind(kind))
         width, registers = host_vectors()
         if self.vector_bytes:
@@ -69,6 +72,12 @@ class Target:
         if isinstance(value, Target):
             return value
         return Target("cpu" if value is None else str(value))
+
+
+def choices() -> str:
+    """What to build for, as a message says it."""
+    built = " or ".join(f'"{kind}"' for kind in BUILT)
+    return f"{built} (code for GPUs is not in this version, it comes later)"
 
 
 def host_vectors() -> tuple[int, int]:

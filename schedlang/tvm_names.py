@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from schedlang.errors import SchedlangError, explain
+from schedlang.errors import MissingNameError, SchedlangError, explain
+from schedlang.schedule.hints import nearest
 
 MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")
@@ -69,4 +71,5 @@ def missing(
     if name in refused:
         why, hint = refused[name]
         return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))
-    return AttributeError(f"module {module!r} has no attribute {name!r}")
+    known = [] if name.startswith("_") else list(getattr(sys.modules[module], "__all__", ()))
+    return MissingNameError(f"module {module!r} has no attribute {name!r}{nearest(name, known)}")

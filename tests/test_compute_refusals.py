@@ -111,6 +111,24 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "range": (one(lambda i: [x for x in range(i)][0]), ComputeTypeError, "no integer value here"),
     "math.exp": (one(lambda i: math.exp(V[i])), ComputeTypeError, "np.exp in place of math.exp"),
     "iteration": (one(lambda i: sum(x for x in V[i])), ComputeTypeError, "cannot be iterated over"),
+    "Python's sum": (
+        one(lambda i: sum(A[i, k])), ComputeTypeError,
+        r"iterating over A\[i, k\].*\n.*write sl\.sum\(A\[i, k\], axis=k\)"),
+    "Python's sum of one element": (
+        one(lambda i: sum(V[i])), ComputeTypeError, r"sl\.sum\(\.\.\., axis=k\), where k = sl"),
+    "iterating an axis": (
+        one(lambda i: sum(V[j] for j in k)), ComputeTypeError,
+        r"iterating over k: it is an axis.*\n.*sl\.sum\(\.\.\., axis=k\)"),
+    "Python's max": (
+        one(lambda i: max(V[i], 0)), ComputeTypeError, r"max and min ask.*\n?.*sl\.max\(a, b\)"),
+    "a NumPy array": (
+        one(lambda i: V[i] * np.ones(8)[i + 0]), ComputeTypeError,
+        r"sl.compute for C: it indexes a NumPy array.*\n.*sl\.placeholder\(shape.*the kernel"),
+    "a NumPy array, by several": (
+        one(lambda i: V[i] * np.ones(8)[[i, i]]), ComputeTypeError, "it indexes a NumPy array"),
+    "reads below and above": (
+        one(lambda i: V[i - 1] + V[i + 1]), BoundsError,
+        r"V\[i \+ 1\]: .* 1\.\.8, and V of shape \(8,\).*\n.*\n  V\[i - 1\] is outside too"),
     "iterating a tensor": (one(lambda i: max(V)), ComputeTypeError, "tensor V cannot be iterated"),
     "tensor as a truth value": (lambda: bool(V), ComputeTypeError, "has no truth value"),
     # operands

@@ -66,7 +66,7 @@ def test_arguments_by_name(kernel: Any) -> None:
         ((x[:5], y), CallError, r"got shape \(5,\): dimension 0 must be 7"),
         ((x.reshape(1, 7), y), CallError, "which has 2 dimensions"),
         ((np.zeros(14, "float32")[::2], y), CallError, r"strided .*np.ascontiguousarray\(X\)"),
-        (([1.0] * 7, y), CallTypeError, "is a list: pass an array"),
+        (([1.0] * 7, y), CallTypeError, r"kernel Z: argument 0 \(X: .* is a list: pass an array"),
         ((x, "seven"), CallTypeError, "is a str: pass an array"),
     ],
 )
@@ -235,11 +235,32 @@ def test_scalar_arguments() -> None:
         np.testing.assert_array_equal(f(X=x[:5], alpha=2), x[:5] * 2)
         for wrong, message in (
             (x, "is a scalar, got an array"),
-            ("2", "is a float32, got '2'"),
-            (1e40, "does not fit one"),
+            ("2", r"kernel Y: argument 1 \(alpha: float32\) is a float32, got '2': pass a number"),
+            (1e40, r"1e\+40 does not fit one: pass a number of at most 3.40282e\+38"),
         ):
             with pytest.raises(CallTypeError, match=message):
                 f(x[:5], wrong)
+
+
+def test_integer_scalars_that_do_not_fit_are_refused() -> None:
+    alpha, flag = sl.var("alpha", dtype="int8"), sl.var("flag", dtype="bool")
+    X = sl.placeholder((5,), "int8", name="X")
+    Y = sl.compute((5,), lambda i: sl.select(flag, X[i] * alpha, 0), name="Y")
+    f = sl.build(sl.schedule(Y), [X, alpha, flag, Y], target="python")
+    ones = np.ones(5, "int8")
+    np.testing.assert_array_equal(f(ones, np.int64(-128), True), ones * np.int8(-128))
+    for wrong in (300, np.int64(300), -129, 2**70):
+        with pytest.raises(CallTypeError) as caught:
+            f(ones, wrong, True)
+        assert str(caught.value) == (
+            f"kernel Y: argument 1 (alpha: int8) is an int8, and {wrong!r} does not fit one: "
+            "pass an integer, -128..127"
+        )
+    for wrong in ("x", 1.5):
+        with pytest.raises(CallTypeError, match=f"an int8, got {wrong!r}: pass an integer, -128"):
+            f(ones, wrong, True)
+    with pytest.raises(CallTypeError, match="is a bool, got 2: pass True or False"):
+        f(ones, 1, 2)
 
 
 def test_several_outputs_and_zero_dimensions() -> None:
@@ -299,7 +320,7 @@ def test_python_target_shows_its_lines_in_a_traceback() -> None:
     I = sl.placeholder((4,), "int64", name="I")  # noqa: E741
     B = sl.compute((4,), lambda i: A[I[i]], name="B")
     f = sl.build(sl.schedule(B), target="python")
-    with pytest.raises(IndexError) as caught:
+    with pytest.raises(IndexError, match="load at offset 9 of A, an array of 4 el") as caught:
         f(x[:4], np.array([0, 1, 9, 2]))
     shown = "".join(traceback.format_exception(caught.value))
     assert f.path in shown and "load(A, load(I, i))" in shown

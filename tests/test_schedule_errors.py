@@ -41,7 +41,7 @@ MATMUL = [
     ("", "s[C].split(x, factor=4)",
      "split(x, factor=4) on stage C: x belongs to stage D\n  The loops of C: i, j, k"),
     ("", "s[C].split(sl.reduce_axis(4, name='q'), factor=4)",
-     "q belongs to no stage here"),
+     "q belongs to no stage here\n  The loops of C: i, j, k. They are s[C].leaf_axes.\n  An axis"),
     ("", "s[C].split('i', factor=4)",
      "'i' is no axis\n  The loops of C: i, j, k"),
     ("s[C].split(i, factor=4)", "s[C].split(i, factor=4)",

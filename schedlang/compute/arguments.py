@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.compute.tensor import Extent, Tensor, declared, shape_text
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import evaluate
@@ -64,7 +64,7 @@ def _arrays(
         elif tensor.name not in named:
             raise CallTypeError(
                 f"{tensor.name} is not given: {len(tensors)} array(s) are needed, "
-                f"{', '.join(map(_declared, tensors))}"
+                f"{', '.join(map(declared, tensors))}"
             )
         elif names.count(tensor.name) > 1:
             raise CallTypeError(
@@ -179,11 +179,7 @@ def _check_shape(tensor: Tensor, array: np.ndarray, values: Mapping[Var, Any]) -
         )
 
 
-def _declared(tensor: Tensor) -> str:
-    return f"{tensor.name}: {tensor.dtype}[{shape_text(tensor.shape)[1:-1]}]"
-
-
 def _listed(tensors: Sequence[Tensor], variables: Sequence[Var]) -> str:
     return "the arguments are " + ", ".join(
-        [*map(_declared, tensors), *(f"{v.name}: {v.dtype}" for v in variables)]
+        [*map(declared, tensors), *(f"{v.name}: {v.dtype}" for v in variables)]
     )

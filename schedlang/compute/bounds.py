@@ -91,9 +91,10 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
         return
     order = list(postorder(op.roots))
     guards = _guards(op, order, ranges)
+    let_pass = ""
     for node in order:
         if isinstance(node, Read):
-            _check_read(op, node, ranges, guards[id(node)], late)
+            let_pass = _check_read(op, node, ranges, guards[id(node)], late, let_pass) or let_pass
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
@@ -129,7 +130,13 @@ def _either(a: Path | None, b: Path | None) -> Path | None:
     return short if same else None
 
 
-def _check_read(op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool) -> None:
+def _check_read(
+    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, let_pass: str
+) -> str:
+    """Refuse ``read`` where it is wrong; what is to be said of it if another one is wrong.
+
+    ``let_pass`` is what was said of earlier reads.
+    """
     conditional, facts, path = guard
     ranges = scope.assuming(facts)
     for position, (index, extent) in enumerate(zip(read.indices, read.tensor.shape)):
@@ -151,10 +158,11 @@ def _check_read(op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bo
             below, above = low < 0, high >= size.const
             if not (below or above):
                 continue
+        outside = f"{low}..{high}"
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
         if scan and not late:
+            let_pass = let_pass or f"\n{read} is outside too: index 0 runs over {outside}."
             continue
-        outside = f"{low}..{high}"
         raise BoundsError(
             explain(
                 f"{op.name} reads {read}",
@@ -162,9 +170,10 @@ def _check_read(op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bo
                 f"{shape_text(read.tensor.shape)} has {extent} there",
                 "Guard it with sl.if_then_else(cond, "
                 f"{read}, ...) (sl.select evaluates both sides), pad with sl.pad, or shrink the "
-                "shape.",
+                f"shape.{let_pass}",
             )
         )
+    return let_pass
 
 
 def _tried(index: Expr, path: Path | None, ranges: Ranges) -> Interval | None:

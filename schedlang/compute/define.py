@@ -44,7 +44,20 @@ def compute(
             f"got {type(fcompute).__name__}"
         )
     axes = tuple(Axis(n, e) for n, e in zip(_axis_names(fcompute, len(extents), name), extents))
-    result = fcompute(*axes)
+    try:
+        result = fcompute(*axes)
+    except IndexError as error:
+        # NumPy's own words: an index that is an expression is never asked for its value
+        if not str(error).startswith(("only integers, slices", "arrays used as indices")):
+            raise
+        raise ComputeTypeError(
+            explain(
+                f"sl.compute for {name}",
+                "it indexes a NumPy array, whose indices are numbers; an axis has no value here",
+                "Make the array an input: declare it, arr = sl.placeholder(shape, dtype, "
+                'name="arr"), index that, and pass the NumPy array to the kernel.',
+            )
+        ) from error
     op = _operation(name, axes, result)
     check_leaves(op)
     dtypes_ = [e.dtype for e in op.body]

@@ -227,7 +227,8 @@ class Tensor:
 
     def __iter__(self) -> Any:
         raise ComputeTypeError(
-            f"tensor {self.name} cannot be iterated over: index it in sl.compute"
+            f"tensor {self.name} cannot be iterated over: index it in sl.compute, and reduce with "
+            "sl.sum(..., axis=k) and its like, where k = sl.reduce_axis(extent)"
         )
 
     def __bool__(self) -> bool:
@@ -249,7 +250,7 @@ class Tensor:
         return self.shape[0].__index__()
 
     def __repr__(self) -> str:
-        return f"Tensor({self.name}: {self.dtype}[{shape_text(self.shape)[1:-1]}])"
+        return f"Tensor({declared(self)})"
 
 
 def _of_element(operator: Callable[..., Any]) -> Any:
@@ -277,7 +278,14 @@ for _name, _operator in EQUALITIES.items():
 
 
 def shape_text(shape: Iterable[Extent]) -> str:
-    return f"({', '.join(str(s) for s in shape)})"
+    """A shape as Python writes a tuple."""
+    items = [str(s) for s in shape]
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def declared(tensor: Tensor) -> str:
+    """A tensor as the header of a nest writes it."""
+    return f"{tensor.name}: {tensor.dtype}[{', '.join(str(s) for s in tensor.shape)}]"
 
 
 def check_name(name: object, what: str) -> str:

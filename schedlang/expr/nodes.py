@@ -72,6 +72,7 @@ class Expr:
         def __pos__(self) -> Expr: ...
         def __invert__(self) -> Expr: ...
         def __abs__(self) -> Expr: ...
+        def __iter__(self) -> Any: ...
 
     __hash__ = object.__hash__
 
@@ -81,14 +82,13 @@ class Expr:
                 return (self.a is self.b) == (self.op == "==")
         if isinstance(self, Const):
             return bool(self.value)
-        raise ComputeTypeError(
-            explain(
-                f"the truth value of {self}",
-                "an expression has no value while the computation is described",
-                "Use sl.select(cond, a, b) or sl.if_then_else(cond, a, b) in place of if, "
-                "and & | ~ in place of and, or, not (chained comparisons too).",
-            )
-        )
+        hint = ("Use sl.select(cond, a, b) or sl.if_then_else(cond, a, b) in place of if, "
+                "and & | ~ in place of and, or, not (chained comparisons too).")  # fmt: skip
+        if isinstance(self, Binary) and self.op in ("<", ">"):
+            hint += ("\nPython's max and min ask this too, in an order of their own: "
+                     "write sl.max(a, b), sl.min(a, b).")  # fmt: skip
+        why = "an expression has no value while the computation is described"
+        raise ComputeTypeError(explain(f"the truth value of {self}", why, hint))
 
     def __index__(self) -> int:
         if isinstance(self, Const) and dtypes.is_integer(self.dtype):
@@ -108,9 +108,6 @@ class Expr:
             f"float({self}): an expression has no value here; use .astype('float32'), and "
             "sl.exp or np.exp in place of math.exp"
         )
-
-    def __iter__(self) -> Any:
-        raise ComputeTypeError(f"{self} is a scalar expression and cannot be iterated over")
 
     def __repr__(self) -> str:
         return str(self)

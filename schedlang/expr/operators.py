@@ -7,15 +7,17 @@ imported: an operator makes nodes of every kind, and every kind of node is an ``
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.construct import binary, cast, unary
 from schedlang.expr.functions import call
-from schedlang.expr.nodes import Expr, ExprLike
+from schedlang.expr.nodes import Axis, Expr, ExprLike
 from schedlang.expr.printer import text
 from schedlang.expr.ufuncs import apply_ufunc
+from schedlang.expr.visit import postorder
 
 BINARY = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
@@ -55,6 +57,20 @@ def equal(self: Expr, other: ExprLike) -> Expr:
     return binary("==", self, other)
 
 
+def _iter(self: Expr) -> NoReturn:
+    reduced = [n.name for n in postorder([self]) if isinstance(n, Axis) and n.is_reduce]
+    listed = reduced[0] if len(reduced) == 1 else f"[{', '.join(reduced)}]"
+    element = "..." if isinstance(self, Axis) else str(self)
+    if reduced:
+        hint = f"To add up over {', '.join(reduced)}, write sl.sum({element}, axis={listed})."
+    else:
+        hint = ("To add up over an axis, write sl.sum(..., axis=k), where "
+                "k = sl.reduce_axis(extent).")  # fmt: skip
+    what = "an axis" if isinstance(self, Axis) else "one value"
+    why = f"it is {what} and cannot be iterated over while the computation is described"
+    raise ComputeTypeError(explain(f"iterating over {self}", why, hint))
+
+
 def _array_ufunc(self: Expr, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Expr:
     return apply_ufunc(ufunc, method, inputs, kwargs)
 
@@ -74,6 +90,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "astype": astype,
     "equal": equal,
     "__array_ufunc__": _array_ufunc,
+    "__iter__": _iter,
     "__str__": lambda self: text(self),
 }
 

@@ -35,12 +35,10 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
     ):
         raise CallTypeError(
             f"{what} lives in a GPU's memory and this kernel runs on the CPU: "
-            'copy it (.cpu() or cupy.asnumpy), or build for target="cuda"'
+            "copy it first, with .cpu() or cupy.asnumpy"
         )
     if getattr(value, "requires_grad", False):
-        raise CallTypeError(
-            f"{what} is a tensor that requires grad: pass {what.split()[-1]}.detach()"
-        )
+        raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
     if device is not None:
         return np.from_dlpack(value)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):

@@ -20,7 +20,7 @@ from schedlang.lowering.lower import lower_state
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import Target
+from schedlang.target import LATER, Target, choices
 
 
 def lower(
@@ -79,8 +79,8 @@ def build(
     """
     _checked(schedule, "build", te_options)
     where = Target.of(target)
-    if where.kind in ("cuda", "cuda-emulator"):
-        raise BuildError(f'target="{where.kind}" has no code generator in this version')
+    if where.kind in LATER:
+        raise BuildError(f'target="{where.kind}" cannot be built: choose {choices()}')
     nest = lower_state(schedule.state, args, name=name)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
     if public in RESERVED or public in NAMES:

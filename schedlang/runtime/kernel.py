@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
+from schedlang.errors import BoundsError, BuildError, CallError, VerifyError
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import LARGEST
 from schedlang.ir.sized import at_sizes, largest_storage
@@ -17,9 +17,10 @@ from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
 from schedlang.runtime.arrays import as_numpy, empty_like_library
 from schedlang.runtime.bundle import bundle
-from schedlang.runtime.parameters import Binder, Signature
+from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.shortcut import shortcut
 from schedlang.runtime.te_module import TeModule
+from schedlang.runtime.traced import named
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -129,11 +130,11 @@ class Kernel(TeModule):
                 arrays.append(None)
                 continue
             if p.is_scalar:
-                arrays.append(_scalar(value, p.dtype, f"argument {k} ({p})"))
+                arrays.append(scalar(value, p.dtype, binder.places[k]))
                 continue
             fixed = binder.fixed[k]
             if type(value) is not np.ndarray:
-                value = as_numpy(value, f"argument {k} ({p})", written=p.is_output)
+                value = as_numpy(value, binder.places[k], written=p.is_output)
             if (
                 value.dtype != binder.dtypes[k] or value.shape != fixed
                 or not value.flags.c_contiguous or p.is_output
@@ -203,7 +204,7 @@ class Kernel(TeModule):
                 try:
                     function(*flat)
                 except IndexError as error:
-                    raise BoundsError(f"kernel {self.name}: {error}") from error
+                    raise BoundsError(f"kernel {self.name}: {named(error, self.path)}") from error
         elif self._lock is None:
             function(*flat)
         else:
@@ -230,22 +231,3 @@ class Kernel(TeModule):
 
     def __reduce__(self) -> Any:
         return Kernel, (self._built, self.schedule, self._nest)
-
-
-def _scalar(value: Any, dtype: str, what: str) -> Any:
-    """A scalar argument in its dtype; float16 travels as float32."""
-    if getattr(value, "shape", ()) != ():
-        raise CallTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
-    number = value.item() if isinstance(value, np.ndarray) else value
-    kinds = {"f": (int, float, np.number), "b": (bool, np.bool_)}
-    kind = np.dtype(dtype).kind
-    if not isinstance(number, kinds.get(kind, (int, np.integer))):
-        raise CallTypeError(f"{what} is a {dtype}, got {value!r}")
-    with np.errstate(over="ignore"):
-        try:
-            kept = np.dtype(dtype).type(number)
-        except (TypeError, ValueError, OverflowError):
-            raise CallTypeError(f"{what} is a {dtype}, got {value!r}") from None
-    if np.isinf(kept) and not np.isinf(number):
-        raise CallTypeError(f"{what} is a {dtype}, and {value!r} does not fit one")
-    return np.float32(kept) if dtype == "float16" else kept

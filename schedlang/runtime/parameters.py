@@ -9,6 +9,7 @@ from typing import Any, Union
 import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
+from schedlang.expr.dtypes import limits
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
@@ -92,6 +93,9 @@ class Binder:
             for p in signature.parameters
         ]
         self.symbolic = any(shape is None for shape in self.fixed)
+        self.places = [
+            f"{self.title}: argument {k} ({p})" for k, p in enumerate(signature.parameters)
+        ]
         self.pairs = [
             (i, k)
             for i, p in enumerate(signature.parameters) if p.is_output
@@ -147,8 +151,7 @@ class Binder:
 
     def check(self, position: int, value: np.ndarray) -> None:
         """Dtype, rank, fixed extents, contiguity, writability of one array."""
-        p = self.signature.parameters[position]
-        where = f"{self.title}: argument {position} ({p})"
+        p, where = self.signature.parameters[position], self.places[position]
         if value.dtype != self.dtypes[position]:
             raise CallTypeError(
                 f"{where} got dtype {value.dtype}: convert it with {p.name}.astype({p.dtype!r})"
@@ -240,8 +243,7 @@ class Binder:
             if value.shape != wanted:
                 given = ", ".join(f"{n}={v}" for n, v in sizes.items())
                 raise CallError(
-                    f"{self.title}: argument {k} ({p}) got shape {value.shape}, needs {wanted} "
-                    f"where {given}"
+                    f"{self.places[k]} got shape {value.shape}, needs {wanted} where {given}"
                 )
 
     def check_overlap(self, values: Sequence[Any]) -> None:
@@ -263,3 +265,47 @@ class Binder:
                 f"{self.title}: output {p.name} overlaps {q.name}, {why}: pass another array, or "
                 f"{q.name}.copy()"
             )
+
+
+def scalar(value: Any, dtype: str, what: str) -> Any:
+    """A scalar argument in its dtype; float16 travels as float32."""
+    if getattr(value, "shape", ()) != ():
+        raise CallTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
+    number: Any = value.item() if isinstance(value, np.ndarray) else value
+    kind = np.dtype(dtype).kind
+    if not isinstance(number, _TAKEN[kind]):
+        raise CallTypeError(f"{what} is {_a(dtype)}, got {value!r}: pass {_wanted(dtype)}")
+    unfit = CallTypeError(
+        f"{what} is {_a(dtype)}, and {value!r} does not fit one: pass {_wanted(dtype)}"
+    )
+    with np.errstate(over="ignore"):
+        try:
+            kept: Any = np.dtype(dtype).type(number)
+        except OverflowError:
+            raise unfit from None
+        except (TypeError, ValueError):
+            raise CallTypeError(f"{what} is {_a(dtype)}, got {value!r}") from None
+    # a NumPy integer that does not fit wraps without a word
+    if int(kept) != int(number) if kind in "iu" else np.isinf(kept) and not np.isinf(number):
+        raise unfit
+    return np.float32(kept) if dtype == "float16" else kept
+
+
+_TAKEN: dict[str, Any] = {
+    "f": (int, float, np.number), "b": (bool, np.bool_), "i": (int, np.integer),
+    "u": (int, np.integer),
+}  # fmt: skip
+
+
+def _a(dtype: str) -> str:
+    return f"{'an' if dtype.startswith('i') else 'a'} {dtype}"
+
+
+def _wanted(dtype: str) -> str:
+    """What to pass for a scalar of ``dtype``."""
+    if dtype == "bool":
+        return "True or False"
+    if np.dtype(dtype).kind == "f":
+        return f"a number of at most {float(np.finfo(dtype).max):.6g} in magnitude"
+    low, high = limits(dtype)
+    return f"an integer, {low}..{high}"

@@ -88,7 +88,25 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
         (s for s in state.stages.values() if any(a is axis for a in (*s.leaf, *s.roots))), None
     )
     whose = f"belongs to stage {owner.name}" if owner is not None else "belongs to no stage here"
-    refuse(asked, f"{axis.name} {whose}", f"The loops of {stage.name}: {_loops(stage)}.")
+    hint = f"The loops of {stage.name}: {_loops(stage)}."
+    alike = next((a for a in stage.leaf if a.name == axis.name), None)
+    if alike is not None:
+        hint += f" The {axis.name} among them is {_written(stage, alike)}."
+    elif owner is None:
+        hint += f" They are s[{stage.name}].leaf_axes."
+    if owner is None:
+        hint += "\nAn axis of another schedule, or one made after a copy, is not this schedule's."
+    refuse(asked, f"{axis.name} {whose}", hint)
+
+
+def _written(stage: Stage, axis: Axis) -> str:
+    """How a program takes ``axis`` from its stage."""
+    for field, axes in (("op.axis", stage.op.axis), ("op.reduce_axis", stage.op.reduce_axis),
+                        ("leaf_axes", stage.leaf)):  # fmt: skip
+        for position, own in enumerate(axes):
+            if own is axis:
+                return f"s[{stage.name}].{field}[{position}]"
+    return axis.name
 
 
 def _loops(stage: Stage) -> str:

@@ -249,7 +249,7 @@ class Schedule:
     def at(self, count: int) -> Schedule:
         """The schedule after its first ``count`` steps."""
         if type(count) is not int or not 0 <= count <= len(self._steps):
-            refuse(f"at({shown(count)})", f"the schedule has {len(self._steps)} steps")
+            refuse(f"at({shown(count)})", f"the schedule has {len(self._steps) or 'no'} steps")
         twin = self.copy()
         twin._steps, twin._states = self._steps[:count], self._states[:count]
         return twin
@@ -257,7 +257,8 @@ class Schedule:
     def diff(self, count: int) -> str:
         """What step ``count`` (from 1) changed in the nest, as a unified diff."""
         if type(count) is not int or not 1 <= count <= len(self._steps):
-            refuse(f"diff({shown(count)})", f"the schedule has steps 1..{len(self._steps)}")
+            had = f"has steps 1..{len(self._steps)}" if self._steps else "has no steps yet"
+            refuse(f"diff({shown(count)})", f"the schedule {had}")
         before, after = str(self.at(count - 1)), str(self.at(count))
         step = self._steps[count - 1]
         title = f"step {count}: {step.primitive}" + (f" on {step.stage}" if step.stage else "")

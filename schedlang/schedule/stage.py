@@ -176,7 +176,7 @@ class StageView:
     def unroll(self, axis: Axis) -> None:
         """Write the body out once an iteration.
 
-        Requires a fixed extent of at most 4096, without annotation, and no scan's time axis.
+        Requires a fixed extent of at most 1024, without annotation, and no scan's time axis.
 
         rewrite::
 

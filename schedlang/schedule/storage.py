@@ -83,7 +83,8 @@ def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
 def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Result:
     axes = stage.op.axis
     listed = names(indices) if isinstance(indices, tuple) else shown(indices)
-    asked = f"transform_layout(({listed})) on stage {stage.name}"
+    comma = "," if isinstance(indices, tuple) and len(indices) == 1 else ""
+    asked = f"transform_layout(({listed}{comma})) on stage {stage.name}"
     if stage.is_scan:
         refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
     if state.is_output(stage):

@@ -1,0 +1,92 @@
+"""Messages to newcomers: each says what to do in the names that they wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import BoundsError, BuildError, MissingNameError, ScheduleError
+
+
+def two_stages() -> tuple[Any, Any, Any]:
+    """``C`` reads ``B``, and both call their axis ``i``."""
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((8,), lambda i: B[i] + 1, name="C")
+    return B, C, sl.schedule(C)
+
+
+@pytest.mark.parametrize("target", ["gpu", "tpu", "cuda", "cuda-emulator", "nvptx"])
+def test_a_target_that_is_not_there_names_those_that_are(target: str) -> None:
+    _, _, s = two_stages()
+    with pytest.raises(BuildError, match='choose "cpu" or "python".* not in this version'):
+        sl.build(s, target=target)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("placholder", "placeholder"), ("Schedul", "Schedule")]
+)
+def test_a_misspelt_name_is_guessed(written: str, meant: str) -> None:
+    message = f"module 'schedlang' has no attribute '{written}'; did you mean '{meant}'"
+    with pytest.raises(MissingNameError, match=message) as caught:
+        getattr(sl, written)
+    assert isinstance(caught.value, AttributeError)
+    assert not hasattr(sl, "_placeholder") and not hasattr(sl.te, "placholder")
+
+
+def test_axes_of_equal_name_are_told_apart() -> None:
+    B, C, s = two_stages()
+    with pytest.raises(ScheduleError) as caught:
+        s[B].compute_at(s[C], s[B].op.axis[0])
+    assert str(caught.value) == (
+        "compute_at(C, i) on stage B: i belongs to stage B\n"
+        "  The loops of C: i. The i among them is s[C].op.axis[0]."
+    )
+
+
+def test_an_axis_of_a_copy_is_not_the_schedules_own() -> None:
+    _, C, s = two_stages()
+    twin = s.copy()
+    _, lanes = twin[C].split(twin[C].op.axis[0], factor=4)
+    s[C].split(s[C].op.axis[0], factor=4)
+    with pytest.raises(ScheduleError) as caught:
+        s[C].vectorize(lanes)
+    assert str(caught.value) == (
+        "vectorize(i.inner) on stage C: i.inner belongs to no stage here\n"
+        "  The loops of C: i.outer, i.inner. The i.inner among them is s[C].leaf_axes[1].\n"
+        "  An axis of another schedule, or one made after a copy, is not this schedule's."
+    )
+
+
+def test_an_empty_schedule_has_no_step_to_show() -> None:
+    _, _, s = two_stages()
+    with pytest.raises(ScheduleError, match=r"^diff\(0\): the schedule has no steps yet$"):
+        s.diff(0)
+    with pytest.raises(ScheduleError, match=r"^at\(1\): the schedule has no steps$"):
+        s.at(1)
+
+
+def test_one_dimension_is_written_as_a_tuple() -> None:
+    B, C, s = two_stages()
+    with pytest.raises(BoundsError, match=r"Its shape is \(8,\)"):
+        sl.compute((8,), lambda i: B[i, i], name="D")
+    with pytest.raises(ScheduleError, match=r"^transform_layout\(\(i%3,\)\) on stage B"):
+        s[B].transform_layout(lambda i: (i % 3,))
+    assert repr(C) == "Tensor(C: float32[8])"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("lanes", [False, True])
+def test_a_gather_names_the_array_that_it_leaves(dtype: str, lanes: bool) -> None:
+    A = sl.placeholder((40,), dtype, name="A")
+    rows = sl.placeholder((4,), "int32", name="rows")
+    T = sl.compute((40,), lambda t: A[t] + 1, name="T")
+    G = sl.compute((4,), lambda i: T[rows[i]] + A[i], name="G")
+    s = sl.schedule(G)
+    s[T].compute_at(s[G], s[G].op.axis[0]) if not lanes else s[G].vectorize(s[G].op.axis[0])
+    f = sl.build(s, target="python")
+    with pytest.raises(BoundsError, match="^kernel G: .* at offset.* of T, an array of 40 elem"):
+        f(np.ones(40, dtype), np.array([0, 1, 2, 40], "int32"))
