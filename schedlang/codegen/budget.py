@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from schedlang.codegen.offsets import lane_step, strides
+from schedlang.codegen.offsets import flat, lane_step
 from schedlang.codegen.sums import vectors_of
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store
@@ -81,9 +80,7 @@ def _operands(store: Store, unrolled: list[For], lanes: Axis) -> int:
         return 0
     found = set()
     for load in loads:
-        offset = Lin.of(0)
-        for index, stride in zip(load.indices, strides(load.buffer)):
-            offset = offset + to_lin(index) * stride
+        offset = flat(load.buffer, load.indices)
         if lane_step(offset, lanes) == 0:
             continue
         for place in product(*(range(c) for c in counts)):

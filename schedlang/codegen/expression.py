@@ -15,7 +15,7 @@ import numpy as np
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.loads import load_text
 from schedlang.codegen.names import Names
-from schedlang.codegen.offsets import strides
+from schedlang.codegen.offsets import flat, strides
 from schedlang.codegen.sums import Sum
 from schedlang.expr import dtypes
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
@@ -62,10 +62,7 @@ class Expressions:
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """The flat element offset of ``buffer[indices]``."""
-        total = Lin.of(0)
-        for index, stride in zip(indices, strides(buffer)):
-            total = total + to_lin(index, context.values) * stride
-        return merge_div_mod(total)
+        return merge_div_mod(flat(buffer, indices, context.values))
 
     def index(
         self, lin: Lin, context: Context, buffer: Buffer | None = None,

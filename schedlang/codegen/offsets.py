@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
-from schedlang.expr.linear import Lin, Opaque
-from schedlang.expr.nodes import Axis
+from schedlang.expr.linear import ZERO, Lin, Opaque
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
@@ -22,6 +24,14 @@ def strides(buffer: Buffer) -> tuple[Lin, ...]:
         result.insert(0, step)
         step = step * to_lin(extent)
     return tuple(result)
+
+
+def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | None = None) -> Lin:
+    """The offset of ``buffer[indices]``, where some axes may have known ``values``."""
+    total = ZERO
+    for index, stride in zip(indices, strides(buffer)):
+        total = total + to_lin(index, values or {}) * stride
+    return total
 
 
 def lane_step(offset: Lin, axis: Axis) -> int | None:
@@ -48,4 +58,4 @@ def gathers(offset: Lin) -> bool:
     return any(isinstance(node, Load) for node in postorder(opaque))
 
 
-__all__ = ["gathers", "lane_step", "strides", "uses"]
+__all__ = ["flat", "gathers", "lane_step", "strides", "uses"]

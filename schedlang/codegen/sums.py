@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from schedlang.codegen.offsets import lane_step, strides
+from schedlang.codegen.offsets import flat, lane_step
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
@@ -109,7 +108,7 @@ def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], in
                 count *= loop.extent if any(_moves(i, loop.axis) for i in store.indices) else 1
                 continue
             lanes = min(widest(b.dtype) for b in store.buffers)
-            if loop.extent > 4 * lanes or any(_step(b, store, loop.axis) != 1
+            if loop.extent > 4 * lanes or any(lane_step(flat(b, store.indices), loop.axis) != 1
                                               for b in store.buffers):  # fmt: skip
                 return None
             count *= -(-loop.extent // lanes)
@@ -120,13 +119,6 @@ def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], in
 
 def _moves(index: Expr, axis: Axis) -> bool:
     return any(node is axis for node in postorder([index]))
-
-
-def _step(buffer: Buffer, store: Store, axis: Axis) -> int | None:
-    offset = Lin.of(0)
-    for index, stride in zip(store.indices, strides(buffer)):
-        offset = offset + to_lin(index) * stride
-    return lane_step(offset, axis)
 
 
 __all__ = ["Sum", "Sums", "kept_buffers", "vectors_of"]
