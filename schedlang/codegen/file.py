@@ -50,7 +50,8 @@ def render(nest: Nest, source: Source, steps: str, fastmath: bool, compiled: boo
     else:
         parts.append("OPTIONS = {}")
     body = "\n\n\n".join([*source.functions, _ARRAY.strip(), _public(nest, source)])
-    return "\n".join(parts) + "\n\n\n" + body + "\n"
+    public = f"__all__ = [{source.public!r}]"
+    return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n{public}\n"
 
 
 def _header(nest: Nest, steps: str) -> str:
