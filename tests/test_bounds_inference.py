@@ -467,3 +467,14 @@ def test_an_attached_box_of_fixed_size_is_vectorized_whatever_the_tensor():
     assert "known at the call only" in str(s)
     with pytest.raises(LoweringError, match="the loop runs n times"):
         lower_state(s.state)
+
+
+def test_what_counts_for_an_unrolled_loop_is_the_attached_box():
+    A = sl.placeholder((4096,), name="A")
+    B = sl.compute((4096,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((4096,), lambda i: B[i] + 1, name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[0], factor=4)
+    s[B].compute_at(s[C], outer)
+    s[B].unroll(B.op.axis[0])
+    checked(s, C, values(4096))

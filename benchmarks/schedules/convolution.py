@@ -20,8 +20,11 @@ def conv2d(work: Work, target: sl.Target) -> Made:
     c, v, u = (sl.reduce_axis(n, name=m) for n, m in ((IC, "c"), (K, "v"), (K, "u")))
     XP = sl.pad(X, (0, 0, pad, pad), (0, 0, pad, pad), name="XP")
     WP = sl.compute(
-        (OC // lanes, K, K, IC, lanes), lambda p, v, u, c, o: W[p * lanes + o, c, v, u], name="WP"
-    )
+        (-(-OC // lanes), K, K, IC, lanes),
+        lambda p, v, u, c, o: sl.if_then_else(
+            p * lanes + o < OC, W[p * lanes + o, c, v, u], 0
+        ), name="WP",
+    )  # fmt: skip
     Y = sl.compute(
         (1, OC, out, out),
         lambda n, o, y, x: sl.sum(

@@ -91,7 +91,8 @@ def unroll(state: State, stage: Stage, axis: Axis) -> Result:
     _refuse_symbolic(state, stage, axis, asked, "and an unrolled loop is written out")
     if axis.kind == "scan":
         _refuse_time(stage, axis, asked)
-    if isinstance(axis.extent, int) and axis.extent > MOST_UNROLLED:
+    declared = axis.extent if not isinstance(stage.attach, At) else 0
+    if isinstance(declared, int) and declared > MOST_UNROLLED:
         refuse(
             asked, f"{axis.extent} copies of the body would not compile in reasonable time",
             "Split it and unroll the inner part.", state, axis,

@@ -1,0 +1,120 @@
+"""Layers of networks that are products of matrices with something in between."""
+
+from __future__ import annotations
+
+import schedlang as sl
+from benchmarks.schedules import Made, scheduled
+from benchmarks.schedules.products import tile_of
+from benchmarks.works import Work
+
+
+def register_tile(s: sl.Schedule, T: sl.Tensor) -> None:
+    """Rows written out, columns in vector lanes, inside of the reduction."""
+    *_, y, x = s[T].op.axis
+    s[T].reorder(*s[T].op.reduce_axis, y, x)
+    s[T].unroll(y)
+    s[T].vectorize(x)
+
+
+@scheduled("lstm_cell")
+def lstm_cell(work: Work, target: sl.Target) -> Made:
+    """Input and state are one operand; the weights of 4 gates are packed into panels."""
+    batch, hidden = work.sizes["batch"], work.sizes["hidden"]
+    rows, lanes = tile_of(target)
+    x, h, c = (sl.placeholder((batch, hidden), name=n) for n in ("x", "h", "c"))
+    w_x, w_h = (sl.placeholder((4 * hidden, hidden), name=n) for n in ("w_x", "w_h"))
+    bias = sl.placeholder((4 * hidden,), name="bias")
+    k = sl.reduce_axis(2 * hidden, name="k")
+    shape = (-(-4 * hidden // lanes), 2 * hidden, lanes)
+
+    def weight(p: sl.Expr, k: sl.Expr, j: sl.Expr) -> sl.Expr:
+        row = sl.min(p * lanes + j, 4 * hidden - 1)
+        return sl.if_then_else(k < hidden, w_x[row, k], w_h[row, k - hidden])
+
+    P = sl.compute(shape, weight, name="P")
+    Z = sl.compute(
+        (batch, 2 * hidden),
+        lambda i, k: sl.if_then_else(k < hidden, x[i, k], h[i, k - hidden]), name="Z",
+    )  # fmt: skip
+    G = sl.compute(
+        (batch, 4 * hidden),
+        lambda i, j: sl.sum(Z[i, k] * P[j // lanes, k, j % lanes], axis=k), name="G",
+    )  # fmt: skip
+
+    def cell(i: sl.Expr, j: sl.Expr) -> tuple[sl.Expr, sl.Expr]:
+        gate = [G[i, g * hidden + j] + bias[g * hidden + j] for g in range(4)]
+        after = sl.sigmoid(gate[1]) * c[i, j] + sl.sigmoid(gate[0]) * sl.tanh(gate[2])
+        return sl.sigmoid(gate[3]) * sl.tanh(after), after
+
+    H, C = sl.compute((batch, hidden), cell, name="H")
+    s = sl.schedule([H, C])
+    GL = s.cache_write(G, "local")
+    i, j = s[G].op.axis
+    panel, lane = s[G].split(j, factor=lanes)
+    strip, row = s[G].split(i, factor=rows, tail="cut")
+    s[G].reorder(panel, strip, row, lane)
+    s[G].vectorize(lane)
+    s[G].parallel(panel)
+    s[GL].compute_at(s[G], strip)
+    register_tile(s, GL)
+    for T in (P, H):
+        s[T].parallel(T.op.axis[0])
+    s[P].vectorize(P.op.axis[2])
+    s[H].vectorize(s[H].split(H.op.axis[1], factor=lanes // 2)[1])
+    s[Z].vectorize(s[Z].split(Z.op.axis[1], factor=lanes)[1])
+    return s, [x, h, c, w_x, w_h, bias, H, C]
+
+
+@scheduled("attention")
+def attention(work: Work, target: sl.Target) -> Made:
+    """A few rows of scores at a time: their softmax, and its product with the values."""
+    heads, length, width = (work.sizes[n] for n in ("heads", "length", "width"))
+    rows, lanes = tile_of(target)
+    rows = max(r for r in range(1, rows + 1) if length % r == 0)
+    shape = (heads, length, width)
+    Q, K, V = (sl.placeholder(shape, name=n) for n in "QKV")
+    d, m, r, t = (sl.reduce_axis(n, name=a) for n, a in
+                  ((width, "d"), (length, "m"), (length, "r"), (length, "t")))  # fmt: skip
+    KP = sl.compute(
+        (heads, -(-length // lanes), width, lanes),
+        lambda b, p, d, j: sl.if_then_else(
+            p * lanes + j < length, K[b, p * lanes + j, d] * (width**-0.5), 0
+        ), name="KP",
+    )  # fmt: skip
+    S = sl.compute(
+        (heads, length, length),
+        lambda b, i, j: sl.sum(Q[b, i, d] * KP[b, j // lanes, d, j % lanes], axis=d), name="S",
+    )  # fmt: skip
+    M = sl.compute((heads, length), lambda b, i: sl.max(S[b, i, m], axis=m), name="M")
+    E = sl.compute(S.shape, lambda b, i, j: sl.exp(S[b, i, j] - M[b, i]), name="E")
+    D = sl.compute((heads, length), lambda b, i: sl.sum(E[b, i, r], axis=r), name="D")
+    B = sl.compute(shape, lambda b, i, j: sl.sum(E[b, i, t] * V[b, t, j], axis=t), name="B")
+    Y = sl.compute(shape, lambda b, i, j: B[b, i, j] / D[b, i], name="Y")
+    s = sl.schedule(Y)
+    b, i, j = Y.op.axis
+    strip, row = s[Y].split(i, factor=rows)
+    outer, lane = s[Y].split(j, factor=lanes)
+    s[Y].reorder(b, strip, outer, row, lane)
+    s[Y].parallel(s[Y].fuse(b, strip))
+    (fused, *_) = s[Y].leaf_axes
+    s[Y].vectorize(lane)
+    s[B].compute_at(s[Y], outer)
+    register_tile(s, B)
+    for T, axis in ((M, m), (D, r)):
+        P = s.rfactor(T, s[T].split(axis, factor=lanes)[1], factor_axis=2)
+        for stage in (T, P):
+            s[stage].compute_at(s[Y], fused)
+        s[P].reorder(*s[P].op.reduce_axis, s[P].op.axis[2])
+        s[P].vectorize(s[P].op.axis[2])
+    s[E].compute_at(s[Y], fused)
+    s[E].vectorize(s[E].split(E.op.axis[2], factor=lanes)[1])
+    SL = s.cache_write(S, "local")
+    s[S].compute_at(s[Y], fused)
+    panel, lane = s[S].split(s[S].op.axis[2], factor=lanes)
+    s[S].reorder(s[S].op.axis[0], panel, s[S].op.axis[1], lane)
+    s[S].vectorize(lane)
+    s[SL].compute_at(s[S], panel)
+    register_tile(s, SL)
+    s[KP].parallel(KP.op.axis[0])
+    s[KP].vectorize(KP.op.axis[3])
+    return s, [Q, K, V, Y]
