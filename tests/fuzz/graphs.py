@@ -288,6 +288,9 @@ def _reduction(g: Graph) -> None:
         return
     if kind in ("max", "min") and any(r.text == "0" for r in reduce):
         return
+    if kind == "prod" and dtype.startswith("float"):
+        # products stay finite in any order: 0 times an overflow would be NaN
+        a = f"sl.max(sl.min({a}, 4), -4)"
     if kind == "prod":
         g.terms *= 2
         g.denormals = g.denormals and not dtype.startswith("float")
