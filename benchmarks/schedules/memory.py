@@ -67,14 +67,19 @@ def box_blur(work: Work, target: sl.Target) -> Made:
 
 @scheduled("transpose")
 def transpose(work: Work, target: sl.Target) -> Made:
-    """Square tiles: rows are read in order, and a tile's columns stay in the cache."""
+    """Square tiles go through a small buffer whose rows are an odd number of elements apart."""
     n = work.sizes["size"]
     X = sl.placeholder((n, n), name="X")
     Y = sl.compute((n, n), lambda i, j: X[j, i], name="Y")
     s = sl.schedule(Y)
+    T = s.cache_read(X, "local", [Y])
     i, j = Y.op.axis
-    io, jo, ii, ji = s[Y].tile(i, j, 16, 16)
-    s[Y].unroll(ii)
+    size = 2 * target.vector_width("float32")
+    io, jo, ii, ji = s[Y].tile(i, j, size, size)
     s[Y].vectorize(ji)
     s[Y].parallel(io)
+    s[Y].pragma(io, "nontemporal")
+    s[T].compute_at(s[Y], jo)
+    s[T].storage_align(T.op.axis[0], 2, 1)
+    s[T].vectorize(T.op.axis[1])
     return s, [X, Y]
