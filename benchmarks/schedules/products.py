@@ -12,6 +12,11 @@ def tile_of(target: sl.Target) -> tuple[int, int]:
     return (12 if target.vector_registers >= 32 else 6), 2 * target.vector_width("float32")
 
 
+def rows_a_block(M: int) -> int:
+    """At most 160 rows, in an even number of equal blocks where M allows that."""
+    return next((M // n for n in range(2, M, 2) if M % n == 0 and M // n <= 160), 120)
+
+
 @scheduled("sgemm")
 def sgemm(work: Work, target: sl.Target) -> Made:
     """B in panels as wide as the tile; a block of rows of A stays in the second-level cache."""
@@ -29,7 +34,7 @@ def sgemm(work: Work, target: sl.Target) -> Made:
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
-    block, inside = s[C].split(i, factor=10 * rows, tail="cut")
+    block, inside = s[C].split(i, factor=rows_a_block(M), tail="cut")
     strip, row = s[C].split(inside, factor=rows, tail="cut")
     panel, lane = s[C].split(j, factor=lanes, tail="guard")
     s[C].reorder(block, panel, strip, row, lane)
