@@ -14,10 +14,14 @@ def _rows(s: sl.Schedule, X: sl.Tensor, Y: sl.Tensor, stride: int) -> None:
     s[Y].parallel(c)
     s[Y].vectorize(x)
     s[X].compute_at(s[Y], c)
-    s[X].vectorize(X.op.axis[3])
+    along = X.op.axis[3]
     if stride > 1:
         # what neighbouring results read lies side by side then
         s[X].transform_layout(lambda n, c, y, x: (n, c, y, x % stride, x // stride))
+        along, phase = s[X].split(along, factor=stride)
+        s[X].reorder(phase, along)
+        s[X].unroll(phase)
+    s[X].vectorize(along)
     s[YL].compute_at(s[Y], y)
     v, u = s[YL].op.reduce_axis
     s[YL].reorder(v, u, s[YL].op.axis[3])
