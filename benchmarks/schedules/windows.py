@@ -11,9 +11,10 @@ def _rows(s: sl.Schedule, X: sl.Tensor, Y: sl.Tensor, stride: int) -> None:
     """A padded channel at a time; a row of results in vectors, the window written out."""
     YL = s.cache_write(Y, "local")
     _, c, y, x = s[Y].op.axis
+    block, y = s[Y].split(y, factor=14)
     s[Y].parallel(c)
     s[Y].vectorize(x)
-    s[X].compute_at(s[Y], c)
+    s[X].compute_at(s[Y], block)
     along = X.op.axis[3]
     if stride > 1:
         # what neighbouring results read lies side by side then
