@@ -45,8 +45,11 @@ def conv2d(work: Work, target: sl.Target) -> Made:
     s[YL].reorder(v, u, c, x, o)
     s[YL].unroll(x)
     s[YL].vectorize(o)
-    s[XP].parallel(XP.op.axis[1])
-    s[XP].vectorize(XP.op.axis[3])
+    if pad:
+        s[XP].parallel(XP.op.axis[1])
+        s[XP].vectorize(XP.op.axis[3])
+    else:
+        s[XP].compute_inline()
     s[WP].parallel(WP.op.axis[0])
     s[WP].vectorize(WP.op.axis[4])
     return s, [X, W, Y]
