@@ -6,6 +6,7 @@ import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.schedules.products import tile_of
 from benchmarks.works import Work
+from schedlang.expr.nodes import Expr
 
 
 def register_tile(s: sl.Schedule, T: sl.Tensor) -> None:
@@ -27,7 +28,7 @@ def lstm_cell(work: Work, target: sl.Target) -> Made:
     k = sl.reduce_axis(2 * hidden, name="k")
     shape = (-(-4 * hidden // lanes), 2 * hidden, lanes)
 
-    def weight(p: sl.Expr, k: sl.Expr, j: sl.Expr) -> sl.Expr:
+    def weight(p: Expr, k: Expr, j: Expr) -> Expr:
         row = sl.min(p * lanes + j, 4 * hidden - 1)
         return sl.if_then_else(k < hidden, w_x[row, k], w_h[row, k - hidden])
 
@@ -41,7 +42,7 @@ def lstm_cell(work: Work, target: sl.Target) -> Made:
         lambda i, j: sl.sum(Z[i, k] * P[j // lanes, k, j % lanes], axis=k), name="G",
     )  # fmt: skip
 
-    def cell(i: sl.Expr, j: sl.Expr) -> tuple[sl.Expr, sl.Expr]:
+    def cell(i: Expr, j: Expr) -> tuple[Expr, Expr]:
         gate = [G[i, g * hidden + j] + bias[g * hidden + j] for g in range(4)]
         after = sl.sigmoid(gate[1]) * c[i, j] + sl.sigmoid(gate[0]) * sl.tanh(gate[2])
         return sl.sigmoid(gate[3]) * sl.tanh(after), after

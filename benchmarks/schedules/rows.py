@@ -5,7 +5,7 @@ from __future__ import annotations
 import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
-from schedlang.expr.nodes import Axis
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.stage import StageView
 
 
@@ -72,7 +72,10 @@ def layer_norm(work: Work, target: sl.Target) -> Made:
     gain, bias = sl.placeholder((width,), name="gain"), sl.placeholder((width,), name="bias")
     k, r = sl.reduce_axis(width, name="k"), sl.reduce_axis(width, name="r")
     S = sl.compute((rows,), lambda i: sl.sum(X[i, k], axis=k), name="S")
-    apart = lambda i, j: X[i, j] - S[i] * (1 / width)  # noqa: E731
+
+    def apart(i: Axis, j: Axis) -> Expr:
+        return X[i, j] - S[i] * (1 / width)
+
     V = sl.compute((rows,), lambda i: sl.sum(apart(i, r) * apart(i, r), axis=r), name="V")
     R = sl.compute((rows,), lambda i: 1 / sl.sqrt(V[i] * (1 / width) + 1e-5), name="R")
     Y = sl.compute((rows, width), lambda i, j: apart(i, j) * R[i] * gain[j] + bias[j], name="Y")
