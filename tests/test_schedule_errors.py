@@ -120,11 +120,11 @@ MATMUL = [
     ("", "s[C].pragma(i, 'hint', float('nan'))",
      "the value nan is not finite"),
     ("", "s[C].prefetch(A, i, 1)",
-     "prefetch(A, i, 1) on stage C: C does not read A\n  It reads D, B"),
+     "prefetch(A, i, 1) on stage C: C neither reads nor writes A\n  It reads D, B and writes C"),
     ("", "s[C].prefetch(B, i, -1)",
      "offset is -1, and it must be 0 or more"),
     ("", "s[C].prefetch('B', i, 1)",
-     "C does not read 'B'"),
+     "C neither reads nor writes 'B'"),
     # placement
     ("", "s[D].compute_at(s[D], x)",
      "compute_at(D, x) on stage D: a stage cannot be computed inside itself\n  Legal "

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import Any
 
 from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import is_both
-from schedlang.expr.linear import Lin, Opaque, to_expr
-from schedlang.expr.nodes import Axis, Const, Expr, Var
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import Alloc, For, If
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.placement import Placement, Problem
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
+from schedlang.lowering.prefetch import prefetch
 from schedlang.lowering.private import rounded_up
-from schedlang.lowering.puts import Draft, Put, Touch, block
+from schedlang.lowering.puts import Draft, Put, block, loop_extent
 from schedlang.lowering.region import (
     Box,
     Dim,
@@ -194,7 +195,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     if var is None or scope.threads.find(kind) is not None:
         return _noted(n.stage, pragmas, drafts), pending
     loop = For(
-        var, _extent(extent), "thread" if thread_tag(kind) else kind or "serial",
+        var, loop_extent(extent), "thread" if thread_tag(kind) else kind or "serial",
         block(drafts), n.stage.name, kind if thread_tag(kind) else "", pragmas,
     )  # fmt: skip
     return [loop], relax_all(pending, var, extent, inner.ranges)
@@ -208,10 +209,6 @@ def _noted(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[
         replace(d, pragmas=(*pragmas, *d.pragmas))
         if isinstance(d, For) and d.stage == stage.name else d for d in drafts
     ]  # fmt: skip
-
-
-def _extent(extent: Lin) -> Union[int, Expr]:
-    return extent.const if extent.const is not None else to_expr(extent)
 
 
 def _enter(
@@ -457,35 +454,12 @@ def store_child(
 
 
 def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
-    """``prefetch(T, axis, offset)``: the element read ``offset`` iterations later."""
+    """What is asked for ahead of this loop's later iterations."""
     made: list[Draft] = []
     for hint in n.stage.prefetches:
         # what is computed inside the loop has no storage yet, and is near already
         outside = hint.tensor in pending or not n.job.needs_box(hint.tensor)
         if hint.axis is axis and outside and n.plan.variables.get(axis) is not None:
-            indices = _first_read(n, hint.tensor, axis, hint.offset, scope)
-            if indices is not None:
-                made.append(Touch(hint.tensor, indices))
+            inline = n.job.placement.inline
+            made += prefetch(hint, n.stage, n.plan, n.dims, n.leaf, inline, scope.ranges)
     return made
-
-
-def _reads(index: Lin) -> bool:
-    return any(isinstance(leaf, Opaque) for leaf in index.leaves())
-
-
-def _first_read(
-    n: Nesting, tensor: Tensor, axis: Axis, offset: int, scope: Scope
-) -> tuple[Lin, ...] | None:
-    op = n.stage.op
-    assert isinstance(op, ComputeOp)
-    values = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
-    values.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
-    body = instantiate(op.body, values, n.job.placement.inline, scope.ranges)
-    found = next((i for t, i in body.reads if t is tensor and not any(map(_reads, i))), None)
-    if found is None:
-        return None
-    position = n.leaf.index(axis)
-    inside = (n.plan.variables.get(a) for a in n.leaf[position + 1 :])
-    start: dict[Axis | Var, Lin] = {v: Lin.of(0) for v in inside if v is not None}
-    var = n.plan.variables[axis]
-    return tuple(i.substitute({**start, var: Lin.of(var) + offset}) for i in found)

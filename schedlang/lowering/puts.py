@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional, Union
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.linear import Lin
+from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr
 from schedlang.ir.nodes import Alloc, Block, For, If, Note
 
@@ -53,3 +53,8 @@ Draft = Union[For, If, Alloc, Note, Put, Touch]
 def block(drafts: Sequence[Draft]) -> Block:
     """Statements under construction as the body of a loop; ``resolve`` makes them whole."""
     return Block(tuple(drafts))  # type: ignore[arg-type]
+
+
+def loop_extent(extent: Lin) -> Union[int, Expr]:
+    """How often a loop runs: a number where that is known."""
+    return extent.const if extent.const is not None else to_expr(extent)

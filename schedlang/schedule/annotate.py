@@ -166,9 +166,10 @@ def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any
     leaf_position(state, stage, axis, asked)
     if stage.is_scan:
         refuse(asked, f"{stage.name} is a scan", "Prefetch in the stage of its update.")
-    if not any(t is tensor for t in stage.op.input_tensors):
+    if not any(t is tensor for t in (*stage.op.input_tensors, *stage.outputs)):
         read = names(stage.op.input_tensors) or "nothing"
-        refuse(asked, f"{stage.name} does not read {shown(tensor)}", f"It reads {read}.")
+        why = f"{stage.name} neither reads nor writes {shown(tensor)}"
+        refuse(asked, why, f"It reads {read} and writes {names(stage.outputs)}.")
     ahead = count(offset, "offset", asked, 0)
     hint = Prefetch(tensor, axis, ahead)
     return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None

@@ -1,0 +1,95 @@
+"""What ``prefetch(T, axis, offset)`` touches: each cache line of a later iteration's box."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr import dtypes
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Var
+from schedlang.expr.rules import floordiv
+from schedlang.expr.simplify import to_lin
+from schedlang.ir.nodes import For
+from schedlang.lowering.instantiate import instantiate
+from schedlang.lowering.plan import Plan
+from schedlang.lowering.puts import Draft, Touch, block, loop_extent
+from schedlang.lowering.region import Box, Dim, Pending, add, largest_extent, point, relax_box
+from schedlang.stage.state import Prefetch, Stage
+
+LINE_BYTES = 64
+MOST_UNROLLED = 64
+
+
+def prefetch(
+    hint: Prefetch,
+    stage: Stage,
+    plan: Plan,
+    dims: Sequence[Dim],
+    leaf: Sequence[Axis],
+    inline: Mapping[Tensor, ComputeOp],
+    ranges: Ranges,
+) -> list[Draft]:
+    """The loops over the lines that the iteration ``hint.offset`` later reads or writes."""
+    box = _box(hint.tensor, stage, plan, dims, inline, ranges)
+    for axis in reversed(leaf[leaf.index(hint.axis) + 1 :]):
+        var = plan.variables.get(axis)
+        if var is not None and box is not None:
+            box = relax_box(box, var, plan.extents[axis], plan.ranges)
+    if box is None or None in box.lo or None in box.hi:
+        # where the elements lie depends on data: nothing is known ahead
+        return []
+    var = plan.variables[hint.axis]
+    later: dict[Axis | Var, Lin] = {var: Lin.of(var) + hint.offset}
+    at = [lo.substitute(later) for lo in box.lo if lo is not None]
+    steps = _steps(hint.tensor, box, plan.ranges)
+    loops: list[tuple[Axis, Lin]] = []
+    for dim, (count, width) in enumerate(steps):
+        if count.const != 1:
+            loops.append((Axis(f"{hint.tensor.name}_line", 0), count))
+            at[dim] = at[dim] + Lin.of(loops[-1][0]) * width
+    return _nest([Touch(hint.tensor, tuple(at))], loops, stage.name)
+
+
+def _box(
+    tensor: Tensor,
+    stage: Stage,
+    plan: Plan,
+    dims: Sequence[Dim],
+    inline: Mapping[Tensor, ComputeOp],
+    ranges: Ranges,
+) -> Box | None:
+    """What one innermost iteration reads, or writes, of ``tensor``."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    values = {a: d.lo + plan.values[a] for a, d in zip(op.axis, dims)}
+    if tensor in op.outputs:
+        return point([values[a] for a in op.axis], ranges)
+    values.update({a: to_lin(a.lo) + plan.values[a] for a in op.reduce_axis})
+    found: Pending = {}
+    for read, indices in instantiate(op.body, values, inline, ranges).reads:
+        if read is tensor:
+            add(found, read, point(indices, ranges), ranges)
+    return found.get(tensor)
+
+
+def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]]:
+    """How often to step through each dimension, and how far: along the last one by cache lines."""
+    found = []
+    for dim, (lo, hi) in enumerate(zip(box.lo, box.hi)):
+        assert lo is not None and hi is not None
+        extent = largest_extent(lo, hi, ranges) or to_lin(tensor.shape[dim])
+        last = dim == len(box.lo) - 1
+        width = max(1, LINE_BYTES // dtypes.itemsize(tensor.dtype)) if last else 1
+        found.append((floordiv(extent + width - 1, Lin.of(width), ranges), width))
+    return found
+
+
+def _nest(drafts: list[Draft], loops: Sequence[tuple[Axis, Lin]], stage: str) -> list[Draft]:
+    total = 1
+    for axis, count in reversed(loops):
+        total = total * count.const if count.const is not None else MOST_UNROLLED + 1
+        kind = "unroll" if total <= MOST_UNROLLED else "serial"
+        drafts = [For(axis, loop_extent(count), kind, block(drafts), stage)]
+    return drafts
