@@ -8,50 +8,88 @@ from benchmarks.schedules.products import tile_of
 from benchmarks.works import Work
 
 
-@scheduled("conv2d")
-def conv2d(work: Work, target: sl.Target) -> Made:
-    """Weights packed into panels of channels; a pixel is one broadcast for a panel's lanes."""
+def layer(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
+    """The computation: a padded input, weights in panels of ``lanes`` channels, the result."""
     size, IC, OC, K, stride, pad, out = (
         work.sizes[n] for n in ("size", "ic", "oc", "k", "stride", "pad", "out")
     )
-    lanes = tile_of(target)[1]
-    strip = next(n for n in (14, 8, 7, 4, 1) if out % n == 0)
     X, W = sl.placeholder((1, IC, size, size), name="X"), sl.placeholder((OC, IC, K, K), name="W")
     c, v, u = (sl.reduce_axis(n, name=m) for n, m in ((IC, "c"), (K, "v"), (K, "u")))
     XP = sl.pad(X, (0, 0, pad, pad), (0, 0, pad, pad), name="XP")
     WP = sl.compute(
-        (-(-OC // lanes), K, K, IC, lanes),
-        lambda p, v, u, c, o: sl.if_then_else(
+        (-(-OC // lanes), IC, K, K, lanes),
+        lambda p, c, v, u, o: sl.if_then_else(
             p * lanes + o < OC, W[p * lanes + o, c, v, u], 0
         ), name="WP",
     )  # fmt: skip
     Y = sl.compute(
         (1, OC, out, out),
         lambda n, o, y, x: sl.sum(
-            XP[n, c, y * stride + v, x * stride + u] * WP[o // lanes, v, u, c, o % lanes],
+            XP[n, c, y * stride + v, x * stride + u] * WP[o // lanes, c, v, u, o % lanes],
             axis=(c, v, u),
         ), name="Y",
     )  # fmt: skip
-    s = sl.schedule(Y)
+    return X, W, XP, WP, Y
+
+
+def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[sl.Axis, ...]:
+    """A strip of a row in registers, transposed on its way out; weights transposed into panels."""
     YL = s.cache_write(Y, "local")
     n, o, y, x = s[Y].op.axis
     panel, lane = s[Y].split(o, factor=lanes)
-    xo, xi = s[Y].split(x, factor=strip)
-    s[Y].reorder(n, panel, y, xo, lane, xi)
-    s[Y].parallel(s[Y].fuse(panel, y))
-    s[YL].compute_at(s[Y], xo)
+    strip, column = s[Y].split(x, factor=next(f for f in (8, 7, 1) if x.extent % f == 0))
+    s[Y].reorder(n, panel, y, strip, lane, column)
+    s[Y].unroll(lane)
+    s[Y].vectorize(column)
+    s[YL].compute_at(s[Y], strip)
     s[YL].transform_layout(lambda n, o, y, x: (n, y, x, o))
     _, o, _, x = s[YL].op.axis
-    s[YL].reorder(v, u, c, x, o)
+    s[YL].reorder(*s[YL].op.reduce_axis, x, o)
     s[YL].unroll(x)
     s[YL].vectorize(o)
-    if pad:
+    _, c, v, u, o = s[WP].op.axis
+    _, row = s[WP].split(s[WP].fuse(s[WP].fuse(c, v), u), factor=16, tail="cut")
+    s[WP].unroll(row)
+    s[WP].vectorize(o)
+    return panel, y, strip, lane, column
+
+
+@scheduled("conv2d")
+def conv2d(work: Work, target: sl.Target) -> Made:
+    """A block of rows of the image a thread, which borders them itself."""
+    lanes = tile_of(target)[1]
+    X, W, XP, WP, Y = layer(work, lanes)
+    s = sl.schedule(Y)
+    panel, y, strip, lane, column = tile(s, Y, WP, lanes)
+    block, row = s[Y].split(y, factor=next(f for f in (14, 7, 4, 1) if y.extent % (2 * f) == 0))
+    s[Y].reorder(block, panel, row, strip, lane, column)
+    s[Y].parallel(block)
+    s[WP].parallel(WP.op.axis[0])
+    if work.sizes["pad"]:
+        s[XP].compute_at(s[Y], block)
+        s[XP].vectorize(XP.op.axis[3])
+    else:
+        s[XP].compute_inline()
+    return s, [X, W, Y]
+
+
+@scheduled(
+    "conv C7 28^2x128>256 3x3/2", "conv C9 14^2x256>256 3x3/1", "conv C10 14^2x256>512 3x3/2",
+    "conv C11 14^2x256>512 1x1/2", "conv C12 7^2x512>512 3x3/1",
+)  # fmt: skip
+def channels(work: Work, target: sl.Target) -> Made:
+    """More weights than pixels: a panel of channels a thread, which packs the panel itself."""
+    lanes = tile_of(target)[1]
+    X, W, XP, WP, Y = layer(work, lanes)
+    s = sl.schedule(Y)
+    panel, *_ = tile(s, Y, WP, lanes)
+    s[Y].parallel(panel)
+    s[WP].compute_at(s[Y], panel)
+    if work.sizes["pad"]:
         s[XP].parallel(XP.op.axis[1])
         s[XP].vectorize(XP.op.axis[3])
     else:
         s[XP].compute_inline()
-    s[WP].parallel(WP.op.axis[0])
-    s[WP].vectorize(WP.op.axis[4])
     return s, [X, W, Y]
 
 

@@ -40,9 +40,9 @@ class Context:
     """Where text is emitted: loop variables with known values, lanes, the mask in force.
 
     ``sums`` are values that the reduction loop around keeps in registers; ``stream`` names the
-    stage whose stores bypass the cache. ``copies`` are the unrolled loops that are being written
-    out inside the innermost loop; what several copies read alike, and nothing in that loop writes
-    (``written``), is read once and kept in ``shared``.
+    stage whose stores bypass the cache. ``copies`` are the unrolled loops, with their extents, that
+    are being written out inside the innermost loop; what several copies read alike, and nothing in
+    that loop writes (``written``), is read once and kept in ``shared``.
     """
 
     values: Mapping[Any, Lin]
@@ -51,6 +51,6 @@ class Context:
     offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
     sums: Optional[Sums] = None
     stream: str = ""
-    copies: tuple[Axis, ...] = ()
+    copies: Mapping[Axis, int] = field(default_factory=dict)
     written: frozenset[Buffer] = frozenset()
     shared: dict[Any, Text] = field(default_factory=dict)

@@ -162,7 +162,8 @@ class _Writer:
         outer, unfenced = self._frame, self._stores.unfenced
         self._frame = _Frame(outlined=outer.outlined or outlined)
         self._stores.unfenced = False
-        self.block(body, context)
+        # what the caller named is not known here
+        self.block(body, replace(context, shared={}))
         if self._stores.unfenced:
             self.line(f"{self.use('stream_fence')}()")
         self._stores.unfenced = unfenced
@@ -272,7 +273,7 @@ class _Writer:
             if not context.copies:
                 written = {b for s, _ in walk(loop.body) for b in _buffers(s)}
                 context = replace(context, written=frozenset(written), shared={})
-            context = replace(context, copies=(*context.copies, loop.axis))
+            context = replace(context, copies={**context.copies, loop.axis: loop.extent})
         for k in range(loop.extent):
             self.block(loop.body, _with(context, loop.axis, Lin.of(k)))
         self._frame.copies = outer

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.codegen.columns import column_text
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.loads import load_text
 from schedlang.codegen.names import Names
@@ -32,7 +33,7 @@ from schedlang.expr.printer import (
     number,
     paren,
 )
-from schedlang.expr.simplify import merge_div_mod, to_lin
+from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
 
@@ -62,7 +63,13 @@ class Expressions:
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """The flat element offset of ``buffer[indices]``."""
-        return merge_div_mod(flat(buffer, indices, context.values))
+        found = merge_div_mod(flat(buffer, indices, context.values))
+        if context.values and has_mod(found):
+            # numbers of unrolled loops hide what quotients and remainders have in common
+            joined = merge_div_mod(flat(buffer, indices))
+            if not has_mod(joined):
+                return joined.substitute(dict(context.values))
+        return found
 
     def index(
         self, lin: Lin, context: Context, buffer: Buffer | None = None,
@@ -310,6 +317,9 @@ class _Emission:
         kept = self.owner.kept(node.buffer, node.indices, self.context)
         if kept is not None:
             return kept
+        column = column_text(self.owner, node, self.context)
+        if column is not None:
+            return column
         offset = self._offset(node)
         key = (node.buffer, offset)
         shared = self._shared(node, offset)
@@ -423,7 +433,7 @@ class _Emission:
         # what a branch names is not there outside of it
         before, named = dict(self.done), dict(self.repeated)
         lines: list[tuple[list[str], Text]] = []
-        around, self.context = self.context, replace(self.context, copies=())
+        around, self.context = self.context, replace(self.context, copies={})
         for side in (node.a, node.b):
             self.done, self.repeated = dict(before), dict(named)
             collected: list[str] = []
@@ -464,7 +474,7 @@ class _Emission:
                 named = self.owner.names.fresh("m")
                 self.owner.line(f"{named} = {mask}")
                 mask = named
-            inner = replace(self.context, mask=mask if has_loads else self.context.mask, copies=())
+            inner = replace(self.context, mask=mask if has_loads else self.context.mask, copies={})
             emission = _Emission(self.owner, inner, self.done)
             texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)

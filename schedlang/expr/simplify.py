@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Div, Lin, Mod, to_expr
+from schedlang.expr.linear import Lin, Mod, to_expr
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.polynomial import polynomial, quick
 from schedlang.expr.rules import floordiv
@@ -35,6 +35,11 @@ def simplify(value: Expr, ranges: Ranges | None = None) -> Expr:
     return to_expr(to_lin(value, ranges=ranges))
 
 
+def has_mod(lin: Lin) -> bool:
+    """Whether a remainder is a factor of some term."""
+    return any(isinstance(atom, Mod) for product in lin.terms for atom in product)
+
+
 def ceildiv(num: Lin, den: Lin) -> Lin:
     """``num / den`` rounded up, by what its axes declare."""
     return floordiv(num + den - 1, den, Ranges())
@@ -54,7 +59,7 @@ def merge_div_mod(lin: Lin) -> Lin:
         if len(product) != 1 or not isinstance(product[0], Mod):
             continue
         modulo = product[0]
-        whole = Lin.of(Div(modulo.num, modulo.den)) * modulo.den * coef
+        whole = floordiv(modulo.num, modulo.den, Ranges()) * modulo.den * coef
         if all(lin.terms.get(p) == c for p, c in whole.terms.items()):
             return merge_div_mod(lin - Lin({product: coef}) - whole + modulo.num * coef)
     return lin

@@ -12,6 +12,7 @@ bounds nor signs.
     vload(A, off, lanes)          vstore(A, off, v)                    `lanes` in a row, 1..64
     vload_masked(A, off, mask)    vstore_masked(A, off, v, mask)       lanes off: 0, untouched
     vload_strided(A, off, step, lanes)    vstore_strided(A, off, step, v)
+    vload_columns(A, off, step, columns, lanes)    a tuple: off + l * step + k is lane l of the k-th
     vgather(A, offs)              vscatter(A, offs, v)                 int64 vector of offsets
     vgather_masked(A, offs, mask) vscatter_masked(A, offs, v, mask)
     vstore_stream(A, off, v)      past the cache where aligned; end each parallel task that uses it
@@ -64,6 +65,7 @@ from .arith import (
     sqrt,
     trunc,
 )
+from .columns import vload_columns, vload_columns_half
 from .half import half, half_from
 from .lanes import (
     broadcast,
@@ -149,17 +151,19 @@ from .vmath import erf, exp, log, sigmoid, tanh
 # fmt: off
 __all__ = [
     "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
-    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1", "float32",
-    "float64", "floor", "floordiv", "fma", "half", "half_from", "heap_array", "int16", "int32",
-    "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load",
-    "load_half", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power",
-    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
-    "reduce_or", "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh",
-    "sqrt", "stack_array", "store", "store_half", "stream_fence", "tan", "tanh", "trunc",
-    "uint16", "uint32", "uint64", "uint8", "vgather", "vgather_half", "vgather_masked",
-    "vgather_masked_half", "vload", "vload_half", "vload_masked", "vload_masked_half",
+    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1",
+    "float32", "float64", "floor", "floordiv", "fma", "half", "half_from", "heap_array",
+    "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane",
+    "left_shift", "load", "load_half", "log", "log10", "log1p", "log2", "maximum",
+    "minimum", "mod", "power", "prefetch", "reduce_add", "reduce_and", "reduce_max",
+    "reduce_min", "reduce_mul", "reduce_or", "right_shift", "round_even", "rsqrt", "select",
+    "sigmoid", "sin", "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence",
+    "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8", "vgather",
+    "vgather_half", "vgather_masked", "vgather_masked_half", "vload", "vload_columns",
+    "vload_columns_half", "vload_half", "vload_masked", "vload_masked_half",
     "vload_strided", "vload_strided_half", "vscatter", "vscatter_half", "vscatter_masked",
     "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
-    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half", "with_lane",
+    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
+    "with_lane",
 ]
 # fmt: on
