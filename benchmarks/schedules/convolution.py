@@ -56,29 +56,7 @@ def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[sl.Ax
 
 @scheduled("conv2d")
 def conv2d(work: Work, target: sl.Target) -> Made:
-    """A block of rows of the image a thread, which borders them itself."""
-    lanes = tile_of(target)[1]
-    X, W, XP, WP, Y = layer(work, lanes)
-    s = sl.schedule(Y)
-    panel, y, strip, lane, column = tile(s, Y, WP, lanes)
-    block, row = s[Y].split(y, factor=next(f for f in (14, 7, 4, 1) if y.extent % (2 * f) == 0))
-    s[Y].reorder(block, panel, row, strip, lane, column)
-    s[Y].parallel(block)
-    s[WP].parallel(WP.op.axis[0])
-    if work.sizes["pad"]:
-        s[XP].compute_at(s[Y], block)
-        s[XP].vectorize(XP.op.axis[3])
-    else:
-        s[XP].compute_inline()
-    return s, [X, W, Y]
-
-
-@scheduled(
-    "conv C7 28^2x128>256 3x3/2", "conv C9 14^2x256>256 3x3/1", "conv C10 14^2x256>512 3x3/2",
-    "conv C11 14^2x256>512 1x1/2", "conv C12 7^2x512>512 3x3/1",
-)  # fmt: skip
-def channels(work: Work, target: sl.Target) -> Made:
-    """More weights than pixels: a panel of channels a thread, which packs the panel itself."""
+    """A panel of channels a thread, which packs the weights of the panel itself."""
     lanes = tile_of(target)[1]
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
@@ -90,6 +68,22 @@ def channels(work: Work, target: sl.Target) -> Made:
         s[XP].vectorize(XP.op.axis[3])
     else:
         s[XP].compute_inline()
+    return s, [X, W, Y]
+
+
+@scheduled("conv C1 224^2x3>64 7x7/2", "conv C2 56^2x64>64 3x3/1", "conv C4 56^2x64>128 3x3/2")
+def large_image(work: Work, target: sl.Target) -> Made:
+    """More pixels than weights: a block of rows a thread, which borders them itself."""
+    lanes = tile_of(target)[1]
+    X, W, XP, WP, Y = layer(work, lanes)
+    s = sl.schedule(Y)
+    panel, y, strip, lane, column = tile(s, Y, WP, lanes)
+    block, row = s[Y].split(y, factor=next(f for f in (14, 7, 4, 1) if y.extent % (2 * f) == 0))
+    s[Y].reorder(block, panel, row, strip, lane, column)
+    s[Y].parallel(block)
+    s[WP].parallel(WP.op.axis[0])
+    s[XP].compute_at(s[Y], block)
+    s[XP].vectorize(XP.op.axis[3])
     return s, [X, W, Y]
 
 

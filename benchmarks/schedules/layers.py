@@ -17,52 +17,59 @@ def register_tile(s: sl.Schedule, T: sl.Tensor) -> None:
     s[T].vectorize(x)
 
 
+def pack(s: sl.Schedule, P: sl.Tensor) -> None:
+    """Panels are filled by transposing squares of the matrix in registers."""
+    *_, k, lane = P.op.axis
+    s[P].unroll(s[P].split(k, factor=16)[1])
+    s[P].vectorize(lane)
+
+
 @scheduled("lstm_cell")
 def lstm_cell(work: Work, target: sl.Target) -> Made:
-    """Input and state are one operand; the weights of 4 gates are packed into panels."""
+    """A thread has all four gates of a block of the state; it packs the weights it needs."""
     batch, hidden = work.sizes["batch"], work.sizes["hidden"]
     rows, lanes = tile_of(target)
     x, h, c = (sl.placeholder((batch, hidden), name=n) for n in ("x", "h", "c"))
     w_x, w_h = (sl.placeholder((4 * hidden, hidden), name=n) for n in ("w_x", "w_h"))
     bias = sl.placeholder((4 * hidden,), name="bias")
-    k = sl.reduce_axis(2 * hidden, name="k")
-    shape = (-(-4 * hidden // lanes), 2 * hidden, lanes)
-
-    def weight(p: Expr, k: Expr, j: Expr) -> Expr:
-        row = sl.min(p * lanes + j, 4 * hidden - 1)
-        return sl.if_then_else(k < hidden, w_x[row, k], w_h[row, k - hidden])
-
-    P = sl.compute(shape, weight, name="P")
-    Z = sl.compute(
-        (batch, 2 * hidden),
-        lambda i, k: sl.if_then_else(k < hidden, x[i, k], h[i, k - hidden]), name="Z",
-    )  # fmt: skip
-    G = sl.compute(
-        (batch, 4 * hidden),
-        lambda i, j: sl.sum(Z[i, k] * P[j // lanes, k, j % lanes], axis=k), name="G",
-    )  # fmt: skip
+    k = sl.reduce_axis(hidden, name="k")
+    packs, products = [], []
+    for z, w in ((x, w_x), (h, w_h)):
+        P = sl.compute(
+            (4, -(-hidden // lanes), hidden, lanes),
+            lambda g, p, k, j, w=w: w[g * hidden + sl.min(p * lanes + j, hidden - 1), k],
+            name=f"P{z.name}",
+        )
+        G = sl.compute(
+            (4, batch, hidden),
+            lambda g, i, j, z=z, P=P: sl.sum(z[i, k] * P[g, j // lanes, k, j % lanes], axis=k),
+            name=f"G{z.name}",
+        )
+        packs.append(P)
+        products.append(G)
 
     def cell(i: Expr, j: Expr) -> tuple[Expr, Expr]:
-        gate = [G[i, g * hidden + j] + bias[g * hidden + j] for g in range(4)]
+        gate = [sum(G[g, i, j] for G in products) + bias[g * hidden + j] for g in range(4)]
         after = sl.sigmoid(gate[1]) * c[i, j] + sl.sigmoid(gate[0]) * sl.tanh(gate[2])
         return sl.sigmoid(gate[3]) * sl.tanh(after), after
 
     H, C = sl.compute((batch, hidden), cell, name="H")
     s = sl.schedule([H, C])
-    GL = s.cache_write(G, "local")
-    i, j = s[G].op.axis
-    panel, lane = s[G].split(j, factor=lanes)
-    strip, row = s[G].split(i, factor=rows, tail="cut")
-    s[G].reorder(panel, strip, row, lane)
-    s[G].vectorize(lane)
-    s[G].parallel(panel)
-    s[GL].compute_at(s[G], strip)
-    register_tile(s, GL)
-    for T in (P, H):
-        s[T].parallel(T.op.axis[0])
-    s[P].vectorize(P.op.axis[2])
-    s[H].vectorize(s[H].split(H.op.axis[1], factor=lanes // 2)[1])
-    s[Z].vectorize(s[Z].split(Z.op.axis[1], factor=lanes)[1])
+    i, j = H.op.axis
+    block, lane = s[H].split(j, factor=lanes)
+    s[H].reorder(block, i, lane)
+    s[H].vectorize(lane)
+    s[H].parallel(block)
+    for P, G in zip(packs, products):
+        GL = s.cache_write(G, "local")
+        s[G].compute_at(s[H], block)
+        g, i, j = s[G].op.axis
+        strip, _ = s[G].split(i, factor=rows, tail="cut")
+        s[G].vectorize(j)
+        s[GL].compute_at(s[G], strip)
+        register_tile(s, GL)
+        s[P].compute_at(s[G], g)
+        pack(s, P)
     return s, [x, h, c, w_x, w_h, bias, H, C]
 
 
@@ -96,26 +103,25 @@ def attention(work: Work, target: sl.Target) -> Made:
     strip, row = s[Y].split(i, factor=rows)
     outer, lane = s[Y].split(j, factor=lanes)
     s[Y].reorder(b, strip, outer, row, lane)
-    s[Y].parallel(s[Y].fuse(b, strip))
-    (fused, *_) = s[Y].leaf_axes
+    s[Y].parallel(b)
     s[Y].vectorize(lane)
     s[B].compute_at(s[Y], outer)
     register_tile(s, B)
     for T, axis in ((M, m), (D, r)):
         P = s.rfactor(T, s[T].split(axis, factor=lanes)[1], factor_axis=2)
         for stage in (T, P):
-            s[stage].compute_at(s[Y], fused)
+            s[stage].compute_at(s[Y], strip)
         s[P].reorder(*s[P].op.reduce_axis, s[P].op.axis[2])
         s[P].vectorize(s[P].op.axis[2])
-    s[E].compute_at(s[Y], fused)
+    s[E].compute_at(s[Y], strip)
     s[E].vectorize(s[E].split(E.op.axis[2], factor=lanes)[1])
     SL = s.cache_write(S, "local")
-    s[S].compute_at(s[Y], fused)
+    s[S].compute_at(s[Y], strip)
     panel, lane = s[S].split(s[S].op.axis[2], factor=lanes)
     s[S].reorder(s[S].op.axis[0], panel, s[S].op.axis[1], lane)
     s[S].vectorize(lane)
     s[SL].compute_at(s[S], panel)
     register_tile(s, SL)
-    s[KP].parallel(KP.op.axis[0])
-    s[KP].vectorize(KP.op.axis[3])
+    s[KP].compute_at(s[Y], b)
+    pack(s, KP)
     return s, [Q, K, V, Y]

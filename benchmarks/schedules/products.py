@@ -12,16 +12,9 @@ def tile_of(target: sl.Target) -> tuple[int, int]:
     return (12 if target.vector_registers >= 32 else 6), 2 * target.vector_width("float32")
 
 
-def rows_a_block(M: int) -> int:
-    """At most 160 rows, in an even number of equal blocks where M allows that."""
-    return next((M // n for n in range(2, M, 2) if M % n == 0 and M // n <= 160), 120)
-
-
-@scheduled("sgemm")
-def sgemm(work: Work, target: sl.Target) -> Made:
-    """B in panels as wide as the tile; a block of rows of A stays in the second-level cache."""
+def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
+    """A, B, the columns of B in panels of ``lanes`` (the last filled up with zeros), and AB."""
     M, N, K = (work.sizes[name] for name in "mnk")
-    rows, lanes = tile_of(target)
     A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
     k = sl.reduce_axis(K, name="k")
     P = sl.compute(
@@ -31,23 +24,67 @@ def sgemm(work: Work, target: sl.Target) -> Made:
     C = sl.compute(
         (M, N), lambda i, j: sl.sum(A[i, k] * P[j // lanes, k, j % lanes], axis=k), name="C"
     )
+    return A, B, P, C
+
+
+def panels_a_group(panels: int, bytes_a_panel: int) -> int:
+    """As many panels as fit half of a second-level cache, in an even number of groups."""
+    sizes = (n for n in range(panels // 2, 1, -1) if panels % (2 * n) == 0)
+    return next((n for n in sizes if n * bytes_a_panel <= 1 << 20), 1)
+
+
+@scheduled("sgemm")
+def sgemm(work: Work, target: sl.Target) -> Made:
+    """A thread packs a group of panels of B into its cache, and streams the rows of A past it."""
+    rows, lanes = tile_of(target)
+    A, B, P, C = product(work, lanes)
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
-    block, inside = s[C].split(i, factor=rows_a_block(M), tail="cut")
+    column, lane = s[C].split(j, factor=lanes, tail="guard")
+    panels, K, _ = P.shape
+    group, panel = s[C].split(column, factor=panels_a_group(panels, 4 * K * lanes))
+    strip, row = s[C].split(i, factor=rows, tail="cut")
+    s[C].reorder(group, strip, panel, row, lane)
+    s[C].vectorize(lane)
+    s[C].parallel(group)
+    s[CL].compute_at(s[C], panel)
+    multiply_tile(s, CL, P)
+    s[P].compute_at(s[C], group)
+    p, k, lane = s[P].op.axis
+    s[P].reorder(k, p, lane)
+    s[P].vectorize(lane)
+    return s, [A, B, C]
+
+
+def multiply_tile(s: sl.Schedule, CL: sl.Tensor, P: sl.Tensor) -> None:
+    """All sums of a tile in registers; what is next of the panel is on its way."""
+    *_, y, x = s[CL].op.axis
+    (k,) = s[CL].op.reduce_axis
+    s[CL].reorder(k, y, x)
+    s[CL].unroll(y)
+    s[CL].vectorize(x)
+    s[CL].prefetch(P, k, 16)
+
+
+@scheduled("sgemm 3136x64x576")
+def tall(work: Work, target: sl.Target) -> Made:
+    """B in two panels, which all threads share; each has blocks of rows of A."""
+    rows, lanes = tile_of(target)
+    A, B, P, C = product(work, lanes)
+    s = sl.schedule(C)
+    CL = s.cache_write(C, "local")
+    i, j = s[C].op.axis
+    block, inside = s[C].split(i, nparts=28)
     strip, row = s[C].split(inside, factor=rows, tail="cut")
     panel, lane = s[C].split(j, factor=lanes, tail="guard")
     s[C].reorder(block, panel, strip, row, lane)
     s[C].vectorize(lane)
     s[C].parallel(block)
     s[CL].compute_at(s[C], strip)
-    y, x = s[CL].op.axis
-    s[CL].reorder(*s[CL].op.reduce_axis, y, x)
-    s[CL].unroll(y)
-    s[CL].vectorize(x)
-    p, _, column = s[P].op.axis
-    s[P].vectorize(column)
-    s[P].parallel(p)
+    multiply_tile(s, CL, P)
+    s[P].parallel(P.op.axis[0])
+    s[P].vectorize(P.op.axis[2])
     return s, [A, B, C]
 
 
