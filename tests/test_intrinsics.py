@@ -338,12 +338,36 @@ def test_vector_memory(dtype: str) -> None:
         vstore_stream(B, 251, v)
         prefetch(A, 1 << 40)
         stream_fence()
+        vstore(B, 261, vload_strided_masked(A, 2, 3, mask))
+        vstore(B, 271, vload_strided_masked(A, 40, -4, mask))
 
     offs = np.array([3, 3, 40, 0, 7, 21, 8, 9, 44], np.int64)
     a = samples(dtype, 50)
     if dtype in FLOATS:
         a = np.nan_to_num(a)
-    agree(kernel, a, np.zeros(261, dtype), samples("bool", 9, 3), offs)
+    agree(kernel, a, np.zeros(280, dtype), samples("bool", 9, 3), offs)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("columns", "lanes"), [(1, 2), (3, 4), (4, 3), (8, 8), (5, 7), (16, 16), (14, 16), (17, 3)]
+)
+def test_columns(dtype: str, columns: int, lanes: int) -> None:
+    def kernel(A, B, stride):
+        found = vload_columns(A, 3, stride, COLUMNS, LANES)
+        vstore(B, 0, found[0])
+        vstore(B, LANES, found[COLUMNS // 2])
+        vstore(B, 2 * LANES, found[COLUMNS - 1])
+
+    stride = columns + 5
+    a = samples(dtype, 3 + stride * lanes)
+    if dtype in FLOATS:
+        a = np.nan_to_num(a)
+    b = np.zeros(3 * lanes, dtype)
+    b = agree(kernel, a, b, stride, LANES=lanes, COLUMNS=columns)[1]
+    rows = a[3:].reshape(lanes, stride)
+    for at, column in enumerate((0, columns // 2, columns - 1)):
+        np.testing.assert_array_equal(b[at * lanes : (at + 1) * lanes], rows[:, column])
 
 
 def test_masked_lanes_touch_no_memory() -> None:
@@ -353,6 +377,7 @@ def test_masked_lanes_touch_no_memory() -> None:
         offs = select(iota(8) < 3, iota(8), iota(8) + far)
         v = vgather_masked(A, offs, iota(8) < 3)
         vscatter_masked(B, offs, v, iota(8) < 3)
+        vstore_masked(A, far, vload_strided_masked(A, far, 2, mask), mask)
 
     def tail(A, B, n):
         mask = iota(8) < n
@@ -390,6 +415,8 @@ def test_half_memory() -> None:
         vstore_half(B, 15, vgather_half(A, offs))
         vstore_half(B, 20, vgather_masked_half(A, offs, mask))
         vstore_half(B, 25, vload_strided_half(A, 1, 3, 5))
+        vstore_half(B, 110, vload_strided_masked_half(A, 1, 3, mask))
+        vstore_half(B, 115, vload_columns_half(A, 0, 4, 3, 5)[1])
         vstore_masked_half(B, 30, v, mask)
         vscatter_half(B, offs + 35, v)
         vscatter_masked_half(B, offs + 60, v, mask)
@@ -401,7 +428,7 @@ def test_half_memory() -> None:
 
     a = np.random.default_rng(0).normal(size=30).astype(np.float16).view(np.uint16)
     offs = np.array([3, 9, 0, 21, 4], np.int64)
-    out = agree(kernel, a, np.zeros(110, np.uint16), samples("bool", 5), offs)[1]
+    out = agree(kernel, a, np.zeros(120, np.uint16), samples("bool", 5), offs)[1]
     assert out.view(np.float16)[105] == np.inf
 
 

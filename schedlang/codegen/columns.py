@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlang.codegen.context import Context, Text
-from schedlang.codegen.offsets import lane_step
+from schedlang.codegen.offsets import CLOSE, lane_step
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.expr.printer import ATOM
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from schedlang.codegen.expression import Expressions
 
 FEWEST, MOST = 4, 16
-# lanes this close are picked from whole vectors
-CLOSE = 4
 
 
 def column_text(e: Expressions, node: Load, context: Context) -> Text | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from schedlang.codegen.context import Context, Lanes
@@ -14,10 +13,11 @@ from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names, name_all
 from schedlang.codegen.stores import Stores
 from schedlang.codegen.sums import Sums, kept_buffers
+from schedlang.codegen.truth import condition
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import Axis, Binary, Expr, Var
+from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
@@ -47,7 +47,6 @@ STACK_BYTES = 64 * 1024
 STACK_TOTAL = 512 * 1024
 INDENT = "    "
 WIDTH = 98
-_TRUTH = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 
 
 @dataclass(frozen=True)
@@ -379,12 +378,12 @@ class _Writer:
 
     def guard(self, stmt: If, context: Context) -> None:
         note = f"  # {stmt.note}" if stmt.note else ""
-        truth = known_truth(stmt.cond, context.values)
-        if truth is not None:
-            if truth:
+        test = condition(stmt.cond, context)
+        if isinstance(test, Const):
+            if test.value:
                 self.block(stmt.body, context)
             return
-        cond = self._expressions.value(stmt.cond, context)
+        cond = self._expressions.value(test, context)
         if not cond.lanes:
             self.line(f"if {cond.text}:{note}")
             with self.indented():
@@ -464,14 +463,6 @@ def _straight(loop: For) -> bool:
     """Whether the loop, written out, holds nothing but stores."""
     return all(isinstance(s, Store) or (isinstance(s, For) and s.kind in ("unroll", "vectorize"))
                for s, _ in walk(loop.body))  # fmt: skip
-
-
-def known_truth(cond: Expr, values: Mapping[Any, Lin]) -> bool | None:
-    """What a comparison comes to where unrolled loops leave only numbers in it."""
-    if not isinstance(cond, Binary) or cond.op not in _TRUTH or not (cond.a.weak and cond.b.weak):
-        return None
-    a, b = (to_lin(side, values).const for side in (cond.a, cond.b))
-    return None if a is None or b is None else _TRUTH[cond.op](a, b)
 
 
 def _with(context: Context, axis: Axis, value: Lin) -> Context:

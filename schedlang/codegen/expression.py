@@ -18,6 +18,7 @@ from schedlang.codegen.loads import load_text
 from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import flat, strides
 from schedlang.codegen.sums import Sum
+from schedlang.codegen.truth import settled
 from schedlang.expr import dtypes
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.lazy import is_both, is_choice, regions_of
@@ -59,7 +60,7 @@ class Expressions:
 
     def value(self, root: Expr, context: Context) -> Text:
         """The text of ``root``; shared and long parts become named temporaries first."""
-        return _Emission(self, context).run(root)
+        return _Emission(self, context).run(settled(root, context))
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """The flat element offset of ``buffer[indices]``."""

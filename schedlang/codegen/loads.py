@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlang.codegen.context import Context, Text
-from schedlang.codegen.offsets import gathers, lane_step
+from schedlang.codegen.offsets import CLOSE, gathers, lane_step
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.printer import ATOM
 from schedlang.ir.nodes import Load
@@ -43,9 +43,12 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
         if mask:
             return Text(f"{use('vload_masked' + half)}({name}, {at}, {mask})", ATOM, count, 1)
         return Text(f"{use('vload' + half)}({name}, {at}, {count})", ATOM, count, 1)
-    if mask:
+    if mask and abs(step) > CLOSE:
         at = _lane_offsets(e, offset, context)
         return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
+    if mask:
+        text = f"{use('vload_strided_masked' + half)}({name}, {at}, {step}, {mask})"
+        return Text(text, ATOM, count, 1)
     return Text(f"{use('vload_strided' + half)}({name}, {at}, {step}, {count})", ATOM, count, 1)
 
 

@@ -12,6 +12,9 @@ from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
 
+# lanes this close to each other are picked from whole vectors
+CLOSE = 4
+
 
 @lru_cache(maxsize=256)
 def strides(buffer: Buffer) -> tuple[Lin, ...]:
@@ -58,4 +61,4 @@ def gathers(offset: Lin) -> bool:
     return any(isinstance(node, Load) for node in postorder(opaque))
 
 
-__all__ = ["flat", "gathers", "lane_step", "strides", "uses"]
+__all__ = ["CLOSE", "flat", "gathers", "lane_step", "strides", "uses"]

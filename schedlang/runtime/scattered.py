@@ -164,6 +164,39 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
     return vec(array, types.intp, apart, types.IntegerLiteral(lanes)), codegen
 
 
+def strided_masked_intrinsic(
+    array: types.Type, stride: types.Type, mask: types.Type, half: bool
+) -> Any:
+    """A load of elements a small literal `stride` apart where a mask holds, 0 elsewhere.
+
+    The span between the first and the last element is read under the mask, spread out to match.
+    """
+    step: Any = getattr(stride, "literal_value", None)
+    if not is_flat(array) or not is_mask(mask) or not step or abs(step) > PICKED_STEP:
+        return None
+    vec = Vec(value_dtype(array, half), mask.lanes)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        lanes, reach = vec.lanes, step * (vec.lanes - 1)
+        lane = [step * i - min(reach, 0) for i in range(lanes)]
+        spread = [lanes] * (abs(reach) + 1)
+        for i, place in enumerate(lane):
+            spread[place] = i
+        order = ir.Constant(ir.VectorType(I32, len(spread)), spread)
+        where = builder.shuffle_vector(args[3], ir.Constant(args[3].type, None), order)
+        span = ir.VectorType(memory_type(vec.dtype, half), len(spread))
+        first = builder.add(args[1], ir.IntType(64)(min(reach, 0)))
+        ptr = base_pointer(context, builder, array, args[0], first)
+        ptr = builder.bitcast(ptr, span.as_pointer())
+        operands = [ptr, I32(size_of(vec, half)), where, ir.Constant(span, None)]
+        raw = call_llvm(builder, "masked.load", span, operands, span, ptr.type)
+        order = ir.Constant(ir.VectorType(I32, lanes), lane)
+        raw = builder.shuffle_vector(raw, ir.Constant(span, ir.Undefined), order)
+        return from_memory(builder, raw, vec, half)
+
+    return vec(array, types.intp, stride, mask), codegen
+
+
 def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
     """A store of elements `stride` apart, one at a time."""
     if not vector_of(array, v, half):
@@ -262,6 +295,18 @@ def vload_strided(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any) -> 
 def vload_strided_half(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any) -> Any:
     """`vload_strided` of float16 elements, as float32."""
     return strided_load_intrinsic(A, stride, lanes.literal_value, True)
+
+
+@intrinsic(prefer_literal=True)
+def vload_strided_masked(typingctx: Any, A: Any, off: Any, stride: Any, mask: Any) -> Any:
+    """The elements at off, off + stride, ... where `mask` holds, 0 elsewhere; 0 < |stride| <= 4."""
+    return strided_masked_intrinsic(A, stride, mask, False)
+
+
+@intrinsic(prefer_literal=True)
+def vload_strided_masked_half(typingctx: Any, A: Any, off: Any, stride: Any, mask: Any) -> Any:
+    """`vload_strided_masked` of float16 elements, as float32."""
+    return strided_masked_intrinsic(A, stride, mask, True)
 
 
 @intrinsic

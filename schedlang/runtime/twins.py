@@ -30,7 +30,8 @@ __all__ = [
     "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8", "vgather",
     "vgather_half", "vgather_masked", "vgather_masked_half", "vload", "vload_columns",
     "vload_columns_half", "vload_half", "vload_masked", "vload_masked_half",
-    "vload_strided", "vload_strided_half", "vscatter", "vscatter_half", "vscatter_masked",
+    "vload_strided", "vload_strided_half", "vload_strided_masked",
+    "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
     "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
     "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
     "with_lane",
@@ -191,6 +192,14 @@ def vload_strided(A: Array, off: int, stride: int, lanes: int) -> Array:
 
 def vload_strided_half(A: Array, off: int, stride: int, lanes: int) -> Array:
     return vload_strided(halves(A), off, stride, lanes).astype(np.float32)
+
+
+def vload_strided_masked(A: Array, off: int, stride: int, mask: Array) -> Array:
+    return vgather_masked(A, off + stride * np.arange(mask.size), mask)
+
+
+def vload_strided_masked_half(A: Array, off: int, stride: int, mask: Array) -> Array:
+    return vload_strided_masked(halves(A), off, stride, mask).astype(np.float32)
 
 
 def vload_columns(A: Array, off: int, stride: int, columns: int, lanes: int) -> tuple[Array, ...]:

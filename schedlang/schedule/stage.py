@@ -252,9 +252,10 @@ class StageView:
         self._do("pragma", axis=axis, name=name, value=getattr(value, "value", value))
 
     def prefetch(self, tensor: Tensor, axis: Axis, offset: int) -> None:
-        """Ask for the element of ``tensor`` that is read ``offset`` iterations of ``axis`` later.
+        """Ask for what the iteration of ``axis`` that comes ``offset`` later touches of ``tensor``.
 
-        Requires a tensor that this stage reads and an offset of 0 or more.
+        Requires a tensor that this stage reads or writes and an offset of 0 or more. All cache
+        lines of that iteration are asked for, 64 bytes each, held within the tensor.
 
         rewrite::
 

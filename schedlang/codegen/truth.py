@@ -1,0 +1,77 @@
+"""Conditions that unrolled loops and lanes decide: what is known is not tested at run time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from operator import eq, ge, gt, le, lt, ne
+
+from schedlang.codegen.context import Context
+from schedlang.codegen.offsets import lane_step
+from schedlang.expr.nodes import Binary, Const, Expr, Select
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder, rewrite
+
+_COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+
+
+def settled(root: Expr, context: Context) -> Expr:
+    """``root`` with each choice whose condition is known replaced by the side it takes."""
+    if not context.values and context.lanes is None:
+        return root
+    if not any(isinstance(node, Select) for node in postorder([root])):
+        return root
+
+    def side(node: Expr) -> Expr | None:
+        if not isinstance(node, Select):
+            return None
+        cond = condition(node.cond, context)
+        if isinstance(cond, Const):
+            return node.a if cond.value else node.b
+        return node if cond is node.cond else replace(node, cond=cond)
+
+    return rewrite(root, side)
+
+
+def condition(cond: Expr, context: Context) -> Expr:
+    """``cond`` without the comparisons that are known; a ``Const`` if all of it is."""
+
+    def known(node: Expr) -> Expr | None:
+        if not isinstance(node, Binary) or node.dtype != "bool":
+            return node
+        if node.op in ("&", "|"):
+            return None
+        truth = _comparison(node, context) if node.op in _COMPARE else None
+        return node if truth is None else Const(truth, "bool")
+
+    return rewrite(cond, _folded, before=known)
+
+
+def _folded(node: Expr) -> Expr | None:
+    """``node``, if one side of an ``&`` or ``|`` is known."""
+    assert isinstance(node, Binary)
+    for one, other in ((node.a, node.b), (node.b, node.a)):
+        if isinstance(one, Const):
+            return other if bool(one.value) == (node.op == "&") else one
+    return None
+
+
+def _comparison(node: Binary, context: Context) -> bool | None:
+    """What a comparison of indices comes to, if that is the same in all lanes."""
+    if not (node.a.weak and node.b.weak):
+        return None
+    apart = to_lin(node.a, context.values) - to_lin(node.b, context.values)
+    first = last = apart.const
+    if first is None and context.lanes is not None:
+        lanes = context.lanes
+        step, first = (
+            lane_step(apart, lanes.axis),
+            apart.substitute({lanes.axis: lanes.start}).const,
+        )
+        last = None if step is None or first is None else first + step * (lanes.count - 1)
+    if first is None or last is None:
+        return None
+    truths = {_COMPARE[node.op](first, 0), _COMPARE[node.op](last, 0)}
+    if node.op in ("==", "!="):
+        # between the ends it may be met
+        return truths.pop() if first == last else None
+    return truths.pop() if len(truths) == 1 else None

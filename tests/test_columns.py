@@ -1,0 +1,131 @@
+"""Transposed loads, conditions that lanes decide, and prefetched regions, in emitted source."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import schedlang as sl
+
+
+def transpose(rows: int, columns: int, dtype: str, lanes: int, copies: int) -> sl.Schedule:
+    A = sl.placeholder((rows, columns), dtype, name="A")
+    T = sl.compute((columns, rows), lambda j, i: A[i, j], name="T")
+    s = sl.schedule(T)
+    j, i = T.op.axis
+    jo, ji = s[T].split(j, factor=copies, tail="cut")
+    io, ii = s[T].split(i, factor=lanes, tail="cut")
+    s[T].reorder(jo, io, ji, ii)
+    s[T].unroll(ji)
+    s[T].vectorize(ii)
+    return s
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "bool"])
+@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (37, 53), (5, 40)])
+def test_a_transpose_reads_rows(dtype: str, rows: int, columns: int):
+    a = np.random.default_rng(1).integers(0, 2, (rows, columns)).astype(dtype)
+    for target in ("cpu", "python"):
+        f = sl.build(transpose(rows, columns, dtype, 16, 16), target=target)
+        np.testing.assert_array_equal(f(a), a.T)
+    half = "_half" if dtype == "float16" else ""
+    assert f"vload_columns{half}(" in f.source
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.integers(1, 40), columns=st.integers(1, 40),
+    lanes=st.integers(1, 20), copies=st.integers(1, 20),
+)  # fmt: skip
+def test_transposes_of_any_shape(rows: int, columns: int, lanes: int, copies: int):
+    a = np.random.default_rng(rows).random((rows, columns), "float32")
+    f = sl.build(transpose(rows, columns, "float32", lanes, copies), target="python")
+    np.testing.assert_array_equal(f(a), a.T)
+
+
+def test_the_emitted_transpose():
+    f = sl.build(transpose(16, 4, "float32", 16, 4), target="python")
+    assert "A_columns = vload_columns(A, 0, 4, 4, 16)" not in f.source  # picked from whole vectors
+    f = sl.build(transpose(16, 8, "float32", 16, 8), target="python")
+    assert "    A_columns = vload_columns(A, 0, 8, 8, 16)\n" in f.source
+    assert "    vstore(T, 48, A_columns[3])\n" in f.source
+
+
+def test_joint_axes_are_one_row():
+    """Weights of a convolution: three dimensions that lie next to each other in memory."""
+    W = sl.placeholder((32, 6, 3, 3), name="W")
+    P = sl.compute((2, 6, 3, 3, 16), lambda p, c, v, u, o: W[p * 16 + o, c, v, u], name="P")
+    s = sl.schedule(P)
+    p, c, v, u, o = P.op.axis
+    _, inner = s[P].split(s[P].fuse(s[P].fuse(c, v), u), factor=16, tail="cut")
+    s[P].unroll(inner)
+    s[P].vectorize(o)
+    f = sl.build(s)
+    w = np.random.default_rng(2).random((32, 6, 3, 3), "float32")
+    np.testing.assert_array_equal(f(w), w.reshape(2, 16, 6, 3, 3).transpose(0, 2, 3, 4, 1))
+    assert "vload_columns(W, p*864 + c_v_fused_u_fused_outer*16, 54, 16, 16)" in f.source
+
+
+def test_rows_under_a_test_are_not_read_whole():
+    """Some copies lie past the end, where nothing may be read."""
+    A = sl.placeholder((16, 21), name="A")
+    T = sl.compute((24, 16), lambda j, i: sl.if_then_else(j < 21, A[i, j], 0), name="T")
+    s = sl.schedule(T)
+    s[T].unroll(s[T].split(T.op.axis[0], factor=8)[1])
+    s[T].vectorize(T.op.axis[1])
+    a = np.random.default_rng(3).random((16, 21), "float32")
+    for target in ("cpu", "python"):
+        f = sl.build(s, target=target)
+        np.testing.assert_array_equal(f(a), np.pad(a, ((0, 0), (0, 3))).T)
+    assert "vload_columns" not in f.source
+
+
+def test_lanes_inside_need_no_mask():
+    """Of the vectors of a padded row only the first and the last are under a mask."""
+    X = sl.placeholder((4, 70), name="X")
+    P = sl.pad(X, (0, 1), (0, 2), name="P")
+    s = sl.schedule(P)
+    s[P].vectorize(P.op.axis[1])
+    f = sl.build(s)
+    x = np.random.default_rng(4).random((4, 70), "float32")
+    np.testing.assert_array_equal(f(x), np.pad(x, ((0, 0), (1, 2))))
+    masked = f.source.count("vload_masked(X")
+    assert 1 <= masked <= 2
+
+
+def test_strided_lanes_under_a_mask_are_picked():
+    X = sl.placeholder((3, 31), name="X")
+    P = sl.compute((3, 16), lambda y, x: sl.if_then_else(x >= 1, X[y, x * 2 - 1], -1.0), name="P")
+    s = sl.schedule(P)
+    s[P].vectorize(P.op.axis[1])
+    x = np.random.default_rng(5).random((3, 31), "float32")
+    expected = np.concatenate([np.full((3, 1), -1, "float32"), x[:, 1::2]], axis=1)
+    for target in ("cpu", "python"):
+        f = sl.build(s, target=target)
+        np.testing.assert_array_equal(f(x), expected)
+    assert "vload_strided_masked(X, y*31 - 1, 2, m)" in f.source
+
+
+def test_a_prefetch_asks_for_every_line_of_an_iteration():
+    A = sl.placeholder((8, 40), name="A")
+    k = sl.reduce_axis(40, name="k")
+    C = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].prefetch(A, C.op.axis[0], 2)
+    text = str(s)
+    assert "unroll A_line in 0..3:\n    prefetch A[min(i + 2, 7), A_line*16]" in text
+    a = np.random.default_rng(6).random((8, 40), "float32")
+    np.testing.assert_allclose(sl.build(s)(a), a.sum(1), rtol=1e-5)
+
+
+def test_a_prefetch_of_what_is_written():
+    A = sl.placeholder((64, 64), name="A")
+    C = sl.compute((64, 64), lambda i, j: A[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    io, jo, _, _ = s[C].tile(*C.op.axis, 4, 32)
+    s[C].prefetch(C, jo, 1)
+    assert "for" in str(s) and "prefetch C[i.outer*4 + C_line" in str(s)
+    a = np.random.default_rng(7).random((64, 64), "float32")
+    np.testing.assert_array_equal(sl.build(s)(a), a + 1)
