@@ -129,3 +129,15 @@ def test_a_prefetch_of_what_is_written():
     assert "for" in str(s) and "prefetch C[i.outer*4 + C_line" in str(s)
     a = np.random.default_rng(7).random((64, 64), "float32")
     np.testing.assert_array_equal(sl.build(s)(a), a + 1)
+
+
+def test_a_prefetch_ahead_of_an_empty_loop():
+    A = sl.placeholder((7,), name="A")
+    r, q = sl.reduce_axis(12, name="r"), sl.reduce_axis(0, name="q")
+    C = sl.compute((7,), lambda i: sl.sum(A[q] * A[sl.min(r, 6)], axis=[r, q]), name="C")
+    s = sl.schedule(C)
+    s[C].prefetch(A, C.op.axis[0], 2)
+    s[C].fuse(r, q)
+    for target in ("cpu", "python"):
+        f = sl.build(s, target=target)
+        np.testing.assert_array_equal(f(np.ones(7, "float32")), np.zeros(7))

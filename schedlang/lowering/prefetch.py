@@ -15,7 +15,16 @@ from schedlang.ir.nodes import For
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.plan import Plan
 from schedlang.lowering.puts import Draft, Touch, block, loop_extent
-from schedlang.lowering.region import Box, Dim, Pending, add, largest_extent, point, relax_box
+from schedlang.lowering.region import (
+    Box,
+    Dim,
+    Pending,
+    add,
+    defined,
+    largest_extent,
+    point,
+    relax_box,
+)
 from schedlang.stage.state import Prefetch, Stage
 
 LINE_BYTES = 64
@@ -32,8 +41,11 @@ def prefetch(
     ranges: Ranges,
 ) -> list[Draft]:
     """The loops over the lines that the iteration ``hint.offset`` later reads or writes."""
+    inside = leaf[leaf.index(hint.axis) + 1 :]
+    if any(plan.extents[axis].const == 0 for axis in inside):
+        return []
     box = _box(hint.tensor, stage, plan, dims, inline, ranges)
-    for axis in reversed(leaf[leaf.index(hint.axis) + 1 :]):
+    for axis in reversed(inside):
         var = plan.variables.get(axis)
         if var is not None and box is not None:
             box = relax_box(box, var, plan.extents[axis], plan.ranges)
@@ -80,6 +92,7 @@ def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]]:
     for dim, (lo, hi) in enumerate(zip(box.lo, box.hi)):
         assert lo is not None and hi is not None
         extent = largest_extent(lo, hi, ranges) or to_lin(tensor.shape[dim])
+        extent = defined(extent, ranges)
         last = dim == len(box.lo) - 1
         width = max(1, LINE_BYTES // dtypes.itemsize(tensor.dtype)) if last else 1
         found.append((floordiv(extent + width - 1, Lin.of(width), ranges), width))

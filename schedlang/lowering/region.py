@@ -173,13 +173,13 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges) -> Dim:
     if size.const is not None and extent.const is None:
         # a loop of fixed extent stays one: it may be vectorized or unrolled
         return whole
-    extent = _defined(extent, ranges)
+    extent = defined(extent, ranges)
     return Dim(
         lo, extent, low=not ranges.nonneg(lo), high=not ranges.le(lo + extent, size), size=size
     )
 
 
-def _defined(extent: Lin, ranges: Ranges) -> Lin:
+def defined(extent: Lin, ranges: Ranges) -> Lin:
     """``extent`` for sizes of 0 too: storage is made, and loops start, where nothing runs."""
     result = ZERO
     for product, coef in extent.terms.items():
@@ -192,10 +192,10 @@ def _defined(extent: Lin, ranges: Ranges) -> Lin:
 
 def _defined_atom(atom: Atom, ranges: Ranges) -> Lin:
     if isinstance(atom, Extreme):
-        return extreme(atom.op, [_defined(arg, ranges) for arg in atom.args], ranges)
+        return extreme(atom.op, [defined(arg, ranges) for arg in atom.args], ranges)
     if not isinstance(atom, (Div, Mod)):
         return Lin.of(atom)
-    num, den = _defined(atom.num, ranges), atom.den
+    num, den = defined(atom.num, ranges), atom.den
     if den.const is None:
         den = extreme("max", (den, Lin.of(1)), ranges)
     return Lin.of(type(atom)(num, den))
