@@ -119,12 +119,12 @@ MATMUL = [
      "neither a number nor a string"),
     ("", "s[C].pragma(i, 'hint', float('nan'))",
      "the value nan is not finite"),
-    ("", "s[C].prefetch(A, i, 1)",
-     "prefetch(A, i, 1) on stage C: C neither reads nor writes A\n  It reads D, B and writes C"),
+    ("", "s[D].prefetch(B, D.op.axis[0], 1)",
+     "stage D: neither D nor what it reads from touches B\n  It reads A and writes D"),
     ("", "s[C].prefetch(B, i, -1)",
      "offset is -1, and it must be 0 or more"),
     ("", "s[C].prefetch('B', i, 1)",
-     "C neither reads nor writes 'B'"),
+     "neither C nor what it reads from touches 'B'"),
     # placement
     ("", "s[D].compute_at(s[D], x)",
      "compute_at(D, x) on stage D: a stage cannot be computed inside itself\n  Legal "

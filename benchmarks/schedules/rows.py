@@ -65,7 +65,7 @@ def softmax(work: Work, target: sl.Target) -> Made:
 
 @scheduled("layer_norm")
 def layer_norm(work: Work, target: sl.Target) -> Made:
-    """Row by row: mean, variance and result while the row is in the first-level cache."""
+    """Row by row: mean, variance and result while the row is near, and the next one on its way."""
     rows, width = work.sizes["rows"], work.sizes["width"]
     lanes = 2 * target.vector_width("float32")
     X = sl.placeholder((rows, width), name="X")
@@ -84,6 +84,7 @@ def layer_norm(work: Work, target: sl.Target) -> Made:
     _, lane = s[Y].split(j, factor=lanes)
     s[Y].vectorize(lane)
     s[Y].parallel(i)
+    s[Y].prefetch(X, i, 1)
     for T, axis in ((S, k), (V, r)):
         in_lanes(s, T, axis, lanes, s[Y], i)
     s[R].compute_at(s[Y], i)

@@ -24,7 +24,7 @@ from schedlang.ir.nodes import Alloc, For, If
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.placement import Placement, Problem
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
-from schedlang.lowering.prefetch import prefetch
+from schedlang.lowering.prefetch import prefetch, written_box
 from schedlang.lowering.private import rounded_up
 from schedlang.lowering.puts import Draft, Put, block, loop_extent
 from schedlang.lowering.region import (
@@ -51,7 +51,7 @@ class Job:
     """What every pass over one schedule shares.
 
     ``alias`` maps the tensors of a scan to the output they are parts of; ``given`` are the
-    tensors that exist outside the nest.
+    tensors that exist outside the nest, ``prefetched`` those that some loop asks for ahead.
     """
 
     state: State
@@ -59,6 +59,7 @@ class Job:
     given: frozenset[Tensor]
     alias: Mapping[Tensor, Tensor]
     names: Mapping[str, str] = field(default_factory=dict)
+    prefetched: frozenset[Tensor] = frozenset()
     problems: list[Problem] = field(default_factory=list)
 
     def needs_box(self, tensor: Tensor) -> bool:
@@ -352,7 +353,7 @@ def _mentions_reduction(n: Nesting) -> bool:
 
 def _collect(job: Job, reads: list[Any], pending: Pending, ranges: Ranges) -> None:
     for tensor, indices in reads:
-        if job.needs_box(tensor):
+        if job.needs_box(tensor) or tensor in job.prefetched:
             add(pending, tensor, point(indices, ranges), ranges)
 
 
@@ -454,12 +455,16 @@ def store_child(
 
 
 def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
-    """What is asked for ahead of this loop's later iterations."""
+    """What is asked for ahead of this loop's later iterations.
+
+    What is computed inside the loop has left ``pending``: it has no storage yet, and is near.
+    """
     made: list[Draft] = []
+    inside = n.leaf[n.leaf.index(axis) + 1 :]
     for hint in n.stage.prefetches:
-        # what is computed inside the loop has no storage yet, and is near already
-        outside = hint.tensor in pending or not n.job.needs_box(hint.tensor)
-        if hint.axis is axis and outside and n.plan.variables.get(axis) is not None:
-            inline = n.job.placement.inline
-            made += prefetch(hint, n.stage, n.plan, n.dims, n.leaf, inline, scope.ranges)
+        if hint.axis is axis and n.plan.variables.get(axis) is not None:
+            box = pending.get(hint.tensor)
+            if hint.tensor in n.stage.outputs:
+                box = written_box(n.stage, n.plan, n.dims, inside, n.plan.ranges)
+            made += prefetch(hint, n.stage, n.plan, box, scope.ranges)
     return made

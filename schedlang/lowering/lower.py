@@ -61,7 +61,9 @@ def lower_state(
     alias = _aliases(state)
     buffers = _buffers(checked)
     names = _stage_names(state, {b.name for b in buffers.values()})
-    job = Job(state, placement, frozenset(tensors), alias, names, list(placement.problems))
+    ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
+    problems = list(placement.problems)
+    job = Job(state, placement, frozenset(tensors), alias, names, ahead, problems)
     drafts = run(_roots(job))
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)

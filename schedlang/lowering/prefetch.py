@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import Tensor
 from schedlang.expr import dtypes
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
@@ -12,14 +12,11 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.rules import floordiv
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.nodes import For
-from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.plan import Plan
 from schedlang.lowering.puts import Draft, Touch, block, loop_extent
 from schedlang.lowering.region import (
     Box,
     Dim,
-    Pending,
-    add,
     defined,
     largest_extent,
     point,
@@ -32,58 +29,35 @@ MOST_UNROLLED = 64
 
 
 def prefetch(
-    hint: Prefetch,
-    stage: Stage,
-    plan: Plan,
-    dims: Sequence[Dim],
-    leaf: Sequence[Axis],
-    inline: Mapping[Tensor, ComputeOp],
-    ranges: Ranges,
+    hint: Prefetch, stage: Stage, plan: Plan, box: Box | None, ranges: Ranges
 ) -> list[Draft]:
-    """The loops over the lines that the iteration ``hint.offset`` later reads or writes."""
-    inside = leaf[leaf.index(hint.axis) + 1 :]
-    if any(plan.extents[axis].const == 0 for axis in inside):
-        return []
-    box = _box(hint.tensor, stage, plan, dims, inline, ranges)
-    for axis in reversed(inside):
-        var = plan.variables.get(axis)
-        if var is not None and box is not None:
-            box = relax_box(box, var, plan.extents[axis], plan.ranges)
+    """The loops over the lines of ``box``, what one iteration touches, ``hint.offset`` later."""
     if box is None or None in box.lo or None in box.hi:
         # where the elements lie depends on data: nothing is known ahead
         return []
     var = plan.variables[hint.axis]
     later: dict[Axis | Var, Lin] = {var: Lin.of(var) + hint.offset}
     at = [lo.substitute(later) for lo in box.lo if lo is not None]
-    steps = _steps(hint.tensor, box, plan.ranges)
     loops: list[tuple[Axis, Lin]] = []
-    for dim, (count, width) in enumerate(steps):
+    for dim, (count, width) in enumerate(_steps(hint.tensor, box, ranges)):
         if count.const != 1:
             loops.append((Axis(f"{hint.tensor.name}_line", 0), count))
             at[dim] = at[dim] + Lin.of(loops[-1][0]) * width
     return _nest([Touch(hint.tensor, tuple(at))], loops, stage.name)
 
 
-def _box(
-    tensor: Tensor,
-    stage: Stage,
-    plan: Plan,
-    dims: Sequence[Dim],
-    inline: Mapping[Tensor, ComputeOp],
-    ranges: Ranges,
+def written_box(
+    stage: Stage, plan: Plan, dims: Sequence[Dim], inside: Sequence[Axis], ranges: Ranges
 ) -> Box | None:
-    """What one innermost iteration reads, or writes, of ``tensor``."""
-    op = stage.op
-    assert isinstance(op, ComputeOp)
-    values = {a: d.lo + plan.values[a] for a, d in zip(op.axis, dims)}
-    if tensor in op.outputs:
-        return point([values[a] for a in op.axis], ranges)
-    values.update({a: to_lin(a.lo) + plan.values[a] for a in op.reduce_axis})
-    found: Pending = {}
-    for read, indices in instantiate(op.body, values, inline, ranges).reads:
-        if read is tensor:
-            add(found, read, point(indices, ranges), ranges)
-    return found.get(tensor)
+    """What ``stage`` writes while the loops ``inside`` run; ``None`` if one of them never does."""
+    if any(plan.extents[axis].const == 0 for axis in inside):
+        return None
+    box = point([d.lo + plan.values[a] for a, d in zip(stage.op.axis, dims)], ranges)
+    for axis in reversed(inside):
+        var = plan.variables.get(axis)
+        if var is not None:
+            box = relax_box(box, var, plan.extents[axis], ranges)
+    return box
 
 
 def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]]:

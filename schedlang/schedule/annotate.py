@@ -166,9 +166,11 @@ def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any
     leaf_position(state, stage, axis, asked)
     if stage.is_scan:
         refuse(asked, f"{stage.name} is a scan", "Prefetch in the stage of its update.")
-    if not any(t is tensor for t in (*stage.op.input_tensors, *stage.outputs)):
+    behind = (s for s in state.stages.values() if state.links.depends(stage.name, s.name))
+    touched = (t for s in (stage, *behind) for t in (*s.op.input_tensors, *s.outputs))
+    if not any(t is tensor for t in touched):
         read = names(stage.op.input_tensors) or "nothing"
-        why = f"{stage.name} neither reads nor writes {shown(tensor)}"
+        why = f"neither {stage.name} nor what it reads from touches {shown(tensor)}"
         refuse(asked, why, f"It reads {read} and writes {names(stage.outputs)}.")
     ahead = count(offset, "offset", asked, 0)
     hint = Prefetch(tensor, axis, ahead)
