@@ -335,9 +335,11 @@ def emit_maximum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value
 
 
 def emit_extremum(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any) -> ir.Value:
-    """The one of a, b that `op` prefers; the compare falls to b if that is NaN, a is tested."""
-    best = builder.select(emit_compare(builder, ty, op, a, b), a, b)
-    return builder.select(builder.fcmp_unordered("uno", a, a), a, best) if is_float(ty) else best
+    """The one of a, b that `op` prefers, NaN if either is; of zeros either."""
+    if is_float(ty):
+        name = "minimum" if op == "<" else "maximum"
+        return call_llvm(builder, name, a.type, [a, b], flags=("nsz",))
+    return builder.select(emit_compare(builder, ty, op, a, b), a, b)
 
 
 @intrinsic(prefer_literal=True)

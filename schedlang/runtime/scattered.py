@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -126,25 +127,39 @@ def scatter_intrinsic(
     return types.void(array, offs, v, *mask), codegen
 
 
+def picked(
+    builder: ir.IRBuilder, step: int, lanes: int, load: Callable[[int, list[int]], ir.Value]
+) -> ir.Value:
+    """Lanes a small `step` apart, picked from whole vectors that stay between first and last.
+
+    `load(start, of)` reads a vector from `start` elements past the first one; `of` says for each of
+    its elements the lane that it becomes, or `lanes`.
+    """
+    low = min(step * (lanes - 1), 0)
+    place = [step * i - low for i in range(lanes)]
+    starts = [k * lanes for k in range(abs(step) - 1)] + [max(place) + 1 - lanes]
+    found: ir.Value = None
+    for k, start in enumerate(starts):
+        here = [i for i in range(lanes) if min(place[i] // lanes, len(starts) - 1) == k]
+        of = [lanes] * lanes
+        order = list(range(lanes))
+        for i in here:
+            of[place[i] - start] = i
+            order[i] = lanes + place[i] - start
+        vector = load(start + low, of)
+        before = ir.Constant(vector.type, ir.Undefined) if found is None else found
+        lane = ir.Constant(ir.VectorType(I32, lanes), order)
+        found = builder.shuffle_vector(before, vector, lane)
+    return found
+
+
 def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, half: bool) -> Any:
     """A load of elements `stride` apart.
 
-    A small literal stride reads the span between the first and the last element and picks lanes
-    from it; others load one element at a time.
+    A small literal stride picks lanes from whole vectors; others load one element at a time.
     """
     vec = Vec(value_dtype(array, half), lanes)
     step: Any = getattr(stride, "literal_value", None)
-
-    def picked(context: Any, builder: ir.IRBuilder, args: Any) -> ir.Value:
-        reach = step * (lanes - 1)
-        first = builder.add(args[1], ir.IntType(64)(min(reach, 0)))
-        span = ir.VectorType(memory_type(vec.dtype, half), abs(reach) + 1)
-        ptr = pointer(context, builder, array, args[0], first)
-        ptr = builder.bitcast(ptr, span.as_pointer())
-        raw = builder.load(ptr, align=size_of(vec, half))
-        lane = [step * i - min(reach, 0) for i in range(lanes)]
-        order = ir.Constant(ir.VectorType(I32, lanes), lane)
-        return builder.shuffle_vector(raw, ir.Constant(span, ir.Undefined), order)
 
     def one_by_one(context: Any, builder: ir.IRBuilder, args: Any) -> ir.Value:
         raw = ir.Constant(memory_type(vec, half), ir.Undefined)
@@ -155,8 +170,16 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
         return raw
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        whole = step is not None and abs(step) <= PICKED_STEP
-        raw = (picked if whole else one_by_one)(context, builder, args)
+        def part(start: int, of: list[int]) -> ir.Value:
+            off = builder.add(args[1], ir.IntType(64)(start))
+            ptr = pointer(context, builder, array, args[0], off)
+            ptr = builder.bitcast(ptr, memory_type(vec, half).as_pointer())
+            return builder.load(ptr, align=size_of(vec, half))
+
+        if step is not None and 0 < abs(step) <= PICKED_STEP:
+            raw = picked(builder, step, lanes, part)
+        else:
+            raw = one_by_one(context, builder, args)
         return from_memory(builder, raw, vec, half)
 
     # numba keeps one code per signature, so the literals stay in it
@@ -167,31 +190,26 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
 def strided_masked_intrinsic(
     array: types.Type, stride: types.Type, mask: types.Type, half: bool
 ) -> Any:
-    """A load of elements a small literal `stride` apart where a mask holds, 0 elsewhere.
-
-    The span between the first and the last element is read under the mask, spread out to match.
-    """
+    """A load of elements a small literal `stride` apart where a mask holds, 0 elsewhere."""
     step: Any = getattr(stride, "literal_value", None)
     if not is_flat(array) or not is_mask(mask) or not step or abs(step) > PICKED_STEP:
         return None
     vec = Vec(value_dtype(array, half), mask.lanes)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        lanes, reach = vec.lanes, step * (vec.lanes - 1)
-        lane = [step * i - min(reach, 0) for i in range(lanes)]
-        spread = [lanes] * (abs(reach) + 1)
-        for i, place in enumerate(lane):
-            spread[place] = i
-        order = ir.Constant(ir.VectorType(I32, len(spread)), spread)
-        where = builder.shuffle_vector(args[3], ir.Constant(args[3].type, None), order)
-        span = ir.VectorType(memory_type(vec.dtype, half), len(spread))
-        first = builder.add(args[1], ir.IntType(64)(min(reach, 0)))
-        ptr = base_pointer(context, builder, array, args[0], first)
-        ptr = builder.bitcast(ptr, span.as_pointer())
-        operands = [ptr, I32(size_of(vec, half)), where, ir.Constant(span, None)]
-        raw = call_llvm(builder, "masked.load", span, operands, span, ptr.type)
-        order = ir.Constant(ir.VectorType(I32, lanes), lane)
-        raw = builder.shuffle_vector(raw, ir.Constant(span, ir.Undefined), order)
+        raw_type = memory_type(vec, half)
+        never = ir.Constant(args[3].type, None)
+
+        def part(start: int, of: list[int]) -> ir.Value:
+            order = ir.Constant(ir.VectorType(I32, vec.lanes), of)
+            where = builder.shuffle_vector(args[3], never, order)
+            off = builder.add(args[1], ir.IntType(64)(start))
+            ptr = base_pointer(context, builder, array, args[0], off)
+            ptr = builder.bitcast(ptr, raw_type.as_pointer())
+            operands = [ptr, I32(size_of(vec, half)), where, ir.Constant(raw_type, None)]
+            return call_llvm(builder, "masked.load", raw_type, operands, raw_type, ptr.type)
+
+        raw = picked(builder, step, vec.lanes, part)
         return from_memory(builder, raw, vec, half)
 
     return vec(array, types.intp, stride, mask), codegen

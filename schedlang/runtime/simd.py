@@ -106,12 +106,18 @@ def type_suffix(ty: ir.Type) -> str:
 
 
 def call_llvm(
-    builder: ir.IRBuilder, name: str, ret: ir.Type, args: Sequence[ir.Value], *overloads: ir.Type
+    builder: ir.IRBuilder,
+    name: str,
+    ret: ir.Type,
+    args: Sequence[ir.Value],
+    *overloads: ir.Type,
+    flags: Sequence[str] = (),
 ) -> ir.Value:
     """Call LLVM's function `llvm.<name>`, overloaded on some types (on the result by default)."""
     full_name = ".".join(["llvm", name, *(type_suffix(ty) for ty in overloads or [ret])])
     fnty = ir.FunctionType(ret, [a.type for a in args])
-    return builder.call(cgutils.get_or_insert_function(builder.module, fnty, full_name), args)
+    function = cgutils.get_or_insert_function(builder.module, fnty, full_name)
+    return builder.call(function, args, fastmath=flags)
 
 
 def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
