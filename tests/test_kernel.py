@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -497,3 +498,21 @@ def test_unrolled_loops_that_multiply_beyond_reason_are_refused() -> None:
         s[C].unroll(axis)
     with pytest.raises(BuildError, match="4096 copies of the body, which would not compile"):
         sl.build(s, [A, C])
+
+
+def test_the_unchecked_entry_inside_compiled_code():
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2 + 1, name="B")
+    f = sl.build(sl.schedule(B), [A, B])
+    step = f.unchecked
+
+    @numba.njit
+    def three_times(a, b):
+        for _ in range(3):
+            step(a, b, a.size)
+            a[:] = b
+
+    a = np.arange(5, dtype="float32")
+    three_times(a, np.empty_like(a))
+    np.testing.assert_array_equal(a, np.arange(5) * 8 + 7)

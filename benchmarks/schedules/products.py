@@ -101,10 +101,10 @@ def batched(work: Work, target: sl.Target) -> Made:
     b, i, j = s[C].op.axis
     panel, lane = s[C].split(j, factor=lanes)
     strip, row = s[C].split(i, factor=rows, tail="cut")
-    s[C].reorder(b, panel, strip, row, lane)
+    s[C].reorder(b, strip, panel, row, lane)
     s[C].vectorize(lane)
     s[C].parallel(b)
-    s[CL].compute_at(s[C], strip)
+    s[CL].compute_at(s[C], panel)
     _, y, x = s[CL].op.axis
     s[CL].reorder(*s[CL].op.reduce_axis, y, x)
     s[CL].unroll(y)

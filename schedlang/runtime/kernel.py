@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -98,6 +98,26 @@ class Kernel(TeModule):
             module = files.load(self._path)
             self._entry = getattr(module, self._built.entry)
         return self._entry
+
+    @property
+    def unchecked(self) -> Callable[..., None]:
+        """The function that runs, without the checks of a call: for inner loops.
+
+        It takes all parameters in order, outputs too, then the symbolic sizes as integers.
+        Arrays are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype,
+        float16 as its bits (``a.view("uint16")``). Nothing of that is checked: a wrong argument
+        reads or writes memory that is not its own. On the CPU it is a function of numba's, which
+        compiled code may call too.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((2, 3), name="A")
+        >>> f = sl.build(sl.schedule(sl.compute((2, 3), lambda i, j: A[i, j] * 2, name="B")))
+        >>> a, b = np.ones((2, 3), "float32"), np.empty((2, 3), "float32")
+        >>> f.unchecked(a.reshape(-1), b.reshape(-1))
+        >>> b.tolist()
+        [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
+        """
+        return cast("Callable[..., None]", self._function())
 
     def compile(self) -> Kernel:
         """Compile now (or load from the disk cache) for writable arrays; returns the kernel."""
