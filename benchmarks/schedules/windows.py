@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
 
 
-def _rows(s: sl.Schedule, X: sl.Tensor, Y: sl.Tensor, stride: int) -> None:
-    """A padded channel at a time; a row of results in vectors, the window written out."""
-    YL = s.cache_write(Y, "local")
-    _, c, y, x = s[Y].op.axis
-    block, y = s[Y].split(y, factor=14)
-    s[Y].parallel(c)
-    s[Y].vectorize(x)
-    s[X].compute_at(s[Y], block)
-    along = X.op.axis[3]
-    if stride > 1:
-        # what neighbouring results read lies side by side then
-        s[X].transform_layout(lambda n, c, y, x: (n, c, y, x % stride, x // stride))
-        along, phase = s[X].split(along, factor=stride)
-        s[X].reorder(phase, along)
-        s[X].unroll(phase)
-    s[X].vectorize(along)
-    s[YL].compute_at(s[Y], y)
-    v, u = s[YL].op.reduce_axis
-    s[YL].reorder(v, u, s[YL].op.axis[3])
-    s[YL].unroll(v)
-    s[YL].unroll(u)
-    s[YL].vectorize(s[YL].op.axis[3])
-
-
 @scheduled("depthwise")
 def depthwise(work: Work, target: sl.Target) -> Made:
+    """A channel a thread, read in place; where rows are short, they are written out."""
     size, C, K, stride, pad, out = (
         work.sizes[n] for n in ("size", "channels", "k", "stride", "pad", "out")
     )
@@ -46,23 +25,48 @@ def depthwise(work: Work, target: sl.Target) -> Made:
         ), name="Y",
     )  # fmt: skip
     s = sl.schedule(Y)
-    _rows(s, XP, Y, stride)
+    YL = s.cache_write(Y, "local")
+    s[XP].compute_inline()
+    _, c, y, x = s[Y].op.axis
+    s[Y].parallel(c)
+    s[Y].vectorize(x)
+    if out < 8:
+        # with a known row, whether its window is inside needs no test
+        s[Y].unroll(y)
+    s[YL].compute_at(s[Y], y)
+    v, u = s[YL].op.reduce_axis
+    _, _, _, x = s[YL].op.axis
+    s[YL].reorder(v, u, x)
+    s[YL].unroll(v)
+    s[YL].unroll(u)
+    s[YL].vectorize(x)
     return s, [X, W, Y]
 
 
 @scheduled("max_pool")
 def max_pool(work: Work, target: sl.Target) -> Made:
+    """A maximum along rows, then one along columns, a block of rows of a channel at a time."""
     size, C, K, stride, pad, out = (
         work.sizes[n] for n in ("size", "channels", "k", "stride", "pad", "out")
     )
     X = sl.placeholder((1, C, size, size), name="X")
     XP = sl.pad(X, (0, 0, pad, pad), (0, 0, pad, pad), value=-float("inf"), name="XP")
-    v, u = sl.reduce_axis(K, name="v"), sl.reduce_axis(K, name="u")
+    H = sl.compute(
+        (1, C, size + 2 * pad, out),
+        lambda n, c, y, x: reduce(sl.max, (XP[n, c, y, x * stride + u] for u in range(K))),
+        name="H",
+    )
     Y = sl.compute(
         (1, C, out, out),
-        lambda n, c, y, x: sl.max(XP[n, c, y * stride + v, x * stride + u], axis=(v, u)),
+        lambda n, c, y, x: reduce(sl.max, (H[n, c, y * stride + v, x] for v in range(K))),
         name="Y",
     )
     s = sl.schedule(Y)
-    _rows(s, XP, Y, stride)
+    s[XP].compute_inline()
+    _, c, y, x = Y.op.axis
+    block, y = s[Y].split(y, factor=14)
+    s[Y].parallel(c)
+    s[Y].vectorize(x)
+    s[H].compute_at(s[Y], block)
+    s[H].vectorize(H.op.axis[3])
     return s, [X, Y]
