@@ -24,8 +24,8 @@ C = sl.compute(
 """
 
 REST = 0.12
-# rows of A that stay in a core's second-level cache while it goes through the panels of B
-ROWS_A_BLOCK = 128
+# half of a second-level cache: what a core keeps of B while the rows of A go by
+GROUP_BYTES = 1 << 20
 
 
 def matmul(n: int, lanes: int) -> tuple[Any, Any, Any, Any]:
@@ -52,26 +52,35 @@ def tile_sizes(target: sl.Target | None = None) -> tuple[int, int]:
 
 
 def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
-    """``rows`` by ``lanes`` sums in registers, ``B`` packed, blocks of rows in parallel."""
+    """``rows`` by ``lanes`` sums in registers; each core packs groups of panels of ``B``."""
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
-    block, inside = s[C].split(i, factor=ROWS_A_BLOCK, tail="cut")
-    strip, row = s[C].split(inside, factor=rows, tail="cut")
-    panel, lane = s[C].split(j, factor=lanes)
-    s[C].reorder(block, panel, strip, row, lane)
-    s[CL].compute_at(s[C], strip)
+    column, lane = s[C].split(j, factor=lanes)
+    group, panel = s[C].split(column, factor=panels_a_group(*P.shape))
+    strip, row = s[C].split(i, factor=rows, tail="cut")
+    s[C].reorder(group, strip, panel, row, lane)
+    s[CL].compute_at(s[C], panel)
     (k,) = s[CL].op.reduce_axis
     y, x = s[CL].op.axis
     s[CL].reorder(k, y, x)
     s[CL].unroll(y)
     s[CL].vectorize(x)
+    s[CL].prefetch(P, k, 16)
     s[C].vectorize(lane)
-    s[C].parallel(block)
-    p, _, column = s[P].op.axis
+    s[C].parallel(group)
+    s[P].compute_at(s[C], group)
+    p, k, column = s[P].op.axis
+    s[P].reorder(k, p, column)
     s[P].vectorize(column)
-    s[P].parallel(p)
     return s
+
+
+def panels_a_group(panels: int, depth: int, lanes: int) -> int:
+    """As many panels as fit ``GROUP_BYTES``, in an even number of groups."""
+    fitting = GROUP_BYTES // (4 * depth * lanes)
+    sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
+    return next(sizes, 1)
 
 
 def run(

@@ -29,8 +29,9 @@ def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
 
 def panels_a_group(panels: int, bytes_a_panel: int) -> int:
     """As many panels as fit half of a second-level cache, in an even number of groups."""
-    sizes = (n for n in range(panels // 2, 1, -1) if panels % (2 * n) == 0)
-    return next((n for n in sizes if n * bytes_a_panel <= 1 << 20), 1)
+    fitting = (1 << 20) // bytes_a_panel
+    sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
+    return next(sizes, 1)
 
 
 @scheduled("sgemm")
