@@ -39,6 +39,8 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
 
 LONGEST = 72
+# an offset this short needs no name
+SHORT = 16
 WIDEST = 76
 DEEPEST = 12
 
@@ -77,6 +79,10 @@ class Expressions:
         indices: tuple[Expr, ...] = (),
     ) -> str:  # fmt: skip
         """A scalar index expression; an offset into ``buffer`` shows its dimensions."""
+        if buffer is not None and context.copies and lin.const is None:
+            base = self._base(lin, context, buffer, indices)
+            if base is not None:
+                return base
         scalar = replace(context, lanes=None)
         if buffer is not None and len(indices) > 1:
             named = context.offsets.get((buffer, lin))
@@ -93,6 +99,25 @@ class Expressions:
                 return self._by_dimension(parts, steps, scalar)
         return self.value(to_expr(lin), scalar).text
 
+    def _base(
+        self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]
+    ) -> str | None:
+        """``lin`` as a name that unrolled copies share, and a number; ``None`` if it is short."""
+        lanes, number = context.lanes, lin.terms.get((), 0)
+        if lanes is not None and lanes.start.const is None:
+            return None
+        rest = lin - number
+        key = ("base", rest)
+        if key not in context.shared:
+            text = self.index(rest, replace(context, copies={}, offsets={}), buffer, indices)
+            if len(text) < SHORT:
+                return None
+            name = self.names.fresh(f"{self.names[buffer]}_at")
+            self.line(f"{name} = {text}")
+            context.shared[key] = Text(name)
+        name = context.shared[key].text
+        return name if not number else f"{name} {'-' if number < 0 else '+'} {abs(number)}"
+
     def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Text | None:
         """The name of an element (or of lanes) that stays in registers here."""
         sums, lanes = context.sums, context.lanes
@@ -106,7 +131,7 @@ class Expressions:
             name = self.names.fresh(f"{self.names[buffer]}_sum")
             before: list[str] = []
             held, self.line = self.line, before.append
-            at = self.index(first, context, buffer, indices)
+            at = self.index(first, replace(context, copies={}), buffer, indices)
             self.line = held
             found = Sum(name, at, tuple(before))
             sums.named[buffer, first, count] = found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedlang.codegen.context import Context, Text
-from schedlang.codegen.expression import Expressions
+from schedlang.codegen.expression import SHORT, Expressions
 from schedlang.codegen.offsets import lane_step
 from schedlang.codegen.sums import Sums
 from schedlang.codegen.updates import combined
@@ -13,7 +13,6 @@ from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Expr
 from schedlang.ir.nodes import Buffer, Store
 
-SHORT = 16
 # room for the name of the intrinsic, the buffer and the offset
 CALL = 32
 
