@@ -24,7 +24,7 @@ C = sl.compute(
 """
 
 REST = 0.12
-# half of a second-level cache: what a core keeps of B while the rows of A go by
+# half of a cache of 2 MiB: what a core keeps of B while the rows of A go by
 GROUP_BYTES = 1 << 20
 
 

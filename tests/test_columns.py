@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
+from schedlang.codegen import offsets
+from schedlang.errors import LoweringError
+from schedlang.runtime import scattered
 
 
 def transpose(rows: int, columns: int, dtype: str, lanes: int, copies: int) -> sl.Schedule:
@@ -41,7 +47,8 @@ def test_a_transpose_reads_rows(dtype: str, rows: int, columns: int):
 )  # fmt: skip
 def test_transposes_of_any_shape(rows: int, columns: int, lanes: int, copies: int):
     a = np.random.default_rng(rows).random((rows, columns), "float32")
-    f = sl.build(transpose(rows, columns, "float32", lanes, copies), target="python")
+    target = "cpu" if rows % 8 == 0 else "python"
+    f = sl.build(transpose(rows, columns, "float32", lanes, copies), target=target)
     np.testing.assert_array_equal(f(a), a.T)
 
 
@@ -68,18 +75,74 @@ def test_joint_axes_are_one_row():
     assert "vload_columns(W, p*864 + c_v_fused_u_fused_outer*16, 54, 16, 16)" in f.source
 
 
-def test_rows_under_a_test_are_not_read_whole():
-    """Some copies lie past the end, where nothing may be read."""
+@pytest.mark.parametrize("factor", [8, 24])
+@pytest.mark.parametrize("shift", [0, 3])
+def test_rows_under_a_test_are_not_read_whole(factor: int, shift: int):
+    """Some copies lie past an end, where nothing may be read: known of each copy, or tested."""
     A = sl.placeholder((16, 21), name="A")
-    T = sl.compute((24, 16), lambda j, i: sl.if_then_else(j < 21, A[i, j], 0), name="T")
+    T = sl.compute(
+        (24, 16),
+        lambda j, i: sl.if_then_else(
+            sl.all(j >= shift, j < 21 + shift), A[i, j - shift], 0), name="T",
+    )  # fmt: skip
     s = sl.schedule(T)
-    s[T].unroll(s[T].split(T.op.axis[0], factor=8)[1])
+    s[T].unroll(s[T].split(T.op.axis[0], factor=factor)[1])
     s[T].vectorize(T.op.axis[1])
     a = np.random.default_rng(3).random((16, 21), "float32")
     for target in ("cpu", "python"):
         f = sl.build(s, target=target)
-        np.testing.assert_array_equal(f(a), np.pad(a, ((0, 0), (0, 3))).T)
+        np.testing.assert_array_equal(f(a), np.pad(a, ((0, 0), (shift, 3 - shift))).T)
     assert "vload_columns" not in f.source
+
+
+CONDITIONS = [
+    lambda i: i < 15.5, lambda i: 15.5 > i, lambda i: i - 20 > -4.5, lambda i: i.equal(2.5),
+    lambda i: i**2 < 81, lambda i: (i << 1) < 30, lambda i: (i & 3) < 2, lambda i: i >= 15.5,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["unroll", "vectorize"])
+@pytest.mark.parametrize("number", range(len(CONDITIONS)))
+def test_axes_beside_fractions_powers_and_shifts(kind: str, number: int):
+    A = sl.placeholder((32,), name="A")
+    a = np.arange(32, dtype="float32")
+    B = sl.compute((32,), lambda i: sl.if_then_else(CONDITIONS[number](i), A[i], -1), name="B")
+    s = sl.schedule(B)
+    getattr(s[B], kind)(B.op.axis[0])
+    expected = sl.reference(B)(a)
+    for target in ("cpu", "python"):
+        np.testing.assert_array_equal(sl.build(s, target=target)(a), expected)
+
+
+AT_THE_END = """
+import ctypes, mmap, numpy as np, schedlang as sl
+page = mmap.PAGESIZE
+pages = mmap.mmap(-1, 2 * page)
+start = np.frombuffer(pages, "uint8").ctypes.data
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + page), page, 0) == 0
+memory = np.frombuffer(pages, "float32", page // 4)
+for step in (2, 3, 4):
+    for count in (2, 3, 5, 17):
+        A = sl.placeholder((count, step), name="A")
+        def way(i):
+            held = sl.if_then_else(i > 0, A[i, step - 1], 0)
+            return A[i, step - 1] + held + A[count - 1 - i, step - 1]
+        B = sl.compute((count,), way, name="B")
+        s = sl.schedule(B)
+        s[B].vectorize(B.op.axis[0])
+        a = memory[-count * step:].reshape(count, step)
+        sl.build(s, target="cpu")(a)
+print("read")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects a page")
+def test_strided_lanes_end_with_their_array():
+    """The page behind the array cannot be read."""
+    run = subprocess.run(
+        [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=False
+    )
+    assert run.stdout == "read\n", (run.returncode, run.stderr[-500:])
 
 
 def test_lanes_inside_need_no_mask():
@@ -126,7 +189,7 @@ def test_a_prefetch_of_what_is_written():
     s = sl.schedule(C)
     io, jo, _, _ = s[C].tile(*C.op.axis, 4, 32)
     s[C].prefetch(C, jo, 1)
-    assert "for" in str(s) and "prefetch C[i.outer*4 + C_line" in str(s)
+    assert "prefetch C[i.outer*4 + C_row, min(j.outer*32 + C_line*16 + 32, 63)]" in str(s)
     a = np.random.default_rng(7).random((64, 64), "float32")
     np.testing.assert_array_equal(sl.build(s)(a), a + 1)
 
@@ -141,3 +204,26 @@ def test_a_prefetch_ahead_of_an_empty_loop():
     for target in ("cpu", "python"):
         f = sl.build(s, target=target)
         np.testing.assert_array_equal(f(np.ones(7, "float32")), np.zeros(7))
+
+
+def test_what_cannot_be_prefetched_is_refused():
+    A = sl.placeholder((64,), name="A")
+    far = sl.placeholder((1000000,), name="far")
+    at = sl.placeholder((64,), "int32", name="at")
+    D = sl.compute((64,), lambda i: far[i] + 1, name="D")
+    C = sl.compute((64,), lambda i: D[i] + far[i] + far[999999 - i] + A[at[i]], name="C")
+    refusals = {
+        far: "an iteration touches 62500 lines of far, 1024 are the most",
+        D: "D is not read inside i, or is computed there",
+        A: "where A is read depends on data",
+    }
+    for tensor, why in refusals.items():
+        s = sl.schedule(C)
+        s[D].compute_at(s[C], C.op.axis[0])
+        s[C].prefetch(tensor, C.op.axis[0], 1)
+        with pytest.raises(LoweringError, match=why):
+            sl.lower(s)
+
+
+def test_a_step_of_whole_vectors_is_the_same_everywhere():
+    assert offsets.CLOSE == scattered.PICKED_STEP

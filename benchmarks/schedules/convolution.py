@@ -78,7 +78,7 @@ def large_image(work: Work, target: sl.Target) -> Made:
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
     panel, y, strip, lane, column = tile(s, Y, WP, lanes)
-    block, row = s[Y].split(y, factor=next(f for f in (14, 7, 4, 1) if y.extent % (2 * f) == 0))
+    block, row = s[Y].split(y, factor=next((f for f in (14, 7, 4) if y.extent % (2 * f) == 0), 1))
     s[Y].reorder(block, panel, row, strip, lane, column)
     s[Y].parallel(block)
     s[WP].parallel(WP.op.axis[0])

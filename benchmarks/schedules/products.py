@@ -28,7 +28,7 @@ def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
 
 
 def panels_a_group(panels: int, bytes_a_panel: int) -> int:
-    """As many panels as fit half of a second-level cache, in an even number of groups."""
+    """As many panels as fit half of a cache of 2 MiB, in an even number of groups."""
     fitting = (1 << 20) // bytes_a_panel
     sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
     return next(sizes, 1)
@@ -70,13 +70,14 @@ def multiply_tile(s: sl.Schedule, CL: sl.Tensor, P: sl.Tensor) -> None:
 
 @scheduled("sgemm 3136x64x576")
 def tall(work: Work, target: sl.Target) -> Made:
-    """B in two panels, which all threads share; each has blocks of rows of A."""
+    """B has few panels, which all threads share; each thread has blocks of rows of A."""
     rows, lanes = tile_of(target)
     A, B, P, C = product(work, lanes)
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
-    block, inside = s[C].split(i, nparts=28)
+    # blocks of 112 rows, whose part of A stays in a second-level cache
+    block, inside = s[C].split(i, factor=112, tail="cut")
     strip, row = s[C].split(inside, factor=rows, tail="cut")
     panel, lane = s[C].split(j, factor=lanes, tail="guard")
     s[C].reorder(block, panel, strip, row, lane)

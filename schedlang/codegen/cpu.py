@@ -224,7 +224,7 @@ class _Writer:
             assert isinstance(stmt, Note)
 
     def fetch(self, stmt: Fetch, context: Context) -> None:
-        """One hint for all lanes: their elements mostly share a cache line with the first."""
+        """One hint for all lanes: where the first one reads."""
         if context.lanes is not None:
             first = _with(context, context.lanes.axis, context.lanes.start)
             context = replace(first, lanes=None, mask="")

@@ -6,7 +6,7 @@ cast back, float16 is rounded after each step, and constants name their dtype.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from schedlang.codegen.loads import load_text
 from schedlang.codegen.names import Names
 from schedlang.codegen.offsets import flat, strides
 from schedlang.codegen.sums import Sum
-from schedlang.codegen.truth import settled
+from schedlang.codegen.truth import always_read, settled
 from schedlang.expr import dtypes
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
 from schedlang.expr.lazy import is_both, is_choice, regions_of
@@ -62,7 +62,9 @@ class Expressions:
 
     def value(self, root: Expr, context: Context) -> Text:
         """The text of ``root``; shared and long parts become named temporaries first."""
-        return _Emission(self, context).run(settled(root, context))
+        return _Emission(self, context, always=always_read(root, context)).run(
+            settled(root, context)
+        )
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
         """The flat element offset of ``buffer[indices]``."""
@@ -163,9 +165,14 @@ class _Emission:
     """One walk over an expression graph."""
 
     def __init__(
-        self, owner: Expressions, context: Context, known: Mapping[int, Text] | None = None
+        self,
+        owner: Expressions,
+        context: Context,
+        known: Mapping[int, Text] | None = None,
+        always: Container[int] = (),
     ) -> None:
         self.owner = owner
+        self.always = always
         self.context = context
         self.uses: dict[int, int] = {}
         self.done: dict[int, Text] = dict(known or {})
@@ -282,7 +289,7 @@ class _Emission:
             return False
         inside = list(postorder([node]))
         known = any(isinstance(n, Axis) and n in self.context.values for n in inside)
-        return known and all(is_index(n) for n in inside)
+        return known and all(is_index(n) and _folds(n) for n in inside)
 
     def _node(self, node: Expr) -> Text:
         if self._known_index(node):
@@ -343,9 +350,10 @@ class _Emission:
         kept = self.owner.kept(node.buffer, node.indices, self.context)
         if kept is not None:
             return kept
-        column = column_text(self.owner, node, self.context)
-        if column is not None:
-            return column
+        if id(node) in self.always:
+            column = column_text(self.owner, node, self.context)
+            if column is not None:
+                return column
         offset = self._offset(node)
         key = (node.buffer, offset)
         shared = self._shared(node, offset)
@@ -376,12 +384,15 @@ class _Emission:
         a, b = self.done[id(node.a)], self.done[id(node.b)]
         lanes, depth = max(a.lanes, b.lanes), max(a.depth, b.depth) + 1
         op = node.op
-        if node.weak and node.dtype == "int64":
+        if node.weak and node.dtype == "int64" and not (lanes and op in ("**", "<<", ">>")):
             tight = op in ("*", "//", "%")
             text, level = binary_text(op, (a.text, a.level), (b.text, b.level), tight)
             return Text(text, level, lanes, depth)
         if node.dtype == "bool" and op in ("+", "*"):
             op = "|" if op == "+" else "&"
+        if lanes and {node.a.dtype, node.b.dtype} == {"int64", "float64"}:
+            # an axis beside a weak float, which NumPy compares as floats
+            a, b = (Text(self._typed("float64", t.text), ATOM, t.lanes, t.depth) for t in (a, b))
         a, b = self._fitted(node, a, b)
         if op in _CALLED:
             inner = f"{self.owner.use(_CALLED[op])}({a.text}, {b.text})"
@@ -504,3 +515,12 @@ class _Emission:
             emission = _Emission(self.owner, inner, self.done)
             texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)
+
+
+def _folds(node: Expr) -> bool:
+    """Whether index arithmetic goes through ``node``: powers and shifts stay as they are."""
+    if isinstance(node, Binary):
+        return node.op in ("+", "-", "*", "//", "%")
+    return isinstance(node, (Axis, Var, Const)) or (
+        isinstance(node, Call) and node.fn in ("min", "max")
+    )

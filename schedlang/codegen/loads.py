@@ -43,10 +43,10 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
         if mask:
             return Text(f"{use('vload_masked' + half)}({name}, {at}, {mask})", ATOM, count, 1)
         return Text(f"{use('vload' + half)}({name}, {at}, {count})", ATOM, count, 1)
-    if mask and abs(step) > CLOSE:
-        at = _lane_offsets(e, offset, context)
-        return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
     if mask:
+        if abs(step) > CLOSE:
+            at = _lane_offsets(e, offset, context)
+            return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
         text = f"{use('vload_strided_masked' + half)}({name}, {at}, {step}, {mask})"
         return Text(text, ATOM, count, 1)
     return Text(f"{use('vload_strided' + half)}({name}, {at}, {step}, {count})", ATOM, count, 1)

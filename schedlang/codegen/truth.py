@@ -8,8 +8,10 @@ from operator import eq, ge, gt, le, lt, ne
 from schedlang.codegen.context import Context
 from schedlang.codegen.offsets import lane_step
 from schedlang.expr.nodes import Binary, Const, Expr, Select
+from schedlang.expr.printer import is_index
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
+from schedlang.ir.nodes import Load
 
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 
@@ -55,23 +57,40 @@ def _folded(node: Expr) -> Expr | None:
     return None
 
 
+def always_read(root: Expr, context: Context) -> frozenset[int]:
+    """The ``id`` of each load that every unrolled copy makes, whichever sides choices take."""
+    if not context.copies:
+        return frozenset()
+    found, seen, stack = set(), set(), [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Load):
+            found.add(id(node))
+        lazy = isinstance(node, Select) and node.lazy
+        stack.extend(node.children[:1] if lazy else node.children)
+    return frozenset(found)
+
+
 def _comparison(node: Binary, context: Context) -> bool | None:
     """What a comparison of indices comes to, if that is the same in all lanes."""
-    if not (node.a.weak and node.b.weak):
+    if not (is_index(node.a) and is_index(node.b)):
         return None
     apart = to_lin(node.a, context.values) - to_lin(node.b, context.values)
-    first = last = apart.const
-    if first is None and context.lanes is not None:
-        lanes = context.lanes
-        step, first = (
-            lane_step(apart, lanes.axis),
-            apart.substitute({lanes.axis: lanes.start}).const,
-        )
-        last = None if step is None or first is None else first + step * (lanes.count - 1)
-    if first is None or last is None:
+    if apart.const is not None:
+        return bool(_COMPARE[node.op](apart.const, 0))
+    if context.lanes is None:
         return None
-    truths = {_COMPARE[node.op](first, 0), _COMPARE[node.op](last, 0)}
+    lanes = context.lanes
+    step = lane_step(apart, lanes.axis)
+    first = apart.substitute({lanes.axis: lanes.start}).const
+    if step is None or first is None:
+        return None
+    last = first + step * (lanes.count - 1)
     if node.op in ("==", "!="):
-        # between the ends it may be met
-        return truths.pop() if first == last else None
+        outside = min(first, last) > 0 or max(first, last) < 0
+        return (node.op == "!=") if outside else None
+    truths = {bool(_COMPARE[node.op](end, 0)) for end in (first, last)}
     return truths.pop() if len(truths) == 1 else None

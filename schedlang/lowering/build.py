@@ -463,8 +463,18 @@ def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[
     inside = n.leaf[n.leaf.index(axis) + 1 :]
     for hint in n.stage.prefetches:
         if hint.axis is axis and n.plan.variables.get(axis) is not None:
+            if any(n.plan.extents[a].const == 0 for a in inside):
+                continue
             box = pending.get(hint.tensor)
             if hint.tensor in n.stage.outputs:
                 box = written_box(n.stage, n.plan, n.dims, inside, n.plan.ranges)
-            made += prefetch(hint, n.stage, n.plan, box, scope.ranges)
+            found = prefetch(hint, n.stage, n.plan, box, scope.ranges)
+            if isinstance(found, str):
+                asked = f"prefetch({hint.tensor.name}, {axis.name}, {hint.offset})"
+                why = explain(
+                    f"{asked} on stage {n.stage.name}", found, "Prefetch at another loop."
+                )
+                n.job.problems.append(Problem(why, n.stage.name))
+            else:
+                made += found
     return made

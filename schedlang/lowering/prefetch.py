@@ -1,4 +1,4 @@
-"""What ``prefetch(T, axis, offset)`` touches: each cache line of a later iteration's box."""
+"""What ``prefetch(T, axis, offset)`` touches: a later iteration's box, in steps of 64 bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.rules import floordiv
-from schedlang.expr.simplify import to_lin
 from schedlang.ir.nodes import For
 from schedlang.lowering.plan import Plan
 from schedlang.lowering.puts import Draft, Touch, block, loop_extent
@@ -25,33 +24,42 @@ from schedlang.lowering.region import (
 from schedlang.stage.state import Prefetch, Stage
 
 LINE_BYTES = 64
-MOST_UNROLLED = 64
+MOST_UNROLLED = 16
+MOST_LINES = 1024
 
 
 def prefetch(
     hint: Prefetch, stage: Stage, plan: Plan, box: Box | None, ranges: Ranges
-) -> list[Draft]:
-    """The loops over the lines of ``box``, what one iteration touches, ``hint.offset`` later."""
-    if box is None or None in box.lo or None in box.hi:
-        # where the elements lie depends on data: nothing is known ahead
-        return []
+) -> list[Draft] | str:
+    """The loops over the lines of ``box``, what one iteration touches, ``hint.offset`` later.
+
+    A text instead says why there is nothing to ask for.
+    """
+    if box is None:
+        return f"{hint.tensor.name} is not read inside {hint.axis.name}, or is computed there"
+    if None in box.lo or None in box.hi:
+        return f"where {hint.tensor.name} is read depends on data"
+    steps = _steps(hint.tensor, box, ranges)
+    if isinstance(steps, str):
+        return steps
     var = plan.variables[hint.axis]
     later: dict[Axis | Var, Lin] = {var: Lin.of(var) + hint.offset}
     at = [lo.substitute(later) for lo in box.lo if lo is not None]
     loops: list[tuple[Axis, Lin]] = []
-    for dim, (count, width) in enumerate(_steps(hint.tensor, box, ranges)):
+    for dim, (count, width) in enumerate(steps):
         if count.const != 1:
-            loops.append((Axis(f"{hint.tensor.name}_line", 0), count))
+            kind = "line" if dim == len(steps) - 1 else "row"
+            loops.append((Axis(f"{hint.tensor.name}_{kind}", loop_extent(count)), count))
             at[dim] = at[dim] + Lin.of(loops[-1][0]) * width
-    return _nest([Touch(hint.tensor, tuple(at))], loops, stage.name)
+    around = stage.leaf[: stage.leaf.index(hint.axis) + 1]
+    alone = all(stage.kinds.get(axis, "") not in ("unroll", "vectorize") for axis in around)
+    return _nest([Touch(hint.tensor, tuple(at))], loops, stage.name, alone)
 
 
 def written_box(
     stage: Stage, plan: Plan, dims: Sequence[Dim], inside: Sequence[Axis], ranges: Ranges
-) -> Box | None:
-    """What ``stage`` writes while the loops ``inside`` run; ``None`` if one of them never does."""
-    if any(plan.extents[axis].const == 0 for axis in inside):
-        return None
+) -> Box:
+    """What ``stage`` writes while the loops ``inside`` run."""
     box = point([d.lo + plan.values[a] for a, d in zip(stage.op.axis, dims)], ranges)
     for axis in reversed(inside):
         var = plan.variables.get(axis)
@@ -60,23 +68,32 @@ def written_box(
     return box
 
 
-def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]]:
+def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | str:
     """How often to step through each dimension, and how far: along the last one by cache lines."""
     found = []
+    total = 1
     for dim, (lo, hi) in enumerate(zip(box.lo, box.hi)):
         assert lo is not None and hi is not None
-        extent = largest_extent(lo, hi, ranges) or to_lin(tensor.shape[dim])
-        extent = defined(extent, ranges)
+        extent = largest_extent(lo, hi, ranges)
+        if extent is None:
+            return f"how much of {tensor.name} an iteration touches is not known"
         last = dim == len(box.lo) - 1
         width = max(1, LINE_BYTES // dtypes.itemsize(tensor.dtype)) if last else 1
-        found.append((floordiv(extent + width - 1, Lin.of(width), ranges), width))
+        count = floordiv(defined(extent, ranges) + width - 1, Lin.of(width), ranges)
+        total *= count.const if count.const is not None else 1
+        found.append((count, width))
+    if total > MOST_LINES:
+        return f"an iteration touches {total} lines of {tensor.name}, {MOST_LINES} are the most"
     return found
 
 
-def _nest(drafts: list[Draft], loops: Sequence[tuple[Axis, Lin]], stage: str) -> list[Draft]:
+def _nest(
+    drafts: list[Draft], loops: Sequence[tuple[Axis, Lin]], stage: str, alone: bool
+) -> list[Draft]:
+    """The loops around one touch, written out where they are short and nothing else is."""
     total = 1
     for axis, count in reversed(loops):
         total = total * count.const if count.const is not None else MOST_UNROLLED + 1
-        kind = "unroll" if total <= MOST_UNROLLED else "serial"
+        kind = "unroll" if alone and total <= MOST_UNROLLED else "serial"
         drafts = [For(axis, loop_extent(count), kind, block(drafts), stage)]
     return drafts

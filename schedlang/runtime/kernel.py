@@ -103,11 +103,12 @@ class Kernel(TeModule):
     def unchecked(self) -> Callable[..., None]:
         """The function that runs, without the checks of a call: for inner loops.
 
-        It takes all parameters in order, outputs too, then the symbolic sizes as integers.
-        Arrays are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype,
-        float16 as its bits (``a.view("uint16")``). Nothing of that is checked: a wrong argument
-        reads or writes memory that is not its own. On the CPU it is a function of numba's, which
-        compiled code may call too.
+        It takes all parameters in order, outputs too, then ``signature.sizes`` as integers. Arrays
+        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype, float16 as
+        its bits (``a.view("uint16")``; a scalar as float32). Nothing is checked, overlap and reads
+        that depend on sizes neither: a wrong argument reads or writes memory that is not its own.
+        Nor are calls kept apart: parallel kernels need one thread at a time, or a threading layer
+        of numba's that is safe for several. On the CPU compiled code may call it too.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((2, 3), name="A")

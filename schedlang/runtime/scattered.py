@@ -137,7 +137,8 @@ def picked(
     """
     low = min(step * (lanes - 1), 0)
     place = [step * i - low for i in range(lanes)]
-    starts = [k * lanes for k in range(abs(step) - 1)] + [max(place) + 1 - lanes]
+    last = max(place) + 1 - lanes
+    starts = [min(k * lanes, last) for k in range(abs(step))]
     found: ir.Value = None
     for k, start in enumerate(starts):
         here = [i for i in range(lanes) if min(place[i] // lanes, len(starts) - 1) == k]

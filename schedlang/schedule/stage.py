@@ -254,8 +254,10 @@ class StageView:
     def prefetch(self, tensor: Tensor, axis: Axis, offset: int) -> None:
         """Ask for what the iteration of ``axis`` that comes ``offset`` later touches of ``tensor``.
 
-        Requires a tensor that this stage reads or writes and an offset of 0 or more. All cache
-        lines of that iteration are asked for, 64 bytes each, held within the tensor.
+        Requires a tensor that this stage writes, or that it or a stage computed inside ``axis``
+        reads, and an offset of 0 or more. One element in 64 bytes of the box that the iteration
+        touches is asked for, along the last dimension, held within the tensor. A box of unknown
+        size, or of more than 1024 such elements, is an error of ``sl.lower`` and ``sl.build``.
 
         rewrite::
 

@@ -208,7 +208,9 @@ def _prefetch(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
     if not isinstance(view.op, ComputeOp):
         raise Impossible
-    view.prefetch(pick(rng, view.op.input_tensors), _axis(rng, view), rng.randrange(0, 4))
+    behind = [t for stage in s.stages for t in (*stage.op.input_tensors, *stage.op.outputs)]
+    tensors = behind if rng.random() < 0.3 else [*view.op.input_tensors, *view.op.outputs]
+    view.prefetch(pick(rng, tensors), _axis(rng, view), rng.randrange(0, 4))
 
 
 def _pragma(rng: Random, s: Any) -> None:
