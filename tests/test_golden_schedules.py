@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import schedlang as sl
 from benchmarks import schedules, works
+from schedlang.ir.nodes import Alloc, walk
 from tests.conftest import Golden
 
 AVX2 = sl.Target("cpu", vector_bytes=32)
+MADE = re.compile(r"(?:heap|stack)_array\((\d+), float32\)  # (.+)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", works.ALL)
@@ -16,3 +20,18 @@ def test_nest(name: str, golden: Golden) -> None:
     work = works.ALL[name]
     s, args = schedules.of(work)[schedules.MAIN].make(work, AVX2)
     golden(sl.lower(s, args))
+
+
+@pytest.mark.parametrize("name", works.ALL)
+@pytest.mark.filterwarnings("ignore::schedlang.errors.SpillWarning")
+def test_a_kernel_allocates_what_its_nest_says(name: str) -> None:
+    work = works.ALL[name]
+    s, args = schedules.of(work)[schedules.MAIN].make(work, AVX2)
+    f = sl.build(s, args, target=AVX2)
+    said = {
+        (stmt.buffer.size, f"{stmt.buffer.name}[{', '.join(map(str, stmt.buffer.shape))}]")
+        for stmt, _ in walk(f.loop_nest.body) if isinstance(stmt, Alloc)
+    }  # fmt: skip
+    assert {(int(size), label) for size, label in MADE.findall(f.source)} == said
+    # every array that the source makes is one of these, and nothing else is called for memory
+    assert len(re.findall(r"(?:heap|stack)_array\(", f.source)) == len(MADE.findall(f.source))
