@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import schedlang as sl
 from benchmarks.schedules import Made, scheduled
-from benchmarks.schedules.products import tile_of
 from benchmarks.works import Work
+from schedlang.demo import tile_sizes
 
 
 def layer(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
@@ -57,7 +57,7 @@ def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[sl.Ax
 @scheduled("conv2d")
 def conv2d(work: Work, target: sl.Target) -> Made:
     """A panel of channels a thread, which packs the weights of the panel itself."""
-    lanes = tile_of(target)[1]
+    lanes = tile_sizes(target)[1]
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
     panel, *_ = tile(s, Y, WP, lanes)
@@ -74,7 +74,7 @@ def conv2d(work: Work, target: sl.Target) -> Made:
 @scheduled("conv C1 224^2x3>64 7x7/2", "conv C2 56^2x64>64 3x3/1", "conv C4 56^2x64>128 3x3/2")
 def large_image(work: Work, target: sl.Target) -> Made:
     """More pixels than weights: a block of rows a thread, which borders them itself."""
-    lanes = tile_of(target)[1]
+    lanes = tile_sizes(target)[1]
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
     panel, y, strip, lane, column = tile(s, Y, WP, lanes)

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import schedlang as sl
 from benchmarks.schedules import Made, scheduled
-from benchmarks.schedules.products import tile_of
+from benchmarks.schedules.products import register_tile
 from benchmarks.works import Work
+from schedlang.demo import tile_sizes
 from schedlang.expr.nodes import Expr
-
-
-def register_tile(s: sl.Schedule, T: sl.Tensor) -> None:
-    """Rows written out, columns in vector lanes, inside of the reduction."""
-    *_, y, x = s[T].op.axis
-    s[T].reorder(*s[T].op.reduce_axis, y, x)
-    s[T].unroll(y)
-    s[T].vectorize(x)
 
 
 def pack(s: sl.Schedule, P: sl.Tensor) -> None:
@@ -28,7 +21,7 @@ def pack(s: sl.Schedule, P: sl.Tensor) -> None:
 def lstm_cell(work: Work, target: sl.Target) -> Made:
     """A thread has all four gates of a block of the state; it packs the weights it needs."""
     batch, hidden = work.sizes["batch"], work.sizes["hidden"]
-    rows, lanes = tile_of(target)
+    rows, lanes = tile_sizes(target)
     x, h, c = (sl.placeholder((batch, hidden), name=n) for n in ("x", "h", "c"))
     w_x, w_h = (sl.placeholder((4 * hidden, hidden), name=n) for n in ("w_x", "w_h"))
     bias = sl.placeholder((4 * hidden,), name="bias")
@@ -77,7 +70,7 @@ def lstm_cell(work: Work, target: sl.Target) -> Made:
 def attention(work: Work, target: sl.Target) -> Made:
     """A few rows of scores at a time: their softmax, and its product with the values."""
     heads, length, width = (work.sizes[n] for n in ("heads", "length", "width"))
-    rows, lanes = tile_of(target)
+    rows, lanes = tile_sizes(target)
     rows = max(r for r in range(1, rows + 1) if length % r == 0)
     shape = (heads, length, width)
     Q, K, V = (sl.placeholder(shape, name=n) for n in "QKV")

@@ -5,11 +5,7 @@ from __future__ import annotations
 import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
-
-
-def tile_of(target: sl.Target) -> tuple[int, int]:
-    """Rows and columns of sums that fit into the vector registers, with operands beside them."""
-    return (12 if target.vector_registers >= 32 else 6), 2 * target.vector_width("float32")
+from schedlang.demo import panels_a_group, tile_sizes
 
 
 def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
@@ -27,30 +23,32 @@ def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
     return A, B, P, C
 
 
-def panels_a_group(panels: int, bytes_a_panel: int) -> int:
-    """As many panels as fit half of a cache of 2 MiB, in an even number of groups."""
-    fitting = (1 << 20) // bytes_a_panel
-    sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
-    return next(sizes, 1)
+def register_tile(s: sl.Schedule, T: sl.Tensor) -> None:
+    """Rows written out, columns in vector lanes, inside of the reduction."""
+    *_, y, x = s[T].op.axis
+    s[T].reorder(*s[T].op.reduce_axis, y, x)
+    s[T].unroll(y)
+    s[T].vectorize(x)
 
 
 @scheduled("sgemm")
 def sgemm(work: Work, target: sl.Target) -> Made:
     """A thread packs a group of panels of B into its cache, and streams the rows of A past it."""
-    rows, lanes = tile_of(target)
+    rows, lanes = tile_sizes(target)
     A, B, P, C = product(work, lanes)
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
     column, lane = s[C].split(j, factor=lanes, tail="guard")
     panels, K, _ = P.shape
-    group, panel = s[C].split(column, factor=panels_a_group(panels, 4 * K * lanes))
+    group, panel = s[C].split(column, factor=panels_a_group(panels, K, lanes))
     strip, row = s[C].split(i, factor=rows, tail="cut")
     s[C].reorder(group, strip, panel, row, lane)
     s[C].vectorize(lane)
     s[C].parallel(group)
     s[CL].compute_at(s[C], panel)
-    multiply_tile(s, CL, P)
+    register_tile(s, CL)
+    s[CL].prefetch(P, s[CL].op.reduce_axis[0], 16)
     s[P].compute_at(s[C], group)
     p, k, lane = s[P].op.axis
     s[P].reorder(k, p, lane)
@@ -58,20 +56,10 @@ def sgemm(work: Work, target: sl.Target) -> Made:
     return s, [A, B, C]
 
 
-def multiply_tile(s: sl.Schedule, CL: sl.Tensor, P: sl.Tensor) -> None:
-    """All sums of a tile in registers; what is next of the panel is on its way."""
-    *_, y, x = s[CL].op.axis
-    (k,) = s[CL].op.reduce_axis
-    s[CL].reorder(k, y, x)
-    s[CL].unroll(y)
-    s[CL].vectorize(x)
-    s[CL].prefetch(P, k, 16)
-
-
 @scheduled("sgemm 3136x64x576")
 def tall(work: Work, target: sl.Target) -> Made:
     """B has few panels, which all threads share; each thread has blocks of rows of A."""
-    rows, lanes = tile_of(target)
+    rows, lanes = tile_sizes(target)
     A, B, P, C = product(work, lanes)
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
@@ -84,7 +72,8 @@ def tall(work: Work, target: sl.Target) -> Made:
     s[C].vectorize(lane)
     s[C].parallel(block)
     s[CL].compute_at(s[C], strip)
-    multiply_tile(s, CL, P)
+    register_tile(s, CL)
+    s[CL].prefetch(P, s[CL].op.reduce_axis[0], 16)
     s[P].parallel(P.op.axis[0])
     s[P].vectorize(P.op.axis[2])
     return s, [A, B, C]
@@ -94,7 +83,7 @@ def tall(work: Work, target: sl.Target) -> Made:
 def batched(work: Work, target: sl.Target) -> Made:
     """A product a thread; B is read in place, as a row of it is as wide as a few tiles."""
     count, M, N, K = (work.sizes[name] for name in ("count", "m", "n", "k"))
-    rows, lanes = tile_of(target)
+    rows, lanes = tile_sizes(target)
     A, B = sl.placeholder((count, M, K), name="A"), sl.placeholder((count, K, N), name="B")
     k = sl.reduce_axis(K, name="k")
     C = sl.compute((count, M, N), lambda b, i, j: sl.sum(A[b, i, k] * B[b, k, j], axis=k), name="C")
@@ -107,10 +96,7 @@ def batched(work: Work, target: sl.Target) -> Made:
     s[C].vectorize(lane)
     s[C].parallel(b)
     s[CL].compute_at(s[C], panel)
-    _, y, x = s[CL].op.axis
-    s[CL].reorder(*s[CL].op.reduce_axis, y, x)
-    s[CL].unroll(y)
-    s[CL].vectorize(x)
+    register_tile(s, CL)
     return s, [A, B, C]
 
 

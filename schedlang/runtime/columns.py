@@ -2,8 +2,8 @@
 
 Squares of 2**k elements are transposed in registers by swapping their off-diagonal blocks, first
 single elements, then pairs, and so on (Eklundh, "A Fast Computer Method for Matrix Transposing",
-IEEE Transactions on Computers C-21, 1972): k shuffles an element where one-by-one loads take a
-load and an insertion each.
+IEEE Transactions on Computers C-21, 1972): a load and k shuffles a vector, where one-by-one loads
+take a load and an insertion for each of its elements.
 """
 
 from __future__ import annotations

@@ -255,9 +255,8 @@ class StageView:
         """Ask for what the iteration of ``axis`` that comes ``offset`` later touches of ``tensor``.
 
         Requires a tensor that this stage writes, or that it or a stage computed inside ``axis``
-        reads, and an offset of 0 or more. One element in 64 bytes of the box that the iteration
-        touches is asked for, along the last dimension, held within the tensor. A box of unknown
-        size, or of more than 1024 such elements, is an error of ``sl.lower`` and ``sl.build``.
+        reads; an offset of 0 or more. One element in 64 bytes of what is touched is asked for. If
+        that is of unknown size, or above 1024 of them, ``sl.lower`` and ``sl.build`` refuse it.
 
         rewrite::
 

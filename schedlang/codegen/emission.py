@@ -1,0 +1,412 @@
+"""One walk over an expression: text for one element or for the lanes of a vector.
+
+Every operation is typed here: numba's own promotion differs from NumPy's, so narrow integers are
+cast back, float16 is rounded after each step, and constants name their dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedlang.codegen.columns import column_text
+from schedlang.codegen.context import Context, Text
+from schedlang.codegen.loads import load_text
+from schedlang.expr import dtypes
+from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
+from schedlang.expr.lazy import is_both, is_choice, regions_of
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
+from schedlang.expr.printer import (
+    ATOM,
+    LOWEST,
+    PRECEDENCE,
+    UNARY,
+    binary_text,
+    is_index,
+    number,
+    paren,
+)
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import Buffer, Load
+
+if TYPE_CHECKING:
+    from schedlang.codegen.expression import Expressions
+
+LONGEST = 72
+WIDEST = 76
+DEEPEST = 12
+
+FUNCTIONS = {
+    "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
+}  # fmt: skip
+_CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
+
+
+class Emission:
+    """One walk over an expression graph."""
+
+    def __init__(
+        self,
+        owner: Expressions,
+        context: Context,
+        known: Mapping[int, Text] | None = None,
+        always: Container[int] = (),
+    ) -> None:
+        self.owner = owner
+        self.always = always
+        self.context = context
+        self.uses: dict[int, int] = {}
+        self.done: dict[int, Text] = dict(known or {})
+        self.ahead: dict[int, list[Expr]] = {}
+        self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
+        self.offsets: dict[int, Lin] = {}
+
+    def run(self, root: Expr) -> Text:
+        loads = choices = 0
+        for node in postorder([root], self.done):
+            loads += isinstance(node, Load)
+            choices += is_choice(node)
+            for child in node.children:
+                self.uses[id(child)] = self.uses.get(id(child), 0) + 1
+        if choices > 1:
+            regions = regions_of(root, self.done)
+            if choices > DEEPEST_CHOICES or regions.ways:
+                changed, parts = in_parts(root, regions, self.done)
+                if parts:
+                    return self._in_parts(changed, parts)
+            self.ahead = regions.ahead
+        if loads > 1:
+            self._find_repeated(root)
+        return self._emit(root)
+
+    def _in_parts(self, root: Expr, parts: Sequence[Expr]) -> Text:
+        """``root`` where ``parts`` of it, each over earlier ones, have names first."""
+        known = dict(self.done)
+        for part in parts:
+            text = Emission(self.owner, self.context, known).run(part)
+            known[id(part)] = self._named(text)
+        return Emission(self.owner, self.context, known).run(root)
+
+    def _offset(self, node: Load) -> Lin:
+        found = self.offsets.get(id(node))
+        if found is None:
+            found = self.owner.offset(node.buffer, node.indices, self.context)
+            self.offsets[id(node)] = found
+        return found
+
+    def _find_repeated(self, root: Expr) -> None:
+        """Elements read more than once, at least once unconditionally, get a name."""
+        seen: set[tuple[Buffer, Lin]] = set()
+        stack, visited = [root], set()
+        while stack:
+            node = stack.pop()
+            if id(node) in visited:
+                continue
+            visited.add(id(node))
+            if isinstance(node, Load):
+                key = (node.buffer, self._offset(node))
+                if key in seen:
+                    self.repeated[key] = None
+                seen.add(key)
+            elif not self._known_index(node):
+                stack.extend(self._eager(node))
+
+    def _emit(self, root: Expr) -> Text:
+        """Text of ``root``, children first; lazy branches are entered from their Select."""
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in self.done:
+                continue
+            if not ready:
+                stack.append((node, True))
+                stack.extend((c, False) for c in reversed(self._eager(node)))
+                continue
+            self.done[id(node)] = self._shorten(node, self._node(node))
+        return self.done[id(root)]
+
+    def _eager(self, node: Expr) -> tuple[Expr, ...]:
+        if isinstance(node, Select) and node.lazy:
+            return (node.cond, *self.ahead.get(id(node), ()))
+        if self._known_index(node):
+            return ()
+        if isinstance(node, Load):
+            return ()
+        return node.children
+
+    def _shorten(self, node: Expr, text: Text) -> Text:
+        """A name for what is used twice, or too long or deep to read."""
+        if isinstance(node, (Axis, Var, Const)) or (node.weak and len(text.text) < LONGEST):
+            return text
+        shared = (
+            self.uses.get(id(node), 0) > 1
+            and text.level != ATOM
+            or (self.uses.get(id(node), 0) > 1 and "(" in text.text)
+        )
+        if not shared and len(text.text) <= LONGEST and text.depth <= DEEPEST:
+            return text
+        if self.uses.get(id(node), 0) == 0:
+            return text
+        return self._named(text)
+
+    def _named(self, text: Text, wanted: str = "t") -> Text:
+        name = self.owner.names.fresh(wanted)
+        self.owner.line(f"{name} = {text.text}")
+        return Text(name, ATOM, text.lanes)
+
+    def _fitted(self, node: Binary, a: Text, b: Text) -> tuple[Text, Text]:
+        """Both operands, the longer one named first where they would not fit on a line."""
+        texts, sides = [a, b], (node.a, node.b)
+        while len(texts[0].text) + len(texts[1].text) > WIDEST:
+            k = 0 if len(texts[0].text) >= len(texts[1].text) else 1
+            side = sides[k]
+            wanted = f"{self.owner.names[side.buffer]}_el" if isinstance(side, Load) else "t"
+            texts[k] = self.done[id(side)] = self._named(texts[k], wanted)
+        return texts[0], texts[1]
+
+    def _known_index(self, node: Expr) -> bool:
+        """An index expression in which unrolled loops leave something to simplify."""
+        if not self.context.values or not node.children or not is_index(node):
+            return False
+        inside = list(postorder([node]))
+        known = any(isinstance(n, Axis) and n in self.context.values for n in inside)
+        return known and all(is_index(n) and _folds(n) for n in inside)
+
+    def _node(self, node: Expr) -> Text:
+        if self._known_index(node):
+            lin = to_lin(node, self.context.values)
+            return self.owner.value(to_expr(lin), replace(self.context, values={}))
+        if isinstance(node, Axis):
+            return self._axis(node)
+        if isinstance(node, Var):
+            return Text(self.owner.names[node])
+        if isinstance(node, Const):
+            return self._const(node)
+        if isinstance(node, Load):
+            return self._load(node)
+        if isinstance(node, Binary):
+            return self._binary(node)
+        if isinstance(node, Unary):
+            return self._unary(node)
+        if isinstance(node, Cast):
+            return self._cast(node)
+        if isinstance(node, Call):
+            return self._call(node)
+        if isinstance(node, Select):
+            return self._lazy(node) if node.lazy else self._select(node)
+        raise TypeError(f"no source for {type(node).__name__}")
+
+    def _axis(self, axis: Axis) -> Text:
+        lanes = self.context.lanes
+        if lanes is not None and axis is lanes.axis:
+            start = self.owner.value(to_expr(lanes.start), replace(self.context, lanes=None))
+            iota = f"{self.owner.use('iota')}({lanes.count})"
+            if lanes.start.const == 0:
+                return Text(iota, ATOM, lanes.count)
+            return Text(f"{iota} + {start.at(PRECEDENCE['+'] + 1)}", PRECEDENCE["+"], lanes.count)
+        known = self.context.values.get(axis)
+        if known is None:
+            return Text(self.owner.names[axis])
+        return self.owner.value(to_expr(known), replace(self.context, lanes=None))
+
+    def _typed(self, dtype: str, inner: str) -> str:
+        if dtype == "float16":
+            return f"{self.owner.use('half')}({inner})"
+        name = "boolean" if dtype == "bool" else dtype
+        return f"{self.owner.use(name)}({inner})"
+
+    def _const(self, node: Const) -> Text:
+        literal = number(node.value)
+        for word in ("inf", "nan"):
+            if literal.lstrip("-") == word:
+                self.owner.use(word)
+        if node.dtype == "bool" or (node.dtype == "int64" and abs(node.value) < 2**63):
+            return Text(literal, UNARY if literal.startswith("-") else ATOM)
+        if node.dtype == "float16":
+            literal = number(float(np.float16(node.value)))
+            return Text(f"{self.owner.use('float32')}({literal})")
+        return Text(self._typed(node.dtype, literal))
+
+    def _load(self, node: Load) -> Text:
+        kept = self.owner.kept(node.buffer, node.indices, self.context)
+        if kept is not None:
+            return kept
+        if id(node) in self.always:
+            column = column_text(self.owner, node, self.context)
+            if column is not None:
+                return column
+        offset = self._offset(node)
+        key = (node.buffer, offset)
+        shared = self._shared(node, offset)
+        if shared is None and key not in self.repeated:
+            return load_text(self.owner, node, offset, self.context)
+        found = self.repeated.get(key) if shared is None else self.context.shared.get(shared)
+        if found is None:
+            text = load_text(self.owner, node, offset, self.context)
+            found = self._named(text, f"{self.owner.names[node.buffer]}_el")
+            if shared is not None:
+                self.context.shared[shared] = found
+            else:
+                self.repeated[key] = found
+        return found
+
+    def _shared(self, node: Load, offset: Lin) -> tuple[Any, ...] | None:
+        """A key for what unrolled iterations read alike, where nothing writes it meanwhile."""
+        context = self.context
+        if node.buffer in context.written or not context.copies:
+            return None
+        own = set(postorder(node.indices))
+        if all(axis in own for axis in context.copies):
+            return None
+        lanes = None if context.lanes is None else (context.lanes.count, context.lanes.start)
+        return (node.buffer, offset, lanes, context.mask)
+
+    def _binary(self, node: Binary) -> Text:
+        a, b = self.done[id(node.a)], self.done[id(node.b)]
+        lanes, depth = max(a.lanes, b.lanes), max(a.depth, b.depth) + 1
+        op = node.op
+        if node.weak and node.dtype == "int64" and not (lanes and op in ("**", "<<", ">>")):
+            tight = op in ("*", "//", "%")
+            text, level = binary_text(op, (a.text, a.level), (b.text, b.level), tight)
+            return Text(text, level, lanes, depth)
+        if node.dtype == "bool" and op in ("+", "*"):
+            op = "|" if op == "+" else "&"
+        if lanes and {node.a.dtype, node.b.dtype} == {"int64", "float64"}:
+            # an axis beside a weak float, which NumPy compares as floats
+            a, b = (Text(self._typed("float64", t.text), ATOM, t.lanes, t.depth) for t in (a, b))
+        a, b = self._fitted(node, a, b)
+        if op in _CALLED:
+            inner = f"{self.owner.use(_CALLED[op])}({a.text}, {b.text})"
+            if lanes and not (a.lanes and b.lanes):
+                pair = ", ".join(self._wide(t, lanes) for t in (a, b))
+                inner = f"{self.owner.use(_CALLED[op])}({pair})"
+            text, level = inner, ATOM
+        else:
+            text, level = binary_text(op, (a.text, a.level), (b.text, b.level))
+        compares = node.dtype == "bool"
+        wrap = not compares and self._narrow(node.dtype) and not (lanes and node.dtype != "float16")
+        if wrap:
+            return Text(self._typed(node.dtype, text), ATOM, lanes, depth)
+        return Text(text, level, lanes, depth)
+
+    @staticmethod
+    def _narrow(dtype: str) -> bool:
+        """Whether numba computes in a wider dtype than this one."""
+        return dtype == "float16" or (dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8)
+
+    def _unary(self, node: Unary) -> Text:
+        a = self.done[id(node.a)]
+        depth = a.depth + 1
+        if node.op == "~" and node.dtype == "bool" and not a.lanes:
+            return Text(f"not {a.at(PRECEDENCE['<'])}", 2, 0, depth)
+        text = f"{node.op}{a.at(UNARY)}"
+        if not a.lanes and self._narrow(node.dtype) and node.dtype != "float16":
+            return Text(self._typed(node.dtype, text), ATOM, 0, depth)
+        if not a.lanes and node.dtype == "uint64":
+            return Text(self._typed("uint64", text), ATOM, 0, depth)
+        return Text(text, UNARY, a.lanes, depth)
+
+    def _cast(self, node: Cast) -> Text:
+        a = self.done[id(node.a)]
+        depth = a.depth + 1
+        if node.dtype == node.a.dtype:
+            return a
+        if node.dtype == "float16":
+            text = (
+                f"{self.owner.use('half' if node.a.dtype == 'float32' else 'half_from')}({a.text})"
+            )
+            return Text(text, ATOM, a.lanes, depth)
+        if node.a.dtype == "float16" and node.dtype == "float32":
+            return a
+        return Text(self._typed(node.dtype, a.text), ATOM, a.lanes, depth)
+
+    def _wide(self, text: Text, lanes: int) -> str:
+        if text.lanes or not lanes:
+            return text.text
+        return f"{self.owner.use('broadcast')}({text.text}, {lanes})"
+
+    def _call(self, node: Call) -> Text:
+        args = [self.done[id(a)] for a in node.args]
+        lanes, depth = max(a.lanes for a in args), max(a.depth for a in args) + 1
+        if node.weak and node.dtype == "int64" and not lanes and node.fn in ("min", "max"):
+            return Text(f"{node.fn}({', '.join(a.text for a in args)})", ATOM, 0, depth)
+        name = FUNCTIONS.get(node.fn, node.fn)
+        inner = ", ".join(self._wide(a, lanes) for a in args)
+        text = f"{self.owner.use(name)}({inner})"
+        if node.dtype == "float16":
+            text = f"{self.owner.use('half')}({text})"
+        return Text(text, ATOM, lanes, depth)
+
+    def _select(self, node: Select) -> Text:
+        cond, a, b = (self.done[id(c)] for c in node.children)
+        lanes, depth = max(cond.lanes, a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
+        inner = ", ".join(self._wide(t, lanes) for t in (cond, a, b))
+        return Text(f"{self.owner.use('select')}({inner})", ATOM, lanes, depth)
+
+    def _lazy(self, node: Select) -> Text:
+        """Only the chosen side is evaluated: a conditional expression, or masked lanes."""
+        cond = self.done[id(node.cond)]
+        if cond.lanes:
+            return self._masked_sides(node, cond)
+        # what a branch names is not there outside of it
+        before, named = dict(self.done), dict(self.repeated)
+        lines: list[tuple[list[str], Text]] = []
+        around, self.context = self.context, replace(self.context, copies={})
+        for side in (node.a, node.b):
+            self.done, self.repeated = dict(before), dict(named)
+            collected: list[str] = []
+            held, self.owner.line = self.owner.line, collected.append
+            text = self._emit(side)
+            self.owner.line = held
+            lines.append((collected, text))
+        self.done, self.repeated = before, named
+        self.context = around
+        (first, a), (second, b) = lines
+        lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
+        x, y = self._wide(a, lanes), self._wide(b, lanes)
+        if not first and not second and is_both(node) and not lanes:
+            return Text(f"{cond.at(2)} and {a.at(2)}", 2, 0, depth)
+        if not first and not second:
+            parts = [paren(x, a.level if x == a.text else ATOM, 2), cond.at(2),
+                     paren(y, b.level if y == b.text else ATOM, 1)]  # fmt: skip
+            return Text(f"{parts[0]} if {parts[1]} else {parts[2]}", LOWEST + 1, lanes, depth)
+        name = self.owner.names.fresh("t")
+        self.owner.line(f"if {cond.text}:")
+        for line in (*first, f"{name} = {x}"):
+            self.owner.line("    " + line)
+        self.owner.line("else:")
+        for line in (*second, f"{name} = {y}"):
+            self.owner.line("    " + line)
+        return Text(name, ATOM, lanes)
+
+    def _masked_sides(self, node: Select, cond: Text) -> Text:
+        use = self.owner.use
+        chosen = self.owner.names.fresh("m")
+        self.owner.line(f"{chosen} = {cond.text}")
+        texts = []
+        for side, mask in ((node.a, chosen), (node.b, f"~{chosen}")):
+            if self.context.mask:
+                mask = f"{mask} & {self.context.mask}"
+            has_loads = any(isinstance(n, Load) for n in postorder([side], self.done))
+            if has_loads and mask != chosen:
+                named = self.owner.names.fresh("m")
+                self.owner.line(f"{named} = {mask}")
+                mask = named
+            inner = replace(self.context, mask=mask if has_loads else self.context.mask, copies={})
+            emission = Emission(self.owner, inner, self.done)
+            texts.append(self._wide(emission.run(side), cond.lanes))
+        return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)
+
+
+def _folds(node: Expr) -> bool:
+    """Whether index arithmetic goes through ``node``: powers and shifts stay as they are."""
+    if isinstance(node, Binary):
+        return node.op in ("+", "-", "*", "//", "%")
+    return isinstance(node, (Axis, Var, Const)) or (
+        isinstance(node, Call) and node.fn in ("min", "max")
+    )
