@@ -12,9 +12,8 @@ import numpy as np
 from schedlang.errors import BuildError
 
 # what kernels are built for in this version, and what te programs may name beside that
-BUILT = ("cpu", "python")
-LATER = ("cuda", "cuda-emulator")
-KINDS = (*BUILT, *LATER)
+KINDS = ("cpu", "python", "cuda", "cuda-emulator")
+GPU = ("cuda", "cuda-emulator")
 _SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
 
@@ -29,14 +28,65 @@ class Kind(str):
 
 
 @dataclass(frozen=True)
+class Device:
+    """What a GPU of one architecture allows: threads, memory in bytes, registers of 32 bits.
+
+    Source: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
+    ``shared_static`` is what a kernel has without asking, ``shared_opt_in`` what it may ask for.
+    """
+
+    arch: str
+    shared_opt_in: int
+    shared_per_sm: int
+    threads_per_sm: int
+    blocks_per_sm: int
+    threads: int = 1024
+    shared_static: int = 48 * 1024
+    registers_per_sm: int = 64 * 1024
+    registers: int = 255
+    warp: int = 32
+
+    @property
+    def block(self) -> dict[str, int]:
+        return {"x": 1024, "y": 1024, "z": 64}
+
+    @property
+    def grid(self) -> dict[str, int]:
+        return {"x": 2**31 - 1, "y": 65535, "z": 65535}
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        number = int(self.arch.removeprefix("sm_").rstrip("af"))
+        return number // 10, number % 10
+
+
+KIB = 1024
+DEVICES = {
+    "sm_75": Device("sm_75", 64 * KIB, 64 * KIB, 1024, 16),
+    "sm_80": Device("sm_80", 163 * KIB, 164 * KIB, 2048, 32),
+    "sm_86": Device("sm_86", 99 * KIB, 100 * KIB, 1536, 16),
+    "sm_87": Device("sm_87", 163 * KIB, 164 * KIB, 1536, 16),
+    "sm_89": Device("sm_89", 99 * KIB, 100 * KIB, 1536, 24),
+    "sm_90": Device("sm_90", 227 * KIB, 228 * KIB, 2048, 32),
+    "sm_90a": Device("sm_90a", 227 * KIB, 228 * KIB, 2048, 32),
+    "sm_100": Device("sm_100", 227 * KIB, 228 * KIB, 2048, 32),
+    "sm_120": Device("sm_120", 99 * KIB, 100 * KIB, 1536, 32),
+}
+DEFAULT_ARCH = "sm_90"
+
+
+@dataclass(frozen=True)
 class Target:
     """Where a kernel runs: the bytes of a vector register, and how many of them there are.
 
     What is not given is the host's; registers of a given width count 32 from 64 bytes on (AVX-512),
-    else 16.
+    else 16. For GPUs ``arch`` names the architecture, sm_90 if it is left out, and ``device`` what
+    that allows.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
+    >>> Target("cuda", arch="sm_80").device.shared_opt_in
+    166912
     """
 
     kind: str = "cpu"
@@ -52,11 +102,28 @@ class Target:
         if kind not in KINDS:
             raise BuildError(f"target {target or self.kind!r} is unknown: choose {choices()}")
         object.__setattr__(self, "kind", Kind(kind))
+        if kind in GPU:
+            object.__setattr__(self, "arch", self.arch or DEFAULT_ARCH)
+            if self.arch not in DEVICES:
+                raise BuildError(
+                    f"Target({kind!r}, arch={self.arch!r}): choose one of {', '.join(DEVICES)}"
+                )
+            object.__setattr__(self, "vector_bytes", self.vector_bytes or 16)
+            object.__setattr__(self, "vector_registers", self.vector_registers or 64)
         width, registers = host_vectors()
         if self.vector_bytes:
             registers = 32 if self.vector_bytes >= 64 else 16
         object.__setattr__(self, "vector_bytes", self.vector_bytes or width)
         object.__setattr__(self, "vector_registers", self.vector_registers or registers)
+
+    @property
+    def device(self) -> Device:
+        """What the GPU allows; of a CPU target, what ``"cuda-emulator"`` plays by default."""
+        return DEVICES[self.arch or DEFAULT_ARCH]
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.kind in GPU
 
     def vector_width(self, dtype: str) -> int:
         """The number of elements of ``dtype`` in one vector register.
@@ -74,10 +141,19 @@ class Target:
         return Target("cpu" if value is None else str(value))
 
 
+def playing(target: Target) -> Target:
+    """``target``, or the emulator in its place where ``SCHEDLANG_CUDA=emulator`` asks for that."""
+    wanted = os.environ.get("SCHEDLANG_CUDA", "")
+    if wanted not in ("", "emulator"):
+        raise BuildError(f'SCHEDLANG_CUDA={wanted!r}: the only choice is "emulator"')
+    if target.kind != "cuda" or not wanted:
+        return target
+    return Target("cuda-emulator", arch=target.arch)
+
+
 def choices() -> str:
     """What to build for, as a message says it."""
-    built = " or ".join(f'"{kind}"' for kind in BUILT)
-    return f"{built} (code for GPUs is not in this version, it comes later)"
+    return ", ".join(f'"{kind}"' for kind in KINDS[:-1]) + f' or "{KINDS[-1]}"'
 
 
 def host_vectors() -> tuple[int, int]:

@@ -39,9 +39,14 @@ def _apart(a, b, names, same_is_fine):
 '''
 
 
-def render(nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool) -> str:
-    """The file's text; ``compiled`` chooses numba's intrinsics or their Python twins."""
-    parts = [_header(nest, steps), _imports(source, compiled), ""]
+def render(
+    nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str
+) -> str:
+    """The file's text; ``compiled`` chooses numba's intrinsics or their Python twins.
+
+    ``shown`` is the loop nest that its header shows.
+    """
+    parts = [_header(nest, steps, shown), _imports(source, compiled), ""]
     if compiled:
         flags = "True" if fastmath else '{"contract"}'
         parts.append(
@@ -54,9 +59,9 @@ def render(nest: Nest, source: Source, steps: str, fastmath: bool, compiled: boo
     return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n{public}\n"
 
 
-def _header(nest: Nest, steps: str) -> str:
+def _header(nest: Nest, steps: str, shown: str) -> str:
     lines = [header(nest), "", "Schedule:", *("    " + x for x in steps.rstrip().splitlines())]
-    lines += ["", "Loop nest:", *("    " + x for x in str(nest).splitlines()[2:])]
+    lines += ["", "Loop nest:", *("    " + x for x in shown.splitlines()[2:])]
     return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"
 
 

@@ -140,6 +140,25 @@ class Fetch:
 
 
 @dataclass(frozen=True, eq=False)
+class Barrier:
+    """The threads of a block wait here for each other, and see what they wrote before."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Each thread takes over ``into[indices]`` what ``source[indices]`` is for a thread of its warp.
+
+    That is the one whose number differs by ``distance`` in one bit (a butterfly). All buffers are
+    local, and all threads of the warp take part.
+    """
+
+    into: tuple[Buffer, ...]
+    source: tuple[Buffer, ...]
+    indices: tuple[Expr, ...]
+    distance: int
+
+
+@dataclass(frozen=True, eq=False)
 class Note:
     """A line of text in the printed nest: where the schedule does not fit together yet."""
 
@@ -151,7 +170,7 @@ class Block:
     stmts: tuple[Stmt, ...] = ()
 
 
-Stmt = Union[For, If, Store, Alloc, Let, Fetch, Note, Block]
+Stmt = Union[For, If, Store, Alloc, Let, Fetch, Barrier, Exchange, Note, Block]
 
 
 def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
@@ -175,7 +194,7 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
         return (stmt.cond,)
     if isinstance(stmt, Let):
         return (stmt.value,)
-    if isinstance(stmt, Fetch):
+    if isinstance(stmt, (Fetch, Exchange)):
         return stmt.indices
     if isinstance(stmt, For) and isinstance(stmt.extent, Expr):
         return (stmt.extent,)

@@ -10,8 +10,10 @@ from schedlang.expr.printer import ATOM, LONGEST, index_text, is_index, shortene
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
+    Barrier,
     Block,
     Buffer,
+    Exchange,
     Fetch,
     For,
     If,
@@ -145,6 +147,12 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
     if isinstance(stmt, Fetch):
         inside = _inside(stmt.indices, names)
         return [f"prefetch {stmt.buffer.name}[{inside}]"]
+    if isinstance(stmt, Barrier):
+        return ["barrier"]
+    if isinstance(stmt, Exchange):
+        inside = _inside(stmt.indices, names)
+        pairs = [(f"{a.name}[{inside}]", f"{b.name}[{inside}]") for a, b in zip(stmt.into, stmt.source)]
+        return [f"{a} = {b} of thread ^ {stmt.distance}" for a, b in pairs]
     if isinstance(stmt, Note):
         return [f"# {line}" for line in stmt.text.splitlines()]
     if isinstance(stmt, Store):

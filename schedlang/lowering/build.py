@@ -225,7 +225,7 @@ def _enter(
     ranges = ranges.assuming(tuple(g.fact for g in guards))
     loops, threads = scope.loops, scope.threads
     if var is not None and threads.find(kind) is None:
-        loops = (*loops, Loop(var, extent, kind if thread_tag(kind) else ""))
+        loops = (*loops, Loop(var, extent, kind if thread_tag(kind) or kind == "vthread" else ""))
         if thread_tag(kind):
             threads = threads.with_(kind, var, extent)
     return Scope(ranges, loops, threads)
@@ -237,12 +237,33 @@ def _guards_at(n: Nesting, depth: int) -> list[Guard]:
     reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
     found = []
     for guard in n.plan.guards:
-        if n.init and guard.axes & reduce:
+        if (n.init and guard.axes & reduce) or _waits(n, guard):
             continue
         deepest = max((k for k, v in enumerate(variables) if v in guard.axes), default=-1)
         if deepest == depth:
             found.append(guard)
     return found
+
+
+def _waits(n: Nesting, guard: Guard) -> bool:
+    """Whether a guard stands at the statement alone, since threads it keeps away help inside.
+
+    What is attached inside thread loops is fetched by all threads of the block together.
+    """
+    kinds = n.stage.kinds
+    bound = (a for a in n.stage.leaf if kinds.get(a, "").startswith("threadIdx"))
+    threads = {n.plan.variables.get(a) for a in bound}
+    threads |= {var for tag, var, _ in n.scope.threads.known if tag.startswith("threadIdx")}
+    if not guard.axes & threads:
+        return False
+    return any((n.stage.name, axis) in n.job.placement.at for axis in n.stage.leaf)
+
+
+def _late(n: Nesting) -> list[Guard]:
+    """The guards that stand at the statement alone."""
+    reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
+    waiting = (g for g in n.plan.guards if _waits(n, g))
+    return [g for g in waiting if not (n.init and g.axes & reduce)]
 
 
 def _guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
@@ -279,6 +300,12 @@ def _wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
 
 
 def _statement(n: Nesting, scope: Scope) -> Made:
+    """The store of one point, under the guards that stand here alone."""
+    drafts, pending = _point(n, scope)
+    return _wrapped(_late(n), drafts), pending
+
+
+def _point(n: Nesting, scope: Scope) -> Made:
     """The store of one point: the body, the init, or one update of a reduction."""
     stage, op, plan = n.stage, n.stage.op, n.plan
     assert isinstance(op, ComputeOp)

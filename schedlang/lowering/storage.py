@@ -41,7 +41,7 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
     """The thread loops around that share storage of ``scope``: its box holds what all need."""
     if scope == "local":
         return []
-    shared = "threadIdx" if scope == "shared" else ("threadIdx", "blockIdx")
+    shared = ("threadIdx", "vthread") if scope == "shared" else ("threadIdx", "vthread", "blockIdx")
     return [loop for loop in reversed(loops) if loop.tag and loop.tag.startswith(shared)]
 
 

@@ -12,6 +12,9 @@ from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, identifier
 from schedlang.compute.tensor import check_name
+from schedlang.device.blocks import as_loops
+from schedlang.device.lower import device_program
+from schedlang.device.printer import program_text
 from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
@@ -20,7 +23,7 @@ from schedlang.lowering.lower import lower_state
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import LATER, Target, choices
+from schedlang.target import Target, playing
 
 
 def lower(
@@ -78,9 +81,7 @@ def build(
     array([2., 2., 2., 2.], dtype=float32)
     """
     _checked(schedule, "build", te_options)
-    where = Target.of(target)
-    if where.kind in LATER:
-        raise BuildError(f'target="{where.kind}" cannot be built: choose {choices()}')
+    where = playing(Target.of(target))
     nest = lower_state(schedule.state, args, name=name)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
     if public in RESERVED or public in NAMES:
@@ -90,10 +91,18 @@ def build(
     for open_ in unproven:
         if open_.exact and not open_.needs_sizes:
             raise BuildError(open_.refusal(f"sl.build of {nest.name},"))
-    source = emit(nest, where, public)
+    program = device_program(nest, where) if where.is_gpu else None
+    runs = nest if program is None else as_loops(program)
+    if program is not None:
+        verify(runs)
+    if where.kind == "cuda":
+        raise BuildError("target cuda is being built")
+    source = emit(runs, Target("cpu") if where.is_gpu else where, public)
     for text in spills(nest, where) if where.kind == "cpu" else ():
         warnings.warn(text, SpillWarning, stacklevel=2)
-    text = render(nest, source, schedule.as_python(), fastmath, compiled=where.kind == "cpu")
+    shown = str(nest) if program is None else program_text(program)
+    steps, compiled = schedule.as_python(), where.kind != "python"
+    text = render(runs, source, steps, fastmath, compiled, shown)
     built = Built(
         signature_of(nest, in_place_pairs(nest)), where, source.entry, public, text,
         source.parallel, any(u.needs_sizes for u in unproven),

@@ -93,7 +93,7 @@ class Kernel(TeModule):
 
     def _function(self) -> Any:
         if self._entry is None:
-            if self._built.parallel and self.target.kind == "cpu":
+            if self._built.parallel and self.target.kind != "python":
                 self._lock = threads.guard()
             module = files.load(self._path)
             self._entry = getattr(module, self._built.entry)
@@ -123,7 +123,7 @@ class Kernel(TeModule):
     def compile(self) -> Kernel:
         """Compile now (or load from the disk cache) for writable arrays; returns the kernel."""
         function = self._function()
-        if self.target.kind == "cpu" and not function.signatures:
+        if self.target.kind != "python" and not function.signatures:
             from numba import from_dtype, types
 
             kinds: list[Any] = []

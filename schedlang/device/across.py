@@ -1,0 +1,215 @@
+"""Reductions across threads: each adds up its part, then they combine the parts.
+
+Threads next to each other combine in registers, a butterfly of exchanges within a warp; others
+through a tree in shared memory. Source: M. Harris, Optimizing Parallel Reduction in CUDA (2007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from schedlang.expr.linear import ZERO, Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Exchange,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    walk,
+)
+
+WARP = 32
+
+
+def crosses(stmt: Stmt) -> bool:
+    """Whether ``stmt`` is a reduction loop whose sums threads add up together."""
+    return isinstance(stmt, For) and stmt.axis.is_reduce and any(
+        isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce and s.stage == stmt.stage
+        for s, _ in walk(stmt)
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """The threads that add up one element: ``rank`` of ``count`` in team number ``team``."""
+
+    count: int
+    rank: Lin
+    team: Lin
+    teams: int
+    adjacent: bool
+
+
+def team_of(tags: set[str], loops: Mapping[str, For]) -> Team:
+    """The team over the thread loops ``tags``; the others number the teams."""
+    threads = {tag: loop for tag, loop in loops.items() if tag.startswith("threadIdx")}
+    rank, team, count, teams, adjacent = ZERO, ZERO, 1, 1, True
+    for tag in sorted(threads):
+        extent = int(threads[tag].extent)  # type: ignore[arg-type]
+        var = Lin.of(threads[tag].axis)
+        if tag in tags:
+            adjacent = adjacent and teams == 1
+            rank, count = rank + var * count, count * extent
+        else:
+            team, teams = team + var * teams, teams * extent
+    return Team(count, rank, team, teams, adjacent)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a thread adds up for itself: ``loops`` run over the elements that a thread has."""
+
+    store: Store
+    loops: tuple[For, ...]
+    local: tuple[Buffer, ...]
+
+    @property
+    def at(self) -> tuple[Expr, ...]:
+        return tuple(loop.axis for loop in self.loops)
+
+    def each(self, stmts: Sequence[Stmt]) -> Stmt:
+        """``stmts`` for each element."""
+        body = Block(tuple(stmts))
+        for loop in reversed(self.loops):
+            body = Block((replace(loop, body=body),))
+        return body.stmts[0] if len(body.stmts) == 1 else body
+
+    def starting(self) -> list[Stmt]:
+        """Storage for the parts, holding the identity."""
+        reducer = self.store.reducer
+        assert reducer is not None
+        zero = Store(self.local, self.at, reducer.identity, None, self.store.stage)
+        return [*(Alloc(b) for b in self.local), self.each([zero])]
+
+    def update(self, store: Store) -> Store:
+        """The update of a part in place of the element."""
+        return replace(store, buffers=self.local, indices=self.at)
+
+
+def parts_of(region: For) -> Parts:
+    """The parts for the updates in ``region``."""
+    stage = region.stage
+    stores = [s for s, _ in walk(region) if isinstance(s, Store) and s.stage == stage]
+    first = stores[0]
+    data = [s for s, _ in walk(region) if isinstance(s, For) and s.stage == stage]
+    used = {n for i in first.indices for n in postorder([i]) if isinstance(n, Axis)}
+    loops: dict[Axis, For] = {}
+    for loop in data:
+        if loop.axis in used and loop.kind != "thread":
+            loops.setdefault(loop.axis, loop)
+    kept = tuple(replace(x, kind="unroll" if x.kind == "unroll" else "serial") for x in loops.values())
+    shape = tuple(x.extent for x in kept)
+    local = tuple(Buffer(f"{b.name}.part", b.dtype, shape, "local") for b in first.buffers)
+    return Parts(first, kept, local)
+
+
+def combine(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
+    """Shared storage, the statements that combine, and where the results are then."""
+    if team.adjacent and team.count <= WARP and team.count & (team.count - 1) == 0:
+        return [], _butterfly(parts, parts.local, team.count), _loads(parts.local, parts.at)
+    if team.adjacent and team.count % WARP == 0:
+        return _by_warps(parts, team)
+    return _tree(parts, team)
+
+
+def _loads(buffers: Sequence[Buffer], at: tuple[Expr, ...]) -> tuple[Load, ...]:
+    return tuple(Load(b, at, b.dtype) for b in buffers)
+
+
+def _butterfly(parts: Parts, local: Sequence[Buffer], count: int) -> list[Stmt]:
+    """Afterwards each of ``count`` neighbours has the combined value."""
+    other = tuple(replace(b, name=b.name.replace(".part", ".other")) for b in local)
+    made: list[Stmt] = [Alloc(b) for b in other] if count > 1 else []
+    distance = count // 2
+    while distance:
+        update = replace(
+            parts.store, buffers=tuple(local), indices=parts.at, values=_loads(other, parts.at)
+        )
+        made.append(parts.each([Exchange(other, tuple(local), parts.at, distance), update]))
+        distance //= 2
+    return made
+
+
+def _shared(parts: Parts, teams: int, count: int) -> tuple[Buffer, ...]:
+    shape = (*(x.extent for x in parts.loops), teams, count)
+    return tuple(
+        Buffer(f"{b.name}.parts", b.dtype, shape, "shared") for b in parts.store.buffers
+    )
+
+
+def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
+    """A butterfly in each warp, then one over the results of the warps."""
+    warps = team.count // WARP
+    shared = _shared(parts, team.teams, warps)
+    if warps == 1:
+        return [], _butterfly(parts, parts.local, WARP), _loads(parts.local, parts.at)
+    rank, row = to_expr(team.rank), to_expr(team.team)
+    size = Const(WARP, "int64", True)
+    warp = Binary("//", rank, size, "int64", True)
+    first = Binary("==", Binary("%", rank, size, "int64", True), Const(0, "int64", True), "bool")
+    put = Store(shared, (*parts.at, row, warp), _loads(parts.local, parts.at), None, parts.store.stage)
+    reducer = parts.store.reducer
+    assert reducer is not None
+    inside = Binary("<", rank, Const(warps, "int64", True), "bool")
+    taken = tuple(
+        Select(inside, load, zero, b.dtype, True)
+        for b, load, zero in zip(parts.local, _loads(shared, (*parts.at, row, rank)), reducer.identity)
+    )
+    get = Store(parts.local, parts.at, taken, None, parts.store.stage)
+    reach = 1 << (warps - 1).bit_length()
+    stmts = [
+        *_butterfly(parts, parts.local, WARP),
+        parts.each([If(first, Block((put,)), "one thread of each warp")]),
+        parts.each([get]),
+        *_butterfly(parts, parts.local, reach),
+    ]
+    return [Alloc(b) for b in shared], stmts, _loads(parts.local, parts.at)
+
+
+def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
+    """Halves onto halves in shared memory."""
+    shared = _shared(parts, team.teams, team.count)
+    rank, row = to_expr(team.rank), to_expr(team.team)
+    here = (*parts.at, row, rank)
+    stage = parts.store.stage
+    stmts: list[Stmt] = [
+        parts.each([Store(shared, here, _loads(parts.local, parts.at), None, stage)])
+    ]
+    step = 1 << max(0, (team.count - 1).bit_length() - 1)
+    left = team.count
+    while step and left > 1:
+        there = (*parts.at, row, to_expr(team.rank + step))
+        update = Store(shared, here, _loads(shared, there), parts.store.reducer, stage)
+        cond = Binary("<", rank, Const(left - step, "int64", True), "bool")
+        stmts.append(parts.each([If(cond, Block((update,)), "halves onto halves")]))
+        left, step = step, step // 2
+    zero = (*parts.at, row, Const(0, "int64", True))
+    return [Alloc(b) for b in shared], stmts, _loads(shared, zero)
+
+
+def is_start(stmt: Stmt, store: Store) -> bool:
+    """Whether ``stmt`` does nothing but set what ``store`` updates to the identity."""
+    while isinstance(stmt, (For, If)) or (isinstance(stmt, Block) and len(stmt.stmts) == 1):
+        stmts = stmt.stmts if isinstance(stmt, Block) else stmt.body.stmts
+        if len(stmts) != 1:
+            return False
+        stmt = stmts[0]
+    assert store.reducer is not None
+    return (
+        isinstance(stmt, Store) and stmt.reducer is None and stmt.stage == store.stage
+        and stmt.buffers == store.buffers
+        and all(
+            isinstance(v, Const) and v.value == z.value
+            for v, z in zip(stmt.values, store.reducer.identity)
+        )
+    )  # fmt: skip
+
+
+__all__ = ["Parts", "Team", "combine", "crosses", "is_start", "parts_of", "team_of"]

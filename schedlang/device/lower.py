@@ -1,0 +1,64 @@
+"""A loop nest as a program of kernel launches: the passes in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.device.doubled import with_two_copies
+from schedlang.device.limits import check_limits
+from schedlang.device.program import Launch, Program, Repeat, Scratch, Step, When
+from schedlang.device.split import check_host, host_statements, is_region
+from schedlang.device.sync import with_barriers
+from schedlang.device.threads import indices_of, one_thread, thread_loops
+from schedlang.device.vthread import without_vthreads
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, For, If, Stmt, Store, walk
+from schedlang.lowering.hoist import hoist
+from schedlang.target import Target
+
+
+def device_program(nest: Nest, target: Target) -> Program:
+    """The kernels of ``nest`` in the order they run.
+
+    Raises :class:`~schedlang.errors.BuildError` for what no GPU runs, or this ``target`` not.
+    """
+    check_host(nest, nest.body)
+    names: dict[str, int] = {}
+    program = Program(nest, _steps(nest, nest.body, names))
+    for launch in program.launches:
+        check_limits(launch, target)
+    return program
+
+
+def _steps(nest: Nest, block: Block, names: dict[str, int]) -> tuple[Step, ...]:
+    made: list[Step] = []
+    for stmt in host_statements(block):
+        if is_region(stmt):
+            made.append(_launch(nest, stmt, names))
+        elif isinstance(stmt, Alloc):
+            made.append(Scratch(stmt.buffer))
+        elif isinstance(stmt, For):
+            made.append(Repeat(stmt.axis, stmt.extent, _steps(nest, stmt.body, names)))
+        elif isinstance(stmt, If):
+            made.append(When(stmt.cond, _steps(nest, stmt.body, names)))
+    return tuple(made)
+
+
+def _launch(nest: Nest, region: Stmt, names: dict[str, int]) -> Launch:
+    """One kernel, named after the stage that is stored last."""
+    loops = thread_loops(region, nest.name)
+    stage = [s.stage for s, _ in walk(region) if isinstance(s, Store)][-1]
+    names[stage] = names.get(stage, 0) + 1
+    name = stage if names[stage] == 1 else f"{stage}_{names[stage]}"
+    indices = indices_of(loops)
+    body = one_thread(region, loops, nest.name)
+    body = without_vthreads(body)
+    body = with_two_copies(body)
+    launch = Launch(
+        name, stage,
+        tuple(i for i in indices if i.tag.startswith("block")),
+        tuple(i for i in indices if i.tag.startswith("thread")),
+        body,
+    )  # fmt: skip
+    launch = with_barriers(launch)
+    return replace(launch, body=hoist(launch.body))

@@ -1,0 +1,105 @@
+"""What of a nest is a kernel, and what its host does: launch, repeat, make storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedlang.errors import BuildError, explain
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Note, Stmt, Store, walk
+
+BOUND = ("thread", "vthread")
+
+
+def host_statements(block: Block) -> Iterator[Stmt]:
+    """The statements of a host block, blocks inside blocks opened."""
+    for stmt in block.stmts:
+        if isinstance(stmt, Block):
+            yield from host_statements(stmt)
+        elif not isinstance(stmt, Note):
+            yield stmt
+
+
+def is_region(stmt: Stmt) -> bool:
+    """Whether ``stmt`` is a loop bound to threads."""
+    return isinstance(stmt, For) and stmt.kind in BOUND
+
+
+def has_threads(stmt: Stmt) -> bool:
+    """Whether loops inside ``stmt`` are bound to threads."""
+    return any(isinstance(s, For) and s.kind in BOUND for s, _ in walk(stmt))
+
+
+def check_host(nest: Nest, block: Block) -> None:
+    """Refuse what stands outside of all kernels and no host can do."""
+    for stmt in host_statements(block):
+        if isinstance(stmt, Alloc):
+            _check_storage(nest, stmt.buffer)
+        elif isinstance(stmt, For):
+            if stmt.kind == "parallel":
+                raise BuildError(
+                    explain(
+                        f"building {nest.name} for CUDA",
+                        f"{stmt.axis.name} of stage {stmt.stage} is parallel, which is how threads "
+                        "of a CPU share a loop",
+                        f'Bind it: s[{stmt.stage}].bind(axis, "blockIdx.x"); parallel stays for '
+                        'target="cpu".',
+                    )
+                )
+            if not is_region(stmt):
+                _unbound(nest, stmt)
+                check_host(nest, stmt.body)
+        elif isinstance(stmt, If):
+            _unbound(nest, stmt)
+            if any(isinstance(n, Load) for n in postorder([stmt.cond])):
+                raise BuildError(
+                    explain(
+                        f"building {nest.name} for CUDA",
+                        "a condition on data stands around its kernels, and the host that launches "
+                        "them does not read device memory",
+                        "Bind a loop outside of the condition.",
+                    )
+                )
+            check_host(nest, stmt.body)
+        elif isinstance(stmt, Store):
+            _unbound(nest, stmt)
+
+
+def _check_storage(nest: Nest, buffer: Buffer) -> None:
+    if buffer.scope != "global":
+        raise BuildError(
+            explain(
+                f"building {nest.name} for CUDA",
+                f"{buffer.name} is {buffer.scope} storage made outside of all kernels, and "
+                f"{buffer.scope} storage does not outlive one",
+                "Compute that stage at a loop of its consumer that is bound to blockIdx (or inside "
+                "of it), or leave it global.",
+            )
+        )
+
+
+def _unbound(nest: Nest, stmt: Stmt) -> None:
+    if has_threads(stmt):
+        return
+    inside = [s for s, _ in walk(stmt)]
+    store = next((s for s in inside if isinstance(s, Store)), None)
+    if store is None:
+        return
+    stage = store.stage
+    loops = [s for s in inside if isinstance(s, For) and s.stage == stage]
+    data = [s.axis.name for s in loops if not s.axis.is_reduce]
+    listed = f" ({', '.join(dict.fromkeys(data))})" if data else ""
+    raise BuildError(
+        explain(
+            f"building {nest.name} for CUDA",
+            f"stage {stage} stands at root, where each stage is a kernel of its own, and none of "
+            f"its axes{listed} is bound to threads",
+            "Bind a data axis, as in\n"
+            f"    xo, xi = s[{stage}].split(x, factor=64)\n"
+            f'    s[{stage}].bind(xo, "blockIdx.x")\n'
+            f'    s[{stage}].bind(xi, "threadIdx.x")\n'
+            "(an axis to bind can be made by fuse(*axes), of no axes too), or compute the stage "
+            "inside of another: compute_at, compute_inline.",
+        )
+    )

@@ -1,0 +1,136 @@
+"""Virtual threads: their loops move inwards, to the statements that differ between them.
+
+What is the same for all of them, as the fetch of a shared tile, is done once. Source: TVM's
+``inject_virtual_thread``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Exchange,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+)
+from schedlang.ir.rewrite import moved
+
+
+def without_vthreads(block: Block) -> Block:
+    """``block`` with every virtual thread as an unrolled loop around what depends on it."""
+    made: list[Stmt] = []
+    for stmt in block.stmts:
+        if isinstance(stmt, Block):
+            made += without_vthreads(stmt).stmts
+        elif isinstance(stmt, For):
+            body = without_vthreads(stmt.body)
+            made += _spread(replace(stmt, body=body)) if stmt.kind == "vthread" else [
+                replace(stmt, body=body)
+            ]  # fmt: skip
+        elif isinstance(stmt, If):
+            made.append(replace(stmt, body=without_vthreads(stmt.body)))
+        else:
+            made.append(stmt)
+    return Block(tuple(made))
+
+
+def _spread(loop: For) -> list[Stmt]:
+    """The loop's body with the loop around the parts that differ."""
+    own = _differing(loop)
+    copies = {
+        b: replace(b, shape=(loop.extent, *b.shape),
+                   strides=None if b.strides is None else (b.strides[0] * _rows(b), *b.strides))
+        for b in own
+    }  # fmt: skip
+
+    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+        return (copies[buffer], (loop.axis, *at)) if buffer in copies else None
+
+    body = moved(loop.body, spot)
+    assert isinstance(body, Block)
+    spreader = _Spreader(replace(loop, kind="unroll", body=Block()), copies)
+    return spreader.stmts(body)
+
+
+def _rows(buffer: Buffer) -> int:
+    first = buffer.shape[0]
+    assert isinstance(first, int)
+    return first
+
+
+def _differing(loop: For) -> set[Buffer]:
+    """The buffers made inside that hold something else in each virtual thread."""
+    inside = [s for s, _ in walk(loop.body)]
+    made = {s.buffer for s in inside if isinstance(s, Alloc)}
+    varying: set[Expr] = {loop.axis}
+    own: set[Buffer] = set()
+    before = -1
+    while before != len(own):
+        before = len(own)
+        _grow(loop.body, made, own, varying, False)
+    return own
+
+
+def _grow(
+    stmt: Stmt, made: set[Buffer], own: set[Buffer], varying: set[Expr], under: bool
+) -> None:
+    """Add the buffers that ``stmt`` gives values that vary."""
+    if isinstance(stmt, Block):
+        for part in stmt.stmts:
+            _grow(part, made, own, varying, under)
+        return
+    varies = under or _varies(expressions(stmt), own, varying)
+    if isinstance(stmt, (For, If)):
+        _grow(stmt.body, made, own, varying, varies)
+    elif isinstance(stmt, Store) and varies:
+        own |= made & set(stmt.buffers)
+    elif isinstance(stmt, Exchange) and (varies or own & set(stmt.source)):
+        own |= made & set(stmt.into)
+
+
+def _varies(roots: tuple[Expr, ...], own: set[Buffer], varying: set[Expr]) -> bool:
+    return any(
+        n in varying or (isinstance(n, Load) and n.buffer in own)
+        for n in postorder(roots)
+        if isinstance(n, (Axis, Load))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Spreader:
+    """Puts ``loop`` around statements; ``copies`` have a row for each of its iterations."""
+
+    loop: For
+    copies: dict[Buffer, Buffer]
+
+    def stmts(self, stmt: Stmt) -> list[Stmt]:
+        if isinstance(stmt, Block):
+            return [x for s in stmt.stmts for x in self.stmts(s)]
+        if isinstance(stmt, Alloc):
+            return [replace(stmt, buffer=self.copies.get(stmt.buffer, stmt.buffer))]
+        if isinstance(stmt, (For, If)) and not self.depends(expressions(stmt)):
+            return [replace(stmt, body=Block(tuple(self.stmts(stmt.body))))]
+        roots = expressions(stmt)
+        if isinstance(stmt, (For, If)) or self.depends(roots) or self.writes(stmt):
+            return [replace(self.loop, body=Block((stmt,)))]
+        return [stmt]
+
+    def depends(self, roots: tuple[Expr, ...]) -> bool:
+        return any(n is self.loop.axis for n in postorder(roots))
+
+    def writes(self, stmt: Stmt) -> bool:
+        rows = set(self.copies.values())
+        return isinstance(stmt, Store) and bool(rows & set(stmt.buffers))
+
+
+__all__ = ["without_vthreads"]

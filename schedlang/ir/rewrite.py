@@ -1,0 +1,121 @@
+"""Statements rebuilt with other expressions, buffers and parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from schedlang.expr.nodes import Expr
+from schedlang.expr.visit import rewrite
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    Exchange,
+    Fetch,
+    For,
+    If,
+    Let,
+    Load,
+    Stmt,
+    Store,
+)
+
+
+def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
+    """``root`` with some leaves (axes, sizes) replaced."""
+    return rewrite(root, swap.get) if swap else root
+
+
+def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
+    """``stmt`` with ``value`` of each expression that it evaluates itself; bodies stay."""
+    if isinstance(stmt, For):
+        return stmt if isinstance(stmt.extent, int) else replace(stmt, extent=value(stmt.extent))
+    if isinstance(stmt, If):
+        return replace(stmt, cond=value(stmt.cond))
+    if isinstance(stmt, Store):
+        indices = tuple(value(i) for i in stmt.indices)
+        return replace(stmt, indices=indices, values=tuple(value(v) for v in stmt.values))
+    if isinstance(stmt, (Fetch, Exchange)):
+        return replace(stmt, indices=tuple(value(i) for i in stmt.indices))
+    if isinstance(stmt, Let):
+        return replace(stmt, value=value(stmt.value))
+    return stmt
+
+
+def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
+    """``stmt`` and all inside of it with some leaves replaced."""
+    if not swap:
+        return stmt
+    memo: dict[int, Expr] = {}
+
+    def value(root: Expr) -> Expr:
+        return rewrite(root, swap.get, memo)
+
+    return deep(stmt, lambda s: mapped(s, value))
+
+
+def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+    """``stmt`` with ``change`` applied to each statement, innermost first."""
+    if isinstance(stmt, Block):
+        return Block(tuple(deep(s, change) for s in stmt.stmts))
+    if isinstance(stmt, (For, If)):
+        body = deep(stmt.body, change)
+        assert isinstance(body, Block)
+        stmt = replace(stmt, body=body)
+    return change(stmt)
+
+
+Moved = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | None"]
+
+
+def moved(stmt: Stmt, spot: Moved) -> Stmt:
+    """``stmt`` and all inside of it with accesses at other places.
+
+    ``spot`` gives for a buffer and indices the new ones, or ``None`` where they stay.
+    """
+
+    def load(node: Expr) -> Expr | None:
+        if not isinstance(node, Load):
+            return None
+        found = spot(node.buffer, node.indices)
+        return None if found is None else Load(found[0], found[1], node.dtype)
+
+    memo: dict[int, Expr] = {}
+
+    def value(root: Expr) -> Expr:
+        return rewrite(root, load, memo)
+
+    def change(old: Stmt) -> Stmt:
+        new = mapped(old, value)
+        if isinstance(new, Store):
+            spots = [spot(b, new.indices) for b in new.buffers]
+            if any(s is not None for s in spots):
+                places = [s or (b, new.indices) for s, b in zip(spots, new.buffers)]
+                return replace(new, buffers=tuple(b for b, _ in places), indices=places[0][1])
+        elif isinstance(new, Fetch):
+            found = spot(new.buffer, new.indices)
+            if found is not None:
+                return replace(new, buffer=found[0], indices=found[1])
+        elif isinstance(new, Exchange):
+            into = [spot(b, new.indices) for b in new.into]
+            source = [spot(b, new.indices) for b in new.source]
+            if any(s is not None for s in (*into, *source)):
+                first = next(s for s in (*into, *source) if s is not None)
+                return replace(
+                    new, indices=first[1],
+                    into=tuple(s[0] if s else b for s, b in zip(into, new.into)),
+                    source=tuple(s[0] if s else b for s, b in zip(source, new.source)),
+                )  # fmt: skip
+        return new
+
+    return deep(stmt, change)
+
+
+def storage(stmt: Stmt) -> list[Buffer]:
+    """The buffers that storage is made for in ``stmt``."""
+    if isinstance(stmt, Alloc):
+        return [stmt.buffer]
+    if isinstance(stmt, (For, If)):
+        return storage(stmt.body)
+    return [b for s in stmt.stmts for b in storage(s)] if isinstance(stmt, Block) else []
