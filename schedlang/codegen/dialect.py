@@ -24,3 +24,8 @@ NAMES = (
     "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
     "with_lane",
 )  # fmt: skip
+
+# what kernels of GPUs have instead of storage and streams of a CPU
+GPU_ONLY = ("exchange", "unrolled", "vload_aligned", "vstore_aligned")
+CPU_ONLY = ("heap_array", "stack_array", "stream_fence", "vstore_stream", "vstore_stream_half")
+GPU_NAMES = tuple(sorted({*NAMES, *GPU_ONLY} - set(CPU_ONLY)))

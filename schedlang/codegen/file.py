@@ -46,7 +46,7 @@ def render(
 
     ``shown`` is the loop nest that its header shows.
     """
-    parts = [_header(nest, steps, shown), _imports(source, compiled), ""]
+    parts = [header_lines(nest, steps, shown), _imports(source, compiled), ""]
     if compiled:
         flags = "True" if fastmath else '{"contract"}'
         parts.append(
@@ -59,7 +59,8 @@ def render(
     return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n{public}\n"
 
 
-def _header(nest: Nest, steps: str, shown: str) -> str:
+def header_lines(nest: Nest, steps: str, shown: str) -> str:
+    """The comment at the top: what it computes, the schedule, the loop nest as ``shown``."""
     lines = [header(nest), "", "Schedule:", *("    " + x for x in steps.rstrip().splitlines())]
     lines += ["", "Loop nest:", *("    " + x for x in shown.splitlines()[2:])]
     return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"

@@ -104,7 +104,9 @@ def parts_of(region: For) -> Parts:
     for loop in data:
         if loop.axis in used and loop.kind != "thread":
             loops.setdefault(loop.axis, loop)
-    kept = tuple(replace(x, kind="unroll" if x.kind == "unroll" else "serial") for x in loops.values())
+    kept = tuple(
+        replace(x, kind="unroll" if x.kind == "unroll" else "serial") for x in loops.values()
+    )
     shape = tuple(x.extent for x in kept)
     local = tuple(Buffer(f"{b.name}.part", b.dtype, shape, "local") for b in first.buffers)
     return Parts(first, kept, local)
@@ -139,9 +141,7 @@ def _butterfly(parts: Parts, local: Sequence[Buffer], count: int) -> list[Stmt]:
 
 def _shared(parts: Parts, teams: int, count: int) -> tuple[Buffer, ...]:
     shape = (*(x.extent for x in parts.loops), teams, count)
-    return tuple(
-        Buffer(f"{b.name}.parts", b.dtype, shape, "shared") for b in parts.store.buffers
-    )
+    return tuple(Buffer(f"{b.name}.parts", b.dtype, shape, "shared") for b in parts.store.buffers)
 
 
 def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
@@ -154,13 +154,17 @@ def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[
     size = Const(WARP, "int64", True)
     warp = Binary("//", rank, size, "int64", True)
     first = Binary("==", Binary("%", rank, size, "int64", True), Const(0, "int64", True), "bool")
-    put = Store(shared, (*parts.at, row, warp), _loads(parts.local, parts.at), None, parts.store.stage)
+    put = Store(
+        shared, (*parts.at, row, warp), _loads(parts.local, parts.at), None, parts.store.stage
+    )
     reducer = parts.store.reducer
     assert reducer is not None
     inside = Binary("<", rank, Const(warps, "int64", True), "bool")
     taken = tuple(
         Select(inside, load, zero, b.dtype, True)
-        for b, load, zero in zip(parts.local, _loads(shared, (*parts.at, row, rank)), reducer.identity)
+        for b, load, zero in zip(
+            parts.local, _loads(shared, (*parts.at, row, rank)), reducer.identity
+        )
     )
     get = Store(parts.local, parts.at, taken, None, parts.store.stage)
     reach = 1 << (warps - 1).bit_length()

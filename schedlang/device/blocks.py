@@ -125,7 +125,9 @@ class _Threads:
             return self.exchange(stmt)
         if isinstance(stmt, (For, If)):
             body = Block(tuple(self.block(stmt.body)))
-            return [replace(self.placed(replace(stmt, body=Block())), body=body)]
+            head = self.placed(replace(stmt, body=Block()))
+            assert isinstance(head, (For, If))
+            return [replace(head, body=body)]
         assert isinstance(stmt, Block)
         return self.block(stmt)
 
@@ -142,9 +144,7 @@ class _Threads:
             size = _const(int(index.extent))  # type: ignore[arg-type]
             rows.insert(0, other if last else Binary("%", other, size, "int64", True))
             other = Binary("//", other, size, "int64", True)
-        source = tuple(
-            Load(self.rows[b], (*rows, *stmt.indices), b.dtype) for b in stmt.source
-        )
+        source = tuple(Load(self.rows[b], (*rows, *stmt.indices), b.dtype) for b in stmt.source)
         store = Store(stmt.into, stmt.indices, source, None, self.launch.stage)
         return self.together([store])
 
@@ -164,7 +164,9 @@ class _Threads:
             return []
         body = self.placed(Block(tuple(stmts)))
         for index in reversed(self.threads):
-            body = Block((For(index.axis, index.extent, "serial", _block(body), self.launch.stage),))
+            body = Block(
+                (For(index.axis, index.extent, "serial", _block(body), self.launch.stage),)
+            )
         return list(_block(body).stmts)
 
 

@@ -104,11 +104,17 @@ def _loop(loop: For, doubled: dict[Buffer, Buffer]) -> tuple[list[Stmt], set[Buf
         body, used = _block(loop.body, doubled)
         return [replace(loop, body=body)], used
     now = Lin.of(loop.axis)
-    rest, more = _block(Block(tuple(stmts[count:])), {b: d for b, d in doubled.items() if b not in filled})
+    rest, more = _block(
+        Block(tuple(stmts[count:])), {b: d for b, d in doubled.items() if b not in filled}
+    )
 
     def at(turn: Lin) -> dict[Buffer, Expr]:
         two = Const(2, "int64", True)
-        odd = to_expr(turn) if turn.const is not None else Binary("%", to_expr(turn), two, "int64", True)
+        odd = (
+            to_expr(turn)
+            if turn.const is not None
+            else Binary("%", to_expr(turn), two, "int64", True)
+        )
         return dict.fromkeys(filled, odd)
 
     first = _filling(stmts[:count], loop.axis, Lin.of(0), doubled, at(Lin.of(0)))

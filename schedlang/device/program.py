@@ -14,7 +14,7 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """One of ``blockIdx.x`` to ``threadIdx.z``: its name, the variable that holds it, its extent."""
+    """One of ``blockIdx.x`` to ``threadIdx.z``: the variable that holds it, and its extent."""
 
     tag: str
     axis: Axis

@@ -65,7 +65,9 @@ class Piece:
 def with_barriers(launch: Launch) -> Launch:
     """``launch`` with barriers between the accesses of different threads."""
     placer = _Placer(launch)
-    return replace(launch, body=placer.block(launch.body, (), ()).stmt)
+    body = placer.block(launch.body, (), ()).stmt
+    assert isinstance(body, Block)
+    return replace(launch, body=body)
 
 
 class _Placer:
@@ -279,7 +281,7 @@ def _remainder(lin: Lin) -> Mod | None:
     """The remainder that ``lin`` is, if it is one and nothing else."""
     if len(lin.terms) != 1:
         return None
-    (product, coef), = lin.terms.items()
+    ((product, coef),) = lin.terms.items()
     single = len(product) == 1 and coef == 1 and isinstance(product[0], Mod)
     return product[0] if single else None  # type: ignore[return-value]
 

@@ -135,8 +135,8 @@ class _Flat:
             raise BuildError(
                 explain(
                     f"building {self.title} for CUDA",
-                    f"the threads of {', '.join(sorted(tags))} add up stage {region.stage} together, "
-                    "and its storage is local, which one thread has alone",
+                    f"the threads of {', '.join(sorted(tags))} add up stage {region.stage} "
+                    "together, and its storage is local, which one thread has alone",
                     f'Let them share it: s[{region.stage}].set_scope("shared").',
                 )
             )
@@ -190,7 +190,7 @@ class _Flat:
                 explain(
                     f"building {self.title} for CUDA",
                     f"{buffer.name} is global storage made inside of a kernel",
-                    f'Give it storage that a kernel has: s[...].set_scope("shared") or "local", '
+                    'Give it storage that a kernel has: s[...].set_scope("shared") or "local", '
                     "or compute that stage at root.",
                 )
             )
@@ -234,7 +234,7 @@ class _Flat:
                     f"building {self.title} for CUDA",
                     f"{buffer.name} is local storage made outside of the thread loops that fill it "
                     f"(stage {store.stage}), and each thread has local storage of its own",
-                    "Let the threads share it, set_scope(\"shared\"), or compute it inside of the "
+                    'Let the threads share it, set_scope("shared"), or compute it inside of the '
                     "thread loops of its consumer.",
                 )
             )

@@ -81,9 +81,7 @@ def _differing(loop: For) -> set[Buffer]:
     return own
 
 
-def _grow(
-    stmt: Stmt, made: set[Buffer], own: set[Buffer], varying: set[Expr], under: bool
-) -> None:
+def _grow(stmt: Stmt, made: set[Buffer], own: set[Buffer], varying: set[Expr], under: bool) -> None:
     """Add the buffers that ``stmt`` gives values that vary."""
     if isinstance(stmt, Block):
         for part in stmt.stmts:

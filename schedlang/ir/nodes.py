@@ -146,9 +146,9 @@ class Barrier:
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """Each thread takes over ``into[indices]`` what ``source[indices]`` is for a thread of its warp.
+    """Each thread puts into ``into[indices]`` what ``source[indices]`` is for another of its warp.
 
-    That is the one whose number differs by ``distance`` in one bit (a butterfly). All buffers are
+    That is the thread whose number differs in the bit ``distance`` (a butterfly). All buffers are
     local, and all threads of the warp take part.
     """
 

@@ -151,7 +151,9 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
         return ["barrier"]
     if isinstance(stmt, Exchange):
         inside = _inside(stmt.indices, names)
-        pairs = [(f"{a.name}[{inside}]", f"{b.name}[{inside}]") for a, b in zip(stmt.into, stmt.source)]
+        pairs = [
+            (f"{a.name}[{inside}]", f"{b.name}[{inside}]") for a, b in zip(stmt.into, stmt.source)
+        ]
         return [f"{a} = {b} of thread ^ {stmt.distance}" for a, b in pairs]
     if isinstance(stmt, Note):
         return [f"# {line}" for line in stmt.text.splitlines()]

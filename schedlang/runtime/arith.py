@@ -104,7 +104,9 @@ def emit_div(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) ->
 
 def emit_neg(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
     """-a"""
-    return builder.fneg(a) if is_float(ty) else builder.sub(constant(ty, 0), a)
+    if is_float(ty):
+        return builder.fsub(constant(ty, -0.0), a)
+    return builder.sub(constant(ty, 0), a)
 
 
 def emit_floordiv(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -368,7 +370,8 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 def emit_absolute(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
     """|a|, where the lowest integer stays as it is"""
     if is_float(ty):
-        return call_llvm(builder, "fabs", a.type, [a])
+        # NVVM, which compiles the same code for GPUs, has no fabs and no fneg
+        return call_llvm(builder, "copysign", a.type, [a, constant(ty, 1.0)])
     if is_unsigned(ty):
         return a
     zero = constant(ty, 0)

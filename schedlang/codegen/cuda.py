@@ -1,0 +1,257 @@
+"""A device program as a Python file of numba.cuda kernels, and the function that launches them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlang.codegen.context import Context
+from schedlang.codegen.dialect import GPU_NAMES
+from schedlang.codegen.names import Names
+from schedlang.codegen.statements import Frame, Statements
+from schedlang.codegen.sums import Sums
+from schedlang.device.program import Index, Launch, Program, Repeat, Scratch, Step
+from schedlang.errors import BuildError
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, walk
+from schedlang.ir.printer import expr_text
+from schedlang.target import Target
+
+INDENT = "    "
+ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One emitted kernel: its function, its parameters in order, and the launch it is for."""
+
+    name: str
+    text: str
+    parameters: tuple[Buffer | Var | Axis, ...]
+    launch: Launch
+    dynamic_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class GpuSource:
+    """Emitted text in parts: kernels, the launcher, and the intrinsics they use."""
+
+    public: str
+    kernels: tuple[KernelSource, ...]
+    launcher: str
+    intrinsics: tuple[str, ...]
+    math: tuple[str, ...]
+    parameters: tuple[str, ...]
+
+
+def emit_program(program: Program, target: Target, public: str) -> GpuSource:
+    """The kernels of ``program`` and the function ``launch`` that runs them in order."""
+    nest = program.nest
+    taken = [*GPU_NAMES, "_array", "_apart", "result", "cuda", "stream", "launch", "grid"]
+    names = _names(program, taken)
+    kernels: list[KernelSource] = []
+    used: set[str] = set()
+    for launch in program.launches:
+        writer = _KernelWriter(nest, names, target, public, launch)
+        kernels.append(writer.kernel())
+        used |= writer.used
+    host = _Host(nest, names, target, public, kernels)
+    parameters = tuple([names[a] for a in nest.args] + [names[v] for v in nest.sizes])
+    launcher = host.launcher(program, parameters)
+    return GpuSource(
+        public, tuple(kernels), launcher, tuple(sorted(used - {"inf", "nan"})),
+        tuple(sorted(used & {"inf", "nan"})), parameters,
+    )  # fmt: skip
+
+
+def _names(program: Program, taken: Sequence[str]) -> Names:
+    """Names for arguments, sizes, loops and what kernels share; equal printed loops share one."""
+    nest = program.nest
+    names = Names(taken)
+    for key in (*nest.args, *nest.sizes):
+        names.give(key, key.name)
+    loops: dict[str, str] = {}
+    for axis, printed in nest.names.items():
+        if printed not in loops:
+            loops[printed] = names.fresh(printed)
+        names.share(axis, loops[printed])
+    for buffer in program.scratch:
+        names.give(buffer, buffer.name)
+    return names
+
+
+class _KernelWriter(Statements):
+    """Writes one kernel."""
+
+    strips = 1
+
+    def __init__(
+        self, nest: Nest, names: Names, target: Target, public: str, launch: Launch
+    ) -> None:
+        super().__init__(nest, names, target, public)
+        self.launch = launch
+        self.dynamic = launch.shared_bytes > target.device.shared_static
+        self.offset = 0
+        self.shared_names: dict[tuple[str, str, int | None], str] = {}
+
+    def kernel(self) -> KernelSource:
+        launch = self.launch
+        name = self.function_name(f"{launch.name}_kernel")
+        for buffer in self.made(launch.body):
+            self.names.share(buffer, self.storage_name(buffer))
+        self.frame = Frame()
+        for index in launch.indices:
+            self.line(self._index_line(index))
+        context = Context({})
+        self.block(launch.body, context)
+        own = {i.axis for i in launch.indices}
+        free = [k for k in self.free_keys(launch.body, context) if k not in own]
+        order = {k: n for n, k in enumerate((*self.nest.args, *self.nest.sizes))}
+        parameters = sorted(free, key=lambda k: order.get(k, len(order)))
+        options = f"launch_bounds={launch.threads}, **OPTIONS"
+        listed = ", ".join(self.names[p] for p in parameters)
+        head = f"@cuda.jit({options})\ndef {name}({listed}):\n"
+        return KernelSource(
+            name, head + "\n".join(self.frame.lines), tuple(parameters), launch, self.offset
+        )
+
+    def storage_name(self, buffer: Buffer) -> str:
+        """Equal names of local storage stand for one another in places apart."""
+        key = (buffer.name, buffer.dtype, buffer.size)
+        if buffer.scope == "shared" or key not in self.shared_names:
+            self.shared_names[key] = self.names.fresh(buffer.name)
+        return self.shared_names[key]
+
+    def _index_line(self, index: Index) -> str:
+        printed = self.nest.names.get(index.axis, index.axis.name)
+        extent = expr_text(index.extent, self.nest.names)
+        name = self.names.give(index.axis, printed)
+        return f"{name} = cuda.{index.tag}  # {printed} in 0..{extent}"
+
+    def loop(self, loop: For, context: Context) -> None:
+        if loop.kind == "vectorize":
+            self.vector(loop, context)
+            return
+        if context.lanes is not None and loop.kind == "unroll":
+            self.unrolled(loop, context)
+            return
+        self.plain(loop, context)
+        if loop.kind == "unroll":
+            self.line(f"{self.use('unrolled')}()")
+
+    def sums_of(self, loop: For, context: Context) -> Sums | None:
+        """Only elements of global and shared memory: local storage is in registers already."""
+        inside = [s for s, _ in walk(loop.body)]
+        copies = any(isinstance(s, For) and s.kind in ("unroll", "vectorize") for s in inside)
+        found = None if copies else super().sums_of(loop, context)
+        if found is None or any(b.scope == "local" for b in found.buffers):
+            return None
+        return found
+
+    def outline(self, loop: For, context: Context) -> None:
+        raise BuildError(
+            f"kernel {self.launch.name} nests more than 16 loops: fuse some of them, or unroll"
+        )
+
+    def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
+        if isinstance(stmt, Barrier):
+            self.line("cuda.syncthreads()")
+            return
+        e = self.expressions
+        for into, source in zip(stmt.into, stmt.source):
+            at = e.index(e.offset(source, stmt.indices, context), context, source, stmt.indices)
+            half = "_half" if source.dtype == "float16" else ""
+            load = f"{self.use('load' + half)}({self.names[source]}, {at})"
+            value = f"{self.use('exchange')}({load}, {stmt.distance})"
+            self.line(f"{self.use('store' + half)}({self.names[into]}, {at}, {value})")
+
+    def allocate(self, buffer: Buffer, context: Context) -> None:
+        kind = {"float16": "uint16", "bool": "bool_"}.get(buffer.dtype, buffer.dtype)
+        shape = ", ".join(str(e) for e in buffer.shape)
+        size = max(buffer.size or 0, 1)
+        if buffer.scope == "shared" and self.dynamic:
+            bytes_ = itemsize(buffer.dtype)
+            start = self.offset // bytes_
+            self.offset += -(-size * bytes_ // ALIGNMENT) * ALIGNMENT
+            made = f"cuda.shared.array(0, np.{kind})[{start}:{start + size}]"
+        else:
+            made = f"cuda.{buffer.scope}.array({size}, np.{kind}, alignment={ALIGNMENT})"
+        self.line(f"{self.names[buffer]} = {made}  # {buffer.name}[{shape}]")
+
+
+class _Host(Statements):
+    """Writes the function that launches kernels."""
+
+    def __init__(
+        self, nest: Nest, names: Names, target: Target, public: str,
+        kernels: Sequence[KernelSource],
+    ) -> None:  # fmt: skip
+        super().__init__(nest, names, target, public)
+        self.kernels = {k.launch: k for k in kernels}
+
+    def launcher(self, program: Program, parameters: Sequence[str]) -> str:
+        self.frame = Frame()
+        self.steps(program.steps)
+        signature = ", ".join([*parameters, "stream=0"])
+        lines = "\n".join(self.frame.lines) or f"{INDENT}pass"
+        return f'def launch({signature}):\n{INDENT}"""The kernels in order."""\n{lines}'
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        context = Context({})
+        for step in steps:
+            if isinstance(step, Launch):
+                self.start(self.kernels[step], context)
+            elif isinstance(step, Scratch):
+                self.scratch(step.buffer, context)
+            elif isinstance(step, Repeat):
+                loop = For(step.axis, step.extent, "serial", Block(), "")
+                self.line(f"for {self.names[step.axis]} in range({self.extent(loop, context)}):")
+                with self.indented():
+                    self.steps(step.body)
+            else:
+                self.line(f"if {self.expressions.value(step.cond, context).text}:")
+                with self.indented():
+                    self.steps(step.body)
+
+    def size(self, extent: int | Expr, context: Context) -> str:
+        if isinstance(extent, int):
+            return str(extent)
+        return self.expressions.index(to_lin(extent), context)
+
+    def scratch(self, buffer: Buffer, context: Context) -> None:
+        kind = {"float16": "uint16", "bool": "bool_"}.get(buffer.dtype, buffer.dtype)
+        total = Lin.of(1)
+        for extent in buffer.shape:
+            total = total * to_lin(extent)
+        count = str(buffer.size) if buffer.size is not None else (
+            self.expressions.index(total, context))  # fmt: skip
+        shape = ", ".join(str(e) for e in buffer.shape)
+        made = f"cuda.device_array({count}, np.{kind}, stream=stream)"
+        self.line(f"{self.names[buffer]} = {made}  # {buffer.name}[{shape}]")
+
+    def start(self, kernel: KernelSource, context: Context) -> None:
+        launch = kernel.launch
+        grid = [self.size(e, context) for e in launch.dims("grid")]
+        block = [self.size(e, context) for e in launch.dims("block")]
+        while len(grid) > 1 and grid[-1] == "1":
+            grid.pop()
+        while len(block) > 1 and block[-1] == "1":
+            block.pop()
+        where = f"({', '.join(grid)}{',' if len(grid) == 1 else ''})"
+        threads = f"({', '.join(block)}{',' if len(block) == 1 else ''})"
+        shared = f", {kernel.dynamic_bytes}" if kernel.dynamic_bytes else ""
+        given = ", ".join(self.names[p] for p in kernel.parameters)
+        if all(isinstance(e, int) for e in launch.dims("grid")):
+            self.line(f"{kernel.name}[{where}, {threads}, stream{shared}]({given})")
+            return
+        self.line(f"grid = {where}")
+        self.line("if all(grid):")
+        with self.indented():
+            self.line(f"{kernel.name}[grid, {threads}, stream{shared}]({given})")
+
+
+__all__ = ["GpuSource", "KernelSource", "emit_program"]

@@ -1,0 +1,26 @@
+"""The whole text of a file of GPU kernels: header, imports, kernels, their launcher."""
+
+from __future__ import annotations
+
+from schedlang.codegen.cuda import GpuSource
+from schedlang.codegen.file import header_lines, wrapped
+from schedlang.device.printer import program_text
+from schedlang.device.program import Program
+
+
+def render_program(program: Program, source: GpuSource, steps: str, fastmath: bool) -> str:
+    """The file's text, for numba.cuda."""
+    nest = program.nest
+    parts = [header_lines(nest, steps, program_text(program)), _imports(source), ""]
+    parts.append(f"OPTIONS = dict(fastmath={fastmath})")
+    body = "\n\n\n".join([*(k.text for k in source.kernels), source.launcher])
+    return "\n".join(parts) + "\n\n\n" + body + '\n\n\n__all__ = ["launch"]\n'
+
+
+def _imports(source: GpuSource) -> str:
+    lines = [f"from math import {', '.join(source.math)}", ""] if source.math else []
+    lines += ["import numpy as np", "from numba import cuda"]
+    if source.intrinsics:
+        names = list(source.intrinsics)
+        lines += ["", *wrapped("from schedlang.runtime.device import (", names, ")")]
+    return "\n".join(lines)

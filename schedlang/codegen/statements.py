@@ -1,0 +1,341 @@
+"""What CPU and GPU writers share: guards, stores, lanes and copies of loops as lines of source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from schedlang.codegen.context import Context, Lanes
+from schedlang.codegen.expression import Expressions
+from schedlang.codegen.names import Names
+from schedlang.codegen.stores import Stores
+from schedlang.codegen.sums import Sums, kept_buffers
+from schedlang.codegen.truth import condition
+from schedlang.errors import BuildError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Const, Expr, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import (
+    Alloc,
+    Barrier,
+    Block,
+    Buffer,
+    Exchange,
+    Fetch,
+    For,
+    If,
+    Let,
+    Load,
+    Note,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+)  # fmt: skip
+from schedlang.target import Target
+
+DEEPEST_LINES = 96
+DEEPEST_LOOPS = 16
+MOST_COPIES = 1024
+INDENT = "    "
+WIDTH = 98
+
+
+@dataclass
+class Frame:
+    """The function being written: its lines, and how deep in loops and blocks they are."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+    loops: int = 0
+    parallel: bool = False
+    outlined: bool = False
+    stack: int = 0
+    copies: int = 1
+
+
+class Statements:
+    """Writes the statements of a kernel; loops and storage are the target's own.
+
+    A vectorized loop is written as vectors of up to ``strips`` registers.
+    """
+
+    strips = 4
+
+    def __init__(self, nest: Nest, names: Names, target: Target, public: str) -> None:
+        self.nest = nest
+        self.public = public
+        self.names = names
+        self.target = target
+        self.functions: list[str] = []
+        self.used: set[str] = set()
+        self.frame = Frame()
+        self.expressions = Expressions(names, self.line, self.use)
+        self.stores = Stores(self.expressions)
+
+    def loop(self, loop: For, context: Context) -> None:
+        raise NotImplementedError
+
+    def allocate(self, buffer: Buffer, context: Context) -> None:
+        raise NotImplementedError
+
+    def made(self, body: Block) -> list[Buffer]:
+        """The buffers that storage is made for in ``body``."""
+        return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
+
+    def outline(self, loop: For, context: Context) -> None:
+        raise NotImplementedError
+
+    def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
+        raise NotImplementedError
+
+    def block(self, block: Block, context: Context) -> None:
+        for stmt in block.stmts:
+            self.statement(stmt, context)
+
+    @property
+    def streamed(self) -> set[str]:
+        """The stages whose stores bypass the cache."""
+        return self.stores.streamed
+
+    def line(self, text: str) -> None:
+        inner = (len(text) - len(text.lstrip())) // len(INDENT)
+        if self.frame.depth + inner > DEEPEST_LINES:
+            raise BuildError(
+                f"{self.nest.name} nests more than {DEEPEST_LINES} choices and loops, and Python "
+                "reads 100 levels: give the inner if_then_else a stage of its own"
+            )
+        self.frame.lines.append(INDENT * self.frame.depth + text)
+
+    def use(self, name: str) -> str:
+        self.used.add(name)
+        return name
+
+    def function_name(self, wanted: str) -> str:
+        """A name for a function; arguments may hide the public one's, functions may not."""
+        name = self.names.fresh(wanted)
+        return self.names.fresh(f"{wanted}_body") if name == self.public else name
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        self.frame.depth += 1
+        start = len(self.frame.lines)
+        yield
+        if len(self.frame.lines) == start:
+            self.line("pass")
+        self.frame.depth -= 1
+
+    def statement(self, stmt: Stmt, context: Context) -> None:
+        if isinstance(stmt, For):
+            self.loop(stmt, context)
+        elif isinstance(stmt, If):
+            self.guard(stmt, context)
+        elif isinstance(stmt, Store):
+            self.stores.store(stmt, context, WIDTH - len(INDENT) * self.frame.depth)
+        elif isinstance(stmt, Alloc):
+            self.allocate(stmt.buffer, context)
+        elif isinstance(stmt, Fetch):
+            self.fetch(stmt, context)
+        elif isinstance(stmt, Let):
+            name = self.names.give(stmt.var, stmt.var.name)
+            self.line(f"{name} = {self.expressions.value(stmt.value, context).text}")
+        elif isinstance(stmt, Block):
+            self.block(stmt, context)
+        elif isinstance(stmt, (Barrier, Exchange)):
+            self.wait(stmt, context)
+        else:
+            assert isinstance(stmt, Note)
+
+    def fetch(self, stmt: Fetch, context: Context) -> None:
+        """One hint for all lanes: where the first one reads."""
+        if context.lanes is not None:
+            first = with_value(context, context.lanes.axis, context.lanes.start)
+            context = replace(first, lanes=None, mask="")
+        offset = self.expressions.offset(stmt.buffer, stmt.indices, context)
+        at = self.expressions.index(offset, context, stmt.buffer, stmt.indices)
+        self.line(f"{self.use('prefetch')}({self.names[stmt.buffer]}, {at})")
+
+    def unrolled(self, loop: For, context: Context) -> None:
+        assert isinstance(loop.extent, int)
+        outer = self.frame.copies
+        self.frame.copies *= loop.extent
+        if self.frame.copies > MOST_COPIES:
+            raise BuildError(
+                explain(
+                    f"unroll({loop.axis.name}) on stage {loop.stage}",
+                    f"with the unrolled loops around it that makes {self.frame.copies} copies of "
+                    "the body, which would not compile in reasonable time or memory",
+                    f"Unroll fewer or smaller loops, {MOST_COPIES} copies in all.",
+                )
+            )
+        if loop.extent > 1 and context.lanes is None and _straight(loop):
+            if not context.copies:
+                written = {b for s, _ in walk(loop.body) for b in buffers_of(s)}
+                context = replace(context, written=frozenset(written), shared={})
+            context = replace(context, copies={**context.copies, loop.axis: loop.extent})
+        for k in range(loop.extent):
+            self.block(loop.body, with_value(context, loop.axis, Lin.of(k)))
+        self.frame.copies = outer
+
+    def guard(self, stmt: If, context: Context) -> None:
+        note = f"  # {stmt.note}" if stmt.note else ""
+        test = condition(stmt.cond, context)
+        if isinstance(test, Const):
+            if test.value:
+                self.block(stmt.body, context)
+            return
+        cond = self.expressions.value(test, context)
+        if not cond.lanes:
+            self.line(f"if {cond.text}:{note}")
+            with self.indented():
+                self.block(stmt.body, context)
+            return
+        mask = self.names.fresh("m")
+        both = f" & {context.mask}" if context.mask else ""
+        self.line(f"{mask} = {cond.at(7) if both else cond.text}{both}{note}")
+        self.block(stmt.body, replace(context, mask=mask))
+
+    def vector(self, loop: For, context: Context) -> None:
+        """The lanes of a vectorized loop: one vector, or strips of several and a rest."""
+        assert isinstance(loop.extent, int)
+        if context.lanes is not None:
+            raise BuildError(
+                f"stage {loop.stage} vectorizes {loop.axis.name} inside vectorized "
+                f"{context.lanes.axis.name}: one loop of a nest can be the lanes; unroll the other"
+            )
+        widest = self.widest(loop)
+        most = self.target.vector_width(widest) * self.strips
+        whole, rest = divmod(loop.extent, most)
+        if loop.extent <= most:
+            self.pieces(loop, context, loop.extent, 0)
+            return
+        if self.frame.loops >= DEEPEST_LOOPS:
+            self.outline(loop, context)
+            return
+        name = self.names[loop.axis]
+        self.line(f"for {name} in range(0, {whole * most}, {most}):")
+        self.frame.loops += 1
+        with self.indented():
+            start = Axis(f"{loop.axis.name}", loop.extent)
+            self.names.share(start, name)
+            self.lanes(loop, context, most, Lin.of(start))
+        self.frame.loops -= 1
+        self.pieces(loop, context, rest, whole * most)
+
+    def widest(self, loop: For) -> str:
+        found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
+        return max(found, key=dtypes.itemsize, default="float32")
+
+    def pieces(self, loop: For, context: Context, count: int, start: int) -> None:
+        """``count`` lanes as vectors of 2**k: others do not stay in registers."""
+        while count:
+            lanes = 1 << (count.bit_length() - 1)
+            self.lanes(loop, context, lanes, Lin.of(start))
+            start, count = start + lanes, count - lanes
+
+    def lanes(self, loop: For, context: Context, count: int, start: Lin) -> None:
+        if count == 1:
+            self.block(loop.body, with_value(context, loop.axis, start))
+            return
+        self.block(loop.body, replace(context, lanes=Lanes(loop.axis, count, start)))
+
+    def plain(self, loop: For, context: Context) -> None:
+        name = self.names[loop.axis]
+        extent = self.extent(loop, context)
+        serial = "  # parallel already outside" if loop.kind == "parallel" else ""
+        sums = self.sums_of(loop, context)
+        start = len(self.frame.lines)
+        self.line(f"for {name} in range({extent}):{serial}")
+        self.frame.loops += 1
+        with self.indented():
+            self.block(loop.body, context if sums is None else replace(context, sums=sums))
+        self.frame.loops -= 1
+        if sums is not None:
+            inside, self.frame.lines = self.frame.lines[start:], self.frame.lines[:start]
+            self.stores.read_sums(sums)
+            self.frame.lines += inside
+            self.stores.write_sums(sums)
+
+    def sums_of(self, loop: For, context: Context) -> Sums | None:
+        """What the updates inside ``loop`` keep in registers, where they can."""
+        nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
+        if context.lanes is not None or context.sums is not None or context.mask:
+            return None
+        if self.frame.loops + nested + 1 >= DEEPEST_LOOPS:
+            return None
+        most = self.target.vector_registers
+        buffers = kept_buffers(loop, self.target.vector_width, most)
+        return Sums(buffers) if buffers else None
+
+    def extent(self, loop: For, context: Context) -> str:
+        if isinstance(loop.extent, int):
+            return str(loop.extent)
+        return self.expressions.index(to_lin(loop.extent, context.values), context)
+
+    def free(self, body: Block, context: Context) -> list[str]:
+        """Names used in ``body`` and defined outside of it."""
+        found = {context.mask: None} if context.mask else {}
+        found.update((self.names[key], None) for key in self.free_keys(body, context))
+        return list(found)
+
+    def free_keys(self, body: Block, context: Context) -> list[Any]:
+        """The buffers, loops and scalars used in ``body`` and defined outside of it."""
+        inside: set[Any] = set()
+        found: dict[Any, None] = {}
+        lanes = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}
+        known = {**context.values, **lanes}
+
+        def mention(key: Any) -> None:
+            if key not in inside and key in self.names:
+                found.setdefault(key)
+
+        for stmt, _ in walk(body):
+            if isinstance(stmt, For):
+                inside.add(stmt.axis)
+            elif isinstance(stmt, Alloc):
+                inside.add(stmt.buffer)
+            elif isinstance(stmt, Let):
+                self.names.give(stmt.var, stmt.var.name)
+            roots = [*expressions(stmt), *self._shapes(stmt)]
+            for node in postorder(roots):
+                if isinstance(node, Load):
+                    mention(node.buffer)
+                if isinstance(node, (Axis, Var)):
+                    value = known.get(node)
+                    for leaf in [node] if value is None else postorder([to_expr(value)]):
+                        mention(leaf)
+            for buffer in buffers_of(stmt):
+                mention(buffer)
+            if isinstance(stmt, Let):
+                inside.add(stmt.var)
+        return list(found)
+
+    def _shapes(self, stmt: Stmt) -> list[Expr]:
+        """Symbolic extents that a statement's offsets depend on."""
+        buffers = list(buffers_of(stmt))
+        for root in expressions(stmt):
+            buffers += [n.buffer for n in postorder([root]) if isinstance(n, Load)]
+        return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
+
+
+def _straight(loop: For) -> bool:
+    """Whether the loop, written out, holds nothing but stores."""
+    return all(isinstance(s, Store) or (isinstance(s, For) and s.kind in ("unroll", "vectorize"))
+               for s, _ in walk(loop.body))  # fmt: skip
+
+
+def with_value(context: Context, axis: Axis, value: Lin) -> Context:
+    return replace(context, values={**context.values, axis: value})
+
+
+def buffers_of(stmt: Stmt) -> Sequence[Buffer]:
+    if isinstance(stmt, Store):
+        return stmt.buffers
+    if isinstance(stmt, Exchange):
+        return (*stmt.into, *stmt.source)
+    return (stmt.buffer,) if isinstance(stmt, Fetch) else ()

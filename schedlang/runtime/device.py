@@ -1,0 +1,139 @@
+"""The dialect of emitted GPU kernels: every name that their text may import, for numba.cuda.
+
+Most are those of CPU kernels (:mod:`schedlang.runtime.intrinsics`), compiled for the GPU. Beside
+them stand
+
+    exchange(x, distance)         x of the thread of the warp whose number differs in that bit
+    unrolled()                    behind a loop: copies of its body take its place
+    vload_aligned(A, off, lanes)  vstore_aligned(A, off, v)   one access of up to 16 bytes: ``off``
+                                  is a multiple of ``lanes``
+
+and functions of floats, which go through NVIDIA's libdevice. Needs numba-cuda.
+"""
+
+from __future__ import annotations
+
+from .arith import (
+    absolute,
+    ceil,
+    copysign,
+    floor,
+    floordiv,
+    fma,
+    isfinite,
+    isinf,
+    isnan,
+    left_shift,
+    maximum,
+    minimum,
+    mod,
+    right_shift,
+    rsqrt,
+    select,
+    sqrt,
+)
+from .columns import vload_columns, vload_columns_half
+from .half import half, half_from
+from .lanes import (
+    broadcast,
+    iota,
+    lane,
+    reduce_add,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_mul,
+    reduce_or,
+    with_lane,
+)
+from .libdevice import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    power,
+    round_even,
+    sigmoid,
+    sin,
+    sinh,
+    tan,
+    tanh,
+    trunc,
+)
+from .memory import (
+    load,
+    load_half,
+    prefetch,
+    store,
+    store_half,
+    vload,
+    vload_half,
+    vstore,
+    vstore_half,
+)
+from .scattered import (
+    vgather,
+    vgather_half,
+    vgather_masked,
+    vgather_masked_half,
+    vload_masked,
+    vload_masked_half,
+    vload_strided,
+    vload_strided_half,
+    vload_strided_masked,
+    vload_strided_masked_half,
+    vscatter,
+    vscatter_half,
+    vscatter_masked,
+    vscatter_masked_half,
+    vstore_masked,
+    vstore_masked_half,
+    vstore_strided,
+    vstore_strided_half,
+)
+from .simd import (
+    boolean,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .warp import exchange, unrolled, vload_aligned, vstore_aligned
+
+# fmt: off
+__all__ = [
+    "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
+    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exchange", "exp", "exp2", "expm1",
+    "float32", "float64", "floor", "floordiv", "fma", "half", "half_from", "int16", "int32",
+    "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load",
+    "load_half", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power",
+    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
+    "reduce_or", "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh",
+    "sqrt", "store", "store_half", "tan", "tanh", "trunc", "uint16", "uint32", "uint64",
+    "uint8", "unrolled", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half",
+    "vload", "vload_aligned", "vload_columns", "vload_columns_half", "vload_half",
+    "vload_masked", "vload_masked_half", "vload_strided", "vload_strided_half",
+    "vload_strided_masked", "vload_strided_masked_half", "vscatter", "vscatter_half",
+    "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_aligned", "vstore_half",
+    "vstore_masked", "vstore_masked_half", "vstore_strided", "vstore_strided_half", "with_lane",
+]
+# fmt: on

@@ -1,0 +1,133 @@
+"""Math functions of GPU kernels: NVIDIA's libdevice, on scalars or lane by lane.
+
+In float32 the functions that libdevice has within 2 units in the last place; others are computed in
+float64 and rounded. Source: CUDA C++ Programming Guide 13.0, "Mathematical Functions", table of
+maximum errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+
+from .libm import emit_integer_power
+from .simd import Vec, common_type, constant, convert, element, is_float, is_integer, llvm_type
+
+# within 2 units in the last place in float32
+CLOSE = {
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "tanh",
+    "erf",
+    "sin",
+    "cos",
+    "atan",
+}
+
+
+def libdevice(name: str, *operands: types.Type) -> Any:
+    """The signature and code of a function of one or two floats."""
+    ty = common_type(*operands)
+    if ty is None or not is_float(ty):
+        given = ", ".join(str(types.unliteral(t)) for t in operands)
+        raise TypingError(f"{name} needs floats of one dtype, not ({given})")
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return emit_lanes(builder, name, ty, args)
+
+    return ty(*[ty] * len(operands)), codegen
+
+
+def emit_lanes(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> ir.Value:
+    """Call a function on a scalar, or on each lane."""
+    if not isinstance(ty, Vec):
+        return _one(builder, name, ty, args)
+    result = ir.Constant(llvm_type(ty), ir.Undefined)
+    for lane in range(ty.lanes):
+        index = ir.IntType(32)(lane)
+        values = [builder.extract_element(x, index) for x in args]
+        result = builder.insert_element(result, _one(builder, name, ty.dtype, values), index)
+    return result
+
+
+def _one(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> ir.Value:
+    short = ty == types.float32 and name in CLOSE
+    kind = types.float32 if short else types.float64
+    llt = llvm_type(kind)
+    function = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(llt, [llt] * len(args)),
+        f"__nv_{name}{'f' if short else ''}",
+    )
+    values = [convert(builder, x, ty, kind) for x in args]
+    return convert(builder, builder.call(function, values), kind, ty)
+
+
+def _unary(name: str) -> Any:
+    def function(typingctx: Any, x: Any) -> Any:
+        return libdevice(name, x)
+
+    function.__name__ = name
+    function.__doc__ = f"{name} of a scalar or of each lane."
+    return intrinsic(function)
+
+
+acos, acosh, asin, asinh, atan, atanh = map(
+    _unary, ("acos", "acosh", "asin", "asinh", "atan", "atanh")
+)
+cos, cosh, sin, sinh, tan, tanh = map(_unary, ("cos", "cosh", "sin", "sinh", "tan", "tanh"))
+exp, exp2, expm1, erf = map(_unary, ("exp", "exp2", "expm1", "erf"))
+log, log2, log10, log1p = map(_unary, ("log", "log2", "log10", "log1p"))
+trunc = _unary("trunc")
+
+
+@intrinsic
+def round_even(typingctx: Any, x: Any) -> Any:
+    """``x`` to the nearest whole number, halves to even ones."""
+    return libdevice("rint", x)
+
+
+@intrinsic(prefer_literal=True)
+def atan2(typingctx: Any, y: Any, x: Any) -> Any:
+    """The angle of the point (x, y)."""
+    return libdevice("atan2", y, x)
+
+
+@intrinsic
+def sigmoid(typingctx: Any, x: Any) -> Any:
+    """``1 / (1 + exp(-x))``."""
+    ty = types.unliteral(x)
+    if not is_float(ty):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        one = constant(ty, 1)
+        grown = emit_lanes(builder, "exp", ty, [builder.fsub(constant(ty, -0.0), args[0])])
+        return builder.fdiv(one, builder.fadd(one, grown))
+
+    return ty(ty), codegen
+
+
+@intrinsic(prefer_literal=True)
+def power(typingctx: Any, x: Any, y: Any) -> Any:
+    """``x ** y`` of floats or of integers."""
+    ty = common_type(x, y)
+    if ty is None:
+        return None
+    if is_integer(element(ty)):
+
+        def integers(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+            return emit_integer_power(builder, ty, *args)
+
+        return ty(ty, ty), integers
+    return libdevice("pow", x, y)

@@ -1,0 +1,118 @@
+"""What GPU kernels have beside the CPU's intrinsics: exchanges in a warp, wide accesses.
+
+They compile for the CUDA target of numba (numba-cuda).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .memory import is_flat, memory_type, pointer, size_of, to_memory, vector_of
+from .simd import Vec, llvm_type
+
+# the whole warp takes part
+FULL = 0xFFFFFFFF
+
+
+def _shuffle(builder: ir.IRBuilder, word: ir.Value, distance: ir.Value) -> ir.Value:
+    """A 32-bit word of the thread whose number is xored with ``distance``."""
+    i32 = ir.IntType(32)
+    fnty = ir.FunctionType(i32, [i32] * 4)
+    name = "llvm.nvvm.shfl.sync.bfly.i32"
+    function = cgutils.get_or_insert_function(builder.module, fnty, name)
+    return builder.call(function, [i32(FULL), word, builder.trunc(distance, i32), i32(31)])
+
+
+@intrinsic
+def exchange(typingctx: Any, x: Any, distance: Any) -> Any:
+    """``x`` of the thread of the warp whose number is this one's xored with ``distance``."""
+    ty = types.unliteral(x)
+    if not isinstance(ty, types.Number | types.Boolean):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        value, distance = args
+        raw = llvm_type(ty)
+        bits = {"float": 32, "double": 64}.get(str(raw)) or raw.width
+        word = value if isinstance(raw, ir.IntType) else builder.bitcast(value, ir.IntType(bits))
+        if bits < 32:
+            found = builder.trunc(
+                _shuffle(builder, builder.zext(word, ir.IntType(32)), distance), ir.IntType(bits)
+            )
+        elif bits == 32:
+            found = _shuffle(builder, word, distance)
+        else:
+            i32, i64 = ir.IntType(32), ir.IntType(64)
+            low = _shuffle(builder, builder.trunc(word, i32), distance)
+            high = _shuffle(builder, builder.trunc(builder.lshr(word, i64(32)), i32), distance)
+            upper = builder.shl(builder.zext(high, i64), i64(32))
+            found = builder.or_(builder.zext(low, i64), upper)
+        return found if isinstance(raw, ir.IntType) else builder.bitcast(found, raw)
+
+    return ty(ty, types.int64), codegen
+
+
+@intrinsic
+def unrolled(typingctx: Any) -> Any:
+    """Ask LLVM to unroll the loop that ends just before."""
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        function = builder.function
+        order = {id(block): n for n, block in enumerate(function.blocks)}
+        back = [
+            block.terminator
+            for n, block in enumerate(function.blocks)
+            if isinstance(block.terminator, ir.Branch)
+            and order[id(block.terminator.operands[0])] <= n
+        ]
+        if back:
+            module = builder.module
+            hint = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.full")])
+            node = ir.MDValue(module, [hint, hint], name=str(len(module.metadata)))
+            node.operands = (node, hint)
+            back[-1].set_metadata("llvm.loop", node)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def _aligned(array: Any, vec: Vec) -> int:
+    return size_of(vec, False) * vec.lanes
+
+
+@intrinsic(prefer_literal=True)
+def vload_aligned(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
+    """``lanes`` elements (a literal) from ``off`` on, which is a multiple of it, at once."""
+    if not is_flat(A):
+        return None
+    vec = Vec(A.dtype, lanes.literal_value)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        at = builder.bitcast(
+            pointer(context, builder, A, args[0], args[1]), memory_type(vec, False).as_pointer()
+        )
+        return builder.load(at, align=_aligned(A, vec))
+
+    return vec(A, types.intp, lanes), codegen
+
+
+@intrinsic
+def vstore_aligned(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
+    """Write a vector from ``off`` on, which is a multiple of its lanes, at once."""
+    vec = vector_of(A, v, False)
+    if vec is None:
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        at = builder.bitcast(
+            pointer(context, builder, A, args[0], args[1]), memory_type(vec, False).as_pointer()
+        )
+        builder.store(to_memory(builder, args[2], vec, False), at, align=_aligned(A, vec))
+        return context.get_dummy_value()
+
+    return types.void(A, types.intp, vec), codegen
