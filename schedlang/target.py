@@ -62,7 +62,6 @@ class Device:
 
 KIB = 1024
 DEVICES = {
-    "sm_75": Device("sm_75", 64 * KIB, 64 * KIB, 1024, 16),
     "sm_80": Device("sm_80", 163 * KIB, 164 * KIB, 2048, 32),
     "sm_86": Device("sm_86", 99 * KIB, 100 * KIB, 1536, 16),
     "sm_87": Device("sm_87", 163 * KIB, 164 * KIB, 1536, 16),

@@ -84,6 +84,12 @@ def _names(program: Program, taken: Sequence[str]) -> Names:
     return names
 
 
+def aligned(buffer: Buffer, first: Lin, count: int) -> bool:
+    """Whether elements make up one access of 8 or 16 bytes: arrays start at a multiple of that."""
+    wide = count * itemsize(buffer.dtype) in (8, 16) and buffer.dtype not in ("float16", "bool")
+    return wide and all(coef % count == 0 for coef in first.terms.values())
+
+
 class _KernelWriter(Statements):
     """Writes one kernel."""
 
@@ -93,6 +99,7 @@ class _KernelWriter(Statements):
         self, nest: Nest, names: Names, target: Target, public: str, launch: Launch
     ) -> None:
         super().__init__(nest, names, target, public)
+        self.expressions.aligned = aligned
         self.launch = launch
         self.dynamic = launch.shared_bytes > target.device.shared_static
         self.offset = 0

@@ -24,12 +24,22 @@ from schedlang.ir.nodes import Buffer
 SHORT = 16
 
 
+def never(buffer: Buffer, first: Lin, count: int) -> bool:
+    """CPUs access vectors at any element alike."""
+    return False
+
+
 class Expressions:
-    """Emits values; statements that must come first go through ``line``."""
+    """Emits values; statements that must come first go through ``line``.
+
+    ``aligned`` tells whether ``count`` elements from ``first`` on are one access of the target's.
+    """
 
     def __init__(
-        self, names: Names, line: Callable[[str], None], use: Callable[[str], str]
-    ) -> None:
+        self, names: Names, line: Callable[[str], None], use: Callable[[str], str],
+        aligned: Callable[[Buffer, Lin, int], bool] = never,
+    ) -> None:  # fmt: skip
+        self.aligned = aligned
         self.names = names
         self.line = line
         self.use = use

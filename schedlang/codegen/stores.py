@@ -101,7 +101,9 @@ class Stores:
                 self.unfenced = True
                 e.line(f"{e.use('vstore_stream' + half)}({name}, {at}, {value})")
             else:
-                e.line(f"{e.use('vstore' + half)}({name}, {at}, {value})")
+                whole = e.aligned(buffer, first, lanes.count)
+                vstore = "vstore_aligned" if whole else "vstore" + half
+                e.line(f"{e.use(vstore)}({name}, {at}, {value})")
         elif step is not None and step != 0 and not mask:
             at = e.index(offset.substitute({lanes.axis: lanes.start}), context)
             e.line(f"{e.use('vstore_strided' + half)}({name}, {at}, {step}, {value})")

@@ -8,6 +8,8 @@ from typing import Any
 
 from schedlang.codegen.budget import spills
 from schedlang.codegen.cpu import emit
+from schedlang.codegen.cuda import emit_program
+from schedlang.codegen.cuda_file import render_program
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, identifier
@@ -20,6 +22,7 @@ from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
+from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.schedule.schedule import Schedule
@@ -91,20 +94,23 @@ def build(
     for open_ in unproven:
         if open_.exact and not open_.needs_sizes:
             raise BuildError(open_.refusal(f"sl.build of {nest.name},"))
-    program = device_program(nest, where) if where.is_gpu else None
-    runs = nest if program is None else as_loops(program)
-    if program is not None:
-        verify(runs)
+    checked = any(u.needs_sizes for u in unproven)
+    signature = signature_of(nest, in_place_pairs(nest))
+    steps = schedule.as_python()
+    if where.is_gpu:
+        program = device_program(nest, where)
+        loops = as_loops(program)
+        verify(loops)
     if where.kind == "cuda":
-        raise BuildError("target cuda is being built")
-    source = emit(runs, Target("cpu") if where.is_gpu else where, public)
-    for text in spills(nest, where) if where.kind == "cpu" else ():
-        warnings.warn(text, SpillWarning, stacklevel=2)
-    shown = str(nest) if program is None else program_text(program)
-    steps, compiled = schedule.as_python(), where.kind != "python"
-    text = render(runs, source, steps, fastmath, compiled, shown)
-    built = Built(
-        signature_of(nest, in_place_pairs(nest)), where, source.entry, public, text,
-        source.parallel, any(u.needs_sizes for u in unproven),
-    )  # fmt: skip
+        kernels = emit_program(program, where, public)
+        text = render_program(program, kernels, steps, fastmath)
+        built = Built(signature, where, "launch", public, text, False, checked)
+        return CudaKernel(built, schedule.copy(), nest, program, kernels, fastmath)
+    runs, host = (loops, Target("cpu")) if where.is_gpu else (nest, where)
+    source = emit(runs, host, public)
+    for warning in spills(nest, where) if where.kind == "cpu" else ():
+        warnings.warn(warning, SpillWarning, stacklevel=2)
+    shown = program_text(program) if where.is_gpu else str(nest)
+    text = render(runs, source, steps, fastmath, where.kind != "python", shown)
+    built = Built(signature, where, source.entry, public, text, source.parallel, checked)
     return Kernel(built, schedule.copy(), nest)

@@ -24,8 +24,6 @@ from .arith import (
     isinf,
     isnan,
     left_shift,
-    maximum,
-    minimum,
     mod,
     right_shift,
     rsqrt,
@@ -117,7 +115,7 @@ from .simd import (
     uint32,
     uint64,
 )
-from .warp import exchange, unrolled, vload_aligned, vstore_aligned
+from .warp import exchange, maximum, minimum, unrolled, vload_aligned, vstore_aligned
 
 # fmt: off
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -155,7 +155,7 @@ class Kernel(TeModule):
                 continue
             fixed = binder.fixed[k]
             if type(value) is not np.ndarray:
-                value = as_numpy(value, binder.places[k], written=p.is_output)
+                value = self._view(value, binder.places[k], p.is_output)
             if (
                 value.dtype != binder.dtypes[k] or value.shape != fixed
                 or not value.flags.c_contiguous or p.is_output
@@ -169,9 +169,9 @@ class Kernel(TeModule):
             if not p.is_output:
                 continue
             if values[k] is None:
-                values[k] = empty_like_library(first, binder.shape(p, sizes), p.dtype)
+                values[k] = self._fresh(first, binder.shape(p, sizes), p.dtype)
                 made = values[k]
-                arrays[k] = made if type(made) is np.ndarray else as_numpy(made, p.name)
+                arrays[k] = made if type(made) is np.ndarray else self._view(made, p.name, True)
             results.append(values[k])
         if sizes:
             binder.check_derived(arrays, sizes)
@@ -179,6 +179,14 @@ class Kernel(TeModule):
         binder.check_overlap(arrays)
         self._launch(arrays, sizes)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
+        """An array of another library for the checks, over the same memory."""
+        return as_numpy(value, what, written)
+
+    def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        """A new output in the library of ``first``."""
+        return empty_like_library(first, shape, dtype)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         """Storage, and accesses that no proof covers for all sizes, are checked for these, once."""
@@ -205,7 +213,7 @@ class Kernel(TeModule):
             raise CallError(left[0].refusal(f"kernel {self.name} where {given},"))
         self._sizes_known_good.add(key)
 
-    def _launch(self, arrays: Sequence[Any], sizes: dict[str, int]) -> None:
+    def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
         flat = []
         for value, p in zip(arrays, self._built.signature.parameters):
             if p.is_scalar:

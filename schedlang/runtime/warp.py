@@ -12,8 +12,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .arith import elementwise, is_any
 from .memory import is_flat, memory_type, pointer, size_of, to_memory, vector_of
-from .simd import Vec, llvm_type
+from .simd import Vec, common_type, element, is_float, is_unsigned, llvm_type
 
 # the whole warp takes part
 FULL = 0xFFFFFFFF
@@ -79,6 +80,64 @@ def unrolled(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), codegen
+
+
+def _extreme(name: str, emit: Any, *operands: types.Type) -> Any:
+    """The least or the greatest: one instruction in float32, in which NaN wins."""
+    ty = common_type(*operands)
+    if ty is None or element(ty) != types.float32:
+        return elementwise(is_any, emit, *operands)
+
+    def one(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        f32 = ir.FloatType()
+        code = ir.InlineAsm(
+            ir.FunctionType(f32, [f32] * 2), f"{name}.NaN.f32 $0, $1, $2;", "=f,f,f"
+        )
+        return builder.call(code, [a, b])
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        if not isinstance(ty, Vec):
+            return one(builder, *args)
+        result = ir.Constant(llvm_type(ty), ir.Undefined)
+        for number in range(ty.lanes):
+            at = ir.IntType(32)(number)
+            found = one(builder, *(builder.extract_element(x, at) for x in args))
+            result = builder.insert_element(result, found, at)
+        return result
+
+    return ty(ty, ty), codegen
+
+
+@intrinsic(prefer_literal=True)
+def maximum(typingctx: Any, a: Any, b: Any) -> Any:
+    """The greater of a and b; NaN if one is."""
+    return _extreme("max", emit_greatest, a, b)
+
+
+@intrinsic(prefer_literal=True)
+def minimum(typingctx: Any, a: Any, b: Any) -> Any:
+    """The lesser of a and b; NaN if one is."""
+    return _extreme("min", emit_least, a, b)
+
+
+def emit_greatest(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Without LLVM's own maximum, which NVVM does not know."""
+    return _chosen(builder, ty, ">", a, b)
+
+
+def emit_least(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The same for the minimum."""
+    return _chosen(builder, ty, "<", a, b)
+
+
+def _chosen(builder: ir.IRBuilder, ty: types.Type, op: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    if is_float(ty):
+        first = builder.or_(builder.fcmp_ordered(op, a, b), builder.fcmp_unordered("uno", a, a))
+    elif is_unsigned(ty):
+        first = builder.icmp_unsigned(op, a, b)
+    else:
+        first = builder.icmp_signed(op, a, b)
+    return builder.select(first, a, b)
 
 
 def _aligned(array: Any, vec: Vec) -> int:

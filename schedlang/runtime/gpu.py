@@ -1,0 +1,208 @@
+"""A kernel on an NVIDIA GPU: arrays of any library by their addresses, on the caller's stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from schedlang.codegen.cuda import GpuSource
+from schedlang.device.program import Program
+from schedlang.errors import CallError, CallTypeError
+from schedlang.ir.nest import Nest
+from schedlang.runtime import files, nvidia
+from schedlang.runtime.arrays import as_numpy
+from schedlang.runtime.kernel import Built, Kernel
+from schedlang.runtime.nvidia import Compiled, Resources
+from schedlang.schedule.schedule import Schedule
+
+ALIGNMENT = 16
+
+
+class CudaKernel(Kernel):
+    """A :class:`Kernel` for ``target="cuda"``.
+
+    Takes NumPy arrays, which are copied to the GPU and back, and arrays in a GPU's memory (CuPy,
+    PyTorch, numba, anything with ``__cuda_array_interface__`` or DLPack), which are not. ``ptx``,
+    ``sass`` and ``resources`` need no GPU.
+    """
+
+    def __init__(
+        self, built: Built, schedule: Schedule, nest: Nest, program: Program, source: GpuSource,
+        fastmath: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(built, schedule, nest)
+        self._program = program
+        self._source = source
+        self._fastmath = fastmath
+        # the way for NumPy arrays alone is the CPU's
+        self._shortcut = None
+        self._stream = 0
+
+    @property
+    def program(self) -> Program:
+        """The kernels that run, and what the host does between them; ``str`` shows it."""
+        return self._program
+
+    @cached_property
+    def _compiled(self) -> Mapping[str, Compiled]:
+        nvidia.driver()
+        module = files.load(self._path)
+        device = self.target.device
+        return {
+            k.name: nvidia.compiled(module, k, device, self._fastmath) for k in self._source.kernels
+        }
+
+    def compile(self) -> CudaKernel:
+        """Compile every kernel to machine code now; returns the kernel."""
+        assert self._compiled is not None
+        return self
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of all kernels."""
+        return "\n".join(c.ptx for c in self._compiled.values())
+
+    @property
+    def sass(self) -> str:
+        """The machine code of all kernels, as nvdisasm prints it."""
+        return "\n".join(nvidia.disassembled(c.cubin) for c in self._compiled.values())
+
+    @property
+    def resources(self) -> dict[str, Resources]:
+        """Registers, spills, shared memory and occupancy by kernel name."""
+        return {name: c.resources for name, c in self._compiled.items()}
+
+    def _function(self) -> Any:
+        if self._entry is None:
+            cuda = nvidia.driver()
+            if not cuda.is_available():
+                raise CallError(
+                    f"kernel {self.name} needs an NVIDIA GPU, and this machine shows none: build it "
+                    'for target="cuda-emulator", or set SCHEDLANG_CUDA=emulator to run GPU programs '
+                    "on the CPU"
+                )
+            self._entry = files.load(self._path).launch
+        return self._entry
+
+    def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
+        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+            return described(value, what)
+        return as_numpy(value, what, written)
+
+    def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        return empty_on_device(first, shape, dtype)
+
+    def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
+        launch, cuda = self._function(), nvidia.driver()
+        stream = cuda.external_stream(self._stream) if self._stream else 0
+        given: list[Any] = []
+        back: list[tuple[Any, np.ndarray]] = []
+        for value, p in zip(arrays, self._built.signature.parameters):
+            if p.is_scalar:
+                given.append(value)
+                continue
+            flat = value.reshape(-1)
+            flat = flat.view(np.uint16) if p.dtype == "float16" else flat
+            if isinstance(value, Described):
+                given.append(cuda.as_cuda_array(OnDevice(address_of(flat, p.name), flat)))
+                continue
+            given.append(cuda.to_device(flat, stream=stream))
+            if p.is_output:
+                back.append((given[-1], flat))
+        launch(*given, *(sizes[n] for n in self._built.signature.sizes), stream=stream)
+        for there, here in back:
+            there.copy_to_host(here, stream=stream)
+        if back:
+            cuda.synchronize()
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        self._function()
+        self._stream = current_stream((*args, *named.values()))
+        return super().__call__(*args, **named)
+
+    def __reduce__(self) -> Any:
+        made = (self._built, self.schedule, self._nest, self._program, self._source, self._fastmath)
+        return CudaKernel, made
+
+
+class Described(np.ndarray):
+    """An array that lies in a GPU's memory: shape, dtype and address, which is not read here."""
+
+
+class OnDevice:
+    """A flat array of a GPU's memory as its ``__cuda_array_interface__``."""
+
+    def __init__(self, address: int, flat: np.ndarray) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": flat.shape, "typestr": flat.dtype.str, "data": (address, False), "version": 3,
+            "strides": None,
+        }  # fmt: skip
+
+
+def described(value: Any, what: str) -> np.ndarray:
+    """NumPy arrays as they are; one in a GPU's memory as :class:`Described`."""
+    if isinstance(value, np.ndarray):
+        return value
+    if getattr(value, "requires_grad", False):
+        raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
+    known = value.__cuda_array_interface__
+
+    class Holder:
+        __array_interface__ = {
+            "shape": known["shape"], "typestr": known["typestr"], "data": known["data"],
+            "strides": known.get("strides"), "version": 3,
+        }  # fmt: skip
+
+    return np.asarray(Holder()).view(Described)
+
+
+def address_of(flat: np.ndarray, name: str) -> int:
+    """Where a described array starts: kernels access up to 16 bytes at once."""
+    address = int(flat.ctypes.data)
+    if address % ALIGNMENT and flat.size:
+        raise CallError(
+            f"{name} starts at an address that is no multiple of {ALIGNMENT} bytes, as a view into "
+            "another array may: pass a copy of it"
+        )
+    return address
+
+
+def library_of(value: Any) -> str:
+    """The top package of a value's type, as ``"torch"``."""
+    return type(value).__module__.partition(".")[0]
+
+
+def current_stream(values: Sequence[Any]) -> int:
+    """The stream that the caller's library works on; 0 is the default one."""
+    for value in values:
+        if library_of(value) == "torch":
+            import torch
+
+            return int(torch.cuda.current_stream().cuda_stream)
+        if library_of(value) == "cupy":
+            import cupy
+
+            return int(cupy.cuda.get_current_stream().ptr)
+    return 0
+
+
+def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """An uninitialised array in the library, and on the device, of ``first``."""
+    library = library_of(first)
+    if library == "torch":
+        import torch
+
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=first.device)
+    if library == "cupy":
+        import cupy
+
+        return cupy.empty(shape, dtype)
+    if hasattr(first, "__cuda_array_interface__"):
+        return nvidia.driver().device_array(shape, np.dtype(dtype))
+    return np.empty(shape, dtype)
+
+
+__all__ = ["CudaKernel"]

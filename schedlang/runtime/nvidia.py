@@ -1,0 +1,173 @@
+"""Emitted kernels as PTX, machine code and what they take of a device; no GPU is needed.
+
+numba-cuda compiles to PTX, ptxas to machine code, nvdisasm prints it; the extra ``cuda`` brings all
+three.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from schedlang.codegen.cuda import KernelSource
+from schedlang.errors import BuildError, missing_extra
+from schedlang.expr.nodes import Var
+from schedlang.ir.nodes import Buffer
+from schedlang.target import Device
+
+# registers are given to a warp in pieces of so many; each block takes some shared memory itself
+REGISTER_PIECE = 256
+SHARED_RESERVED = 1024
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel takes, as ptxas counts it.
+
+    ``registers`` and ``local_bytes`` (the stack) of a thread, ``spill_bytes`` stored and loaded,
+    ``shared_bytes`` and ``threads`` of a block; ``occupancy`` is the share of a multiprocessor's
+    threads that can run at once.
+    """
+
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    local_bytes: int
+    threads: int
+    occupancy: float
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel compiled for one architecture."""
+
+    ptx: str
+    cubin: bytes
+    resources: Resources
+
+
+def driver() -> Any:
+    """The module ``numba.cuda`` of numba-cuda."""
+    if find_spec("numba_cuda") is None:
+        raise missing_extra("numba-cuda", "cuda", 'target="cuda"')
+    from numba import cuda
+
+    return cuda
+
+
+def tool(name: str) -> str:
+    """A program of the CUDA toolkit: that of the installed packages, else the one on the path."""
+    for folder in sys.path:
+        for found in Path(folder or ".").glob(f"nvidia/cu*/bin/{name}"):
+            return str(found)
+    on_path = shutil.which(name)
+    if on_path is None:
+        raise missing_extra(name, "cuda", "compiling a kernel to machine code")
+    return on_path
+
+
+def signature(kernel: KernelSource) -> tuple[Any, ...]:
+    """The types of a kernel's parameters, as numba has them."""
+    from numba import types
+
+    found: list[Any] = []
+    for parameter in kernel.parameters:
+        if isinstance(parameter, Buffer):
+            name = {"float16": "uint16", "bool": "boolean"}.get(parameter.dtype, parameter.dtype)
+            found.append(types.Array(getattr(types, name), 1, "C"))
+        elif isinstance(parameter, Var) and not parameter.is_size:
+            name = {"float16": "float32", "bool": "boolean"}.get(parameter.dtype, parameter.dtype)
+            found.append(getattr(types, name))
+        else:
+            found.append(types.int64)
+    return tuple(found)
+
+
+def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool) -> Compiled:
+    """One kernel of an emitted file, compiled for ``device``."""
+    cuda = driver()
+    suffix = device.arch.removeprefix("sm_").lstrip("0123456789")
+    capability = (*device.capability, suffix) if suffix else device.capability
+    function = getattr(module, kernel.name).py_func
+    ptx, _ = cuda.compile_ptx(
+        function, signature(kernel), cc=capability, fastmath=fastmath,
+        launch_bounds=kernel.launch.threads,
+    )  # fmt: skip
+    ptx = _plain_name(ptx, kernel.name)
+    cubin, said = _assembled(ptx, device.arch)
+    return Compiled(ptx, cubin, _resources(said, kernel, device))
+
+
+def _plain_name(ptx: str, name: str) -> str:
+    """PTX whose entry has the kernel's own name, not one that numba made of its types."""
+    found = re.search(r"\.entry\s+([\w$]+)\(", ptx)
+    return ptx if found is None else ptx.replace(found.group(1), name)
+
+
+def _assembled(ptx: str, arch: str) -> tuple[bytes, str]:
+    """Machine code, and what ptxas says of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx, encoding="utf-8")
+        done = _run([tool("ptxas"), f"-arch={arch}", "-v", str(source), "-o", str(target)])
+        return target.read_bytes(), done.stderr + done.stdout
+
+
+def disassembled(cubin: bytes) -> str:
+    """Machine code as text."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.cubin"
+        source.write_bytes(cubin)
+        return _run([tool("nvdisasm"), "-c", str(source)]).stdout
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"{Path(command[0]).name} failed: {(done.stderr or done.stdout).strip()}")
+    return done
+
+
+def _resources(said: str, kernel: KernelSource, device: Device) -> Resources:
+    def number(pattern: str) -> int:
+        found = re.search(pattern, said)
+        return 0 if found is None else int(found.group(1))
+
+    registers = number(r"Used (\d+) registers")
+    spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
+    shared = number(r"(\d+) bytes smem") + kernel.dynamic_bytes
+    threads = kernel.launch.threads
+    return Resources(
+        registers, spills, shared, number(r"(\d+) bytes stack frame"), threads,
+        occupancy(device, threads, registers, shared),
+    )  # fmt: skip
+
+
+def occupancy(device: Device, threads: int, registers: int, shared: int) -> float:
+    """The share of a multiprocessor's threads that are busy when it holds all blocks it can.
+
+    >>> from schedlang.target import DEVICES
+    >>> occupancy(DEVICES["sm_90"], 256, 128, 16 << 10)
+    0.25
+    """
+    warps = -(-threads // device.warp)
+    each = -(-registers * device.warp // REGISTER_PIECE) * REGISTER_PIECE
+    limits = [
+        device.threads_per_sm // (warps * device.warp),
+        device.blocks_per_sm,
+        device.registers_per_sm // (each * warps) if each else device.blocks_per_sm,
+        device.shared_per_sm // (shared + SHARED_RESERVED),
+    ]
+    return min(limits) * warps * device.warp / device.threads_per_sm
+
+
+__all__ = ["Compiled", "Resources", "compiled", "disassembled", "driver", "occupancy"]
