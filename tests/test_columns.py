@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
-from schedlang.codegen import offsets
 from schedlang.errors import LoweringError
+from schedlang.ir import offsets
 from schedlang.runtime import scattered
 
 

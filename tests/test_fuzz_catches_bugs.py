@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedlang.codegen import cpu, stores
+from schedlang.codegen import statements, stores
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
 from schedlang.ir.nodes import For
@@ -236,10 +236,10 @@ def masks_lost(patch: Patch) -> None:
 
 
 def later_lanes_start_over(patch: Patch) -> None:
-    right = cpu._Writer._lanes
+    right = statements.Statements.lanes
     patch(
-        cpu._Writer,
-        "_lanes",
+        statements.Statements,
+        "lanes",
         lambda self, loop, context, count, start: right(
             self, loop, context, count, ZERO if start.const else start
         ),

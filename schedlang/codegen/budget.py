@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from schedlang.codegen.offsets import flat, lane_step
 from schedlang.codegen.sums import vectors_of
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store
+from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
 # unrolled further than this, a tile is far beyond any budget and not looked at in detail

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlang.codegen.context import Context, Text
-from schedlang.codegen.offsets import CLOSE, lane_step
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.expr.printer import ATOM
 from schedlang.ir.nodes import Load
+from schedlang.ir.offsets import CLOSE, lane_step
 
 if TYPE_CHECKING:
     from schedlang.codegen.expression import Expressions

@@ -10,14 +10,15 @@ from schedlang.codegen.dialect import GPU_NAMES
 from schedlang.codegen.names import Names
 from schedlang.codegen.statements import Frame, Statements
 from schedlang.codegen.sums import Sums
-from schedlang.device.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
+from schedlang.grid.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, walk
+from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.target import Target
 
@@ -84,12 +85,6 @@ def _names(program: Program, taken: Sequence[str]) -> Names:
     return names
 
 
-def aligned(buffer: Buffer, first: Lin, count: int) -> bool:
-    """Whether elements make up one access of 8 or 16 bytes: arrays start at a multiple of that."""
-    wide = count * itemsize(buffer.dtype) in (8, 16) and buffer.dtype not in ("float16", "bool")
-    return wide and all(coef % count == 0 for coef in first.terms.values())
-
-
 class _KernelWriter(Statements):
     """Writes one kernel."""
 
@@ -99,7 +94,7 @@ class _KernelWriter(Statements):
         self, nest: Nest, names: Names, target: Target, public: str, launch: Launch
     ) -> None:
         super().__init__(nest, names, target, public)
-        self.expressions.aligned = aligned
+        self.expressions.aligned = one_access
         self.launch = launch
         self.dynamic = launch.shared_bytes > target.device.shared_static
         self.offset = 0

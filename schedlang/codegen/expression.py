@@ -8,7 +8,6 @@ from dataclasses import replace
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.emission import Emission
 from schedlang.codegen.names import Names
-from schedlang.codegen.offsets import flat, strides
 from schedlang.codegen.sums import Sum
 from schedlang.codegen.truth import always_read, settled
 from schedlang.expr.linear import Lin, to_expr
@@ -19,6 +18,7 @@ from schedlang.expr.printer import (
 )
 from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer
+from schedlang.ir.offsets import flat, strides
 
 # an offset this short needs no name
 SHORT = 16

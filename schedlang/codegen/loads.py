@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedlang.codegen.context import Context, Text
-from schedlang.codegen.offsets import CLOSE, gathers, lane_step
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.printer import ATOM
 from schedlang.ir.nodes import Load
+from schedlang.ir.offsets import CLOSE, gathers, lane_step
 
 if TYPE_CHECKING:
     from schedlang.codegen.expression import Expressions

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.expression import SHORT, Expressions
-from schedlang.codegen.offsets import lane_step
 from schedlang.codegen.sums import Sums
-from schedlang.codegen.updates import combined
 from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Expr
 from schedlang.ir.nodes import Buffer, Store
+from schedlang.ir.offsets import lane_step
+from schedlang.ir.updates import combined
 
 # room for the name of the intrinsic, the buffer and the offset
 CALL = 32

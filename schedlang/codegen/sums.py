@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from schedlang.codegen.offsets import flat, lane_step
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
@@ -26,6 +25,7 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )  # fmt: skip
+from schedlang.ir.offsets import flat, lane_step
 
 # where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element)
 Spot = tuple[Buffer, Lin, int]

@@ -6,12 +6,12 @@ from dataclasses import replace
 from operator import eq, ge, gt, le, lt, ne
 
 from schedlang.codegen.context import Context
-from schedlang.codegen.offsets import lane_step
 from schedlang.expr.nodes import Binary, Const, Expr, Select
 from schedlang.expr.printer import is_index
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import Load
+from schedlang.ir.offsets import lane_step
 
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 

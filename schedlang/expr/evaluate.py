@@ -43,7 +43,7 @@ class Program:
         """The value of each root; see :func:`evaluate`."""
         done: dict[int, Any] = {}
         for node, spent in self.steps:
-            done[id(node)] = _value(node, done, values, read)
+            done[id(node)] = value_of(node, done, values, read)
             for key in spent:
                 del done[key]
         return tuple(done[id(root)] for root in self.roots)
@@ -106,7 +106,7 @@ def evaluate(root: Expr, values: Mapping[Any, Any], read: Reader | None = None) 
     return plan((root,)).run(values, read)[0]
 
 
-def _value(
+def value_of(
     node: Expr, done: Mapping[int, Any], values: Mapping[Any, Any], read: Reader | None
 ) -> Any:
     if isinstance(node, (Axis, Var)):

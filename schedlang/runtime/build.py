@@ -14,10 +14,10 @@ from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, identifier
 from schedlang.compute.tensor import check_name
-from schedlang.device.blocks import as_loops
-from schedlang.device.lower import device_program
-from schedlang.device.printer import program_text
 from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
+from schedlang.grid.blocks import as_loops
+from schedlang.grid.lower import device_program
+from schedlang.grid.printer import program_text
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.codegen.cuda import GpuSource
-from schedlang.device.program import Program
 from schedlang.errors import CallError, CallTypeError
+from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.arrays import as_numpy

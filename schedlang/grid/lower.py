@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedlang.device.doubled import with_two_copies
-from schedlang.device.limits import check_limits
-from schedlang.device.program import Launch, Program, Repeat, Scratch, Step, When
-from schedlang.device.split import check_host, host_statements, is_region
-from schedlang.device.sync import with_barriers
-from schedlang.device.threads import indices_of, one_thread, thread_loops
-from schedlang.device.vthread import without_vthreads
+from schedlang.grid.doubled import with_two_copies
+from schedlang.grid.limits import check_limits
+from schedlang.grid.program import Launch, Program, Repeat, Scratch, Step, When
+from schedlang.grid.split import check_host, host_statements, is_region
+from schedlang.grid.sync import with_barriers
+from schedlang.grid.threads import indices_of, one_thread, thread_loops
+from schedlang.grid.vthread import without_vthreads
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, For, If, Stmt, Store, walk
 from schedlang.lowering.hoist import hoist

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schedlang.device.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const, Expr
+from schedlang.grid.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedlang.device.program import Launch
 from schedlang.errors import BuildError, explain
+from schedlang.grid.program import Launch
 from schedlang.ir.printer import bytes_text
 from schedlang.target import Target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.device.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.grid.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import walk
 from schedlang.ir.printer import INDENT, expr_text, header, statement_lines, storage_text

@@ -12,14 +12,14 @@ from math import prod
 
 import numpy as np
 
-from schedlang.device.program import Launch
-from schedlang.device.threads import uniform
 from schedlang.errors import BuildError, explain
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.linear import Lin, Mod, to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.grid.program import Launch
+from schedlang.grid.threads import uniform
 from schedlang.ir.nodes import (
     Barrier,
     Block,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schedlang.device.across import combine, crosses, is_start, parts_of, team_of
-from schedlang.device.program import Index
 from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.grid.across import combine, crosses, is_start, parts_of, team_of
+from schedlang.grid.program import Index
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import deep, mapped, moved, storage, with_leaves
 from schedlang.stage.state import THREADS

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import to_lin
@@ -61,4 +62,13 @@ def gathers(offset: Lin) -> bool:
     return any(isinstance(node, Load) for node in postorder(opaque))
 
 
-__all__ = ["CLOSE", "flat", "gathers", "lane_step", "strides", "uses"]
+def one_access(buffer: Buffer, first: Lin, count: int) -> bool:
+    """Whether a GPU accesses ``count`` elements from ``first`` on at once.
+
+    They make up 8 or 16 bytes, and start at a multiple of that: arrays start at one.
+    """
+    wide = count * itemsize(buffer.dtype) in (8, 16) and buffer.dtype not in ("float16", "bool")
+    return wide and all(coef % count == 0 for coef in first.terms.values())
+
+
+__all__ = ["CLOSE", "flat", "gathers", "lane_step", "one_access", "strides", "uses"]

@@ -1,0 +1,109 @@
+"""What the warps of a kernel ask of memory, counted request by request.
+
+A request is one instruction of one warp. Global memory answers in sectors of 32 bytes; shared memory
+has 32 banks of 4 bytes, and a request that needs two words of one bank takes another pass. Sources:
+CUDA C++ Programming Guide 13.0, "Compute Capabilities"; Nsight Compute documentation, "Memory".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+WARP = 32
+SECTOR = 32
+BANKS, WORD = 32, 4
+
+
+@dataclass
+class Counters:
+    """Requests of all warps of one kernel, over all blocks.
+
+    ``global_load_sectors`` over ``global_loads`` is the coalescing: 4 where a warp reads 32
+    neighbouring floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts what
+    each block waits, ``exchanges`` what each warp does.
+    """
+
+    global_loads: int = 0
+    global_stores: int = 0
+    global_load_sectors: int = 0
+    global_store_sectors: int = 0
+    shared_loads: int = 0
+    shared_stores: int = 0
+    bank_conflicts: int = 0
+    barriers: int = 0
+    exchanges: int = 0
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors of global memory a request, loads and stores together."""
+        asked = self.global_loads + self.global_stores
+        moved = self.global_load_sectors + self.global_store_sectors
+        return moved / asked if asked else 0.0
+
+    @property
+    def global_bytes(self) -> int:
+        """Bytes that move between global memory and the multiprocessors, whole sectors."""
+        return (self.global_load_sectors + self.global_store_sectors) * SECTOR
+
+    def access(
+        self, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray, width: int
+    ) -> None:
+        """Count an access of ``width`` bytes a lane, at ``bytes_`` from the start, by warps.
+
+        Both arrays have a row for each block and a column for each thread.
+        """
+        at, on = _warps(bytes_), _warps(active)
+        asked = int(on.any(axis=1).sum())
+        if scope == "shared":
+            if stores:
+                self.shared_stores += asked
+            else:
+                self.shared_loads += asked
+            self.bank_conflicts += _conflicts(at, on, width)
+            return
+        sectors = _distinct(at // SECTOR, on)
+        if stores:
+            self.global_stores += asked
+            self.global_store_sectors += sectors
+        else:
+            self.global_loads += asked
+            self.global_load_sectors += sectors
+
+
+def _warps(lanes: np.ndarray) -> np.ndarray:
+    """Rows of 32 lanes; lanes that a last warp lacks are 0."""
+    blocks, threads = lanes.shape
+    room = -(-threads // WARP) * WARP
+    full = np.zeros((blocks, room), lanes.dtype)
+    full[:, :threads] = lanes
+    return full.reshape(-1, WARP)
+
+
+def _distinct(keys: np.ndarray, on: np.ndarray) -> int:
+    """How many different keys the active lanes of each row have, added up."""
+    marked = np.sort(np.where(on, keys, np.iinfo(np.int64).max), axis=1)
+    fresh = np.ones(marked.shape, bool)
+    fresh[:, 1:] = marked[:, 1:] != marked[:, :-1]
+    return int((fresh & (marked != np.iinfo(np.int64).max)).sum())
+
+
+def _conflicts(at: np.ndarray, on: np.ndarray, width: int) -> int:
+    """Passes beyond the first: wide accesses go by halves or quarters of a warp."""
+    words = max(1, width // WORD)
+    lanes = WARP // words
+    return _passes((at // WORD).reshape(-1, lanes), on.reshape(-1, lanes), words)
+
+
+def _passes(words: np.ndarray, on: np.ndarray, each: int) -> int:
+    """Passes beyond the first of groups of lanes; a lane takes ``each`` banks from its word on."""
+    none = np.iinfo(np.int64).max
+    marked = np.sort(np.where(on, words, none), axis=1)
+    fresh = np.ones(marked.shape, bool)
+    fresh[:, 1:] = marked[:, 1:] != marked[:, :-1]
+    fresh &= marked != none
+    loads = np.zeros((marked.shape[0], BANKS // each), int)
+    rows = np.broadcast_to(np.arange(marked.shape[0])[:, None], marked.shape)
+    np.add.at(loads, (rows[fresh], (marked[fresh] % BANKS) // each), 1)
+    return int(np.maximum(loads.max(axis=1) - 1, 0).sum())
