@@ -24,16 +24,18 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
+from schedlang.ir.printer import expr_text
 
 WARP = 32
 
 
 def crosses(stmt: Stmt) -> bool:
     """Whether ``stmt`` is a reduction loop whose sums threads add up together."""
-    return isinstance(stmt, For) and stmt.axis.is_reduce and any(
-        isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce and s.stage == stmt.stage
-        for s, _ in walk(stmt)
-    )  # fmt: skip
+    if not isinstance(stmt, For) or not stmt.axis.is_reduce:
+        return False
+    own = [s for s, _ in walk(stmt) if isinstance(s, (For, Store)) and s.stage == stmt.stage]
+    adds = any(isinstance(s, Store) for s in own)
+    return adds and any(isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce for s in own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,17 +200,24 @@ def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load
     return [Alloc(b) for b in shared], stmts, _loads(shared, zero)
 
 
-def is_start(stmt: Stmt, store: Store) -> bool:
-    """Whether ``stmt`` does nothing but set what ``store`` updates to the identity."""
+def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
+    """Whether ``stmt`` sets what ``store`` updates to the identity, and does nothing else.
+
+    It does so under all of ``guards`` at least: then nothing is left unset.
+    """
+    conds: list[str] = []
     while isinstance(stmt, (For, If)) or (isinstance(stmt, Block) and len(stmt.stmts) == 1):
         stmts = stmt.stmts if isinstance(stmt, Block) else stmt.body.stmts
         if len(stmts) != 1:
             return False
+        if isinstance(stmt, If):
+            conds.append(expr_text(stmt.cond, {}))
         stmt = stmts[0]
     assert store.reducer is not None
     return (
         isinstance(stmt, Store) and stmt.reducer is None and stmt.stage == store.stage
         and stmt.buffers == store.buffers
+        and all(expr_text(g.cond, {}) in conds for g in guards)
         and all(
             isinstance(v, Const) and v.value == z.value
             for v, z in zip(stmt.values, store.reducer.identity)

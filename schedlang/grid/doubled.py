@@ -14,7 +14,19 @@ from schedlang.errors import BuildError, explain
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Stmt, Store, walk
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+)
 from schedlang.ir.rewrite import deep, moved, substituted
 
 NOTE = "there is a next tile"
@@ -29,7 +41,8 @@ def with_two_copies(block: Block) -> Block:
     }  # fmt: skip
     if not doubled:
         return block
-    made, used = _block(block, doubled)
+    uses = _uses(block)
+    made, used = _block(block, doubled, uses)
     for buffer in doubled:
         if buffer not in used:
             raise BuildError(
@@ -65,25 +78,38 @@ def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
     return made
 
 
-def _block(block: Block, doubled: dict[Buffer, Buffer]) -> tuple[Block, set[Buffer]]:
+def _block(
+    block: Block, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
+) -> tuple[Block, set[Buffer]]:
     made: list[Stmt] = []
     used: set[Buffer] = set()
     for stmt in block.stmts:
         if isinstance(stmt, Block):
-            part, more = _block(stmt, doubled)
+            part, more = _block(stmt, doubled, uses)
             made += part.stmts
             used |= more
         elif isinstance(stmt, For):
-            stmts, more = _loop(stmt, doubled)
+            stmts, more = _loop(stmt, doubled, uses)
             made += stmts
             used |= more
         elif isinstance(stmt, If):
-            part, more = _block(stmt.body, doubled)
+            part, more = _block(stmt.body, doubled, uses)
             made.append(replace(stmt, body=part))
             used |= more
         else:
             made.append(stmt)
     return Block(tuple(made)), used
+
+
+def _uses(stmt: Stmt) -> dict[Buffer, int]:
+    """How often each buffer is read or written in ``stmt``."""
+    found: dict[Buffer, int] = {}
+    for inside, _ in walk(stmt):
+        buffers = list(inside.buffers) if isinstance(inside, Store) else []
+        nodes = postorder(expressions(inside))
+        for buffer in (*buffers, *(n.buffer for n in nodes if isinstance(n, Load))):
+            found[buffer] = found.get(buffer, 0) + 1
+    return found
 
 
 def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
@@ -92,21 +118,26 @@ def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
     return written if written and written <= set(doubled) else set()
 
 
-def _loop(loop: For, doubled: dict[Buffer, Buffer]) -> tuple[list[Stmt], set[Buffer]]:
+def _loop(
+    loop: For, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
+) -> tuple[list[Stmt], set[Buffer]]:
     """The loop with its leading fills one iteration ahead, if it starts with any."""
     stmts = list(loop.body.stmts)
     count = 0
     while count < len(stmts) and _fills(stmts[count], doubled):
         count += 1
     filled = {b for s in stmts[:count] for b in _fills(s, doubled)}
+    inside, later = _uses(loop.body), _uses(Block(tuple(stmts[count:])))
+    # nothing outside of the loop knows the buffer, and what follows the fill reads it
+    if not all(inside[b] == uses[b] and later.get(b) for b in filled):
+        filled = set()
     extent = to_lin(loop.extent)
     if loop.kind != "serial" or not filled or count == len(stmts) or extent.const == 1:
-        body, used = _block(loop.body, doubled)
+        body, used = _block(loop.body, doubled, uses)
         return [replace(loop, body=body)], used
     now = Lin.of(loop.axis)
-    rest, more = _block(
-        Block(tuple(stmts[count:])), {b: d for b, d in doubled.items() if b not in filled}
-    )
+    others = {b: d for b, d in doubled.items() if b not in filled}
+    rest, more = _block(Block(tuple(stmts[count:])), others, uses)
 
     def at(turn: Lin) -> dict[Buffer, Expr]:
         two = Const(2, "int64", True)

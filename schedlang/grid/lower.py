@@ -9,7 +9,7 @@ from schedlang.grid.limits import check_limits
 from schedlang.grid.program import Launch, Program, Repeat, Scratch, Step, When
 from schedlang.grid.split import check_host, host_statements, is_region
 from schedlang.grid.sync import with_barriers
-from schedlang.grid.threads import indices_of, one_thread, thread_loops
+from schedlang.grid.threads import indices_of, one_thread, shared_first, thread_loops
 from schedlang.grid.vthread import without_vthreads
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, For, If, Stmt, Store, walk
@@ -52,7 +52,7 @@ def _launch(nest: Nest, region: Stmt, names: dict[str, int]) -> Launch:
     name = stage if names[stage] == 1 else f"{stage}_{names[stage]}"
     indices = indices_of(loops)
     body = one_thread(region, loops, nest.name)
-    body = without_vthreads(body)
+    body = shared_first(without_vthreads(body))
     body = with_two_copies(body)
     launch = Launch(
         name, stage,

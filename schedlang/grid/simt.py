@@ -17,6 +17,7 @@ import numpy as np
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
+from schedlang.expr.linear import ZERO
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.grid.checked import Memory, Spot
 from schedlang.grid.counters import Counters
@@ -64,17 +65,18 @@ def simulate(
     nest = program.nest
     scalars: dict[Any, Any] = dict(sizes)
     memories: dict[Buffer, Memory] = {}
-    given = iter(args)
-    for arg in nest.args:
+    inputs = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
+    if len(inputs) != len(args):
+        raise CallError(f"{nest.name} takes {len(inputs)} arguments, got {len(args)}")
+    for arg, value in zip(inputs, args):
         if isinstance(arg, Var):
-            scalars[arg] = np.asarray(next(given)).astype(arg.dtype)[()]
-    given = iter(a for a, p in zip(args, (x for x in nest.args if x not in nest.outputs))
-                 if isinstance(p, Buffer))  # fmt: skip
+            scalars[arg] = np.asarray(value).astype(arg.dtype)[()]
     for arg in nest.args:
         if isinstance(arg, Buffer):
             memories[arg] = Memory(arg, _shape(arg, scalars), 1, watched)
-            if arg not in nest.outputs:
-                memories[arg].fill(np.asarray(next(given)))
+    for arg, value in zip(inputs, args):
+        if isinstance(arg, Buffer):
+            memories[arg].fill(np.asarray(value))
     counters = {launch.name: Counters() for launch in program.launches}
     run = _Run(memories, scalars, counters, order, random.Random(seed), watched)
     with np.errstate(all="ignore"):
@@ -265,11 +267,10 @@ class _Blocks:
         width = itemsize(memory.buffer.dtype)
         if self.lane is not None:
             loop, turn = self.lane
-            wide = lanes_at_once(memory.buffer, indices, loop)
-            if wide > 1:
-                if turn % wide:
-                    return
-                width *= wide
+            turns, lanes = lanes_at_once(memory.buffer, indices, loop)
+            if turn % turns:
+                return
+            width *= lanes
         scope = "shared" if memory.buffer.scope == "shared" else "global"
         bytes_ = offsets * itemsize(memory.buffer.dtype)
         self.counters.access(scope, stores, bytes_, active, width)
@@ -304,22 +305,15 @@ class _Blocks:
             memory.store(spot, taken, self._times(spot))
 
 
-def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> int:
-    """How many iterations of a vectorized loop are one access: 2 or 4 neighbours, or all alike."""
-
+def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[int, int]:
+    """How many iterations of a vectorized loop are one access, and of how many elements."""
     assert isinstance(loop.extent, int)
     offset = flat(buffer, tuple(indices))
     step = lane_step(offset, loop.axis)
     if step == 0:
-        return loop.extent
-    if step != 1:
-        return 1
-    rest = offset.substitute({loop.axis: offset - offset})
+        return loop.extent, 1
     wide = 1
-    while (
-        wide * 2 <= loop.extent
-        and loop.extent % (wide * 2) == 0
-        and one_access(buffer, rest, wide * 2)
-    ):
+    rest = offset.substitute({loop.axis: ZERO})
+    while step == 1 and loop.extent % (wide * 2) == 0 and one_access(buffer, rest, wide * 2):
         wide *= 2
-    return wide
+    return wide, wide

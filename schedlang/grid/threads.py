@@ -51,10 +51,30 @@ def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
 
 
 def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
-    """The body that each thread runs: shared storage first, no thread loops."""
-    writer = _Flat(loops, title)
-    body = Block(tuple(writer.stmts(region, ())))
-    return _named_apart(Block((*writer.shared, *body.stmts)))
+    """The body that each thread runs, without thread loops."""
+    return Block(tuple(_Flat(loops, title).stmts(region, ())))
+
+
+def shared_first(block: Block) -> Block:
+    """``block`` with its shared storage in front, where a kernel has it."""
+    shared = tuple(
+        s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.scope == "shared"
+    )
+
+    def without(stmt: Stmt) -> Stmt:
+        return Block() if any(stmt is s for s in shared) else stmt
+
+    rest = deep(block, without)
+    return _named_apart(Block((*shared, *_flat(rest))))
+
+
+def _flat(stmt: Stmt) -> list[Stmt]:
+    """The statements of nested blocks in a row."""
+    if isinstance(stmt, Block):
+        return [x for s in stmt.stmts for x in _flat(s)]
+    if isinstance(stmt, (For, If)):
+        return [replace(stmt, body=Block(tuple(_flat(stmt.body))))]
+    return [stmt]
 
 
 def _named_apart(block: Block) -> Block:
@@ -88,7 +108,6 @@ class _Flat:
     def __init__(self, loops: dict[str, For], title: str) -> None:
         self.loops = loops
         self.title = title
-        self.shared: list[Alloc] = []
         self.swap: dict[Expr, Expr] = {}
         self.made_at: dict[Buffer, int] = {}
         self.depth = 0
@@ -155,14 +174,13 @@ class _Flat:
             if not any(n in summed for n in postorder([g.cond]))
         )  # fmt: skip
         allocs, steps, result = combine(parts, team_of(tags, self.loops))
-        self.shared += allocs
         store = replace(store, values=result)
-        if made and is_start(made[-1], store):
+        if made and is_start(made[-1], store, own):
             made.pop()
             store = replace(store, reducer=None)
         around = (*guards, *own)
         last = _under((*around, *self.chosen(store, around)), store)
-        made += [*parts.starting(), *inner, *steps, parts.each([last])]
+        made += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
 
     def inside(self, region: Stmt, guards: tuple[If, ...]) -> list[Stmt]:
         """A region whose sums are parts already, so that it crosses threads no more."""
@@ -202,10 +220,8 @@ class _Flat:
                     "Split the loops around it by numbers, so that its box is fixed.",
                 )
             )
-        if buffer.scope == "shared":
-            self.shared.append(alloc)
-            return []
-        self.made_at[buffer] = self.depth
+        if buffer.scope == "local":
+            self.made_at[buffer] = self.depth
         return [alloc]
 
     def chosen(self, store: Store, guards: Sequence[If]) -> tuple[If, ...]:
@@ -219,7 +235,8 @@ class _Flat:
         known |= {n for i in store.indices for n in postorder([i])}
         tests = []
         for tag, loop in self.loops.items():
-            if loop.extent == 1 or loop.axis in known or (shared and tag.startswith("block")):
+            single = isinstance(loop.extent, int) and loop.extent == 1
+            if single or loop.axis in known or (shared and tag.startswith("block")):
                 continue
             zero = Const(0, "int64", True)
             cond = Binary("==", loop.axis, zero, "bool")

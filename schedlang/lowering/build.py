@@ -124,8 +124,27 @@ def nest_stage(
     if any(d.extent.const == 0 for d in dims):
         return [], {}
     job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
+    job.problems.extend(Problem(why, stage.name) for why in _too_few_threads(stage, plan, scope))
     drafts, pending = yield _level(nesting, 0, scope)
     return _guarded(nesting, -1, drafts), pending
+
+
+def _too_few_threads(stage: Stage, plan: Plan, scope: Scope) -> list[str]:
+    """The axes bound to threads that are around already, and are fewer than the axis is long."""
+    found = []
+    for axis in stage.leaf:
+        around = scope.threads.find(stage.kinds.get(axis, ""))
+        extent = plan.extents[axis]
+        if around is not None and not plan.ranges.le(extent, around[1]):
+            kind = stage.kinds[axis]
+            found.append(
+                explain(
+                    f"bind({axis.name}, {kind!r}) on stage {stage.name}",
+                    f"it is {extent} long, and it is computed inside {around[1]} {kind}",
+                    f"Split it by a factor (or nparts) of {around[1]}, and bind that part.",
+                )
+            )
+    return found
 
 
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
@@ -459,7 +478,16 @@ def place_child(
 def _check_threads(job: Job, child: Stage, scope_name: str, scope: Scope, shared: set[str]) -> None:
     """A loop spread over threads that are around already needs storage they share."""
     for axis, kind in child.kinds.items():
-        if thread_tag(kind) and scope.threads.find(kind) is not None and kind not in shared:
+        if thread_tag(kind) and scope.threads.find(kind) is not None and axis.is_reduce:
+            why = explain(
+                f"bind({axis.name}, {kind!r}) on stage {child.name}",
+                f"it is computed inside {kind}, so that each thread would add up all of it, and "
+                "none can wait for the others' parts",
+                f"Compute {child.name} at a loop outside of {kind}, where its own loops are bound "
+                f"to it, or leave {axis.name} unbound.",
+            )
+            job.problems.append(Problem(why, child.name))
+        elif thread_tag(kind) and scope.threads.find(kind) is not None and kind not in shared:
             why = explain(
                 f"bind({axis.name}, {kind!r}) on stage {child.name}",
                 f"it is computed inside {kind}, and each {kind} has {scope_name} storage of its "
