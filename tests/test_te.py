@@ -31,7 +31,10 @@ GUIDE = Path(__file__).parent.parent / "docs" / "porting-from-te.md"
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
-def test_program_of_te_runs(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_of_te_runs(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
     np.random.seed(0)
     runpy.run_path(str(program), run_name="__main__")
     printed = capsys.readouterr().out

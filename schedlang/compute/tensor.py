@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
-from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, MissingNameError, explain
+from schedlang.compute.row import Row, wrong_count
+from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, MissingNameError
 from schedlang.expr import dtypes
 from schedlang.expr.construct import as_expr
 from schedlang.expr.nodes import Axis, Cast, Const, Expr, Read, Var
@@ -127,16 +128,14 @@ class Tensor:
     def ndim(self) -> int:
         return len(self.shape)
 
-    def __getitem__(self, indices: Any) -> Expr:
+    def __getitem__(self, indices: Any) -> Any:
         items = indices if isinstance(indices, tuple) else (indices,)
+        if 0 < len(items) < self.ndim:
+            for k, v in enumerate(items):
+                self._index(k, v)
+            return Row(self, items)
         if len(items) != self.ndim:
-            raise BoundsError(
-                explain(
-                    f"{self.name}[{', '.join(map(str, items))}]",
-                    f"{self.name} has {self.ndim} dimension(s), got {len(items)} index(es)",
-                    f"Its shape is {shape_text(self.shape)}.",
-                )
-            )
+            raise BoundsError(wrong_count(self, items))
         found = tuple(self._index(k, v) for k, v in enumerate(items))
         for position, index in enumerate(found):
             if isinstance(index, Const) and index.value < 0:

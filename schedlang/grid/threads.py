@@ -57,9 +57,7 @@ def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
 
 def shared_first(block: Block) -> Block:
     """``block`` with its shared storage in front, where a kernel has it."""
-    shared = tuple(
-        s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.scope == "shared"
-    )
+    shared = tuple(s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.scope == "shared")
 
     def without(stmt: Stmt) -> Stmt:
         return Block() if any(stmt is s for s in shared) else stmt
@@ -134,6 +132,8 @@ class _Flat:
             return self.storage(stmt)
         stmt = mapped(stmt, self.value)
         if isinstance(stmt, For):
+            if stmt.kind == "vectorize":
+                self.check_lanes(stmt)
             return [replace(stmt, body=Block(tuple(self.stmts(stmt.body, guards))))]
         if isinstance(stmt, If):
             if self.varies(stmt.cond):
@@ -188,6 +188,17 @@ class _Flat:
         made = self.stmts(region, guards)
         self.parted -= 1
         return made
+
+    def check_lanes(self, loop: For) -> None:
+        """Threads add up one element after the other: lanes cannot."""
+        if any(crosses(s) for s, _ in walk(loop.body)):
+            raise BuildError(
+                explain(
+                    f"vectorize({loop.axis.name}) on stage {loop.stage}",
+                    "its elements are added up across threads, which lanes cannot wait for",
+                    f"Use s[{loop.stage}].unroll({loop.axis.name}).",
+                )
+            )
 
     def guard(self, guard: If) -> If:
         return replace(guard, cond=self.value(guard.cond))

@@ -22,6 +22,7 @@ from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
+from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.parameters import signature_of
@@ -69,8 +70,10 @@ def build(
 
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"`` (the default),
-    ``"python"`` (the same source, not compiled), or a :class:`~schedlang.target.Target`.
-    ``fastmath`` lets LLVM reassociate floating point.
+    ``"python"`` (the same source, not compiled), ``"cuda"``, ``"cuda-emulator"`` (the CUDA kernels
+    on the CPU), or a :class:`~schedlang.target.Target`. ``fastmath`` lets the compiler reassociate
+    floating point. With ``SCHEDLANG_CUDA=emulator`` in the environment ``"cuda"`` means the
+    emulator.
 
     Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
     :class:`~schedlang.errors.BuildError` where the target cannot run it. Warns with
@@ -113,4 +116,6 @@ def build(
     shown = program_text(program) if where.is_gpu else str(nest)
     text = render(runs, source, steps, fastmath, where.kind != "python", shown)
     built = Built(signature, where, source.entry, public, text, source.parallel, checked)
+    if where.is_gpu:
+        return GpuKernel(built, schedule.copy(), nest, program)
     return Kernel(built, schedule.copy(), nest)

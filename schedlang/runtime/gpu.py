@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from schedlang.codegen.cuda import GpuSource
-from schedlang.errors import CallError, CallTypeError
+from schedlang.errors import CallError, CallTypeError, explain
 from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.arrays import as_numpy
-from schedlang.runtime.kernel import Built, Kernel
+from schedlang.runtime.emulated import GpuKernel
+from schedlang.runtime.kernel import Built
 from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.schedule.schedule import Schedule
 
 ALIGNMENT = 16
 
 
-class CudaKernel(Kernel):
+class CudaKernel(GpuKernel):
     """A :class:`Kernel` for ``target="cuda"``.
 
     Takes NumPy arrays, which are copied to the GPU and back, and arrays in a GPU's memory (CuPy,
@@ -33,18 +34,12 @@ class CudaKernel(Kernel):
         self, built: Built, schedule: Schedule, nest: Nest, program: Program, source: GpuSource,
         fastmath: bool,
     ) -> None:  # fmt: skip
-        super().__init__(built, schedule, nest)
-        self._program = program
+        super().__init__(built, schedule, nest, program)
         self._source = source
         self._fastmath = fastmath
         # the way for NumPy arrays alone is the CPU's
         self._shortcut = None
         self._stream = 0
-
-    @property
-    def program(self) -> Program:
-        """The kernels that run, and what the host does between them; ``str`` shows it."""
-        return self._program
 
     @cached_property
     def _compiled(self) -> Mapping[str, Compiled]:
@@ -80,9 +75,12 @@ class CudaKernel(Kernel):
             cuda = nvidia.driver()
             if not cuda.is_available():
                 raise CallError(
-                    f"kernel {self.name} needs an NVIDIA GPU, and this machine shows none: build it "
-                    'for target="cuda-emulator", or set SCHEDLANG_CUDA=emulator to run GPU programs '
-                    "on the CPU"
+                    explain(
+                        f"kernel {self.name}",
+                        "it needs an NVIDIA GPU, and this machine shows none",
+                        'Build it for target="cuda-emulator", or set SCHEDLANG_CUDA=emulator, to '
+                        "run it on the CPU.",
+                    )
                 )
             self._entry = files.load(self._path).launch
         return self._entry

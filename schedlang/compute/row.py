@@ -1,0 +1,48 @@
+"""A tensor with its first indices given: ``A[i]`` of ``A[i][j]``, as te programs write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from schedlang.errors import BoundsError, explain
+from schedlang.expr.operators import EQUALITIES, OPERATORS
+
+if TYPE_CHECKING:
+    from schedlang.compute.tensor import Tensor
+
+
+class Row:
+    """``tensor[indices]`` with fewer indices than dimensions: it has no value, its elements do.
+
+    Source: TVM's ``TensorSlice``.
+    """
+
+    __slots__ = ("tensor", "indices")
+
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+        self.tensor = tensor
+        self.indices = indices
+
+    def __getitem__(self, indices: Any) -> Any:
+        more = indices if isinstance(indices, tuple) else (indices,)
+        every = (*self.indices, *more)
+        return self.tensor[every]
+
+    def refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise BoundsError(wrong_count(self.tensor, self.indices))
+
+    as_scalar = __iter__ = __array_ufunc__ = astype = equal = refuse
+
+
+for _name in (*OPERATORS, *EQUALITIES):
+    setattr(Row, _name, Row.refuse)
+
+
+def wrong_count(tensor: Tensor, items: tuple[Any, ...]) -> str:
+    """Why ``items`` are no indices of an element."""
+    shape = ", ".join(map(str, tensor.shape))
+    return explain(
+        f"{tensor.name}[{', '.join(map(str, items))}]",
+        f"{tensor.name} has {tensor.ndim} dimension(s), got {len(items)} index(es)",
+        f"Its shape is ({shape}{',' if tensor.ndim == 1 else ''}).",
+    )

@@ -1,0 +1,99 @@
+"""Kernels made of blocks and threads: their program, its checks and its counters, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedlang.errors import BuildError
+from schedlang.expr.nodes import Var
+from schedlang.grid.counters import Counters
+from schedlang.grid.printer import program_text
+from schedlang.grid.program import Program
+from schedlang.grid.simt import Simulation, simulate
+from schedlang.ir.nest import Nest
+from schedlang.runtime.arrays import as_numpy
+from schedlang.runtime.kernel import Built, Kernel
+from schedlang.runtime.parameters import scalar
+from schedlang.schedule.schedule import Schedule
+
+
+class GpuKernel(Kernel):
+    """A :class:`Kernel` of blocks and threads; for ``target="cuda-emulator"`` it runs on the CPU.
+
+    There blocks run in parallel and threads in loops, compiled, at real sizes. ``check`` and
+    ``counters`` run the same program in lockstep, slowly.
+    """
+
+    def __init__(self, built: Built, schedule: Schedule, nest: Nest, program: Program) -> None:
+        super().__init__(built, schedule, nest)
+        self._program = program
+
+    @property
+    def program(self) -> str:
+        """What the host launches and what each thread runs, with its barriers, as text."""
+        return program_text(self._program)
+
+    def check(self, *args: Any, order: str = "forward", **named: Any) -> Any:
+        """New outputs, computed in lockstep with every access checked; for small sizes.
+
+        Takes the inputs of a call as NumPy arrays. ``order`` (``"forward"``, ``"reverse"``,
+        ``"shuffle"``) is that in which threads store. Raises
+        :class:`~schedlang.errors.VerifyError` for races between barriers, barriers that some
+        threads of a block do not reach, accesses outside of a buffer, and elements that are read
+        before they are written.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((100,), name="A")
+        >>> B = sl.compute((100,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> block, thread = s[B].split(B.op.axis[0], factor=32)
+        >>> s[B].bind(block, "blockIdx.x"); s[B].bind(thread, "threadIdx.x")
+        >>> f = sl.build(s, target="cuda-emulator")
+        >>> bool((f.check(np.ones(100, "float32")) == 2).all())
+        True
+        """
+        found = self._simulated(args, named, order, True).outputs
+        return found[0] if len(found) == 1 else found
+
+    def counters(self, *args: Any, **named: Any) -> dict[str, Counters]:
+        """What the warps of each kernel ask of memory, by kernel name; for moderate sizes.
+
+        Takes the inputs of a call as NumPy arrays, and counts the program as written: a compiler
+        may do with less.
+        """
+        return dict(self._simulated(args, named, "forward", False).counters)
+
+    def _simulated(
+        self, args: tuple[Any, ...], named: Mapping[str, Any], order: str, watched: bool
+    ) -> Simulation:
+        binder = self._binder
+        values = binder.order(args, named)
+        arrays: list[Any] = []
+        given: list[Any] = []
+        for k, (p, value) in enumerate(zip(binder.signature.parameters, values)):
+            if p.is_output:
+                arrays.append(None if value is None else as_numpy(value, binder.places[k]))
+            elif p.is_scalar:
+                given.append(scalar(value, p.dtype, binder.places[k]))
+                arrays.append(given[-1])
+            else:
+                array = as_numpy(value, binder.places[k])
+                binder.check(k, array)
+                given.append(array)
+                arrays.append(array)
+        found = binder.sizes(arrays) if binder.symbolic else {}
+        sizes: dict[Var, int] = {v: found[v.name] for v in self._nest.sizes}
+        return simulate(self._program, given, sizes, order, 0, watched)
+
+    def save(self, path: Any) -> Any:
+        raise BuildError(
+            f"save: kernel {self.name} runs on the emulator; its source for a GPU is that of "
+            'sl.build(..., target="cuda")'
+        )
+
+    def __reduce__(self) -> Any:
+        return GpuKernel, (self._built, self.schedule, self._nest, self._program)
+
+
+__all__ = ["GpuKernel"]
