@@ -138,8 +138,8 @@ class _Writer(Statements):
                 explain(
                     f"building {self.nest.name} for the CPU",
                     f"{loop.axis.name} of stage {loop.stage} is bound to {loop.tag or 'vthread'}",
-                    "Use s[...].parallel(axis) in place of bind; thread loops are checked and "
-                    "printed, and have no code generator in this version.",
+                    "Use s[...].parallel(axis) in place of bind, or build for "
+                    'target="cuda", or "cuda-emulator", which runs its kernels on the CPU.',
                 )
             )
         if any(name == NONTEMPORAL for name, _ in loop.pragmas):

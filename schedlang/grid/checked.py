@@ -71,15 +71,10 @@ class Memory:
             total = total + at * stride
         return np.where(active, total, 0)
 
-    def load(self, spot: Spot, time: np.ndarray) -> np.ndarray:
-        """The elements; one that nothing has written is an error, and so is a race."""
+    def load(self, spot: Spot, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The elements, and which of them nothing has set; a race is an error."""
         at = (spot.rows, spot.offsets)
-        if not self.written[at].all():
-            where = int(spot.offsets[~self.written[at]][0])
-            raise VerifyError(
-                f"{self.buffer.name}{self.index(where)} is read before it is written "
-                f"(stage {spot.stage})"
-            )
+        unset: np.ndarray = ~self.written[at]
         if self.watched:
             self._meet(spot, time, self.writer, self.write_block, self.write_time, "written")
             others = (self.reader[at] != NOBODY) & (self.reader[at] != spot.threads)
@@ -90,10 +85,13 @@ class Memory:
             self.reader[spot.rows[more], spot.offsets[more]] = SEVERAL
             self.read_block[at], self.read_time[at] = spot.blocks, time
         values: np.ndarray = self.data[at]
-        return values
+        return values, unset
 
-    def store(self, spot: Spot, values: np.ndarray, time: np.ndarray) -> None:
-        """Write; elements that other threads have touched since the last barrier are a race."""
+    def store(self, spot: Spot, values: np.ndarray, unset: np.ndarray, time: np.ndarray) -> None:
+        """Write; elements that other threads have touched since the last barrier are a race.
+
+        What is made of values that nothing has set counts as not set.
+        """
         at = (spot.rows, spot.offsets)
         if self.watched:
             self._meet(spot, time, self.writer, self.write_block, self.write_time, "written")
@@ -104,7 +102,7 @@ class Memory:
                 self._race(spot, int(spot.offsets[twice][0]), "written")
             self.write_block[at], self.write_time[at] = spot.blocks, time
         self.data[at] = values
-        self.written[at] = True
+        self.written[at] = ~unset
 
     def _meet(
         self, spot: Spot, time: np.ndarray, who: np.ndarray, block: np.ndarray, when: np.ndarray,

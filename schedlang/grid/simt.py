@@ -157,6 +157,9 @@ class _Blocks:
         self.time = np.zeros(self.shape, np.int64)
         self.memories: dict[Buffer, Memory] = {}
         self.lane: tuple[For, int] | None = None
+        # lanes whose value is made of elements that nothing has set, and the first such element
+        self.unset = np.zeros(self.shape, bool)
+        self.missing = ""
 
     def block(self, block: Block) -> None:
         for stmt in block.stmts:
@@ -170,7 +173,7 @@ class _Blocks:
         elif isinstance(stmt, For):
             self.loop(stmt)
         elif isinstance(stmt, If):
-            cond = np.broadcast_to(self.value(stmt.cond, stmt), self.shape)
+            cond = np.broadcast_to(self.known(stmt.cond, stmt), self.shape)
             self.under(self.active & cond, stmt.body)
         elif isinstance(stmt, Store):
             self.store(stmt)
@@ -189,7 +192,7 @@ class _Blocks:
     def loop(self, loop: For) -> None:
         extent = loop.extent
         counts = extent if isinstance(extent, int) else np.broadcast_to(
-            self.value(extent, loop), self.shape)  # fmt: skip
+            self.known(extent, loop), self.shape)  # fmt: skip
         most = counts if isinstance(counts, int) else int(counts[self.active].max(initial=0))
         around = self.lane
         for turn in range(most):
@@ -209,6 +212,17 @@ class _Blocks:
 
     def memory(self, buffer: Buffer) -> Memory:
         return self.memories.get(buffer) or self.run.memories[buffer]
+
+    def known(self, root: Expr, stmt: Stmt) -> Any:
+        """A value that decides something, so that all of it must have been set."""
+        self.unset = np.zeros(self.shape, bool)
+        found = self.value(root, stmt)
+        self.refuse_unset()
+        return found
+
+    def refuse_unset(self) -> None:
+        if (self.unset & self.active).any():
+            raise VerifyError(f"{self.missing} is read before it is written")
 
     def value(self, root: Expr, stmt: Stmt) -> Any:
         stage = getattr(stmt, "stage", self.launch.stage)
@@ -238,8 +252,13 @@ class _Blocks:
         self.count(memory, load.indices, offsets, active, False)
         plain = self.spot(memory, offsets, active, stage)
         values = np.zeros(self.shape, memory.data.dtype)
-        found = memory.load(plain, self._times(plain))
-        values[plain.blocks - self.numbers[0, 0], plain.threads] = found
+        found, unset = memory.load(plain, self._times(plain))
+        lanes = (plain.blocks - self.numbers[0, 0], plain.threads)
+        values[lanes] = found
+        if unset.any():
+            element = memory.index(int(plain.offsets[unset][0]))
+            self.missing = f"{memory.buffer.name}{element} of stage {stage}"
+            self.unset[lanes] |= unset
         return values
 
     def _times(self, spot: Spot) -> np.ndarray:
@@ -248,15 +267,19 @@ class _Blocks:
 
     def store(self, stmt: Store) -> None:
         plain = stmt if stmt.reducer is None else combined(stmt)
+        at = [np.broadcast_to(self.known(i, plain), self.shape) for i in plain.indices]
+        self.unset = np.zeros(self.shape, bool)
         values = [np.broadcast_to(self.value(v, plain), self.shape) for v in plain.values]
-        at = [np.broadcast_to(self.value(i, plain), self.shape) for i in plain.indices]
         for buffer, value in zip(plain.buffers, values):
+            if buffer.scope == "global":
+                self.refuse_unset()
             memory = self.memory(buffer)
             offsets = memory.offset(at, self.active, stmt.stage)
             self.count(memory, plain.indices, offsets, self.active, True)
             spot = self.spot(memory, offsets, self.active, stmt.stage)
-            given = value[spot.blocks - self.numbers[0, 0], spot.threads]
-            memory.store(spot, given.astype(memory.data.dtype), self._times(spot))
+            lanes = (spot.blocks - self.numbers[0, 0], spot.threads)
+            given = value[lanes].astype(memory.data.dtype)
+            memory.store(spot, given, self.unset[lanes], self._times(spot))
 
     def count(
         self, memory: Memory, indices: Sequence[Expr], offsets: np.ndarray, active: np.ndarray,
@@ -297,12 +320,14 @@ class _Blocks:
         self.counters.exchanges += warps * int(self.active.any(axis=1).sum()) * len(stmt.into)
         stage = self.launch.stage
         for into, source in zip(stmt.into, stmt.source):
+            self.unset = np.zeros(self.shape, bool)
             load = self.value(Load(source, stmt.indices, source.dtype), stmt)
+            unset = self.unset[:, inside]
             at = [np.broadcast_to(self.value(i, stmt), self.shape) for i in stmt.indices]
             memory = self.memory(into)
             spot = self.spot(memory, memory.offset(at, self.active, stage), self.active, stage)
-            taken = load[:, inside][spot.blocks - self.numbers[0, 0], spot.threads]
-            memory.store(spot, taken, self._times(spot))
+            lanes = (spot.blocks - self.numbers[0, 0], spot.threads)
+            memory.store(spot, load[:, inside][lanes], unset[lanes], self._times(spot))
 
 
 def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[int, int]:

@@ -1,0 +1,146 @@
+"""What lockstep finds when a pass goes wrong, and what it counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import VerifyError
+from schedlang.expr.nodes import Binary, Const
+from schedlang.grid import lower, sync
+from schedlang.grid.program import Launch
+from schedlang.grid.simt import simulate
+from schedlang.ir.nodes import Barrier, Block, If, Stmt
+from schedlang.ir.rewrite import deep
+from tests.gpu_schedules import gemm, numbers, row_reduction, scaled, softmax
+
+
+def built(case: Any) -> Any:
+    return sl.build(case.schedule, case.args, target="cuda-emulator")
+
+
+@pytest.mark.parametrize("case", [gemm(32, 32, 32), gemm(32, 32, 32, double=True),
+                                  row_reduction(4, 40, 40), softmax(3, 100, 64)])  # fmt: skip
+def test_a_missing_barrier_is_a_race(case: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower, "with_barriers", lambda launch: launch)
+    with pytest.raises(VerifyError, match="with no barrier in between|before it is written"):
+        built(case).check(*case.inputs)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_each_barrier_is_needed(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sync.with_barriers
+
+    def without_one(launch: Launch) -> Launch:
+        count = iter(range(100))
+
+        def drop(stmt: Stmt) -> Stmt:
+            gone = isinstance(stmt, Barrier) and next(count) == number
+            return Block() if gone else stmt
+
+        body = deep(right(launch).body, drop)
+        assert isinstance(body, Block)
+        return replace(launch, body=body)
+
+    monkeypatch.setattr(lower, "with_barriers", without_one)
+    case = gemm(32, 32, 32)
+    with pytest.raises(VerifyError, match="with no barrier in between"):
+        built(case).check(*case.inputs)
+
+
+def test_a_barrier_that_some_threads_do_not_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    def divergent(launch: Launch) -> Launch:
+        cond = Binary("<", launch.block[0].axis, Const(3, "int64", True), "bool")
+        guarded = If(cond, Block((Barrier(),)))
+        return replace(launch, body=Block((guarded, *launch.body.stmts)))
+
+    monkeypatch.setattr(lower, "with_barriers", divergent)
+    case = scaled()
+    program = lower.device_program(sl.lower(case.schedule, case.args), sl.Target("cuda"))
+    with pytest.raises(VerifyError, match="wait at a barrier that others do not reach"):
+        simulate(program, case.inputs, {})
+
+
+def test_counters_of_neighbours_and_of_strides() -> None:
+    """1024 threads read 32 neighbouring floats a warp: 4 sectors; a stride of 8 takes 32."""
+    A = sl.placeholder((8192,), name="A")
+    for stride, sectors in ((1, 4), (2, 8), (8, 32)):
+        B = sl.compute((1024,), lambda i, stride=stride: A[i * stride] + 1, name="B")
+        s = sl.schedule(B)
+        block, thread = s[B].split(B.op.axis[0], 256)
+        s[B].bind(block, "blockIdx.x")
+        s[B].bind(thread, "threadIdx.x")
+        found = sl.build(s, [A, B], target="cuda-emulator").counters(numbers(8192))["B"]
+        assert found.global_loads == 32 and found.global_stores == 32
+        assert found.global_load_sectors == 32 * sectors
+        assert found.global_store_sectors == 32 * 4
+        assert found.sectors_per_request == (sectors + 4) / 2
+
+
+def transposed(align: bool) -> Any:
+    A = sl.placeholder((64, 64), name="A")
+    B = sl.compute((64, 64), lambda i, j: A[j, i], name="B")
+    s = sl.schedule(B)
+    T = s.cache_read(A, "shared", [B])
+    by, bx, y, x = s[B].tile(*s[B].op.axis, 32, 32)
+    ty, y = s[B].split(y, nparts=8)
+    s[B].reorder(by, bx, ty, x, y)
+    for axis, name in (
+        (by, "blockIdx.y"),
+        (bx, "blockIdx.x"),
+        (ty, "threadIdx.y"),
+        (x, "threadIdx.x"),
+    ):
+        s[B].bind(axis, name)
+    s[T].compute_at(s[B], bx)
+    i, j = s[T].op.axis
+    ty, i = s[T].split(i, nparts=8)
+    s[T].reorder(ty, j, i)
+    s[T].bind(ty, "threadIdx.y")
+    s[T].bind(j, "threadIdx.x")
+    if align:
+        s[T].storage_align(s[T].op.axis[0], 32, 1)
+    return sl.build(s, [A, B], target="cuda-emulator")
+
+
+def test_padding_takes_bank_conflicts_away() -> None:
+    """A warp reads a column of 32 rows: one bank 32 times, or 32 banks once."""
+    a = numbers(64, 64)
+    requests = 4 * 32
+    for align, conflicts in ((False, requests * 31), (True, 0)):
+        f = transposed(align)
+        np.testing.assert_array_equal(f(a), a.T)
+        found = f.counters(a)["B"]
+        assert found.shared_loads == found.shared_stores == requests
+        assert found.bank_conflicts == conflicts
+        assert found.global_load_sectors == found.global_store_sectors == requests * 4
+        assert found.barriers == 4
+
+
+def test_wide_accesses_are_one_request() -> None:
+    n = 4096
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] + 1, name="B")
+    for lanes, requests in ((1, 128), (2, 64), (4, 32)):
+        s = sl.schedule(B)
+        rest, lane = s[B].split(B.op.axis[0], lanes)
+        block, thread = s[B].split(rest, 128)
+        s[B].bind(block, "blockIdx.x")
+        s[B].bind(thread, "threadIdx.x")
+        s[B].vectorize(lane)
+        found = sl.build(s, [A, B], target="cuda-emulator").counters(numbers(n))["B"]
+        assert (found.global_loads, found.global_stores) == (requests, requests)
+        assert found.global_load_sectors == n * 4 // 32
+
+
+def test_barriers_a_tile_of_depth() -> None:
+    """Two barriers a tile, or one with two copies of it."""
+    blocks, tiles = 4, 4
+    for double, each in ((False, 2), (True, 1)):
+        case = gemm(32, 32, 32, double=double)
+        found = built(case).counters(*case.inputs)["C"]
+        assert found.barriers == blocks * tiles * each

@@ -1,0 +1,190 @@
+"""GPU schedules that cannot be, and what the messages say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.errors import BuildError, LoweringError, SchedlangError
+
+N = 64
+
+
+def chain() -> tuple[Any, Any, Any, Any]:
+    A = sl.placeholder((N, N), name="A")
+    B = sl.compute((N, N), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((N, N), lambda i, j: B[i, j] + 1, name="C")
+    s = sl.schedule(C)
+    return A, B, C, s
+
+
+def bound() -> tuple[Any, Any, Any]:
+    """``C`` with a block a row and a thread a column."""
+    _, B, C, s = chain()
+    i, j = s[C].op.axis
+    s[C].bind(i, "blockIdx.x")
+    s[C].bind(j, "threadIdx.x")
+    return s, B, C
+
+
+def unbound() -> Any:
+    return chain()[3]
+
+
+def parallel() -> Any:
+    _, B, C, s = chain()
+    s[B].compute_inline()
+    s[C].parallel(s[C].op.axis[0])
+    return s
+
+
+def too_many_threads() -> Any:
+    _, B, C, s = chain()
+    s[B].compute_inline()
+    s[C].bind(s[C].fuse(*s[C].op.axis), "threadIdx.x")
+    return s
+
+
+def too_much_shared() -> Any:
+    A = sl.placeholder((128, 4096), name="A")
+    B = sl.compute((128, 4096), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((128, 4096), lambda i, j: B[i, 4095 - j], name="C")
+    s = sl.schedule(C)
+    block, row = s[C].split(C.op.axis[0], 64)
+    _, thread = s[C].split(C.op.axis[1], 64)
+    s[C].bind(block, "blockIdx.x")
+    s[C].bind(thread, "threadIdx.x")
+    s[B].compute_at(s[C], block)
+    return s
+
+
+def extents_differ() -> Any:
+    s, B, C = bound()
+    s[B].compute_at(s[C], C.op.axis[0])
+    _, inner = s[B].split(s[B].op.axis[1], 16)
+    s[B].bind(inner, "threadIdx.x")
+    return s
+
+
+def longer_than_the_threads_around() -> Any:
+    _, B, C, s = chain()
+    i, j = s[C].op.axis
+    s[C].bind(i, "blockIdx.x")
+    outer, inner = s[C].split(j, 16)
+    s[C].reorder(i, inner, outer)
+    s[C].bind(inner, "threadIdx.x")
+    s[B].compute_at(s[C], inner)
+    s[B].set_scope("shared")
+    s[B].bind(s[B].op.axis[1], "threadIdx.x")
+    return s
+
+
+def block_of_unknown_size() -> Any:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "threadIdx.x")
+    return s
+
+
+def shared_at_root() -> Any:
+    s, B, _ = bound()
+    s[B].set_scope("shared")
+    return s
+
+
+def global_inside() -> Any:
+    s, B, C = bound()
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].set_scope("global")
+    return s
+
+
+def local_outside_of_threads() -> Any:
+    s, B, C = bound()
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].set_scope("local")
+    s[B].bind(s[B].op.axis[1], "threadIdx.x")
+    return s
+
+
+def reduction_inside_its_threads() -> Any:
+    A = sl.placeholder((N, N), name="A")
+    k = sl.reduce_axis(N, "k")
+    B = sl.compute((N,), lambda i: sl.sum(A[i, k], axis=k), name="B")
+    C = sl.compute((N,), lambda i: B[i] + 1, name="C")
+    s = sl.schedule(C)
+    block, thread = s[C].split(C.op.axis[0], 32)
+    s[C].bind(block, "blockIdx.x")
+    s[C].bind(thread, "threadIdx.x")
+    s[B].compute_at(s[C], thread)
+    s[B].set_scope("shared")
+    _, inner = s[B].split(k, 32)
+    s[B].bind(inner, "threadIdx.x")
+    return s
+
+
+def nothing_to_double() -> Any:
+    s, B, C = bound()
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].bind(s[B].op.axis[1], "threadIdx.x")
+    s[B].double_buffer()
+    return s
+
+
+def lanes_across_threads() -> Any:
+    A = sl.placeholder((N, N), name="A")
+    k = sl.reduce_axis(N, "k")
+    B = sl.compute((N,), lambda i: sl.sum(A[i, k], axis=k), name="B")
+    s = sl.schedule(B)
+    block, lane = s[B].split(B.op.axis[0], 4)
+    s[B].bind(block, "blockIdx.x")
+    s[B].vectorize(lane)
+    s[B].bind(k, "threadIdx.x")
+    return s
+
+
+REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
+    (unbound, BuildError, r"stage B stands at root.*none of its axes \(i, j\) is bound"),
+    (parallel, BuildError, "i of stage C is parallel.*Bind it"),
+    (too_many_threads, BuildError, "a block of 4096 = 4096 threads.*sm_90 allows 1024"),
+    (too_much_shared, BuildError,
+     "needs 1,048,576 B of shared memory; sm_90 allows 49,152 static, 232,448 opt-in; "
+     "B is 64x4096 float32"),
+    (extents_differ, BuildError, "both are threadIdx.x of one kernel.*Split both"),
+    (longer_than_the_threads_around, LoweringError,
+     "it is 64 long, and it is computed inside 16 threadIdx.x"),
+    (block_of_unknown_size, BuildError, "threadIdx.x and n long, and the size of a block is fixed"),
+    (shared_at_root, BuildError, "B is shared storage made outside of all kernels"),
+    (global_inside, BuildError, "B is global storage made inside of a kernel"),
+    (local_outside_of_threads, BuildError, "local storage made outside of the thread loops"),
+    (reduction_inside_its_threads, LoweringError, "each thread would add up all of it"),
+    (nothing_to_double, BuildError, "no serial loop fills it first and uses it then"),
+    (lanes_across_threads, BuildError, "added up across threads, which lanes cannot wait for"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "kind", "message"), REFUSED)
+def test_refused(made: Callable[[], Any], kind: type[SchedlangError], message: str) -> None:
+    s = made()
+    with pytest.raises(kind, match=f"(?s){message}"):
+        sl.build(s, target="cuda-emulator")
+
+
+def test_a_gpu_kernel_on_a_cpu_says_what_to_do() -> None:
+    s, B, _ = bound()
+    s[B].compute_inline()
+    with pytest.raises(BuildError, match="bound to blockIdx.x(.|\n)*cuda-emulator"):
+        sl.build(s)
+
+
+def test_limits_are_those_of_the_architecture() -> None:
+    s = too_much_shared()
+    with pytest.raises(BuildError, match="sm_80 allows 49,152 static, 166,912 opt-in"):
+        sl.build(s, target=sl.Target("cuda", arch="sm_80"))
+    with pytest.raises(BuildError, match="choose one of sm_80, "):
+        sl.Target("cuda", arch="sm_12")
