@@ -27,8 +27,8 @@ class Spot:
 class Memory:
     """A buffer with one row of elements for all lanes, for each block, or for each thread.
 
-    ``seen`` holds for each element the thread, its block and the barrier count of the last write and
-    read; without it (``watched`` is false) races are not looked for.
+    For each element the last write and read are kept: the thread, its block, and how many barriers
+    that had passed. Unless ``watched`` is true races are not looked for.
     """
 
     def __init__(self, buffer: Buffer, shape: tuple[int, ...], rows: int, watched: bool) -> None:

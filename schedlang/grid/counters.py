@@ -1,8 +1,9 @@
 """What the warps of a kernel ask of memory, counted request by request.
 
-A request is one instruction of one warp. Global memory answers in sectors of 32 bytes; shared memory
-has 32 banks of 4 bytes, and a request that needs two words of one bank takes another pass. Sources:
-CUDA C++ Programming Guide 13.0, "Compute Capabilities"; Nsight Compute documentation, "Memory".
+A request is one instruction of one warp. Global memory answers in sectors of 32 bytes. Shared
+memory has 32 banks of 4 bytes, and a request that needs two words of one bank takes another pass.
+Sources: CUDA C++ Programming Guide 13.0, "Compute Capabilities"; Nsight Compute documentation,
+"Memory".
 """
 
 from __future__ import annotations

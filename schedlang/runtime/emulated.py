@@ -67,6 +67,14 @@ class GpuKernel(Kernel):
     def _simulated(
         self, args: tuple[Any, ...], named: Mapping[str, Any], order: str, watched: bool
     ) -> Simulation:
+        given, found = self._bound(args, named)
+        sizes: dict[Var, int] = {v: found[v.name] for v in self._nest.sizes}
+        return simulate(self._program, given, sizes, order, 0, watched)
+
+    def _bound(
+        self, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, int]]:
+        """The inputs of a call as NumPy arrays and scalars, and the sizes they determine."""
         binder = self._binder
         values = binder.order(args, named)
         arrays: list[Any] = []
@@ -74,17 +82,14 @@ class GpuKernel(Kernel):
         for k, (p, value) in enumerate(zip(binder.signature.parameters, values)):
             if p.is_output:
                 arrays.append(None if value is None else as_numpy(value, binder.places[k]))
-            elif p.is_scalar:
+                continue
+            if p.is_scalar:
                 given.append(scalar(value, p.dtype, binder.places[k]))
-                arrays.append(given[-1])
             else:
-                array = as_numpy(value, binder.places[k])
-                binder.check(k, array)
-                given.append(array)
-                arrays.append(array)
-        found = binder.sizes(arrays) if binder.symbolic else {}
-        sizes: dict[Var, int] = {v: found[v.name] for v in self._nest.sizes}
-        return simulate(self._program, given, sizes, order, 0, watched)
+                given.append(as_numpy(value, binder.places[k]))
+                binder.check(k, given[-1])
+            arrays.append(given[-1])
+        return given, binder.sizes(arrays) if binder.symbolic else {}
 
     def save(self, path: Any) -> Any:
         raise BuildError(

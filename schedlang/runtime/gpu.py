@@ -17,6 +17,7 @@ from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Built
 from schedlang.runtime.nvidia import Compiled, Resources
+from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
 
 ALIGNMENT = 16
@@ -69,6 +70,38 @@ class CudaKernel(GpuKernel):
     def resources(self) -> dict[str, Resources]:
         """Registers, spills, shared memory and occupancy by kernel name."""
         return {name: c.resources for name, c in self._compiled.items()}
+
+    def simulate(self, *args: Any, **named: Any) -> Any:
+        """New outputs by the emitted source, run in Python a thread at a time; for tiny sizes.
+
+        Takes the inputs of a call as NumPy arrays. A breakpoint in the file at ``path`` stops
+        there.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((10,), name="A")
+        >>> B = sl.compute((10,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].bind(B.op.axis[0], "threadIdx.x")
+        >>> sl.build(s, target=sl.Target("cuda")).simulate(np.ones(10, "float32")).tolist()
+        [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+        """
+        given, sizes = self._bound(args, named)
+        inputs = iter(given)
+        arrays: list[Any] = []
+        for p in self._built.signature.parameters:
+            if not p.is_output:
+                arrays.append(next(inputs))
+                continue
+            arrays.append(np.empty(self._binder.shape(p, sizes), p.dtype))
+        flat = [
+            a if p.is_scalar else a.reshape(-1).view(np.uint16 if p.dtype == "float16" else a.dtype)
+            for a, p in zip(arrays, self._built.signature.parameters)
+        ]
+        launch = launcher(self._path)
+        with np.errstate(all="ignore"):
+            launch(*flat, *(sizes[n] for n in self._built.signature.sizes))
+        outputs = [a for a, p in zip(arrays, self._built.signature.parameters) if p.is_output]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _function(self) -> Any:
         if self._entry is None:

@@ -1,0 +1,37 @@
+"""The intrinsics of `schedlang.runtime.device` in NumPy, for GPU kernels in the simulator.
+
+What CPU kernels have too comes from `schedlang.runtime.twins`; `exchange` is the simulator's own.
+"""
+
+# each function is documented where it is compiled, under the same name
+# ruff: noqa: D103
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedlang.runtime.twins import *  # noqa: F403
+from schedlang.runtime.twins import vload, vstore
+
+
+def aligned(off: int, lanes: int) -> None:
+    if off % lanes:
+        raise IndexError(
+            f"an access of {lanes} elements at once starts at {off}, no multiple of it"
+        )
+
+
+def vload_aligned(A: np.ndarray, off: int, lanes: int) -> np.ndarray:
+    aligned(off, lanes)
+    return vload(A, off, lanes)
+
+
+def vstore_aligned(A: np.ndarray, off: int, v: Any) -> None:
+    aligned(off, len(v))
+    vstore(A, off, v)
+
+
+def unrolled() -> None:
+    return

@@ -1,0 +1,101 @@
+"""Emitted CUDA source: its text, in the simulator, and compiled to machine code without a GPU."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.codegen.dialect import GPU_NAMES
+from schedlang.errors import CallError, MissingExtraError
+from tests.conftest import Golden
+from tests.gpu_schedules import CASES, gemm, row_reduction, scaled, softmax
+
+compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+SMALL = {
+    "gemm": lambda: gemm(10, 9, 12, tile=8, depth=4),
+    "gemm of odd sizes": lambda: gemm(10, 9, 11, tile=8, depth=4, vector=2),
+    "gemm with double buffers": lambda: gemm(8, 8, 16, tile=8, depth=4, double=True, vector=4),
+    "gemm with virtual threads": lambda: gemm(8, 8, 8, tile=8, rows=2, depth=4, virtual=True),
+    "sum by a warp": lambda: row_reduction(4, 64, 32, 2),
+    "sum by several warps": lambda: row_reduction(2, 130, 64, factored=True),
+    "argmax by 20 threads": lambda: row_reduction(3, 50, 20, 1, "argmax"),
+    "softmax": lambda: softmax(3, 40, 32),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_source_itself_gives_what_numpy_gives(name: str) -> None:
+    case = SMALL[name]()
+    f = sl.build(case.schedule, case.args, target="cuda")
+    np.testing.assert_allclose(f.simulate(*case.inputs), case.expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["scaled", "gemm", "softmax", "argmax"])
+def test_source(name: str, golden: Golden) -> None:
+    case = {"scaled": scaled, "argmax": lambda: row_reduction(33, 100, 16, 3, "argmax"),
+            "gemm": lambda: gemm(64, 64, 64, vector=4, double=True),
+            "softmax": lambda: softmax(20, 100, 64)}[name]()  # fmt: skip
+    golden(sl.build(case.schedule, case.args, target="cuda").source)
+
+
+def test_symbolic_sizes_are_parameters(golden: Golden) -> None:
+    n = sl.var("n")
+    case = scaled(n)
+    f = sl.build(case.schedule, case.args, target="cuda")
+    golden(f.source)
+    for size in (0, 1, 256, 300):
+        a = np.arange(size, dtype="float32")
+        np.testing.assert_array_equal(f.simulate(a), a * 2)
+
+
+@compiles
+def test_every_intrinsic_has_a_compiled_form_and_a_twin() -> None:
+    from schedlang.runtime import device, device_twins
+
+    assert sorted(device.__all__) == list(GPU_NAMES)
+    assert all(hasattr(device_twins, name) for name in GPU_NAMES if name != "exchange")
+
+
+@compiles
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", CASES)
+def test_compiles_to_machine_code_without_spills(name: str, arch: str) -> None:
+    case = CASES[name]()
+    f = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch=arch))
+    for kernel, taken in f.resources.items():
+        assert taken.spill_bytes == 0, kernel
+        assert taken.local_bytes == 0, f"{kernel} keeps a tile in memory"
+        assert 0 < taken.registers <= 255 and 0 < taken.occupancy <= 1
+        assert f".entry {kernel}(" in f.ptx
+    assert f".target {arch}" in f.ptx
+
+
+@compiles
+def test_wide_accesses_and_exchanges_are_instructions() -> None:
+    case = gemm(64, 64, 64, vector=4)
+    assert "LDG.E.128" in sl.build(case.schedule, case.args, target="cuda").sass
+    case = row_reduction(64, 256, 32, 4)
+    assert "SHFL.BFLY" in sl.build(case.schedule, case.args, target="cuda").sass
+
+
+@compiles
+def test_a_call_without_a_gpu_says_what_to_do() -> None:
+    from numba import cuda
+
+    if cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    case = scaled()
+    f = sl.build(case.schedule, case.args, target="cuda")
+    with pytest.raises(CallError, match='target="cuda-emulator"'):
+        f(*case.inputs)
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is not None, reason="numba-cuda is installed")
+def test_without_the_extra_one_sentence_names_it() -> None:
+    case = scaled()
+    f = sl.build(case.schedule, case.args, target="cuda")
+    with pytest.raises(MissingExtraError, match=r'pip install "schedlang\[cuda\]"'):
+        f.resources  # noqa: B018
