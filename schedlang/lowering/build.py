@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from schedlang.compute.bounds import facts_of
@@ -35,6 +36,7 @@ from schedlang.lowering.region import (
     merge,
     point,
     realize,
+    realize_past,
     relax_all,
     relax_box,
     union,
@@ -42,6 +44,7 @@ from schedlang.lowering.region import (
 from schedlang.lowering.sliding import Slide, find_slide, new_rows_only
 from schedlang.lowering.storage import allocate, box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts
+from schedlang.lowering.threads import fetched, too_few_threads, wrong_threads
 from schedlang.lowering.trampoline import Task
 from schedlang.stage.state import At, Stage, State
 
@@ -61,6 +64,8 @@ class Job:
     names: Mapping[str, str] = field(default_factory=dict)
     prefetched: frozenset[Tensor] = frozenset()
     problems: list[Problem] = field(default_factory=list)
+    unclipped: set[Tensor] = field(default_factory=set)
+    clipped: set[Tensor] = field(default_factory=set)
 
     def needs_box(self, tensor: Tensor) -> bool:
         """Whether what is read of ``tensor`` decides what is computed of it."""
@@ -124,27 +129,10 @@ def nest_stage(
     if any(d.extent.const == 0 for d in dims):
         return [], {}
     job.problems.extend(Problem(why, stage.name) for why in lost_cuts(stage, plan))
-    job.problems.extend(Problem(why, stage.name) for why in _too_few_threads(stage, plan, scope))
+    few = too_few_threads(stage, plan, scope.threads)
+    job.problems.extend(Problem(why, stage.name) for why in few)
     drafts, pending = yield _level(nesting, 0, scope)
     return _guarded(nesting, -1, drafts), pending
-
-
-def _too_few_threads(stage: Stage, plan: Plan, scope: Scope) -> list[str]:
-    """The axes bound to threads that are around already, and are fewer than the axis is long."""
-    found = []
-    for axis in stage.leaf:
-        around = scope.threads.find(stage.kinds.get(axis, ""))
-        extent = plan.extents[axis]
-        if around is not None and not plan.ranges.le(extent, around[1]):
-            kind = stage.kinds[axis]
-            found.append(
-                explain(
-                    f"bind({axis.name}, {kind!r}) on stage {stage.name}",
-                    f"it is {extent} long, and it is computed inside {around[1]} {kind}",
-                    f"Split it by a factor (or nparts) of {around[1]}, and bind that part.",
-                )
-            )
-    return found
 
 
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
@@ -457,12 +445,22 @@ def place_child(
         return drafts, pending
     scope_name = scope_of(child, scope.loops)
     shared = box_scope(scope_name, scope.loops)
-    _check_threads(job, child, scope_name, scope, {loop.tag for loop in shared})
+    wrong = wrong_threads(child, scope_name, scope.threads, {loop.tag for loop in shared})
+    job.problems.extend(Problem(why, child.name) for why in wrong)
     for loop in shared:
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
-    dims = realize(box, [to_lin(e) for e in child.op.outputs[0].shape], scope.ranges)
+    sizes = [to_lin(e) for e in child.op.outputs[0].shape]
+    dims = realize(box, sizes, scope.ranges)
+    if not job.unclipped.isdisjoint(child.outputs):
+        past = realize_past(box, sizes, scope.ranges)
+        job.clipped.update(child.outputs if past is None else ())
+        dims = past or dims
     if stored_here and scope_name != "global":
-        dims = rounded_up(child, dims, job.placement.inline, scope.ranges)
+        whole = job.given | job.clipped
+        boxed = partial(fetched, job.state, job.placement.attach, whole)
+        known = boxed if scope.threads.known else None
+        dims, read = rounded_up(child, dims, job.placement.inline, scope.ranges, known)
+        job.unclipped.update(read)
     made, more = yield nest_stage(job, child, dims, scope, slide)
     merge(pending, more, scope.ranges)
     storage: list[Draft] = []
@@ -473,29 +471,6 @@ def place_child(
         computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
         pending.update((t, computed) for t in child.outputs)
     return [*storage, *made, *drafts], pending
-
-
-def _check_threads(job: Job, child: Stage, scope_name: str, scope: Scope, shared: set[str]) -> None:
-    """A loop spread over threads that are around already needs storage they share."""
-    for axis, kind in child.kinds.items():
-        if thread_tag(kind) and scope.threads.find(kind) is not None and axis.is_reduce:
-            why = explain(
-                f"bind({axis.name}, {kind!r}) on stage {child.name}",
-                f"it is computed inside {kind}, so that each thread would add up all of it, and "
-                "none can wait for the others' parts",
-                f"Compute {child.name} at a loop outside of {kind}, where its own loops are bound "
-                f"to it, or leave {axis.name} unbound.",
-            )
-            job.problems.append(Problem(why, child.name))
-        elif thread_tag(kind) and scope.threads.find(kind) is not None and kind not in shared:
-            why = explain(
-                f"bind({axis.name}, {kind!r}) on stage {child.name}",
-                f"it is computed inside {kind}, and each {kind} has {scope_name} storage of its "
-                "own, of which it would fill one part",
-                f'Give it storage that they share, s[{child.name}].set_scope("shared"), or leave '
-                f"{axis.name} unbound.",
-            )  # fmt: skip
-            job.problems.append(Problem(why, child.name))
 
 
 def store_child(

@@ -62,9 +62,18 @@ def lower_state(
     buffers = _buffers(checked)
     names = _stage_names(state, {b.name for b in buffers.values()})
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
-    problems = list(placement.problems)
-    job = Job(state, placement, frozenset(tensors), alias, names, ahead, problems)
-    drafts = run(_roots(job))
+    clipped: set[Tensor] = set()
+    while True:
+        problems = list(placement.problems)
+        job = Job(
+            state, placement, frozenset(tensors), alias, names, ahead, problems,
+            clipped=set(clipped),
+        )  # fmt: skip
+        drafts = run(_roots(job))
+        if job.clipped <= clipped:
+            break
+        # what was read past its end has no storage there after all
+        clipped = job.clipped
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
     body = resolve(drafts, dict(buffers), alias)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 from schedlang.lowering.instantiate import instantiate
@@ -16,28 +16,35 @@ from schedlang.stage.state import Stage
 
 
 def rounded_up(
-    stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges
-) -> tuple[Dim, ...]:
+    stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges,
+    boxed: Callable[[Tensor], bool] | None = None,
+) -> tuple[tuple[Dim, ...], set[Tensor]]:  # fmt: skip
     """``dims`` without the tests at the tensor's ends where nothing out of bounds is read.
 
-    That is so where an operand is padded: a packed matrix whose last panel is filled up.
+    That is so where an operand is padded: a packed matrix whose last panel is filled up; and where
+    it is ``boxed``: in storage that can be as large as all that is read of it. Those tensors come
+    second, where they are read past their ends.
     """
-    found = list(dims)
+    found, past = list(dims), set[Tensor]()
     for k, dim in enumerate(dims):
         if dim.low or dim.high:
             free = [*found[:k], replace(dim, low=False, high=False), *found[k + 1 :]]
-            if _reads_in_bounds(stage, free, inline, ranges):
+            outside = _read_outside(stage, free, inline, ranges)
+            if outside is None:
+                continue
+            if not outside or (boxed is not None and not dim.low and all(map(boxed, outside))):
                 found = free
-    return tuple(found)
+                past |= outside
+    return tuple(found), past
 
 
-def _reads_in_bounds(
+def _read_outside(
     stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges
-) -> bool:
-    """Whether every read at every point of ``dims`` is proven to lie inside its tensor."""
+) -> set[Tensor] | None:
+    """The tensors that a point of ``dims`` may read outside of; ``None`` where none can tell."""
     op = stage.op
     if not isinstance(op, ComputeOp):
-        return False
+        return None
     values: dict[Axis, Lin] = {}
     for axis, dim in zip(op.axis, dims):
         values[axis] = dim.lo + Lin.of(axis)
@@ -51,8 +58,11 @@ def _reads_in_bounds(
         if dim.high:
             ranges = ranges.assuming((values[axis] - dim.size + 1,))
     roots = (*op.body, *(op.init or ()), *(() if op.where is None else (op.where,)))
+    found: set[Tensor] = set()
     for tensor, index in instantiate(roots, values, inline, ranges).reads:
         for at, extent in zip(index, tensor.shape):
             if not (ranges.nonneg(at) and ranges.nonneg(to_lin(extent) - 1 - at)):
-                return False
-    return True
+                if any(isinstance(leaf, Opaque) for leaf in at.leaves()):
+                    return None
+                found.add(tensor)
+    return found

@@ -155,6 +155,18 @@ def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...]:
     return tuple(_dim(lo, hi, size, ranges) for lo, hi, size in zip(box.lo, box.hi, sizes))
 
 
+def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...] | None:
+    """The same with all of ``box``, past the tensor's ends too; ``None`` where it is not fixed."""
+    found = []
+    for lo, hi, size in zip(box.lo, box.hi, sizes):
+        extent = None if lo is None or hi is None else largest_extent(lo, hi, ranges)
+        if lo is None or extent is None or extent.const is None:
+            return None
+        past = not ranges.le(lo + extent, size)
+        found.append(Dim(lo, extent, low=not ranges.nonneg(lo), high=past, size=size))
+    return tuple(found)
+
+
 def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges) -> Dim:
     whole = Dim(ZERO, size, size=size)
     if lo is None or hi is None:
