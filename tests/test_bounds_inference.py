@@ -374,6 +374,18 @@ def test_threads_with_storage_of_their_own_share_no_loop():
     with pytest.raises(LoweringError, match="each threadIdx.x has local storage of its own"):
         lower_state(s.state)
     s[B].set_scope("shared")
+    with pytest.raises(LoweringError, match="is 14 long, and it is computed inside 12 threadIdx.x"):
+        lower_state(s.state)
+
+
+def test_threads_share_what_they_fetch_together():
+    B, C = blur()
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "threadIdx.x")
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].set_scope("shared")
+    _, row = s[B].split(B.op.axis[0], 12)
+    s[B].bind(row, "threadIdx.x")
     lowered(s)
 
 

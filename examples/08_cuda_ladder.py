@@ -1,0 +1,137 @@
+"""Lesson 8: a matrix product on a GPU, rung by rung, without a GPU.
+
+Naive, shared tiles, a register tile, 16-byte loads, two copies of each tile. Each rung prints what
+the threads run and what their warps ask of memory, counted request by request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+
+N = 64
+TILE, ROWS, DEPTH = 32, 4, 8
+
+A = sl.placeholder((N, N), name="A")
+B = sl.placeholder((N, N), name="B")
+k = sl.reduce_axis(N, name="k")
+C = sl.compute((N, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+def naive() -> sl.Schedule:
+    """A thread an element: every one reads a row of A and a column of B from global memory."""
+    s = sl.schedule(C)
+    by, bx, y, x = s[C].tile(*s[C].op.axis, 8, 32)
+    bind(s, by, bx, y, x)
+    return s
+
+
+def shared_tiles() -> sl.Schedule:
+    """The threads of a block fetch a tile together, and read it from shared memory."""
+    s = sl.schedule(C)
+    tiles = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
+    by, bx, y, x = s[C].tile(*s[C].op.axis, 8, 32)
+    (depth,) = s[C].op.reduce_axis
+    outer, inner = s[C].split(depth, DEPTH)
+    s[C].reorder(by, bx, y, x, outer, inner)
+    bind(s, by, bx, y, x)
+    for tile in tiles:
+        s[tile].compute_at(s[C], outer)
+        fetch(s, tile, 8, 32)
+    return s
+
+
+def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
+    """A thread sums 4 by 4 elements in registers: 8 reads of shared memory for 16 products."""
+    s = sl.schedule(C)
+    tiles = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
+    sums = s.cache_write(C, "local")
+    rows, columns = (s.cache_read(tile, "local", [sums]) for tile in tiles)
+    by, bx, y, x = s[C].tile(*s[C].op.axis, TILE, TILE)
+    ty, y = s[C].split(y, ROWS)
+    tx, x = s[C].split(x, ROWS)
+    s[C].reorder(by, bx, ty, tx, y, x)
+    bind(s, by, bx, ty, tx)
+    if lanes > 1:
+        s[C].vectorize(x)
+    s[sums].compute_at(s[C], tx)
+    i, j = s[sums].op.axis
+    outer, inner = s[sums].split(s[sums].op.reduce_axis[0], DEPTH)
+    s[sums].reorder(outer, inner, i, j)
+    s[sums].unroll(i)
+    s[sums].unroll(j)
+    for part in (rows, columns):
+        s[part].compute_at(s[sums], inner)
+    if lanes > 1:
+        # rows of A side by side in shared memory, so that a thread reads 4 of them at once
+        s[tiles[0]].transform_layout(lambda i, k: (k, i))
+        s[rows].vectorize(s[rows].op.axis[0])
+        s[columns].vectorize(s[columns].op.axis[1])
+    for tile in tiles:
+        s[tile].compute_at(s[sums], outer)
+        fetch(s, tile, TILE // ROWS, TILE // ROWS, lanes)
+        if copies > 1:
+            s[tile].double_buffer()
+    return s
+
+
+def vector_loads() -> sl.Schedule:
+    """The same with 16 bytes an access wherever 4 neighbours lie together."""
+    return register_tile(lanes=4)
+
+
+def double_buffer() -> sl.Schedule:
+    """The next tile is fetched while this one is used: one barrier a tile in place of two."""
+    return register_tile(lanes=4, copies=2)
+
+
+def bind(s: sl.Schedule, by: Any, bx: Any, ty: Any, tx: Any) -> None:
+    names = ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")
+    for axis, name in zip((by, bx, ty, tx), names):
+        s[C].bind(axis, name)
+
+
+def fetch(s: sl.Schedule, tile: Any, height: int, width: int, lanes: int = 1) -> None:
+    """Spread the elements of a tile over ``height`` by ``width`` threads."""
+    element = s[tile].fuse(*s[tile].op.axis)
+    if lanes > 1:
+        element, lane = s[tile].split(element, lanes)
+        s[tile].vectorize(lane)
+    element, x = s[tile].split(element, width)
+    element, y = s[tile].split(element, height)
+    s[tile].bind(y, "threadIdx.y")
+    s[tile].bind(x, "threadIdx.x")
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((N, N), dtype="float32") for _ in range(2))
+    rungs = [naive, shared_tiles, register_tile, vector_loads, double_buffer]
+    lines = []
+    for rung in rungs:
+        s = rung()
+        f = sl.build(s, [A, B, C], target="cuda-emulator")
+        np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+        np.testing.assert_allclose(f.check(a, b), a @ b, rtol=1e-5)
+        found = f.counters(a, b)["C"]
+        print(f"\n{rung.__name__}: {rung.__doc__}\n\n{s}\n\n{f.program}")
+        lines.append(
+            f"{rung.__name__:15s}{found.global_loads:9,}{found.global_bytes / 1024:9,.0f}"
+            f"{found.shared_loads + found.shared_stores:9,}{found.bank_conflicts:10,}"
+            f"{found.barriers:10,}"
+        )
+    print("\nThe CUDA source of the last rung:\n")
+    print(sl.build(s, [A, B, C], target="cuda").source)
+    print("rung             global      KiB   shared      bank  barriers")
+    print("                  loads    moved requests conflicts")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
+
+# Exercise: storage_align(axis, 32, 1) on a shared tile pads its rows. Which rung has bank conflicts
+# that this takes away, and on which axis?
