@@ -84,6 +84,51 @@ def test_an_element_that_a_guard_keeps_in_bounds_is_not_read_ahead():
         np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-5)
 
 
+def matmul(M: int, N: int, K: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
+    A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
+    k = sl.reduce_axis(K, name="k")
+    return A, B, sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+@pytest.mark.parametrize("steps", [None, 4])
+def test_a_tile_that_does_not_divide_keeps_its_sums_by_default(steps: int | None):
+    A, B, C = matmul(20, 32, 23)
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    (k,) = C.op.reduce_axis
+    io, ii = s[C].split(i, factor=6)
+    jo, ji = s[C].split(j, factor=16)
+    inner = [k] if steps is None else list(s[C].split(k, factor=steps))
+    s[C].reorder(io, jo, *inner, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    if steps is not None:
+        s[C].unroll(inner[1])
+    assert not sl.lower(s).guards
+    f = sl.build(s, [A, B, C])
+    assert "store(C" not in inside_loops(f, inner[0].name.replace(".", "_"))
+    a, b = values(20, 23), values(23, 32)
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+
+
+def test_a_guard_on_the_steps_alone_leaves_the_sums_in_registers():
+    n = sl.var("n")
+    A = sl.placeholder((8, n), name="A")
+    k = sl.reduce_axis(n, name="k")
+    C = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    ko, ki = s[C].split(k, factor=4, tail="guard")
+    s[C].reorder(ko, ki, C.op.axis[0])
+    s[C].unroll(C.op.axis[0])
+    for target in ("python", "cpu"):
+        f = sl.build(s, [A, C], target=target)
+        assert "if k_outer*4 + k_inner < n:" in inside_loops(f, "k_inner")
+        assert "store(C" not in inside_loops(f, "k_inner")
+        for size in (0, 1, 4, 11):
+            a = values(8, size)
+            np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-5)
+
+
 def test_more_sums_than_registers_stay_in_memory():
     A = sl.placeholder((64, 10), name="A")
     k = sl.reduce_axis(10, name="k")

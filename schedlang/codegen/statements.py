@@ -269,7 +269,8 @@ class Statements:
         if self.frame.loops + nested + 1 >= DEEPEST_LOOPS:
             return None
         most = self.target.vector_registers
-        buffers = kept_buffers(loop, self.target.vector_width, most)
+        steps = {f.axis for f in self.nest.loops if f.stage == loop.stage and f.axis.is_reduce}
+        buffers = kept_buffers(loop, self.target.vector_width, most, steps)
         return Sums(buffers) if buffers else None
 
     def extent(self, loop: For, context: Context) -> str:

@@ -30,8 +30,9 @@ def cut_at(
 ) -> Cut | str | None:  # fmt: skip
     """How to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``.
 
-    ``"auto"`` cuts where a test would stand among the lanes of a vector, or in the vectorized or
-    unrolled tile of a stage (one of ``children``) that is computed inside.
+    ``"auto"`` cuts where a test would stand among the lanes of a vector, in the vectorized or
+    unrolled tile of a stage (one of ``children``) that is computed inside, or among the unrolled
+    updates of a reduction.
     """
     split = stage.split_of(axis)
     if split is None or split.outer is not axis or split.tail == "guard":
@@ -57,7 +58,12 @@ def cut_at(
         cheap = extent.const is not None and peel.copies < MOST_COPIES
         if why is not None or not cheap:
             return None
-        if "vectorize" not in lanes and not _holds_tile(stage, leaf, axis, children):
+        gains = (
+            "vectorize" in lanes
+            or _among_updates(stage, split)
+            or _holds_tile(stage, leaf, axis, children)
+        )
+        if not gains:
             return None
     whole = floordiv(extent, inner, ranges)
     if whole.const == 0:
@@ -105,6 +111,19 @@ def _holds_tile(
             return True
         waiting += [c for a in child.leaf for c in children.get((child.name, a), ())]
     return False
+
+
+def _among_updates(stage: Stage, split: Split) -> bool:
+    """Whether the test would stand among the unrolled updates inside a reduction loop.
+
+    There it is asked in each step, and sums under a test of their own place go through memory.
+    """
+    inner = set(_inside(stage, split.inner))
+    if not any(stage.kinds.get(a) == "unroll" for a in inner):
+        return False
+    spots = [k for k, a in enumerate(stage.leaf) if a in inner]
+    start = next((k for k, a in enumerate(stage.leaf) if a is split.outer), max(spots))
+    return any(a.is_reduce for a in stage.leaf[start : max(spots) + 1])
 
 
 def _inside(stage: Stage, axis: Axis) -> list[Axis]:
