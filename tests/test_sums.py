@@ -59,6 +59,45 @@ def test_nested_reduction_loops_hold_one_sum():
     np.testing.assert_allclose(f(a, w), sl.reference(C)(a, w), rtol=1e-5)
 
 
+@pytest.mark.parametrize("order", ["tile inside", "lanes around"])
+@pytest.mark.parametrize("unrolled", ["x", "y", "yx"])
+def test_unrolled_reductions_hold_their_sums(order: str, unrolled: str):
+    X, W = sl.placeholder((10, 34), name="X"), sl.placeholder((3, 3), name="W")
+    y, x = sl.reduce_axis(3, name="y"), sl.reduce_axis(3, name="x")
+    C = sl.compute((8, 32), lambda i, j: sl.sum(X[i + y, j + x] * W[y, x], axis=(y, x)), name="C")
+    s = sl.schedule(C)
+    io, jo, ii, ji = s[C].tile(*C.op.axis, 2, 16)
+    s[C].reorder(*((io, jo, y, x, ii, ji) if order == "tile inside" else (io, jo, ii, ji, y, x)))
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    for axis in (y, x):
+        if axis.name in unrolled:
+            s[C].unroll(axis)
+    a, w = values(10, 34), values(3, 3)
+    for target in ("python", "cpu"):
+        f = sl.build(s, [X, W, C], target=target)
+        # a row of sums: its start, and what the updates come to
+        assert f.source.count("vstore(C") == 4
+        assert f.source.count("vload(C") == 2
+        np.testing.assert_allclose(f(a, w), sl.reference(C)(a, w), rtol=1e-5)
+
+
+def test_lanes_of_which_some_are_masked_hold_no_sums():
+    n = sl.var("n")
+    X = sl.placeholder((n, 3), name="X")
+    k = sl.reduce_axis(3, name="k")
+    C = sl.compute((n,), lambda i: sl.sum(X[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    _, lanes = s[C].split(C.op.axis[0], factor=8, tail="guard")
+    s[C].vectorize(lanes)
+    s[C].unroll(k)
+    for target in ("python", "cpu"):
+        f = sl.build(s, [X, C], target=target)
+        for size in (0, 3, 8, 11):
+            x = values(size, 3)
+            np.testing.assert_allclose(f(x), x.sum(axis=1), rtol=1e-5)
+
+
 def test_both_values_of_an_index_reduction_are_held():
     A = sl.placeholder((7, 19), name="A")
     k = sl.reduce_axis(19, name="k")

@@ -52,23 +52,25 @@ class Sums:
 
 
 def kept_buffers(
-    loop: For, widest: Callable[[str], int], most: int, steps: Container[Axis]
-) -> frozenset[Buffer]:
+    loop: For, widest: Callable[[str], int], most: int, steps: Container[Axis],
+    outside: tuple[For, ...] = (),
+) -> frozenset[Buffer]:  # fmt: skip
     """The buffers whose sums can be named values inside ``loop``; none if there are others.
 
     ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums,
-    ``steps`` are the reduction axes of the loop's stage. A test that speaks of these alone leaves
+    ``steps`` are the reduction axes of the loop's stage, ``outside`` a loop around it whose
+    iterations are the lanes of a vector. A test that speaks of these alone leaves
     out a step: the sums stand where they stand. Another may keep an element in bounds.
     """
     none: frozenset[Buffer] = frozenset()
-    if loop.kind != "serial" or not loop.axis.is_reduce:
+    if loop.kind not in ("serial", "unroll") or not loop.axis.is_reduce:
         return none
     updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)
     if not updates or _used_otherwise(loop.body, buffers):
         return none
     vectors = 0
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (loop,))]
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
     while stack:
         stmt, around = stack.pop()
         if isinstance(stmt, Block):
