@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from textwrap import indent
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.schedule.hints import partial_sums
 from schedlang.schedule.loops import Result
 from schedlang.schedule.refuse import (
     count,
@@ -42,8 +44,8 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: 
     refuse(
         asked,
         f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
-        f"Use a data axis instead ({data}), or make partial sums first:\n"
-        f"    {stage.name}F = s.rfactor({stage.name}, {axis.name.replace('.', '_')})",
+        f"Use a data axis instead ({data}), or make partial sums, before any other step of "
+        f"{stage.name}:\n{indent(partial_sums(stage, axis), '    ')}",
         state, axis,
     )  # fmt: skip
 
