@@ -12,7 +12,8 @@ from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names
 from schedlang.codegen.stores import Stores
 from schedlang.codegen.sums import Sums, kept_buffers
-from schedlang.codegen.truth import condition
+from schedlang.codegen.truth import condition, first_lane
+from schedlang.compute.bounds import facts_of
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, to_expr
@@ -132,7 +133,9 @@ class Statements:
 
     def statement(self, stmt: Stmt, context: Context) -> None:
         if isinstance(stmt, For):
-            self.loop(stmt, context)
+            last = to_lin(stmt.extent) - 1
+            known = context.known.extended(stmt.axis, Lin.of(0), last)
+            self.loop(stmt, replace(context, known=known))
         elif isinstance(stmt, If):
             self.guard(stmt, context)
         elif isinstance(stmt, Store):
@@ -192,14 +195,16 @@ class Statements:
             return
         cond = self.expressions.value(test, context)
         if not cond.lanes:
+            facts = facts_of(stmt.cond, True, context.known)
             self.line(f"if {cond.text}:{note}")
             with self.indented():
-                self.block(stmt.body, context)
+                self.block(stmt.body, replace(context, known=context.known.assuming(facts)))
             return
         mask = self.names.fresh("m")
         both = f" & {context.mask}" if context.mask else ""
         self.line(f"{mask} = {cond.at(7) if both else cond.text}{both}{note}")
-        self.block(stmt.body, replace(context, mask=mask))
+        leads = (context.leads or not context.mask) and first_lane(test, context)
+        self.block(stmt.body, replace(context, mask=mask, leads=leads))
 
     def vector(self, loop: For, context: Context) -> None:
         """The lanes of a vectorized loop: one vector, or strips of several and a rest."""

@@ -152,12 +152,14 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         return (yield _loop(n, depth, axis, scope))
     drafts: list[Draft] = []
     pending: Pending = {}
-    for part in (n.planned(cut.main), n.planned(cut.tail)):
-        made, more = yield _part(part, depth, axis, scope)
+    for peel, tests in ((cut.main, []), (cut.tail, [] if cut.test is None else [cut.test])):
+        part = n.planned(peel)
+        known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
+        made, more = yield _part(part, depth, axis, known)
         if _row_depth(part) < depth <= _row_depth(n):
             # the loop that was to hold the test stands still in this part
             made = _new_rows(part, made)
-        drafts += made
+        drafts += _wrapped(tests, made)
         merge(pending, more, scope.ranges)
     return drafts, pending
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
-from schedlang.expr.nodes import Axis
+from schedlang.expr.linear import to_expr
+from schedlang.expr.nodes import Axis, Binary
 from schedlang.expr.rules import floordiv, mod
-from schedlang.lowering.plan import Peel, Plan
+from schedlang.lowering.plan import Guard, Peel, Plan
 from schedlang.stage.relations import Split, parts, sources
 from schedlang.stage.state import Stage
 
@@ -18,10 +19,11 @@ MOST_COPIES = 4
 
 @dataclass(frozen=True)
 class Cut:
-    """The choices for the main loop and for the tail."""
+    """The choices for the main loop and for the tail; the tail's test, if it may be empty."""
 
     main: Peel
     tail: Peel
+    test: Guard | None
 
 
 def cut_at(
@@ -72,7 +74,14 @@ def cut_at(
     # a symbolic remainder has no fixed number of lanes: its guard masks them
     keep = rest.const is None and "vectorize" in lanes
     tail = peel.with_({} if keep else {split.inner: rest}, {axis: whole})
-    return Cut(main, tail)
+    place = next(k for k, a in enumerate(leaf) if a is axis)
+    if rest.const is not None or (not keep and leaf[place + 1] is split.inner):
+        # a loop that may run no times is its own test
+        return Cut(main, tail, None)
+    start = whole * inner
+    some = Binary("<", to_expr(start), to_expr(extent), "bool")
+    note = f"rest of {split.parent.name} split by {inner}"
+    return Cut(main, tail, Guard(some, start - extent + 1, note, frozenset()))
 
 
 def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
