@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import LoweringError
 
 
 def values(*shape: int) -> np.ndarray:
@@ -52,6 +53,36 @@ def test_rests_inside_a_rest(target: str):
     for n, m in [*SIZES, (6, 16), (7, 20), (11, 32)]:
         a, b = values(n, 5), values(5, m)
         np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["unroll", "vectorize"])
+def test_a_rest_of_symbolic_length_is_refused_with_what_to_do(kind: str):
+    A, B, C = symbolic_product()
+    i, j = C.op.axis
+
+    def tiled(tail: str, way: str) -> sl.Kernel:
+        s = sl.schedule(C)
+        T = s.cache_write(C, "local") if way == "private" else C
+        io, ii = s[C].split(i, factor=8, tail=tail)
+        im, ii = s[C].split(ii, factor=4, tail=tail)
+        s[C].reorder(io, im, j, ii)
+        if way == "private":
+            s[T].compute_at(s[C], j)
+            ii = s[T].op.axis[0]
+            s[T].reorder(*s[T].op.reduce_axis, ii)
+        getattr(s[T], kind)(ii)
+        return sl.build(s, [A, B, C], target="python")
+
+    # the lanes of a vector may be masked
+    if kind == "unroll":
+        with pytest.raises(LoweringError, match=r"the loop runs .*known at the call only") as caught:
+            tiled("cut", "")
+        assert "what split(i, ..., tail='cut') leaves of i. Use tail='guard'" in str(caught.value)
+        assert "T = s.cache_write(C, 'local')" in str(caught.value)
+    for f in (tiled("guard", ""), tiled("cut", "private")):
+        for n, m in SIZES:
+            a, b = values(n, 5), values(5, m)
+            np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
 
 
 def test_an_empty_rest_is_passed_by():

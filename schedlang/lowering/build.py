@@ -41,7 +41,7 @@ from schedlang.lowering.region import (
 )  # fmt: skip
 from schedlang.lowering.sliding import Slide, find_slide, new_rows_only
 from schedlang.lowering.storage import allocate, box_scope, scope_of
-from schedlang.lowering.tails import cut_at, lost_cuts
+from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
 from schedlang.lowering.trampoline import Task
 from schedlang.stage.state import At, Stage, State
 
@@ -184,7 +184,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         why = explain(
             f"{kind}({axis.name}) on stage {n.stage.name}",
             f"the loop runs {extent} times, which is known at the call only",
-            f"Split it first, and {kind} the inner part.",
+            rest_of_cut(n.stage, n.peel, axis, kind) or f"Split it first, and {kind} the inner part.",
         )
         n.job.problems.append(Problem(why, n.stage.name))
     guards = _guards_at(n, depth)

@@ -99,6 +99,21 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
     return found
 
 
+def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
+    """What to do where a cut leaves fewer iterations of ``axis``, how many is known at the call."""
+    made = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
+    split = next((s for s in made if axis in _inside(stage, s.inner)), None)
+    if split is None:
+        return ""
+    name = split.parent.name
+    return (
+        f"They are what split({name}, ..., tail='cut') leaves of {name}. Use tail='guard', or a "
+        "stage whose tile is rounded up:\n"
+        f"T = s.cache_write({stage.name}, 'local') before the other steps, s[T].compute_at at a loop "
+        f"outside of {split.inner.name}, and {kind} the loop of T."
+    )
+
+
 def _refused(split: Split, stage: Stage, why: str) -> str:
     return explain(
         f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}",
