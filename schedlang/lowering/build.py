@@ -184,7 +184,8 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         why = explain(
             f"{kind}({axis.name}) on stage {n.stage.name}",
             f"the loop runs {extent} times, which is known at the call only",
-            rest_of_cut(n.stage, n.peel, axis, kind) or f"Split it first, and {kind} the inner part.",
+            rest_of_cut(n.stage, n.peel, axis, kind)
+            or f"Split it first, and {kind} the inner part.",
         )
         n.job.problems.append(Problem(why, n.stage.name))
     guards = _guards_at(n, depth)

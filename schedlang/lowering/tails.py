@@ -109,8 +109,8 @@ def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
     return (
         f"They are what split({name}, ..., tail='cut') leaves of {name}. Use tail='guard', or a "
         "stage whose tile is rounded up:\n"
-        f"T = s.cache_write({stage.name}, 'local') before the other steps, s[T].compute_at at a loop "
-        f"outside of {split.inner.name}, and {kind} the loop of T."
+        f"T = s.cache_write({stage.name}, 'local') before the other steps, s[T].compute_at at a "
+        f"loop outside of {split.inner.name}, and {kind} the loop of T."
     )
 
 
