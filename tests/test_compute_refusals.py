@@ -173,6 +173,10 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         one(lambda i: m.logical_not(V[i])), ComputeTypeError, "not float32"),
     "min with init": (
         one(lambda i: r.min(V[i], 0, init=1)), ComputeTypeError, "takes no where= or init="),
+    "three to reduce": (
+        one(lambda i: r.max(V[k], k, n > 1, 1, 2)), ComputeTypeError, "where and init follow"),
+    "where twice": (
+        one(lambda i: r.max(V[k], k, n > 1, where=n > 2)), ComputeTypeError, "each once"),
     # the lambda
     "arity": (
         lambda: compute((8, 8), lambda i: V[i]),

@@ -10,12 +10,21 @@ from schedlang.stage.relations import Relation, Split, parts, sources
 from schedlang.stage.state import Stage
 
 OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
+# Halide's names for steps that have another here
+OTHERWISE = {
+    "reorder_storage": "transform_layout(lambda i, j: (j, i))",
+    "store_in": 'set_scope("local")',
+    "gpu_blocks": 'bind(axis, "blockIdx.x")',
+    "gpu_threads": 'bind(axis, "threadIdx.x")',
+}
 
 
 def no_attribute(name: str, known: Iterable[str]) -> str:
     """Why a stage has no attribute ``name``; ``known`` are those it has."""
     if name in OF_SCHEDULE:
         return f"{name} is a step of the schedule: s.{name}(...)"
+    if name in OTHERWISE:
+        return f"a stage has no {name!r}: s[T].{OTHERWISE[name]} does that"
     public = [n for n in known if not n.startswith("_")]
     return f"a stage has no {name!r}{nearest(name, public)}"
 
