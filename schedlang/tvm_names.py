@@ -46,6 +46,19 @@ REFUSED: dict[str, tuple[str, str]] = {
         "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
     ),
 }  # fmt: skip
+# names that NumPy and others have for what is written in another way here
+ELSEWHERE = {
+    "where": "sl.select(condition, a, b)",
+    "relu": "sl.max(x, 0)",
+    "clip": "sl.min(sl.max(x, low), high)",
+    "maximum": "sl.max(a, b)",
+    "minimum": "sl.min(a, b)",
+    "power": "sl.pow(a, b)",
+    "absolute": "sl.abs(x)",
+    "mean": "the sum in a stage of its own, S = sl.compute(shape, lambda i: sl.sum(A[i, k], "
+            "axis=k)), and S[i] / extent where it is read",
+    "matmul": "sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k))",
+}  # fmt: skip
 
 
 def lookup(name: str) -> Any:
@@ -61,6 +74,8 @@ def lookup(name: str) -> Any:
         return import_module(f"schedlang.{name}")
     if name in DEVICES:
         return getattr(import_module("schedlang.nd"), name)
+    if name in ELSEWHERE:
+        raise MissingNameError(f"there is no sl.{name}: write {ELSEWHERE[name]}")
     raise missing("schedlang", name, REFUSED, "tvm")
 
 

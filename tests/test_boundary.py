@@ -147,6 +147,9 @@ REFUSALS = {
         lambda: pad(placeholder((2,), "int8"), 1, value=300), ComputeTypeError, "300 does not fit"),
     "fraction": (
         lambda: pad(placeholder((2,), "int8"), 1, value=0.5), ComputeTypeError, "0.5 is no int8"),
+    "value of a mode that has its own": (
+        lambda: pad(A, 1, mode="edge", value=3), ComputeError,
+        "mode='edge', value=3.: that mode takes its values from A; give no value, or mode="),
     "value dtype": (lambda: pad(A, 1, value=var("x", "float64")), ComputeTypeError,
                     "the value is float64, A float32; cast it with"),
     "value tensor": (lambda: pad(A, 1, value=A), ComputeTypeError, "stands where an element"),

@@ -171,8 +171,16 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: m.any(n > 1, n), ComputeTypeError, "a condition is bool, not int64"),
     "logical_not of a number": (
         one(lambda i: m.logical_not(V[i])), ComputeTypeError, "not float32"),
+    "rows before the first by a reduction axis": (
+        one(lambda i: r.sum(V[i + k - 1], k)), BoundsError, r"index 0 runs over -1\.\.13"),
+    "rows before the first by the second axis": (
+        lambda: compute((8, 8), lambda i, j: V[j - 1]), BoundsError, r"index 0 runs over -1\.\.6"),
     "min with init": (
         one(lambda i: r.min(V[i], 0, init=1)), ComputeTypeError, "takes no where= or init="),
+    "three to reduce": (
+        one(lambda i: r.max(V[k], k, n > 1, 1, 2)), ComputeTypeError, "where and init follow"),
+    "where twice": (
+        one(lambda i: r.max(V[k], k, n > 1, where=n > 2)), ComputeTypeError, "each once"),
     # the lambda
     "arity": (
         lambda: compute((8, 8), lambda i: V[i]),

@@ -11,7 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.compute.work import flops
-from schedlang.errors import CallTypeError
+from schedlang.errors import CallError, CallTypeError
 from schedlang.runtime import ceilings as module
 from schedlang.runtime.ceilings import Ceilings, ceilings
 from schedlang.runtime.evaluate import Evaluation, duration
@@ -145,6 +145,17 @@ def test_other_callables_need_no_counts() -> None:
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(CallTypeError, match="give a kernel or another callable"):
         sl.evaluate(np.ones(3), np.ones(3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"repeat": 0}, "repeat=0.*1 or more"), ({"repeat": 2.5}, "repeat=2.5"),
+     ({"repeat": True}, "repeat=True"), ({"min_time": -1}, "min_time=-1.*0 or more"),
+     ({"min_time": float("inf")}, "min_time=inf"), ({"min_time": "1"}, "min_time='1'")],
+)  # fmt: skip
+def test_options_that_mean_nothing_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(CallError, match=message):
+        sl.evaluate(np.sort, np.ones(3), **options)
 
 
 def test_short_calls_are_timed_in_batches() -> None:

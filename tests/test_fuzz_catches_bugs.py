@@ -138,7 +138,9 @@ def cut_tail_skipped(patch: Patch) -> None:
 
     def wrong(stage: Any, made: Any, peel: Any, leaf: Any, axis: Any, children: Any) -> Any:
         cut = right(stage, made, peel, leaf, axis, children)
-        return cut if not isinstance(cut, Cut) else Cut(cut.main, cut.tail.with_({axis: ZERO}, {}))
+        if not isinstance(cut, Cut):
+            return cut
+        return replace(cut, tail=cut.tail.with_({axis: ZERO}, {}))
 
     def none(n: Any, depth: int, axis: Any, scope: Any) -> Any:
         if dict(n.peel.extents).get(axis) == ZERO:

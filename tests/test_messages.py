@@ -44,6 +44,30 @@ def test_a_misspelt_name_is_guessed(written: str, meant: str) -> None:
     assert not hasattr(sl, "_placeholder") and not hasattr(sl.te, "placholder")
 
 
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("where", "sl.select(condition, a, b)"), ("relu", "sl.max(x, 0)"), ("mean", "sl.sum(A[i, k]"),
+     ("clip", "sl.min(sl.max(x, low), high)"), ("maximum", "sl.max(a, b)")],
+)  # fmt: skip
+def test_a_name_of_numpy_is_told_what_to_write(name: str, write: str) -> None:
+    with pytest.raises(MissingNameError, match=f"there is no sl.{name}: write ") as caught:
+        getattr(sl, name)
+    assert write in str(caught.value) and not hasattr(sl, name)
+
+
+def test_a_step_of_halide_is_told_by_its_name_here() -> None:
+    B, _, s = two_stages()
+    with pytest.raises(MissingNameError, match=r"'reorder_storage': s\[T\]\.transform_layout"):
+        s[B].reorder_storage()
+
+
+@pytest.mark.parametrize("fastmath", ["all", 1, None, {"contract"}])
+def test_fastmath_is_true_or_false(fastmath: object) -> None:
+    _, _, s = two_stages()
+    with pytest.raises(BuildError, match="is neither True nor False"):
+        sl.build(s, fastmath=fastmath)
+
+
 def test_axes_of_equal_name_are_told_apart() -> None:
     B, C, s = two_stages()
     with pytest.raises(ScheduleError) as caught:

@@ -504,3 +504,14 @@ def test_random_arg_reduction(values, repeat):
     A = placeholder((len(a),), "int8", name="A")
     k = r.reduce_axis(len(a), name="k")
     assert reference(compute((), lambda: r.argmax(A[k], axis=k)))(a) == a.argmax()
+
+
+def test_extremes_of_several_expressions():
+    A = placeholder((3, 5), name="A")
+    B = compute((5,), lambda i: r.max(A[0, i], A[1, i], A[2, i], 0.5), name="B")
+    a = np.random.default_rng(0).random((3, 5), dtype="float32")
+    np.testing.assert_array_equal(reference(B)(a), np.maximum(a.max(axis=0), 0.5))
+    k = r.reduce_axis(3, name="k")
+    C = compute((5,), lambda i: r.min(A[k, i], k, A[k, i] > 0.3, 2), name="C")
+    wanted = np.where(a > 0.3, a, 2).min(axis=0)
+    np.testing.assert_array_equal(reference(C)(a), wanted)

@@ -54,8 +54,8 @@ MATMUL = [
      "stage D is computed at i, which would be gone\n  Split and fuse first"),
     ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i)", "s[C].split(i, factor=4)",
      "stage D is stored at i, which would be gone"),
-    ("s[C].pragma(i, 'hint')", "s[C].split(i, factor=4)",
-     "i carries pragma 'hint', which would be gone"),
+    ("s[C].pragma(i, 'my.hint')", "s[C].split(i, factor=4)",
+     "i carries pragma 'my.hint', which would be gone"),
     ("s[C].prefetch(B, i, 1)", "s[C].split(i, factor=4)",
      "i carries a prefetch of B, which would be gone"),
     # tile, fuse, reorder
@@ -86,7 +86,8 @@ MATMUL = [
     # annotations
     ("", "s[C].vectorize(k)",
      "vectorize(k) on stage C: k is a reduction axis, so all its lanes would add into the "
-     "same element ... data axis instead (i, j) ... rfactor(C, k) ... <-- here"),
+     "same element ... data axis instead (i, j) ... before any other step of C:\n"
+     "      CF = s.rfactor(C, s[C].op.reduce_axis[0]) ... <-- here"),
     ("", "s[C].parallel(k)",
      "parallel(k) on stage C: k is a reduction axis, so all its iterations would add into"),
     ("", "s[C].bind(k, 'blockIdx.x')",
@@ -109,15 +110,21 @@ MATMUL = [
      "i is already bound to threadIdx.x"),
     ("", "s[C].bind(i, sl.thread_axis('threadIdx.x', 32))",
      "i has 64 iterations and threadIdx.x 32 threads\n  Split it by nparts=32"),
+    ("", "s[C].pragma(i, 'non_temporal')",
+     "pragma(i, 'non_temporal') on stage C: no target knows 'non_temporal'; did you mean "
+     "'nontemporal'? ... A note of your own has a dot in its name: 'my.non_temporal'"),
+    ("", "s[C].pragma(i, 'streaming')", "did you mean 'nontemporal'?\n"),
+    ("", "s[C].pragma(i, 'auto_unroll_max_steps')", "did you mean 'auto_unroll_max_step' or "),
+    ("", "s[C].pragma(i, 'zzz')", "no target knows 'zzz'\n  'nontemporal' has an effect"),
     ("", "s[C].pragma(i, 'x = 1; import os')",
      "a pragma's name is made of letters, digits"),
     ("", "s[C].pragma(i, 3)",
      "pragma(i, 3) ... a pragma's name is made of"),
-    ("", "s[C].pragma(i, 'hint', 'a\\nimport os')",
+    ("", "s[C].pragma(i, 'my.hint', 'a\\nimport os')",
      "is not one line of printable text"),
-    ("", "s[C].pragma(i, 'hint', [1])",
+    ("", "s[C].pragma(i, 'my.hint', [1])",
      "neither a number nor a string"),
-    ("", "s[C].pragma(i, 'hint', float('nan'))",
+    ("", "s[C].pragma(i, 'my.hint', float('nan'))",
      "the value nan is not finite"),
     ("", "s[D].prefetch(B, D.op.axis[0], 1)",
      "stage D: neither D nor what it reads from touches B\n  It reads A and writes D"),
@@ -467,6 +474,35 @@ def test_cut_where_it_is_not_legal() -> None:
     assert "# split(i, ..., tail='cut') on stage C: i.inner is not inside i.outer" in str(g.s)
     with pytest.raises(LoweringError, match="Keep i.outer a plain loop around i.inner, or use"):
         sl.lower(g.s, [g.A, g.B, g.C])
+
+
+@pytest.mark.parametrize("before", [
+    "axis = k",
+    "o, axis = s[T].split(k, factor=4); s[T].reorder(o, axis, T.op.axis[0]); s[T].unroll(o)",
+    "o, m = s[T].split(k, nparts=4); axis, n = s[T].split(m, factor=2); s[T].unroll(n)",
+    "axis = s[T].fuse(k, m); s[T].unroll(T.op.axis[0])",
+])  # fmt: skip
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_partial_sums_as_a_refusal_writes_them(before: str, outputs: int) -> None:
+    X = sl.placeholder((8, 16, 3), name="X")
+    k, m = sl.reduce_axis(16, name="k"), sl.reduce_axis(3, name="m")
+
+    if outputs == 1:
+        tensors = [sl.compute((8,), lambda i: sl.sum(X[i, k, m], axis=[k, m]), name="T")]
+    else:
+        pair = sl.comm_reducer(lambda a, b: (a[0] + b[0], a[1] * b[1]), lambda *d: (0.0, 1.0))
+        tensors = list(sl.compute((8,), lambda i: pair((X[i, k, m], X[i, k, m]), [k, m]), name="T"))
+    s, taken = sl.schedule(tensors), {}
+    exec(before, {"s": s, "T": tensors[0], "k": k, "m": m}, taken)
+    with pytest.raises(ScheduleError) as caught:
+        s[tensors[0]].vectorize(taken["axis"])
+    lines = str(caught.value).splitlines()
+    start = next(n for n, line in enumerate(lines) if "before any other step of T:" in line)
+    written = [x.strip() for x in lines[start + 1 :] if x.startswith("      ") and " = " in x]
+    fresh = sl.schedule(tensors)
+    given = {"s": fresh, **{t.name.replace(".", "_"): t for t in tensors}}
+    exec("\n".join(w for w in written if "s[" in w or "s.rfactor" in w), given)
+    assert len(fresh.stages) == 2
 
 
 def test_unknown_attributes_of_stages_and_schedules() -> None:

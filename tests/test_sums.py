@@ -59,6 +59,45 @@ def test_nested_reduction_loops_hold_one_sum():
     np.testing.assert_allclose(f(a, w), sl.reference(C)(a, w), rtol=1e-5)
 
 
+@pytest.mark.parametrize("order", ["tile inside", "lanes around"])
+@pytest.mark.parametrize("unrolled", ["x", "y", "yx"])
+def test_unrolled_reductions_hold_their_sums(order: str, unrolled: str):
+    X, W = sl.placeholder((10, 34), name="X"), sl.placeholder((3, 3), name="W")
+    y, x = sl.reduce_axis(3, name="y"), sl.reduce_axis(3, name="x")
+    C = sl.compute((8, 32), lambda i, j: sl.sum(X[i + y, j + x] * W[y, x], axis=(y, x)), name="C")
+    s = sl.schedule(C)
+    io, jo, ii, ji = s[C].tile(*C.op.axis, 2, 16)
+    s[C].reorder(*((io, jo, y, x, ii, ji) if order == "tile inside" else (io, jo, ii, ji, y, x)))
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    for axis in (y, x):
+        if axis.name in unrolled:
+            s[C].unroll(axis)
+    a, w = values(10, 34), values(3, 3)
+    for target in ("python", "cpu"):
+        f = sl.build(s, [X, W, C], target=target)
+        # a row of sums: its start, and what the updates come to
+        assert f.source.count("vstore(C") == 4
+        assert f.source.count("vload(C") == 2
+        np.testing.assert_allclose(f(a, w), sl.reference(C)(a, w), rtol=1e-5)
+
+
+def test_lanes_of_which_some_are_masked_hold_no_sums():
+    n = sl.var("n")
+    X = sl.placeholder((n, 3), name="X")
+    k = sl.reduce_axis(3, name="k")
+    C = sl.compute((n,), lambda i: sl.sum(X[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    _, lanes = s[C].split(C.op.axis[0], factor=8, tail="guard")
+    s[C].vectorize(lanes)
+    s[C].unroll(k)
+    for target in ("python", "cpu"):
+        f = sl.build(s, [X, C], target=target)
+        for size in (0, 3, 8, 11):
+            x = values(size, 3)
+            np.testing.assert_allclose(f(x), x.sum(axis=1), rtol=1e-5)
+
+
 def test_both_values_of_an_index_reduction_are_held():
     A = sl.placeholder((7, 19), name="A")
     k = sl.reduce_axis(19, name="k")
@@ -82,6 +121,51 @@ def test_an_element_that_a_guard_keeps_in_bounds_is_not_read_ahead():
         assert "_sum" not in f.source
         a = values(9, 10)
         np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-5)
+
+
+def matmul(M: int, N: int, K: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
+    A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
+    k = sl.reduce_axis(K, name="k")
+    return A, B, sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+
+@pytest.mark.parametrize("steps", [None, 4])
+def test_a_tile_that_does_not_divide_keeps_its_sums_by_default(steps: int | None):
+    A, B, C = matmul(20, 32, 23)
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    (k,) = C.op.reduce_axis
+    io, ii = s[C].split(i, factor=6)
+    jo, ji = s[C].split(j, factor=16)
+    inner = [k] if steps is None else list(s[C].split(k, factor=steps))
+    s[C].reorder(io, jo, *inner, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    if steps is not None:
+        s[C].unroll(inner[1])
+    assert not sl.lower(s).guards
+    f = sl.build(s, [A, B, C])
+    assert "store(C" not in inside_loops(f, inner[0].name.replace(".", "_"))
+    a, b = values(20, 23), values(23, 32)
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+
+
+def test_a_guard_on_the_steps_alone_leaves_the_sums_in_registers():
+    n = sl.var("n")
+    A = sl.placeholder((8, n), name="A")
+    k = sl.reduce_axis(n, name="k")
+    C = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    ko, ki = s[C].split(k, factor=4, tail="guard")
+    s[C].reorder(ko, ki, C.op.axis[0])
+    s[C].unroll(C.op.axis[0])
+    for target in ("python", "cpu"):
+        f = sl.build(s, [A, C], target=target)
+        assert "if k_outer*4 + k_inner < n:" in inside_loops(f, "k_inner")
+        assert "store(C" not in inside_loops(f, "k_inner")
+        for size in (0, 1, 4, 11):
+            a = values(8, size)
+            np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-5)
 
 
 def test_more_sums_than_registers_stay_in_memory():

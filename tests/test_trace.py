@@ -25,8 +25,8 @@ USES: dict[str, str] = {
     "unroll": "s[C].unroll(s[C].split(k, factor=4)[1])",
     "parallel": "s[C].parallel(i); s[D].parallel(x)",
     "bind": "s[C].bind(i, 'blockIdx.x'); s[C].bind(j, sl.thread_axis('threadIdx.x'))",
-    "pragma": "s[C].pragma(i, 'hint'); s[C].pragma(j, 'a.b', 'two \"words\"'); "
-              "s[C].pragma(k, 'n', 4)",
+    "pragma": "s[C].pragma(i, 'my.hint'); s[C].pragma(j, 'a.b', 'two \"words\"'); "
+              "s[C].pragma(k, 'unroll_hint', 4)",
     "prefetch": "s[C].prefetch(B, k, 2); s[C].prefetch(D, i, 1)",
     "compute_at": "s[D].compute_at(s[C], i)",
     "compute_inline": "s[D].compute_inline()",
@@ -163,8 +163,8 @@ s[C].parallel(i_outer)
         ("s[C].fuse(i, j)", "i_j_fused = s[C].fuse(i, j)"),
         ("s[C].fuse()", "fused = s[C].fuse()"),
         ("s[C].bind(i, 'blockIdx.x')", 's[C].bind(i, "blockIdx.x")'),
-        ("s[C].pragma(i, 'hint', 4)", 's[C].pragma(i, "hint", 4)'),
-        ("s[C].pragma(i, 'hint')", 's[C].pragma(i, "hint")'),
+        ("s[C].pragma(i, 'my.hint', 4)", 's[C].pragma(i, "my.hint", 4)'),
+        ("s[C].pragma(i, 'my.hint')", 's[C].pragma(i, "my.hint")'),
         ("s[C].prefetch(B, k, 2)", "s[C].prefetch(B, k, 2)"),
         ("s[D].compute_at(s[C], i)", "s[D].compute_at(s[C], i)"),
         ("s[D].storage_align(x, 32)", "s[D].storage_align(x, 32)"),
@@ -218,11 +218,11 @@ def test_at_goes_back_and_on_from_there() -> None:
 
 
 def test_diff_shows_what_a_step_changed() -> None:
-    s, _ = scheduled("s[C].parallel(i); s[D].compute_inline(); s[C].pragma(i, 'hint')")
+    s, _ = scheduled("s[C].parallel(i); s[D].compute_inline(); s[C].pragma(i, 'my.hint')")
     assert s.diff(1).splitlines()[:2] == ["--- before", "+++ step 1: parallel on C"]
     assert "-for i in 0..64:" in s.diff(1) and "+parallel i in 0..64:" in s.diff(1)
     assert "-D: float32[64, 32]   global, 8192 B" in s.diff(2)
-    assert "+parallel i in 0..64:   # pragma hint" in s.diff(3)
+    assert "+parallel i in 0..64:   # pragma my.hint" in s.diff(3)
 
 
 def test_diff_of_a_cache_names_no_stage() -> None:
@@ -235,7 +235,7 @@ def test_diff_of_a_cache_names_no_stage() -> None:
     [
         "s[step].split(step.op.axis[1], factor=2); s[twice].unroll(twice.op.axis[1])",
         "s[twice].compute_at(s[step], step.op.axis[1])",
-        "s[twice].compute_at(s[R], t); s[R].pragma(t, 'hint')",
+        "s[twice].compute_at(s[R], t); s[R].pragma(t, 'my.hint')",
         "c = s.cache_read(R, 'local', [out]); s[c].compute_at(s[out], a)",
         "c = s.cache_read(X, 'local', [first, step]); s[first].parallel(first.op.axis[1])",
     ],
@@ -367,7 +367,7 @@ def test_outputs_that_share_a_graph_pickle_as_one() -> None:
 def test_long_schedules_replay() -> None:
     s, space = scheduled("")
     for _ in range(100):
-        s[space["C"]].pragma(space["i"], "hint", "x")
+        s[space["C"]].pragma(space["i"], "my.hint", "x")
         s[space["C"]].reorder(space["j"], space["i"])
         s[space["C"]].reorder(space["i"], space["j"])
     check(s, space)

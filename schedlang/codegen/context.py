@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from schedlang.codegen.sums import Sums
+from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.expr.printer import ATOM, paren
@@ -39,6 +40,8 @@ class Lanes:
 class Context:
     """Where text is emitted: loop variables with known values, lanes, the mask in force.
 
+    ``known`` are the ranges of the loops around and what the tests around say; with ``leads`` the
+    first lane is certain to be one of those that ``mask`` lets through.
     ``sums`` are values that the reduction loop around keeps in registers; ``stream`` names the
     stage whose stores bypass the cache. ``copies`` are the unrolled loops, with their extents, that
     are being written out inside the innermost loop; what several copies read alike, and nothing in
@@ -48,6 +51,8 @@ class Context:
     values: Mapping[Any, Lin]
     lanes: Optional[Lanes] = None
     mask: str = ""
+    known: Ranges = field(default_factory=Ranges)
+    leads: bool = False
     offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
     sums: Optional[Sums] = None
     stream: str = ""

@@ -397,7 +397,9 @@ class Emission:
                 named = self.owner.names.fresh("m")
                 self.owner.line(f"{named} = {mask}")
                 mask = named
-            inner = replace(self.context, mask=mask if has_loads else self.context.mask, copies={})
+            inner = replace(self.context, copies={})
+            if has_loads:
+                inner = replace(inner, mask=mask, leads=False)
             emission = Emission(self.owner, inner, self.done)
             texts.append(self._wide(emission.run(side), cond.lanes))
         return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)

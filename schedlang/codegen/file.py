@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from schedlang.codegen.cpu import Source
+from schedlang.errors import BuildError
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
@@ -46,6 +47,11 @@ def render(
 
     ``shown`` is the loop nest that its header shows.
     """
+    if not isinstance(fastmath, bool):
+        raise BuildError(
+            f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
+            "and assume that there are no NaNs and infinities, all of it or nothing"
+        )
     parts = [header_lines(nest, steps, shown), _imports(source, compiled), ""]
     if compiled:
         flags = "True" if fastmath else '{"contract"}'

@@ -26,7 +26,8 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
     step = 0 if lanes is None else lane_step(offset, lanes.axis)
     if lanes is None or step == 0:
         at = e.index(offset, context, node.buffer, node.indices)
-        if lanes is not None and context.mask:
+        if lanes is not None and context.mask and not context.leads:
+            # no lane may be let through, and the element be out of bounds
             where = f"{use('broadcast')}({at}, {lanes.count})"
             text = f"{use('vgather_masked' + half)}({name}, {where}, {context.mask})"
             return Text(text, ATOM, lanes.count, 2)

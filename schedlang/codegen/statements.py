@@ -12,7 +12,8 @@ from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names
 from schedlang.codegen.stores import Stores
 from schedlang.codegen.sums import Sums, kept_buffers
-from schedlang.codegen.truth import condition
+from schedlang.codegen.truth import condition, first_lane
+from schedlang.compute.bounds import facts_of
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.linear import Lin, to_expr
@@ -132,7 +133,9 @@ class Statements:
 
     def statement(self, stmt: Stmt, context: Context) -> None:
         if isinstance(stmt, For):
-            self.loop(stmt, context)
+            last = to_lin(stmt.extent) - 1
+            known = context.known.extended(stmt.axis, Lin.of(0), last)
+            self.loop(stmt, replace(context, known=known))
         elif isinstance(stmt, If):
             self.guard(stmt, context)
         elif isinstance(stmt, Store):
@@ -178,8 +181,9 @@ class Statements:
                 written = {b for s, _ in walk(loop.body) for b in buffers_of(s)}
                 context = replace(context, written=frozenset(written), shared={})
             context = replace(context, copies={**context.copies, loop.axis: loop.extent})
-        for k in range(loop.extent):
-            self.block(loop.body, with_value(context, loop.axis, Lin.of(k)))
+        with self.summing(loop, context) as inner:
+            for k in range(loop.extent):
+                self.block(loop.body, with_value(inner, loop.axis, Lin.of(k)))
         self.frame.copies = outer
 
     def guard(self, stmt: If, context: Context) -> None:
@@ -191,14 +195,16 @@ class Statements:
             return
         cond = self.expressions.value(test, context)
         if not cond.lanes:
+            facts = facts_of(stmt.cond, True, context.known)
             self.line(f"if {cond.text}:{note}")
             with self.indented():
-                self.block(stmt.body, context)
+                self.block(stmt.body, replace(context, known=context.known.assuming(facts)))
             return
         mask = self.names.fresh("m")
         both = f" & {context.mask}" if context.mask else ""
         self.line(f"{mask} = {cond.at(7) if both else cond.text}{both}{note}")
-        self.block(stmt.body, replace(context, mask=mask))
+        leads = (context.leads or not context.mask) and first_lane(test, context)
+        self.block(stmt.body, replace(context, mask=mask, leads=leads))
 
     def vector(self, loop: For, context: Context) -> None:
         """The lanes of a vectorized loop: one vector, or strips of several and a rest."""
@@ -248,28 +254,40 @@ class Statements:
         name = self.names[loop.axis]
         extent = self.extent(loop, context)
         serial = "  # parallel already outside" if loop.kind == "parallel" else ""
+        with self.summing(loop, context) as inner:
+            self.line(f"for {name} in range({extent}):{serial}")
+            self.frame.loops += 1
+            with self.indented():
+                self.block(loop.body, inner)
+            self.frame.loops -= 1
+
+    @contextmanager
+    def summing(self, loop: For, context: Context) -> Iterator[Context]:
+        """The context inside ``loop``, whose sums are read ahead of it and written behind it."""
         sums = self.sums_of(loop, context)
+        if sums is None:
+            yield context
+            return
         start = len(self.frame.lines)
-        self.line(f"for {name} in range({extent}):{serial}")
-        self.frame.loops += 1
-        with self.indented():
-            self.block(loop.body, context if sums is None else replace(context, sums=sums))
-        self.frame.loops -= 1
-        if sums is not None:
-            inside, self.frame.lines = self.frame.lines[start:], self.frame.lines[:start]
-            self.stores.read_sums(sums)
-            self.frame.lines += inside
-            self.stores.write_sums(sums)
+        yield replace(context, sums=sums)
+        inside, self.frame.lines = self.frame.lines[start:], self.frame.lines[:start]
+        self.stores.read_sums(sums)
+        self.frame.lines += inside
+        self.stores.write_sums(sums)
 
     def sums_of(self, loop: For, context: Context) -> Sums | None:
         """What the updates inside ``loop`` keep in registers, where they can."""
         nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
-        if context.lanes is not None or context.sums is not None or context.mask:
+        if not loop.axis.is_reduce or context.sums is not None or context.mask:
             return None
         if self.frame.loops + nested + 1 >= DEEPEST_LOOPS:
             return None
         most = self.target.vector_registers
-        buffers = kept_buffers(loop, self.target.vector_width, most)
+        steps = {f.axis for f in self.nest.loops if f.stage == loop.stage and f.axis.is_reduce}
+        lanes = context.lanes
+        around = () if lanes is None else (replace(loop, axis=lanes.axis, extent=lanes.count,
+                                                   kind="vectorize"),)  # fmt: skip
+        buffers = kept_buffers(loop, self.target.vector_width, most, steps, around)
         return Sums(buffers) if buffers else None
 
     def extent(self, loop: For, context: Context) -> str:

@@ -7,7 +7,7 @@ written behind it. Exo calls this ``stage_mem(..., accum=True)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
 from schedlang.expr.linear import Lin
@@ -51,27 +51,34 @@ class Sums:
     named: dict[Spot, Sum] = field(default_factory=dict)
 
 
-def kept_buffers(loop: For, widest: Callable[[str], int], most: int) -> frozenset[Buffer]:
+def kept_buffers(
+    loop: For, widest: Callable[[str], int], most: int, steps: Container[Axis],
+    outside: tuple[For, ...] = (),
+) -> frozenset[Buffer]:  # fmt: skip
     """The buffers whose sums can be named values inside ``loop``; none if there are others.
 
-    ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums.
+    ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums,
+    ``steps`` are the reduction axes of the loop's stage, ``outside`` a loop around it whose
+    iterations are the lanes of a vector. A test that speaks of these alone leaves
+    out a step: the sums stand where they stand. Another may keep an element in bounds.
     """
     none: frozenset[Buffer] = frozenset()
-    if loop.kind != "serial" or not loop.axis.is_reduce:
+    if loop.kind not in ("serial", "unroll") or not loop.axis.is_reduce:
         return none
     updates = [s for s, _ in walk(loop.body) if isinstance(s, Store) and s.reducer is not None]
     buffers = frozenset(b for s in updates for b in s.buffers)
     if not updates or _used_otherwise(loop.body, buffers):
         return none
     vectors = 0
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (loop,))]
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
     while stack:
         stmt, around = stack.pop()
         if isinstance(stmt, Block):
             stack.extend((s, around) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            # what it tests may keep the element in bounds
-            if any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
+            if _leaves_out_steps(stmt, steps):
+                stack.append((stmt.body, around))
+            elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
                 return none
         elif isinstance(stmt, For):
             stack.append((stmt.body, (*around, stmt)))
@@ -83,6 +90,11 @@ def kept_buffers(loop: For, widest: Callable[[str], int], most: int) -> frozense
                 return none
             vectors += taken
     return buffers if vectors <= most else none
+
+
+def _leaves_out_steps(test: If, steps: Container[Axis]) -> bool:
+    axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
+    return not test.predicate and bool(axes) and all(a in steps for a in axes)
 
 
 def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from operator import eq, ge, gt, le, lt, ne
 
 from schedlang.codegen.context import Context
+from schedlang.compute.bounds import facts_of
 from schedlang.expr.nodes import Binary, Const, Expr, Select
 from schedlang.expr.printer import is_index
 from schedlang.expr.simplify import to_lin
@@ -55,6 +56,26 @@ def _folded(node: Expr) -> Expr | None:
         if isinstance(one, Const):
             return other if bool(one.value) == (node.op == "&") else one
     return None
+
+
+def first_lane(cond: Expr, context: Context) -> bool:
+    """Whether ``cond`` is certain to hold in the first lane."""
+    assert context.lanes is not None
+    values = {**context.values, context.lanes.axis: context.lanes.start}
+    stack = [cond]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Binary) and node.op == "&":
+            stack += [node.a, node.b]
+            continue
+        if not isinstance(node, Binary) or node.op not in ("<", "<=", ">", ">="):
+            return False
+        if not (is_index(node.a) and is_index(node.b)):
+            return False
+        facts = [f.substitute(values) for f in facts_of(node, True, context.known)]
+        if not facts or not all(context.known.nonneg(-f) for f in facts):
+            return False
+    return True
 
 
 def always_read(root: Expr, context: Context) -> frozenset[int]:

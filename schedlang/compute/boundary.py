@@ -21,7 +21,7 @@ def pad(
     before: Any,
     after: Any = None,
     mode: str = "constant",
-    value: Any = 0,
+    value: Any = None,
     name: str | None = None,
 ) -> Tensor:
     """``tensor`` with ``before`` and ``after`` more elements at the ends of its dimensions.
@@ -31,7 +31,7 @@ def pad(
     ``before + extent + after``. The modes are :func:`numpy.pad`'s, and Halide's
     ``BoundaryConditions`` under other names:
 
-    - ``"constant"``: ``value`` outside (Halide: ``constant_exterior``)
+    - ``"constant"``: ``value``, or 0, outside (Halide: ``constant_exterior``)
     - ``"edge"``: the nearest element (``repeat_edge``)
     - ``"reflect"``: mirrored at the first and last element, which is not repeated
       (``mirror_interior``); a pad must be smaller than the extent
@@ -55,12 +55,17 @@ def pad(
         )
     if mode not in MODES:
         raise ComputeError(f"pad({tensor.name}, mode={mode!r}): the modes are {', '.join(MODES)}")
+    if mode != "constant" and value is not None:
+        raise ComputeError(
+            f"pad({tensor.name}, mode={mode!r}, value={value}): that mode takes its values from "
+            f'{tensor.name}; give no value, or mode="constant"'
+        )
     starts = _widths(tensor, before, "before")
     ends = starts if after is None else _widths(tensor, after, "after")
     for position, widths in enumerate(zip(starts, ends)):
         _check_fill(tensor, position, widths, mode)
     shape = [simplify(b + as_expr(n) + a) for b, n, a in zip(starts, tensor.shape, ends)]
-    filler = _filler(tensor, value) if mode == "constant" else None
+    filler = _filler(tensor, 0 if value is None else value) if mode == "constant" else None
 
     def element(*idx: Axis) -> Expr:
         if filler is None:

@@ -80,8 +80,8 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     """Raise :class:`BoundsError` for a read that is certain to leave its tensor.
 
     ``first`` gives axes that start later than 0 (a scan's time axis). Before the whole graph is
-    known (``late`` false), a placeholder read before its first row is let pass: it may be the
-    state of a scan.
+    known (``late`` false), a placeholder read a fixed number of rows before the one computed is
+    let pass: it may be the state of a scan.
     """
     ranges = Ranges()
     for axis, start in (first or {}).items():
@@ -160,6 +160,7 @@ def _check_read(
                 continue
         outside = f"{low}..{high}"
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
+        scan = scan and bool(op.axis) and (lin - Lin.of(op.axis[0])).const is not None
         if scan and not late:
             let_pass = let_pass or f"\n{read} is outside too: index 0 runs over {outside}."
             continue

@@ -200,18 +200,22 @@ def prod(
     return reduction(_simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
-def min(expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None) -> Any:  # noqa: A001
-    """The smallest ``expr`` over a reduction axis, or of two expressions: ``min(a, b)``.
+def min(  # noqa: A001
+    expr: ExprLike, axis: Any = None, *values: Any, where: Any = None, init: Any = None
+) -> Any:
+    """The smallest ``expr`` over a reduction axis, or of several expressions: ``min(a, b, ...)``.
 
     NaN propagates. Over an empty range known beforehand it is refused; where ``where`` is never
     true the result is the dtype's largest value.
     """
-    return _extreme("min", expr, axis, where, init)
+    return _extreme("min", expr, axis, values, where, init)
 
 
-def max(expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None) -> Any:  # noqa: A001
-    """The largest ``expr`` over a reduction axis, or of two expressions: ``max(a, b)``."""
-    return _extreme("max", expr, axis, where, init)
+def max(  # noqa: A001
+    expr: ExprLike, axis: Any = None, *values: Any, where: Any = None, init: Any = None
+) -> Any:
+    """The largest ``expr`` over a reduction axis, or of several expressions: ``max(a, b, ...)``."""
+    return _extreme("max", expr, axis, values, where, init)
 
 
 def _is_reduction(axis: Any) -> bool:
@@ -221,11 +225,26 @@ def _is_reduction(axis: Any) -> bool:
     )
 
 
-def _extreme(name: str, expr: ExprLike, axis: Any, where: Any, init: Any) -> Any:
+def _extreme(
+    name: str, expr: ExprLike, axis: Any, values: tuple[Any, ...], where: Any, init: Any
+) -> Any:
     if axis is not None and not _is_reduction(axis):
         if where is not None or init is not None:
-            raise ComputeTypeError(f"sl.{name}(a, b) of two expressions takes no where= or init=")
-        return call(name, expr, axis)
+            raise ComputeTypeError(
+                f"sl.{name}(a, b) of expressions takes no where= or init=, which belong to a "
+                f"reduction: sl.{name}(expr, axis=k, where=...)"
+            )
+        found = call(name, expr, axis)
+        for value in values:
+            found = call(name, found, value)
+        return found
+    # te's order of a reduction's arguments
+    for given, known in zip(values, (where, init)):
+        if known is not None or len(values) > 2:
+            raise ComputeTypeError(
+                f"sl.{name}(expr, axis, {given}, ...): where and init follow the axis, each once"
+            )
+    where, init = (*values, *(where, init)[len(values) :])
     axes, source = _axes(axis, name), _source(expr, None)
     if init is None:
         _refuse_empty(name, axes)

@@ -83,7 +83,9 @@ def _box(site: Site) -> list[Span] | None:
         used |= found[1]
     if any(axis not in used and extent.const != 1 for axis, extent in extents.items()):
         return None
-    for guard in site.guards:
+    for guard in sorted(site.guards, key=lambda g: not _has_axis(g.cond)):
+        if not _has_axis(guard.cond) and _empty_without(guard.cond, spans, ranges):
+            continue
         if not _clip(guard.cond, indices, spans, ranges):
             return None
     return [(lo, merge_div_mod(hi)) for lo, hi in spans]
@@ -115,6 +117,18 @@ def _radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | N
         if extents[found[0]].const != 1:
             count = count * extents[found[0]]
     return start, {axis for axis, _ in digits}, count
+
+
+def _has_axis(cond: Expr) -> bool:
+    return any(isinstance(n, Axis) for n in postorder([cond]))
+
+
+def _empty_without(cond: Expr, spans: list[Span], ranges: Ranges) -> bool:
+    """Whether there is nothing in ``spans`` for sizes for which ``cond`` does not hold."""
+    if _conjuncts(cond) != 1:
+        return False
+    known = ranges.assuming(facts_of(cond, False, ranges))
+    return any(known.le(merge_div_mod(hi), lo) for lo, hi in spans)
 
 
 def _clip(cond: Expr, indices: Sequence[Lin], spans: list[Span], ranges: Ranges) -> bool:

@@ -43,7 +43,7 @@ from schedlang.lowering.region import (
 )  # fmt: skip
 from schedlang.lowering.sliding import Slide, find_slide, new_rows_only
 from schedlang.lowering.storage import allocate, box_scope, scope_of
-from schedlang.lowering.tails import cut_at, lost_cuts
+from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
 from schedlang.lowering.threads import fetched, too_few_threads, wrong_threads
 from schedlang.lowering.trampoline import Task
 from schedlang.stage.state import At, Stage, State
@@ -159,12 +159,14 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         return (yield _loop(n, depth, axis, scope))
     drafts: list[Draft] = []
     pending: Pending = {}
-    for part in (n.planned(cut.main), n.planned(cut.tail)):
-        made, more = yield _part(part, depth, axis, scope)
+    for peel, tests in ((cut.main, []), (cut.tail, [] if cut.test is None else [cut.test])):
+        part = n.planned(peel)
+        known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
+        made, more = yield _part(part, depth, axis, known)
         if _row_depth(part) < depth <= _row_depth(n):
             # the loop that was to hold the test stands still in this part
             made = _new_rows(part, made)
-        drafts += made
+        drafts += _wrapped(tests, made)
         merge(pending, more, scope.ranges)
     return drafts, pending
 
@@ -189,7 +191,8 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         why = explain(
             f"{kind}({axis.name}) on stage {n.stage.name}",
             f"the loop runs {extent} times, which is known at the call only",
-            f"Split it first, and {kind} the inner part.",
+            rest_of_cut(n.stage, n.peel, axis, kind)
+            or f"Split it first, and {kind} the inner part.",
         )
         n.job.problems.append(Problem(why, n.stage.name))
     guards = _guards_at(n, depth)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
-from schedlang.expr.nodes import Axis
+from schedlang.expr.linear import to_expr
+from schedlang.expr.nodes import Axis, Binary
 from schedlang.expr.rules import floordiv, mod
-from schedlang.lowering.plan import Peel, Plan
+from schedlang.lowering.plan import Guard, Peel, Plan
 from schedlang.stage.relations import Split, parts, sources
 from schedlang.stage.state import Stage
 
@@ -18,10 +19,11 @@ MOST_COPIES = 4
 
 @dataclass(frozen=True)
 class Cut:
-    """The choices for the main loop and for the tail."""
+    """The choices for the main loop and for the tail; the tail's test, if it may be empty."""
 
     main: Peel
     tail: Peel
+    test: Guard | None
 
 
 def cut_at(
@@ -30,8 +32,9 @@ def cut_at(
 ) -> Cut | str | None:  # fmt: skip
     """How to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``.
 
-    ``"auto"`` cuts where a test would stand among the lanes of a vector, or in the vectorized or
-    unrolled tile of a stage (one of ``children``) that is computed inside.
+    ``"auto"`` cuts where a test would stand among the lanes of a vector, in the vectorized or
+    unrolled tile of a stage (one of ``children``) that is computed inside, or among the unrolled
+    updates of a reduction.
     """
     split = stage.split_of(axis)
     if split is None or split.outer is not axis or split.tail == "guard":
@@ -57,7 +60,12 @@ def cut_at(
         cheap = extent.const is not None and peel.copies < MOST_COPIES
         if why is not None or not cheap:
             return None
-        if "vectorize" not in lanes and not _holds_tile(stage, leaf, axis, children):
+        gains = (
+            "vectorize" in lanes
+            or _among_updates(stage, split)
+            or _holds_tile(stage, leaf, axis, children)
+        )
+        if not gains:
             return None
     whole = floordiv(extent, inner, ranges)
     if whole.const == 0:
@@ -66,7 +74,14 @@ def cut_at(
     # a symbolic remainder has no fixed number of lanes: its guard masks them
     keep = rest.const is None and "vectorize" in lanes
     tail = peel.with_({} if keep else {split.inner: rest}, {axis: whole})
-    return Cut(main, tail)
+    place = next(k for k, a in enumerate(leaf) if a is axis)
+    if rest.const is not None or (not keep and leaf[place + 1] is split.inner):
+        # a loop that may run no times is its own test
+        return Cut(main, tail, None)
+    start = whole * inner
+    some = Binary("<", to_expr(start), to_expr(extent), "bool")
+    note = f"rest of {split.parent.name} split by {inner}"
+    return Cut(main, tail, Guard(some, start - extent + 1, note, frozenset()))
 
 
 def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
@@ -82,6 +97,21 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
         made = " and ".join(a.name for a in parts(user))
         found.append(_refused(split, stage, f"{split.outer.name} was made into {made}"))
     return found
+
+
+def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
+    """What to do where a cut leaves fewer iterations of ``axis``, how many is known at the call."""
+    made = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
+    split = next((s for s in made if axis in _inside(stage, s.inner)), None)
+    if split is None:
+        return ""
+    name = split.parent.name
+    return (
+        f"They are what split({name}, ..., tail='cut') leaves of {name}. Use tail='guard', or a "
+        "stage whose tile is rounded up:\n"
+        f"T = s.cache_write({stage.name}, 'local') before the other steps, s[T].compute_at at a "
+        f"loop outside of {split.inner.name}, and {kind} the loop of T."
+    )
 
 
 def _refused(split: Split, stage: Stage, why: str) -> str:
@@ -105,6 +135,19 @@ def _holds_tile(
             return True
         waiting += [c for a in child.leaf for c in children.get((child.name, a), ())]
     return False
+
+
+def _among_updates(stage: Stage, split: Split) -> bool:
+    """Whether the test would stand among the unrolled updates inside a reduction loop.
+
+    There it is asked in each step, and sums under a test of their own place go through memory.
+    """
+    inner = set(_inside(stage, split.inner))
+    if not any(stage.kinds.get(a) == "unroll" for a in inner):
+        return False
+    spots = [k for k, a in enumerate(stage.leaf) if a in inner]
+    start = next((k for k, a in enumerate(stage.leaf) if a is split.outer), max(spots))
+    return any(a.is_reduce for a in stage.leaf[start : max(spots) + 1])
 
 
 def _inside(stage: Stage, axis: Axis) -> list[Axis]:

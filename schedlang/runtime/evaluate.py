@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.compute.work import flops as counted_flops
-from schedlang.errors import CallTypeError
+from schedlang.errors import CallError, CallTypeError
 from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.ceilings import COPIED_BYTES, ceilings
 from schedlang.runtime.kernel import Kernel
@@ -77,6 +78,12 @@ def evaluate(
     """
     if not callable(f):
         raise CallTypeError(f"evaluate({type(f).__name__}, ...): give a kernel or another callable")
+    if isinstance(repeat, bool) or not hasattr(repeat, "__index__") or int(repeat) < 1:
+        raise CallError(
+            f"evaluate(..., repeat={repeat!r}): give the least number of samples, 1 or more"
+        )
+    if not isinstance(min_time, (int, float)) or not 0 <= min_time < math.inf:
+        raise CallError(f"evaluate(..., min_time={min_time!r}): give seconds, 0 or more")
     given: Sequence[Any] = arrays
     moved, dtype = bytes, "float32"
     if isinstance(f, Kernel):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
+from textwrap import indent
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.schedule.hints import partial_sums
 from schedlang.schedule.loops import Result
 from schedlang.schedule.refuse import (
     count,
@@ -18,7 +21,16 @@ from schedlang.schedule.refuse import (
     shown,
     update_axis,
 )
-from schedlang.stage.state import NONTEMPORAL, THREADS, At, Inline, Prefetch, Stage, State
+from schedlang.stage.state import (
+    NONTEMPORAL,
+    TE_PRAGMAS,
+    THREADS,
+    At,
+    Inline,
+    Prefetch,
+    Stage,
+    State,
+)  # fmt: skip
 
 MOST_UNROLLED = 1024
 _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
@@ -42,8 +54,8 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: 
     refuse(
         asked,
         f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
-        f"Use a data axis instead ({data}), or make partial sums first:\n"
-        f"    {stage.name}F = s.rfactor({stage.name}, {axis.name.replace('.', '_')})",
+        f"Use a data axis instead ({data}), or make partial sums, before any other step of "
+        f"{stage.name}:\n{indent(partial_sums(stage, axis), '    ')}",
         state, axis,
     )  # fmt: skip
 
@@ -141,6 +153,12 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     leaf_position(state, stage, axis, asked)
     if not isinstance(name, str) or not _PRAGMA.fullmatch(name):
         refuse(asked, "a pragma's name is made of letters, digits, _ and dots")
+    if name not in (NONTEMPORAL, *TE_PRAGMAS) and "." not in name:
+        refuse(
+            asked, f"no target knows {name!r}{_meant(name)}",
+            f"{NONTEMPORAL!r} has an effect; te's {', '.join(TE_PRAGMAS[:3])}, ... are taken and "
+            f"have none.\nA note of your own has a dot in its name: 'my.{name}'.",
+        )  # fmt: skip
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         value = int(value)
     if not isinstance(value, (type(None), bool, int, float, str)):
@@ -159,6 +177,15 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
             f"Sum elsewhere and store the result once: s.cache_write({stage.name}, 'local').",
         )  # fmt: skip
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
+
+
+def _meant(name: str) -> str:
+    known = {n: n for n in (NONTEMPORAL, *TE_PRAGMAS)}
+    # what others call stores that bypass the cache
+    known |= dict.fromkeys(("stream", "streaming", "non_temporal", "nt"), NONTEMPORAL)
+    close = difflib.get_close_matches(name.lower(), known, 3)
+    found = list(dict.fromkeys(known[n] for n in close))
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
 def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any) -> Result:

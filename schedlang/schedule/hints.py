@@ -1,17 +1,30 @@
-"""What to say of a name that is not there."""
+"""What to say of a name that is not there, and the statements to write instead of others."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
+from schedlang.expr.nodes import Axis
+from schedlang.stage.relations import Relation, Split, parts, sources
+from schedlang.stage.state import Stage
+
 OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
+# Halide's names for steps that have another here
+OTHERWISE = {
+    "reorder_storage": "transform_layout(lambda i, j: (j, i))",
+    "store_in": 'set_scope("local")',
+    "gpu_blocks": 'bind(axis, "blockIdx.x")',
+    "gpu_threads": 'bind(axis, "threadIdx.x")',
+}
 
 
 def no_attribute(name: str, known: Iterable[str]) -> str:
     """Why a stage has no attribute ``name``; ``known`` are those it has."""
     if name in OF_SCHEDULE:
         return f"{name} is a step of the schedule: s.{name}(...)"
+    if name in OTHERWISE:
+        return f"a stage has no {name!r}: s[T].{OTHERWISE[name]} does that"
     public = [n for n in known if not n.startswith("_")]
     return f"a stage has no {name!r}{nearest(name, public)}"
 
@@ -20,3 +33,33 @@ def nearest(name: str, known: list[str]) -> str:
     """The end of a message about ``name``: the one of ``known`` that may be meant."""
     close = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def partial_sums(stage: Stage, axis: Axis) -> str:
+    """The statements that make partial sums of ``stage`` along its reduction axis ``axis``."""
+    names = [_identifier(t.name) for t in stage.outputs]
+    several = len(names) > 1 and stage.op.name != stage.outputs[0].name
+    tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)
+    own = f"s[{names[0] if several else tensor}]"
+    written = {a: f"{own}.op.reduce_axis[{n}]" for n, a in enumerate(stage.op.reduce_axis)}
+    needed, chain = {axis}, list[Relation]()
+    for relation in reversed(stage.relations):
+        if needed & set(parts(relation)):
+            needed |= set(sources(relation))
+            chain.insert(0, relation)
+    lines = []
+    for relation in chain:
+        given = [written[a] for a in sources(relation)]
+        call = "fuse"
+        if isinstance(relation, Split):
+            call, how = "split", "factor" if relation.factor is not None else "nparts"
+            given.append(f"{how}={relation.factor or relation.nparts}")
+        made = {a: _identifier(a.name) for a in parts(relation)}
+        written |= made
+        lines.append(f"{', '.join(made.values())} = {own}.{call}({', '.join(given)})")
+    made_tensor = ", ".join(f"{n}F" for n in names) if several else f"{tensor}F"
+    return "\n".join([*lines, f"{made_tensor} = s.rfactor({tensor}, {written[axis]})"])
+
+
+def _identifier(name: str) -> str:
+    return name.replace(".", "_")

@@ -235,8 +235,8 @@ class StageView:
         """Attach a named hint to a loop; it shows in the nest.
 
         ``"nontemporal"`` has a meaning on the CPU: vectors that the stage stores inside the loop
-        bypass the cache where they are aligned. Other names are notes.
-        Requires a name of letters, digits, ``_`` and dots; a number, a line of text, or no value.
+        bypass the cache where they are aligned. Names of te (``"auto_unroll_max_step"``) and notes
+        of your own, with a dot (``"my.note"``), have no effect; others are refused.
 
         rewrite::
 

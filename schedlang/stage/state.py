@@ -17,6 +17,13 @@ from schedlang.stage.relations import Relation, Split, sources
 SCOPES = ("global", "shared", "local")
 # the pragma for stores that bypass the cache
 NONTEMPORAL = "nontemporal"
+# names that te programs give, which mean nothing to a target here
+TE_PRAGMAS = (
+    "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
+    "unroll_hint", "parallel_launch_point", "parallel_stride_pattern",
+    "parallel_barrier_when_finish", "loop_partition_hint", "debug_skip_region", "import_llvm",
+    "import_c", "tensor_core",
+)  # fmt: skip
 THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "xyz")
 
 

@@ -217,7 +217,7 @@ def _pragma(rng: Random, s: Any) -> None:
     view = _stage(rng, s)
     view.pragma(
         _axis(rng, view),
-        rng.choice(("note", "unroll_explicit", "hint")),
+        rng.choice(("a.note", "unroll_explicit", "unroll_hint")),
         rng.choice((None, 1, "x")),
     )
 
