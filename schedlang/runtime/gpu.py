@@ -43,7 +43,8 @@ class CudaKernel(GpuKernel):
         self._stream = 0
 
     @cached_property
-    def _compiled(self) -> Mapping[str, Compiled]:
+    def machine_code(self) -> Mapping[str, Compiled]:
+        """Each kernel compiled: its PTX, its cubin, its resources, by kernel name."""
         nvidia.driver()
         module = files.load(self._path)
         device = self.target.device
@@ -53,23 +54,23 @@ class CudaKernel(GpuKernel):
 
     def compile(self) -> CudaKernel:
         """Compile every kernel to machine code now; returns the kernel."""
-        assert self._compiled is not None
+        assert self.machine_code is not None
         return self
 
     @property
     def ptx(self) -> str:
         """The PTX of all kernels."""
-        return "\n".join(c.ptx for c in self._compiled.values())
+        return "\n".join(c.ptx for c in self.machine_code.values())
 
     @property
     def sass(self) -> str:
         """The machine code of all kernels, as nvdisasm prints it."""
-        return "\n".join(nvidia.disassembled(c.cubin) for c in self._compiled.values())
+        return "\n".join(nvidia.disassembled(c.cubin) for c in self.machine_code.values())
 
     @property
     def resources(self) -> dict[str, Resources]:
         """Registers, spills, shared memory and occupancy by kernel name."""
-        return {name: c.resources for name, c in self._compiled.items()}
+        return {name: c.resources for name, c in self.machine_code.items()}
 
     def simulate(self, *args: Any, **named: Any) -> Any:
         """New outputs by the emitted source, run in Python a thread at a time; for tiny sizes.

@@ -1,0 +1,100 @@
+"""Products of matrices: shared tiles of both operands, a tile of sums in each thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import schedlang as sl
+
+TILE, DEPTH = 128, 8
+
+
+def register_tile(
+    s: sl.Schedule, C: sl.Tensor, A: sl.Tensor, B: sl.Tensor, tile: int = TILE,
+    blocks: tuple[Any, ...] = (),
+) -> None:  # fmt: skip
+    """A block has ``tile`` by ``tile`` elements of ``C``, a thread 8 by 8 in four pieces of 4 by 4.
+
+    ``A`` and ``B`` are what it reads, by rows and by columns of ``C``; ``blocks`` are further axes
+    of ``C``, outside of its last two.
+    """
+    AS, BS = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
+    CL = s.cache_write(C, "local")
+    AL, BL = s.cache_read(AS, "local", [CL]), s.cache_read(BS, "local", [CL])
+    *_, y, x = s[C].op.axis
+    by, bx, y, x = s[C].tile(y, x, tile, tile)
+    vy, y = s[C].split(y, nparts=2)
+    vx, x = s[C].split(x, nparts=2)
+    ty, y = s[C].split(y, 4)
+    tx, x = s[C].split(x, 4)
+    s[C].reorder(*blocks, by, bx, vy, vx, ty, tx, y, x)
+    thread = s[C].fuse(ty, tx)
+    for axis, name in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (vy, "vthread"), (vx, "vthread"),
+                       (thread, "threadIdx.x")):  # fmt: skip
+        s[C].bind(axis, name)
+    s[C].unroll(y)
+    s[C].vectorize(x)
+    s[CL].compute_at(s[C], thread)
+    *_, y, x = s[CL].op.axis
+    outer, inner = s[CL].split(s[CL].op.reduce_axis[0], DEPTH)
+    s[CL].reorder(outer, inner, y, x)
+    for axis in (inner, y, x):
+        s[CL].unroll(axis)
+    for part in (AL, BL):
+        s[part].compute_at(s[CL], inner)
+        for axis in s[part].op.axis:
+            s[part].unroll(axis)
+    for part in (AS, BS):
+        s[part].compute_at(s[CL], outer)
+        fetch(s, part, (tile // 8) ** 2)
+
+
+def fetch(s: sl.Schedule, tile: sl.Tensor, threads: int, lanes: int = 4) -> None:
+    """The elements of a shared tile, 16 bytes a thread at a time."""
+    element, lane = s[tile].split(s[tile].fuse(*s[tile].op.axis), lanes)
+    _, thread = s[tile].split(element, threads)
+    s[tile].vectorize(lane)
+    s[tile].bind(thread, "threadIdx.x")
+
+
+def sgemm(m: int, n: int, k: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
+    """128 by 128 a block; A's tile lies with its rows side by side, so that a thread reads 4."""
+    A, B = sl.placeholder((m, k), name="A"), sl.placeholder((k, n), name="B")
+    r = sl.reduce_axis(k, name="k")
+    C = sl.compute((m, n), lambda i, j: sl.sum(A[i, r] * B[r, j], axis=r), name="C")
+    s = sl.schedule(C)
+    register_tile(s, C, A, B)
+    s[s.tensor("A.shared")].transform_layout(lambda i, k: (k, i))
+    return s, [A, B, C]
+
+
+def attention(heads: int, length: int, width: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
+    """Three kernels: the scores, their softmax, its product with V."""
+    Q, K, V = (sl.placeholder((heads, length, width), name=name) for name in "QKV")
+    d, e, f, g = (sl.reduce_axis(n, name=x) for n, x in
+                  ((width, "d"), (length, "e"), (length, "f"), (length, "g")))  # fmt: skip
+    square = (heads, length, length)
+    S = sl.compute(square, lambda h, i, j: sl.sum(Q[h, i, d] * K[h, j, d], axis=d), name="S")
+    M = sl.compute((heads, length), lambda h, i: sl.max(S[h, i, e], axis=e), name="M")
+    scale = width**-0.5
+    E = sl.compute(square, lambda h, i, j: sl.exp((S[h, i, j] - M[h, i]) * scale), name="E")
+    T = sl.compute((heads, length), lambda h, i: sl.sum(E[h, i, f], axis=f), name="T")
+    P = sl.compute(square, lambda h, i, j: E[h, i, j] / T[h, i], name="P")
+    O = sl.compute(  # noqa: E741
+        (heads, length, width), lambda h, i, j: sl.sum(P[h, i, g] * V[h, g, j], axis=g), name="O"
+    )
+    s = sl.schedule(O)
+    for product, a, b, tile in ((S, Q, K, 64), (O, P, V, 32)):
+        head = s[product].op.axis[0]
+        register_tile(s, product, a, b, tile, (head,))
+        s[product].bind(head, "blockIdx.z")
+    s[E].compute_inline()
+    row = s[P].fuse(*s[P].op.axis[:2])
+    s[P].bind(row, "blockIdx.x")
+    _, thread = s[P].split(s[P].op.axis[2], 128)
+    s[P].bind(thread, "threadIdx.x")
+    for part in (T, M):
+        s[part].compute_at(s[P], row)
+        _, inner = s[part].split(s[part].op.reduce_axis[0], 128)
+        s[part].bind(inner, "threadIdx.x")
+    return s, [Q, K, V, O]

@@ -1,0 +1,87 @@
+"""Reductions along rows and columns: threads that add up together."""
+
+from __future__ import annotations
+
+import schedlang as sl
+
+Made = tuple[sl.Schedule, list[sl.Tensor]]
+THREADS = 256
+
+
+def row_of_threads(s: sl.Schedule, T: sl.Tensor, threads: int = THREADS) -> None:
+    """The last reduction axis of ``T`` across the threads of a block."""
+    _, inner = s[T].split(s[T].op.reduce_axis[-1], threads)
+    s[T].bind(inner, "threadIdx.x")
+
+
+def softmax(m: int, n: int) -> Made:
+    """A block a row: the maximum, the sum of powers, the row."""
+    X = sl.placeholder((m, n), name="X")
+    k, l = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="l")  # noqa: E741
+    M = sl.compute((m,), lambda i: sl.max(X[i, k], axis=k), name="M")
+    E = sl.compute((m, n), lambda i, j: sl.exp(X[i, j] - M[i]), name="E")
+    T = sl.compute((m,), lambda i: sl.sum(E[i, l], axis=l), name="T")
+    Y = sl.compute((m, n), lambda i, j: E[i, j] / T[i], name="Y")
+    s = sl.schedule(Y)
+    s[E].compute_inline()
+    a_block_a_row(s, Y)
+    for part in (T, M):
+        s[part].compute_at(s[Y], Y.op.axis[0])
+        row_of_threads(s, part)
+    return s, [X, Y]
+
+
+def a_block_a_row(s: sl.Schedule, Y: sl.Tensor) -> None:
+    s[Y].bind(Y.op.axis[0], "blockIdx.x")
+    _, thread = s[Y].split(Y.op.axis[1], THREADS)
+    s[Y].bind(thread, "threadIdx.x")
+
+
+def layer_norm(m: int, n: int) -> Made:
+    """A block a row: the mean, the mean square around it, the row."""
+    X = sl.placeholder((m, n), name="X")
+    scale, shift = sl.placeholder((n,), name="scale"), sl.placeholder((n,), name="shift")
+    k, l = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="l")  # noqa: E741
+    S = sl.compute((m,), lambda i: sl.sum(X[i, k], axis=k), name="S")
+    D = sl.compute((m, n), lambda i, j: X[i, j] - S[i] * (1 / n), name="D")
+    Q = sl.compute((m,), lambda i: sl.sum(D[i, l] * D[i, l], axis=l), name="Q")
+    Y = sl.compute(
+        (m, n),
+        lambda i, j: D[i, j] * sl.rsqrt(Q[i] * (1 / n) + 1e-5) * scale[j] + shift[j], name="Y",
+    )  # fmt: skip
+    s = sl.schedule(Y)
+    s[D].compute_inline()
+    a_block_a_row(s, Y)
+    for part in (Q, S):
+        s[part].compute_at(s[Y], Y.op.axis[0])
+        row_of_threads(s, part)
+    return s, [X, scale, shift, Y]
+
+
+def row_sum(m: int, n: int) -> Made:
+    """A block a row, 4 neighbours a thread at a time."""
+    X = sl.placeholder((m, n), name="X")
+    k = sl.reduce_axis(n, name="k")
+    Y = sl.compute((m,), lambda i: sl.sum(X[i, k], axis=k), name="Y")
+    s = sl.schedule(Y)
+    s[Y].bind(Y.op.axis[0], "blockIdx.x")
+    rest, four = s[Y].split(k, 4)
+    outer, inner = s[Y].split(rest, THREADS)
+    s[Y].reorder(outer, inner, four)
+    s[Y].unroll(four)
+    s[Y].bind(inner, "threadIdx.x")
+    return s, [X, Y]
+
+
+def column_sum(m: int, n: int) -> Made:
+    """32 columns a block: a warp reads neighbours, and 8 warps share the rows."""
+    X = sl.placeholder((m, n), name="X")
+    k = sl.reduce_axis(m, name="k")
+    Y = sl.compute((n,), lambda j: sl.sum(X[k, j], axis=k), name="Y")
+    s = sl.schedule(Y)
+    block, column = s[Y].split(Y.op.axis[0], 32)
+    _, part = s[Y].split(k, 8)
+    s[Y].bind(block, "blockIdx.x")
+    s[Y].bind(column, "threadIdx.x")
+    s[Y].bind(part, "threadIdx.y")
+    return s, [X, Y]
