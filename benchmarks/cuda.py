@@ -2,11 +2,11 @@
 
     python -m benchmarks.cuda [--only PATTERN] [--json FILE] [--arch sm_90] [--emulate]
 
-Each row is a kernel of ``gpu/`` at the size it is meant for, compiled for ``arch``: the registers of
-a thread, bytes spilled, shared bytes of a block, the share of a multiprocessor's threads that run at
-once, instructions in all and in the loop that has most multiply-adds. sgemm stands beside the same
-kernel in CUDA C++, where nvcc is found. With ``--emulate`` each schedule is also run on the emulator
-at a small size and compared with NumPy. Nothing is timed here.
+Each row is a kernel of ``gpu/`` at the size it is meant for, compiled for ``arch``: the registers
+of a thread, bytes spilled, shared bytes of a block, the share of a multiprocessor's threads that
+run at once, instructions in all and in the loop that has most multiply-adds. sgemm stands beside
+the same kernel in CUDA C++, where nvcc is found. With ``--emulate`` each schedule is also run on
+the emulator at a small size and compared with NumPy. Nothing is timed here.
 """
 
 from __future__ import annotations
