@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +16,10 @@ from schedlang.errors import CallError, MissingExtraError
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, gemm, row_reduction, scaled, softmax
 
+HERE = Path(__file__).parent
+GPU_PROGRAMS = [
+    *sorted((HERE / "te_programs").glob("gpu_*.py")), HERE.parent / "examples/08_cuda_ladder.py"
+]  # fmt: skip
 compiles = pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 SMALL = {
     "gemm": lambda: gemm(10, 9, 12, tile=8, depth=4),
@@ -71,6 +78,28 @@ def test_compiles_to_machine_code_without_spills(name: str, arch: str) -> None:
         assert 0 < taken.registers <= 255 and 0 < taken.occupancy <= 1
         assert f".entry {kernel}(" in f.ptx
     assert f".target {arch}" in f.ptx
+
+
+@compiles
+@pytest.mark.parametrize("program", GPU_PROGRAMS, ids=lambda p: p.stem)
+def test_te_programs_and_lessons_compile(
+    program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What they build for a GPU becomes machine code for sm_90 and sm_80, with no spills."""
+    right, found = sl.build, []
+
+    def build(s: Any, args: Any = None, target: Any = None, **options: Any) -> Any:
+        kind = str(sl.Target.of(target).kind)
+        if kind.startswith("cuda"):
+            for arch in ("sm_80", "sm_90"):
+                kernel = right(s, args, sl.Target("cuda", arch=arch), **options)
+                found.extend(kernel.resources.values())
+        return right(s, args, "cuda-emulator" if kind == "cuda" else target, **options)
+
+    monkeypatch.setattr(sl, "build", build)
+    np.random.seed(0)
+    runpy.run_path(str(program), run_name="__main__")
+    assert found and all(r.spill_bytes == 0 and r.local_bytes == 0 for r in found)
 
 
 @compiles

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from schedlang.codegen.cuda import KernelSource
-from schedlang.errors import BuildError, missing_extra
+from schedlang.errors import BuildError, explain, missing_extra
 from schedlang.expr.nodes import Var
 from schedlang.ir.nodes import Buffer
 from schedlang.target import Device
@@ -104,7 +104,17 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
     )  # fmt: skip
     ptx = _plain_name(ptx, kernel.name)
     cubin, said = _assembled(ptx, device.arch)
-    return Compiled(ptx, cubin, _resources(said, kernel, device))
+    taken = _resources(said, kernel, device)
+    if not taken.occupancy:
+        raise BuildError(
+            explain(
+                f"kernel {kernel.name} for {device.arch}",
+                f"{taken.threads} threads of {taken.registers} registers do not fit a "
+                f"multiprocessor, which has {device.registers_per_sm}",
+                "Bind fewer threads, or make the tile of a thread smaller.",
+            )
+        )
+    return Compiled(ptx, cubin, taken)
 
 
 def _plain_name(ptx: str, name: str) -> str:
