@@ -111,6 +111,20 @@ def test_wide_accesses_and_exchanges_are_instructions() -> None:
 
 
 @compiles
+def test_integers_wrap() -> None:
+    A = sl.placeholder((64,), "int64", name="A")
+    C = sl.compute((64,), lambda i: A[i] + 1 > A[i], name="C")
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "threadIdx.x")
+    f = sl.build(s, [A, C], target="cuda")
+    limit = np.iinfo("int64").max
+    a = np.where(np.arange(64) % 3, np.arange(64), limit)
+    np.testing.assert_array_equal(f.simulate(a), a != limit)
+    # the one number that has no greater one is in the code: the test is not taken to hold always
+    assert str(limit) in f.ptx
+
+
+@compiles
 def test_a_call_without_a_gpu_says_what_to_do() -> None:
     from numba import cuda
 

@@ -131,6 +131,9 @@ def test_scalar_arithmetic(dtype: str) -> None:
             store(C, i + 2310, ceil(a))
             store(C, i + 2520, trunc(a))
             store(C, i + 2730, round_even(a))
+            store(C, i + 2940, add(a, b))
+            store(C, i + 3150, subtract(a, b))
+            store(C, i + 3360, multiply(a, b))
             store(M, i, a < b)
             store(M, i + 210, isnan(a))
             store(M, i + 420, isinf(a))
@@ -138,7 +141,7 @@ def test_scalar_arithmetic(dtype: str) -> None:
             store(M, i + 840, (a == b) | (a != b) & (a <= b))
 
     a, b = samples(dtype, 210), samples(dtype, 210, 1)
-    arrays = a, b, np.zeros(2940, dtype), np.zeros(1050, bool)
+    arrays = a, b, np.zeros(3570, dtype), np.zeros(1050, bool)
     run = [agree_side(kernel, side, dtype, arrays) for side in (intrinsics, twins)]
     for ours, theirs in zip(*run, strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -45,6 +45,8 @@ FUNCTIONS = {
     "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
 }  # fmt: skip
 _CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
+# numba tells LLVM that its own of these never overflow in int64
+_WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
 
 
 class Emission:
@@ -280,12 +282,12 @@ class Emission:
             # an axis beside a weak float, which NumPy compares as floats
             a, b = (Text(self._typed("float64", t.text), ATOM, t.lanes, t.depth) for t in (a, b))
         a, b = self._fitted(node, a, b)
-        if op in _CALLED:
-            inner = f"{self.owner.use(_CALLED[op])}({a.text}, {b.text})"
-            if lanes and not (a.lanes and b.lanes):
-                pair = ", ".join(self._wide(t, lanes) for t in (a, b))
-                inner = f"{self.owner.use(_CALLED[op])}({pair})"
-            text, level = inner, ATOM
+        called = _CALLED.get(op)
+        if node.dtype == "int64" and not lanes:
+            called = called or _WRAPPING.get(op)
+        if called:
+            pair = ", ".join(self._wide(t, lanes) for t in (a, b))
+            text, level = f"{self.owner.use(called)}({pair})", ATOM
         else:
             text, level = binary_text(op, (a.text, a.level), (b.text, b.level))
         compares = node.dtype == "bool"

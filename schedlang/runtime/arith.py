@@ -288,6 +288,24 @@ vec_operator(operator.ne, is_any, True, emit_ne)
 
 
 @intrinsic(prefer_literal=True)
+def add(typingctx: Any, a: Any, b: Any) -> Any:
+    """a + b of one dtype; integers wrap."""
+    return elementwise(is_number, emit_add, a, b)
+
+
+@intrinsic(prefer_literal=True)
+def subtract(typingctx: Any, a: Any, b: Any) -> Any:
+    """a - b of one dtype; integers wrap."""
+    return elementwise(is_number, emit_sub, a, b)
+
+
+@intrinsic(prefer_literal=True)
+def multiply(typingctx: Any, a: Any, b: Any) -> Any:
+    """a * b of one dtype; integers wrap."""
+    return elementwise(is_number, emit_mul, a, b)
+
+
+@intrinsic(prefer_literal=True)
 def floordiv(typingctx: Any, a: Any, b: Any) -> Any:
     """a // b of one dtype, rounded down; an integer divided by zero is 0."""
     return elementwise(is_number, emit_floordiv, a, b)
@@ -448,52 +466,3 @@ def emit_rsqrt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
 def rsqrt(typingctx: Any, x: Any) -> Any:
     """1 / sqrt(x) (floats)."""
     return elementwise(is_float, emit_rsqrt, x)
-
-
-def predicate(emit: Emit, x: types.Type) -> Any:
-    """A question about a number, answered by a boolean or a mask."""
-    ty = types.unliteral(x)
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        return emit(builder, ty, args[0])
-
-    return with_element(ty, types.boolean)(ty), codegen
-
-
-def emit_isnan(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Whether a is NaN"""
-    if not is_float(ty):
-        return constant(with_element(ty, types.boolean), 0)
-    return builder.fcmp_unordered("uno", a, a)
-
-
-def emit_isinf(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Whether a is infinite"""
-    if not is_float(ty):
-        return constant(with_element(ty, types.boolean), 0)
-    return builder.fcmp_ordered("==", emit_absolute(builder, ty, a), constant(ty, float("inf")))
-
-
-def emit_isfinite(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Whether a is neither infinite nor NaN"""
-    if not is_float(ty):
-        return constant(with_element(ty, types.boolean), 1)
-    return builder.fcmp_ordered("<", emit_absolute(builder, ty, a), constant(ty, float("inf")))
-
-
-@intrinsic
-def isnan(typingctx: Any, x: Any) -> Any:
-    """Whether `x` is NaN."""
-    return predicate(emit_isnan, x)
-
-
-@intrinsic
-def isinf(typingctx: Any, x: Any) -> Any:
-    """Whether `x` is infinite."""
-    return predicate(emit_isinf, x)
-
-
-@intrinsic
-def isfinite(typingctx: Any, x: Any) -> Any:
-    """Whether `x` is neither infinite nor NaN."""
-    return predicate(emit_isfinite, x)

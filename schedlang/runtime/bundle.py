@@ -16,7 +16,10 @@ from pathlib import Path
 
 PACKAGE = "schedlang.runtime.intrinsics"
 # an import of one of these is resolved in the ones before it
-MODULES = ("simd", "arith", "lanes", "half", "memory", "scattered", "columns", "libm", "vmath")
+MODULES = (
+    "simd", "arith", "predicates", "lanes", "half", "memory", "scattered", "columns", "libm",
+    "vmath",
+)  # fmt: skip
 # functions named so are compiled like a kernel, so their operators count too
 COMPILED = ("_single", "_double")
 OPERATORS = {

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 from .arith import (
     absolute,
+    add,
     ceil,
     copysign,
     floor,
     floordiv,
     fma,
-    isfinite,
-    isinf,
-    isnan,
     left_shift,
     mod,
+    multiply,
     right_shift,
     rsqrt,
     select,
     sqrt,
+    subtract,
 )
 from .columns import vload_columns, vload_columns_half
 from .half import half, half_from
@@ -82,6 +82,7 @@ from .memory import (
     vstore,
     vstore_half,
 )
+from .predicates import isfinite, isinf, isnan
 from .scattered import (
     vgather,
     vgather_half,
@@ -119,17 +120,17 @@ from .warp import exchange, maximum, minimum, unrolled, vload_aligned, vstore_al
 
 # fmt: off
 __all__ = [
-    "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
+    "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
     "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exchange", "exp", "exp2", "expm1",
     "float32", "float64", "floor", "floordiv", "fma", "half", "half_from", "int16", "int32",
     "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load",
-    "load_half", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "power",
-    "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
+    "load_half", "log", "log10", "log1p", "log2", "maximum", "minimum", "mod", "multiply",
+    "power", "prefetch", "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul",
     "reduce_or", "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh",
-    "sqrt", "store", "store_half", "tan", "tanh", "trunc", "uint16", "uint32", "uint64",
-    "uint8", "unrolled", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half",
-    "vload", "vload_aligned", "vload_columns", "vload_columns_half", "vload_half",
-    "vload_masked", "vload_masked_half", "vload_strided", "vload_strided_half",
+    "sqrt", "store", "store_half", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
+    "uint64", "uint8", "unrolled", "vgather", "vgather_half", "vgather_masked",
+    "vgather_masked_half", "vload", "vload_aligned", "vload_columns", "vload_columns_half",
+    "vload_half", "vload_masked", "vload_masked_half", "vload_strided", "vload_strided_half",
     "vload_strided_masked", "vload_strided_masked_half", "vscatter", "vscatter_half",
     "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_aligned", "vstore_half",
     "vstore_masked", "vstore_masked_half", "vstore_strided", "vstore_strided_half", "with_lane",

@@ -33,9 +33,10 @@ vectors; `lane(v, i)`, `with_lane(v, i, x)` and `reduce_add`, `reduce_mul`, `red
 
 **Operators** work on equal dtypes.  On vectors they mean what NumPy's mean; a scalar of the same
 dtype may stand beside a vector, and any integer beside an int64 one.  On scalars they are numba's,
-which widen integers to 64 bits: write `int8(a + b)`.  For `//`, `%`, `<<` and `>>` of values write
-`floordiv`, `mod`, `left_shift` and `right_shift`; numba's own differ from NumPy's on zero divisors,
-on signs of zero and past the width.
+which widen integers to 64 bits: write `int8(a + b)`.  For `+`, `-` and `*` of int64 values write
+`add`, `subtract` and `multiply`: numba's own are for offsets, which LLVM takes never to overflow.
+For `//`, `%`, `<<` and `>>` of values write `floordiv`, `mod`, `left_shift` and `right_shift`;
+numba's own differ from NumPy's on zero divisors, on signs of zero and past the width.
 
 **Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
 wins), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`,
@@ -47,23 +48,23 @@ from __future__ import annotations
 
 from .arith import (
     absolute,
+    add,
     ceil,
     copysign,
     floor,
     floordiv,
     fma,
-    isfinite,
-    isinf,
-    isnan,
     left_shift,
     maximum,
     minimum,
     mod,
+    multiply,
     right_shift,
     round_even,
     rsqrt,
     select,
     sqrt,
+    subtract,
     trunc,
 )
 from .columns import vload_columns, vload_columns_half
@@ -116,6 +117,7 @@ from .memory import (
     vstore_stream,
     vstore_stream_half,
 )
+from .predicates import isfinite, isinf, isnan
 from .scattered import (
     vgather,
     vgather_half,
@@ -153,18 +155,18 @@ from .vmath import erf, exp, log, sigmoid, tanh
 
 # fmt: off
 __all__ = [
-    "absolute", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
-    "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2", "expm1",
-    "float32", "float64", "floor", "floordiv", "fma", "half", "half_from", "heap_array",
-    "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane",
-    "left_shift", "load", "load_half", "log", "log10", "log1p", "log2", "maximum",
-    "minimum", "mod", "power", "prefetch", "reduce_add", "reduce_and", "reduce_max",
-    "reduce_min", "reduce_mul", "reduce_or", "right_shift", "round_even", "rsqrt", "select",
-    "sigmoid", "sin", "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence",
-    "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8", "vgather",
-    "vgather_half", "vgather_masked", "vgather_masked_half", "vload", "vload_columns",
-    "vload_columns_half", "vload_half", "vload_masked", "vload_masked_half",
-    "vload_strided", "vload_strided_half", "vload_strided_masked",
+    "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh",
+    "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2",
+    "expm1", "float32", "float64", "floor", "floordiv", "fma", "half", "half_from",
+    "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf", "isnan",
+    "lane", "left_shift", "load", "load_half", "log", "log10", "log1p", "log2", "maximum",
+    "minimum", "mod", "multiply", "power", "prefetch", "reduce_add", "reduce_and",
+    "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "right_shift", "round_even",
+    "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt", "stack_array", "store",
+    "store_half", "stream_fence", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
+    "uint64", "uint8", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half",
+    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_masked",
+    "vload_masked_half", "vload_strided", "vload_strided_half", "vload_strided_masked",
     "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
     "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
     "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",

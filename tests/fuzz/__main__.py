@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.replay:
         seed, index = options.replay.rsplit(":", 1)
-        case = run_case(seed, int(index), [] if options.interpret_only else ["python"])
+        case = run_case(seed, int(index), [] if options.interpret_only else ["python", "cpu"])
         print(described(case))
         return int(case.outcome == "failed")
     return fuzz(options)

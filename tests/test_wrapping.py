@@ -1,0 +1,195 @@
+"""Integers wrap in compiled kernels as they do in NumPy, near the limits of int64 too.
+
+numba tells LLVM that signed arithmetic never overflows, and LLVM then simplifies what wraps.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.runtime import twins
+
+TARGETS = ["cpu", "python"]
+ELEMENTWISE: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda a, b: a + b,
+    "difference": lambda a, b: a - b,
+    "product": lambda a, b: a * b,
+    "negative": lambda a, b: -(a - b) - a,
+    "absolute": lambda a, b: abs(a - b) + abs(a),
+    "successor": lambda a, b: a + 1 > a,
+    "predecessor": lambda a, b: a - 1 < b - 1,
+    "sign of a difference": lambda a, b: a - b < 0,
+    "sign of a negative": lambda a, b: -a < 0,
+    "sign of an absolute": lambda a, b: abs(a) < 0,
+    "halved": lambda a, b: a * 2 // 2,
+    "quotient": lambda a, b: (a * 12 + b * 6) // 3,
+    "remainder": lambda a, b: a * 6 % 3 + (a + b) % 7,
+    "shifted": lambda a, b: (a + b) * 4 >> 2,
+    "power": lambda a, b: (a + b) ** 3 - b,
+    "greater": lambda a, b: np.maximum(a + 5, b + 5) - np.minimum(a - 5, b - 5),
+    "wider": lambda a, b: ((a + b) * 3).astype("float64"),
+    "polynomial": lambda a, b: ((a * 3 + b) * a - 7) * b + 11,
+}  # fmt: skip
+FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "sum": (sl.sum, np.sum),
+    "prod": (sl.prod, np.prod),
+    "max": (sl.max, np.max),
+    "min": (sl.min, np.min),
+    "argmax": (sl.argmax, np.argmax),
+    "argmin": (sl.argmin, np.argmin),
+}
+
+
+def near_limits(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
+    """Values of which many are within 8 of a limit or of zero."""
+    rng, info = np.random.default_rng(seed), np.iinfo(dtype)
+    some = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    for at in (info.min, info.max, info.max // 2, 0):
+        close = np.array([min(max(at + d, info.min), info.max) for d in range(-8, 9)], dtype)
+        some = np.where(rng.random(shape) < 0.3, rng.choice(close, shape), some)
+    return some
+
+
+def same(found: np.ndarray, wanted: Any) -> None:
+    assert found.dtype == np.asarray(wanted).dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint64"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_elementwise(dtype: str, target: str) -> None:
+    n = 300
+    A, B = (sl.placeholder((n,), dtype, name=name) for name in "AB")
+    made = [
+        sl.compute((n,), lambda i, f=f: f(A[i], B[i]), name=f"C{k}")
+        for k, f in enumerate(ELEMENTWISE.values())
+    ]
+    kernel = sl.build(sl.schedule(made), [A, B, *made], target=target)
+    a, b = near_limits((n,), dtype, 0), near_limits((n,), dtype, 1)
+    with np.errstate(all="ignore"):
+        wanted = [f(a, b) for f in ELEMENTWISE.values()]
+    for name, found, right in zip(ELEMENTWISE, kernel(a, b), wanted):
+        assert found.dtype == right.dtype, name
+        np.testing.assert_array_equal(found, right, err_msg=name)
+
+
+def rows(s: Any, R: Any) -> None:
+    """The rows one by one."""
+
+
+def unrolled(s: Any, R: Any) -> None:
+    """Four steps at a time."""
+    s[R].unroll(s[R].split(R.op.reduce_axis[0], factor=4, tail="cut")[1])
+
+
+def vectorized(s: Any, R: Any) -> None:
+    """Several rows as lanes, the last ones one by one."""
+    s[R].vectorize(s[R].split(R.op.axis[0], factor=4, tail="cut")[1])
+
+
+def factored(s: Any, R: Any) -> None:
+    """Partial results first, unless there is more than one."""
+    s.rfactor(R, s[R].split(R.op.reduce_axis[0], factor=5)[1])
+
+
+def parallel(s: Any, R: Any) -> None:
+    """The rows on all cores."""
+    s[R].parallel(R.op.axis[0])
+
+
+@pytest.mark.parametrize("schedule", [rows, unrolled, vectorized, factored, parallel])
+@pytest.mark.parametrize("fold", FOLDS)
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_reductions(dtype: str, fold: str, schedule: Callable[[Any, Any], None]) -> None:
+    ours, numpys = FOLDS[fold]
+    m, n = 203, 17
+    A, B = sl.placeholder((m, n), dtype, name="A"), sl.placeholder((m,), dtype, name="B")
+    k = sl.reduce_axis(n, name="k")
+    # one number beside all: LLVM takes it out of the fold where nothing overflows
+    R = sl.compute((m,), lambda i: ours(A[i, k] + B[i] * 2, axis=k), name="R")
+    s = sl.schedule(R)
+    schedule(s, R)
+    kernel = sl.build(s, [A, B, R])
+    for seed in range(10):
+        a, b = near_limits((m, n), dtype, seed), near_limits((m,), dtype, 99 + seed)
+        with np.errstate(all="ignore"):
+            same(kernel(a, b), numpys(a + b[:, None] * 2, axis=1).astype(R.dtype))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_maximum_of_sums(target: str) -> None:
+    # each of B beside three of A
+    A, B = (sl.placeholder((n,), "int64", name=name) for n, name in ((9, "A"), (3, "B")))
+    r = sl.reduce_axis(9, name="r")
+    R = sl.compute((), lambda: sl.max(A[r] + B[r // 3], axis=r), name="R")
+    s = sl.schedule(R)
+    s[R].unroll(s[R].split(r, factor=3)[1])
+    kernel = sl.build(s, [A, B, R], target=target)
+    for seed in range(200):
+        a, b = near_limits((9,), "int64", seed), near_limits((3,), "int64", 999 + seed)
+        same(kernel(a, b), (a + b.repeat(3)).max())
+
+
+def test_a_running_product() -> None:
+    n = 64
+    A = sl.placeholder((n, 3), "int64", name="A")
+    S = sl.placeholder((n, 3), "int64", name="S")
+    first = sl.compute((1, 3), lambda _, i: A[0, i])
+    update = sl.compute((n, 3), lambda t, i: S[t - 1, i] * A[t, i] - t)
+    R = sl.scan(first, update, S, inputs=[A], name="R")
+    kernel = sl.build(sl.schedule(R), [A, R])
+    a = near_limits((n, 3), "int64", 0)
+    wanted = a.copy()
+    for t in range(1, n):
+        wanted[t] = wanted[t - 1] * a[t] - t
+    same(kernel(a), wanted)
+
+
+def test_numbers_fold_as_values_do() -> None:
+    A = sl.placeholder((4,), "int64", name="A")
+    most = sl.const(2**63 - 1, "int64")
+    C = sl.compute((4,), lambda i: sl.select(most + sl.const(1, "int64") < A[i], i * 3, A[i] + i))
+    for target in TARGETS:
+        kernel = sl.build(sl.schedule(C), [A, C], target=target)
+        same(kernel(np.array([-5, 2**63 - 1, 0, -(2**63)])), np.array([0, 3, 6, -(2**63) + 3]))
+
+
+def test_what_wraps_is_called_and_what_counts_stays_plain() -> None:
+    A = sl.placeholder((8, 8), "int64", name="A")
+    X = sl.placeholder((8, 8), "float32", name="X")
+    C = sl.compute((8, 8), lambda i, j: (A[i, 7 - j] + (i * 2 + j)) * A[j, i], name="C")
+    D = sl.compute((8, 8), lambda i, j: (X[i, 7 - j] + (i * 2 + j)) * X[j, i], name="D")
+    source = sl.build(sl.schedule(C), [A, C], target="python").source
+    assert "multiply(add(load(A, i*8 + 7 - j), i*2 + j), load(A, j*8 + i))" in source
+    source = sl.build(sl.schedule(D), [X, D], target="python").source
+    assert "add(" not in source and "multiply(" not in source
+    s = sl.schedule(C)
+    s[C].vectorize(C.op.axis[1])
+    source = sl.build(s, [A, C], target="python").source
+    assert "add(" not in source and "multiply(" not in source
+
+
+def test_a_kernel_may_be_called_add(tmp_path: Any) -> None:
+    A, B = (sl.placeholder((4,), "int64", name=name) for name in ("multiply", "subtract"))
+    C = sl.compute((4,), lambda i: A[i] + B[i] * A[i], name="add")
+    kernel = sl.build(sl.schedule(C), [A, B, C])
+    a, b = near_limits((4,), "int64", 0), near_limits((4,), "int64", 1)
+    same(kernel(multiply=a, subtract=b), a + b * a)
+    kernel.save(tmp_path / "k.py")
+    scope = runpy.run_path(str(tmp_path / "k.py"))
+    same(scope[scope["__all__"][0]](a, b), a + b * a)
+
+
+def test_the_twins_wrap_in_silence() -> None:
+    most = np.int64(2**63 - 1)
+    with np.errstate(all="raise"):
+        assert twins.add(most, 1) == -most - 1
+        assert twins.subtract(-most, 2) == most
+        assert twins.multiply(most, 2) == -2
+        assert twins.add(2**63 - 1, 1) == -(2**63)
