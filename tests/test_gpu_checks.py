@@ -13,10 +13,11 @@ from schedlang.errors import VerifyError
 from schedlang.expr.nodes import Binary, Const
 from schedlang.grid import lower, sync
 from schedlang.grid.program import Launch
+from schedlang.grid.requests import counted, decided_by_data
 from schedlang.grid.simt import simulate
 from schedlang.ir.nodes import Barrier, Block, If, Stmt
 from schedlang.ir.rewrite import deep
-from tests.gpu_schedules import gemm, numbers, row_reduction, scaled, softmax
+from tests.gpu_schedules import CASES, gemm, numbers, row_reduction, scaled, softmax
 
 
 def built(case: Any) -> Any:
@@ -144,3 +145,23 @@ def test_barriers_a_tile_of_depth() -> None:
         case = gemm(32, 32, 32, double=double)
         found = built(case).counters(*case.inputs)["C"]
         assert found.barriers == blocks * tiles * each
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_addresses_alone_give_the_counts_of_the_whole_run(name: str) -> None:
+    case = CASES[name]()
+    program = lower.device_program(sl.lower(case.schedule, case.args), sl.Target("cuda"))
+    whole = simulate(program, case.inputs, {}, watched=False).counters
+    assert not decided_by_data(program)
+    assert counted(program, {}) == whole
+
+
+def test_a_gather_is_counted_by_running_it() -> None:
+    A, I = sl.placeholder((64,), name="A"), sl.placeholder((32,), "int64", name="I")  # noqa: E741
+    B = sl.compute((32,), lambda i: A[I[i]], name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "threadIdx.x")
+    f = sl.build(s, [A, I, B], target="cuda-emulator")
+    a, near = numbers(64), np.arange(32)
+    assert f.counters(a, near)["B"].global_load_sectors == 4 + 8
+    assert f.counters(a, near * 0)["B"].global_load_sectors == 1 + 8

@@ -13,12 +13,12 @@ from schedlang.codegen.sums import Sums
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Axis, Expr, Select, Var
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import postorder
+from schedlang.grid.lanes import lanes_differ
 from schedlang.grid.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, expressions, walk
+from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, walk
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.target import Target
@@ -184,16 +184,6 @@ class _KernelWriter(Statements):
         else:
             made = f"cuda.{buffer.scope}.array({size}, np.{kind}, alignment={ALIGNMENT})"
         self.line(f"{self.names[buffer]} = {made}  # {buffer.name}[{shape}]")
-
-
-def lanes_differ(loop: For) -> bool:
-    """Whether a test inside of ``loop`` has another answer for each lane: a GPU has no masks."""
-    for stmt, _ in walk(loop.body):
-        conds = [stmt.cond] if isinstance(stmt, If) else []
-        conds += [n.cond for n in postorder(expressions(stmt)) if isinstance(n, Select) and n.lazy]
-        if any(n is loop.axis for n in postorder(conds)):
-            return True
-    return False
 
 
 class _Host(Statements):

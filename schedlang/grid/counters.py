@@ -49,22 +49,24 @@ class Counters:
         return (self.global_load_sectors + self.global_store_sectors) * SECTOR
 
     def access(
-        self, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray, width: int
-    ) -> None:
+        self, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray, width: int,
+        times: int = 1,
+    ) -> None:  # fmt: skip
         """Count an access of ``width`` bytes a lane, at ``bytes_`` from the start, by warps.
 
-        Both arrays have a row for each block and a column for each thread.
+        Both arrays have a row for each block and a column for each thread; the same happens so
+        many ``times``.
         """
         at, on = _warps(bytes_), _warps(active)
-        asked = int(on.any(axis=1).sum())
+        asked = int(on.any(axis=1).sum()) * times
         if scope == "shared":
             if stores:
                 self.shared_stores += asked
             else:
                 self.shared_loads += asked
-            self.bank_conflicts += _conflicts(at, on, width)
+            self.bank_conflicts += _conflicts(at, on, width) * times
             return
-        sectors = _distinct(at // SECTOR, on)
+        sectors = _distinct(at // SECTOR, on) * times
         if stores:
             self.global_stores += asked
             self.global_store_sectors += sectors

@@ -1,15 +1,18 @@
-"""Expressions on many threads at once: each node is an array over the lanes."""
+"""Lanes: expressions on many threads at once, and what of a vectorized loop is one access."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from schedlang.expr.evaluate import value_of
+from schedlang.expr.linear import ZERO
 from schedlang.expr.nodes import Expr, Select
-from schedlang.ir.nodes import Load
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import Buffer, For, If, Load, expressions, walk
+from schedlang.ir.offsets import flat, lane_step, one_access
 
 # gives the elements of a buffer at evaluated indices, for the lanes of a mask
 Reader = Callable[[Load, "list[np.ndarray]", np.ndarray], np.ndarray]
@@ -50,3 +53,27 @@ def on_lanes(root: Expr, values: Mapping[Any, Any], active: np.ndarray, read: Re
             given = {id(child): done[id(child), mask] for child in node.children}
             done[key] = value_of(node, given, values, None)
     return done[id(root), 0]
+
+
+def lanes_differ(loop: For) -> bool:
+    """Whether a test inside of ``loop`` has another answer for each lane: a GPU has no masks."""
+    for stmt, _ in walk(loop.body):
+        conds = [stmt.cond] if isinstance(stmt, If) else []
+        conds += [n.cond for n in postorder(expressions(stmt)) if isinstance(n, Select) and n.lazy]
+        if any(n is loop.axis for n in postorder(conds)):
+            return True
+    return False
+
+
+def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[int, int]:
+    """How many iterations of a vectorized loop are one access, and of how many elements."""
+    assert isinstance(loop.extent, int)
+    offset = flat(buffer, tuple(indices))
+    step = lane_step(offset, loop.axis)
+    if step == 0:
+        return loop.extent, 1
+    wide = 1
+    rest = offset.substitute({loop.axis: ZERO})
+    while step == 1 and loop.extent % (wide * 2) == 0 and one_access(buffer, rest, wide * 2):
+        wide *= 2
+    return wide, wide

@@ -17,11 +17,10 @@ import numpy as np
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.linear import ZERO
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.grid.checked import Memory, Spot
 from schedlang.grid.counters import Counters
-from schedlang.grid.lanes import on_lanes
+from schedlang.grid.lanes import lanes_at_once, lanes_differ, on_lanes
 from schedlang.grid.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nodes import (
     Alloc,
@@ -35,7 +34,6 @@ from schedlang.ir.nodes import (
     Stmt,
     Store,
 )
-from schedlang.ir.offsets import flat, lane_step, one_access
 from schedlang.ir.updates import combined
 
 ORDERS = ("forward", "reverse", "shuffle")
@@ -197,7 +195,7 @@ class _Blocks:
         around = self.lane
         for turn in range(most):
             self.values[loop.axis] = np.int64(turn)
-            if loop.kind == "vectorize":
+            if loop.kind == "vectorize" and not lanes_differ(loop):
                 self.lane = (loop, turn)
             mask = self.active if isinstance(counts, int) else self.active & (turn < counts)
             self.under(mask, loop.body)
@@ -328,17 +326,3 @@ class _Blocks:
             spot = self.spot(memory, memory.offset(at, self.active, stage), self.active, stage)
             lanes = (spot.blocks - self.numbers[0, 0], spot.threads)
             memory.store(spot, load[:, inside][lanes], unset[lanes], self._times(spot))
-
-
-def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[int, int]:
-    """How many iterations of a vectorized loop are one access, and of how many elements."""
-    assert isinstance(loop.extent, int)
-    offset = flat(buffer, tuple(indices))
-    step = lane_step(offset, loop.axis)
-    if step == 0:
-        return loop.extent, 1
-    wide = 1
-    rest = offset.substitute({loop.axis: ZERO})
-    while step == 1 and loop.extent % (wide * 2) == 0 and one_access(buffer, rest, wide * 2):
-        wide *= 2
-    return wide, wide

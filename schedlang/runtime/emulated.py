@@ -10,6 +10,7 @@ from schedlang.expr.nodes import Var
 from schedlang.grid.counters import Counters
 from schedlang.grid.printer import program_text
 from schedlang.grid.program import Program
+from schedlang.grid.requests import counted, decided_by_data
 from schedlang.grid.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime.arrays import as_numpy
@@ -57,12 +58,18 @@ class GpuKernel(Kernel):
         return found[0] if len(found) == 1 else found
 
     def counters(self, *args: Any, **named: Any) -> dict[str, Counters]:
-        """What the warps of each kernel ask of memory, by kernel name; for moderate sizes.
+        """What the warps of each kernel ask of memory, by kernel name.
 
         Takes the inputs of a call as NumPy arrays, and counts the program as written: a compiler
-        may do with less.
+        may do with less. Where addresses depend on data (gathers) it is for moderate sizes.
         """
-        return dict(self._simulated(args, named, "forward", False).counters)
+        if decided_by_data(self._program):
+            return dict(self._simulated(args, named, "forward", False).counters)
+        given, found = self._bound(args, named)
+        scalars: dict[Any, Any] = {v: found[v.name] for v in self._nest.sizes}
+        inputs = [a for a in self._nest.args if isinstance(a, Var) or a not in self._nest.outputs]
+        scalars.update((a, value) for a, value in zip(inputs, given) if isinstance(a, Var))
+        return counted(self._program, scalars)
 
     def _simulated(
         self, args: tuple[Any, ...], named: Mapping[str, Any], order: str, watched: bool
