@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -142,3 +145,27 @@ def test_without_the_extra_one_sentence_names_it() -> None:
     f = sl.build(case.schedule, case.args, target="cuda")
     with pytest.raises(MissingExtraError, match=r'pip install "schedlang\[cuda\]"'):
         f.resources  # noqa: B018
+
+
+@compiles
+@pytest.mark.parametrize("name", ["gemm of odd sizes", "softmax", "sum by several warps"])
+def test_a_saved_file_stands_alone(name: str, tmp_path: Path) -> None:
+    case = CASES[name]()
+    f = sl.build(case.schedule, case.args, target="cuda")
+    path = f.save(tmp_path / "alone.py")
+    (kernel,) = f.machine_code
+    text = f"""
+import sys
+sys.modules["schedlang"] = None
+sys.path.insert(0, {str(tmp_path)!r})
+import alone
+from numba import cuda, types
+kinds = [types.Array(getattr(types, k), 1, "C") for k in {[a.dtype for a in case.args]!r}]
+ptx, _ = cuda.compile_ptx(alone.{kernel}.py_func, tuple(kinds), cc=(9, 0))
+print(".entry" in ptx)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=100)
+    assert done.stdout.strip() == "True", done.stderr
+    assert "schedlang" not in [
+        n.module for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)
+    ]

@@ -20,6 +20,8 @@ MODULES = (
     "simd", "arith", "predicates", "lanes", "half", "memory", "scattered", "columns", "libm",
     "vmath",
 )  # fmt: skip
+DEVICE_PACKAGE = "schedlang.runtime.device"
+DEVICE_MODULES = (*MODULES[:-1], "libdevice", "warp")
 # functions named so are compiled like a kernel, so their operators count too
 COMPILED = ("_single", "_double")
 OPERATORS = {
@@ -64,24 +66,24 @@ class Library:
     imports: dict[str, ast.stmt]
 
 
-def bundle(source: str) -> str:
+def bundle(source: str, package: str = PACKAGE) -> str:
     """`source` with its import of the intrinsics replaced by their definitions.
 
-    The result needs numba and NumPy alone.  A definition that a kernel would hide by its own name
-    gets an underscore.
+    The result needs numba and NumPy alone, a GPU's numba-cuda too.  A definition that a kernel would
+    hide by its own name gets an underscore.
     """
     tree = ast.parse(source)
     wanted = [
-        node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == PACKAGE
+        node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == package
     ]
     if not wanted:
         return source
     names = {alias.name for node in wanted for alias in node.names}
-    library = read_library()
+    library = read_library(DEVICE_MODULES if package == DEVICE_PACKAGE else MODULES)
     pieces = closure(library, names, operators_of(tree), makes_vectors(names))
     defined = {p.name for p in pieces}
     if unknown := sorted(names - defined):
-        raise ValueError(f"{PACKAGE} has no {', '.join(unknown)}")
+        raise ValueError(f"{package} has no {', '.join(unknown)}")
     text = "\n\n\n".join([imports_of(library, pieces), *paragraphs(pieces)])
     for name in sorted(own_names(tree) & defined - names):
         text = rename(text, name, f"{name}_")
@@ -93,10 +95,10 @@ def bundle(source: str) -> str:
 
 
 @cache
-def read_library() -> Library:
-    """The modules' source, cut into top-level statements."""
+def read_library(modules: tuple[str, ...] = MODULES) -> Library:
+    """The modules' source, cut into top-level statements; of equal names the last one counts."""
     library = Library([], {})
-    for module in MODULES:
+    for module in modules:
         text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
         lines = text.splitlines()
         for node in ast.parse(text).body:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.arrays import as_numpy
+from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Built
 from schedlang.runtime.nvidia import Compiled, Resources
@@ -154,6 +156,16 @@ class CudaKernel(GpuKernel):
         self._function()
         self._stream = current_stream((*args, *named.values()))
         return super().__call__(*args, **named)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a file that runs with numba-cuda and NumPy alone; returns its path.
+
+        Its function ``launch`` takes flat arrays of the GPU, then the sizes; it has the intrinsics
+        that the kernels use.
+        """
+        target = Path(path)
+        target.write_text(bundle(self._built.text, DEVICE_PACKAGE), encoding="utf-8")
+        return target
 
     def __reduce__(self) -> Any:
         made = (self._built, self.schedule, self._nest, self._program, self._source, self._fastmath)

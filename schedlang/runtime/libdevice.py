@@ -82,12 +82,26 @@ def _unary(name: str) -> Any:
     return intrinsic(function)
 
 
-acos, acosh, asin, asinh, atan, atanh = map(
-    _unary, ("acos", "acosh", "asin", "asinh", "atan", "atanh")
-)
-cos, cosh, sin, sinh, tan, tanh = map(_unary, ("cos", "cosh", "sin", "sinh", "tan", "tanh"))
-exp, exp2, expm1, erf = map(_unary, ("exp", "exp2", "expm1", "erf"))
-log, log2, log10, log1p = map(_unary, ("log", "log2", "log10", "log1p"))
+acos = _unary("acos")
+acosh = _unary("acosh")
+asin = _unary("asin")
+asinh = _unary("asinh")
+atan = _unary("atan")
+atanh = _unary("atanh")
+cos = _unary("cos")
+cosh = _unary("cosh")
+erf = _unary("erf")
+exp = _unary("exp")
+exp2 = _unary("exp2")
+expm1 = _unary("expm1")
+log = _unary("log")
+log10 = _unary("log10")
+log1p = _unary("log1p")
+log2 = _unary("log2")
+sin = _unary("sin")
+sinh = _unary("sinh")
+tan = _unary("tan")
+tanh = _unary("tanh")
 trunc = _unary("trunc")
 
 
