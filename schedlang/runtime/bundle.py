@@ -69,8 +69,8 @@ class Library:
 def bundle(source: str, package: str = PACKAGE) -> str:
     """`source` with its import of the intrinsics replaced by their definitions.
 
-    The result needs numba and NumPy alone, a GPU's numba-cuda too.  A definition that a kernel would
-    hide by its own name gets an underscore.
+    The result needs numba and NumPy alone, a GPU's numba-cuda too.  A definition that a kernel
+    would hide by its own name gets an underscore.
     """
     tree = ast.parse(source)
     wanted = [
