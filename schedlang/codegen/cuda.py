@@ -50,6 +50,11 @@ class GpuSource:
     parameters: tuple[str, ...]
 
 
+def memory_dtype(dtype: str) -> str:
+    """NumPy's name of what an element is in memory: half precision is its bits."""
+    return {"float16": "uint16", "bool": "bool_"}.get(dtype, dtype)
+
+
 def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     """The kernels of ``program`` and the function ``launch`` that runs them in order."""
     nest = program.nest
@@ -99,7 +104,7 @@ class _KernelWriter(Statements):
         self.launch = launch
         self.dynamic = launch.shared_bytes > target.device.shared_static
         self.offset = 0
-        self.shared_names: dict[tuple[str, str, int | None], str] = {}
+        self.local_names: dict[tuple[str, str, int | None], str] = {}
 
     def kernel(self) -> KernelSource:
         launch = self.launch
@@ -125,9 +130,9 @@ class _KernelWriter(Statements):
     def storage_name(self, buffer: Buffer) -> str:
         """Equal names of local storage stand for one another in places apart."""
         key = (buffer.name, buffer.dtype, buffer.size)
-        if buffer.scope == "shared" or key not in self.shared_names:
-            self.shared_names[key] = self.names.fresh(buffer.name)
-        return self.shared_names[key]
+        if buffer.scope == "shared" or key not in self.local_names:
+            self.local_names[key] = self.names.fresh(buffer.name)
+        return self.local_names[key]
 
     def _index_line(self, index: Index) -> str:
         printed = self.nest.names.get(index.axis, index.axis.name)
@@ -173,7 +178,7 @@ class _KernelWriter(Statements):
             self.line(f"{self.use('store' + half)}({self.names[into]}, {at}, {value})")
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
-        kind = {"float16": "uint16", "bool": "bool_"}.get(buffer.dtype, buffer.dtype)
+        kind = memory_dtype(buffer.dtype)
         shape = ", ".join(str(e) for e in buffer.shape)
         size = max(buffer.size or 0, 1)
         if buffer.scope == "shared" and self.dynamic:
@@ -226,7 +231,7 @@ class _Host(Statements):
         return self.expressions.index(to_lin(extent), context)
 
     def scratch(self, buffer: Buffer, context: Context) -> None:
-        kind = {"float16": "uint16", "bool": "bool_"}.get(buffer.dtype, buffer.dtype)
+        kind = memory_dtype(buffer.dtype)
         total = Lin.of(1)
         for extent in buffer.shape:
             total = total * to_lin(extent)

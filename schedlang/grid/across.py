@@ -150,8 +150,6 @@ def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[
     """A butterfly in each warp, then one over the results of the warps."""
     warps = team.count // WARP
     shared = _shared(parts, team.teams, warps)
-    if warps == 1:
-        return [], _butterfly(parts, parts.local, WARP), _loads(parts.local, parts.at)
     rank, row = to_expr(team.rank), to_expr(team.team)
     size = Const(WARP, "int64", True)
     warp = Binary("//", rank, size, "int64", True)

@@ -28,7 +28,7 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
-from schedlang.ir.rewrite import deep, moved
+from schedlang.ir.rewrite import deep, moved, with_rows
 
 
 def as_loops(program: Program) -> Nest:
@@ -109,19 +109,8 @@ class _Threads:
         if alloc.buffer.scope == "shared":
             return alloc
         b = alloc.buffer
-        counts = tuple(i.extent for i in self.threads)
-        self.rows[b] = replace(b, shape=(*counts, *b.shape), strides=self.row_strides(b))
+        self.rows[b] = with_rows(b, *(int(i.extent) for i in self.threads))  # type: ignore[arg-type]
         return Alloc(self.rows[b])
-
-    def row_strides(self, b: Buffer) -> tuple[int, ...] | None:
-        if b.strides is None:
-            return None
-        step = int(b.size or 0)
-        steps: list[int] = []
-        for index in reversed(self.threads):
-            steps.insert(0, step)
-            step *= int(index.extent)  # type: ignore[arg-type]
-        return (*steps, *b.strides)
 
     @property
     def threads(self) -> tuple[Index, ...]:

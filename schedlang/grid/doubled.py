@@ -27,7 +27,7 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )
-from schedlang.ir.rewrite import deep, moved, substituted
+from schedlang.ir.rewrite import deep, moved, substituted, with_rows
 
 NOTE = "there is a next tile"
 
@@ -35,8 +35,7 @@ NOTE = "there is a next tile"
 def with_two_copies(block: Block) -> Block:
     """``block`` with its double buffers filled one iteration ahead."""
     doubled = {
-        s.buffer: replace(s.buffer, shape=(2, *s.buffer.shape), strides=_strides(s.buffer),
-                          double=False)
+        s.buffer: replace(with_rows(s.buffer, 2), double=False)
         for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.double
     }  # fmt: skip
     if not doubled:
@@ -57,25 +56,15 @@ def with_two_copies(block: Block) -> Block:
     return _stored(made, doubled)
 
 
-def _strides(buffer: Buffer) -> tuple[int, ...] | None:
-    if buffer.strides is None:
-        return None
-    rows = buffer.shape[0]
-    assert isinstance(rows, int)
-    return (buffer.strides[0] * rows, *buffer.strides)
-
-
 def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
-    """``block`` with storage for both copies."""
+    """``block`` with storage for both copies in front: the first fill stands ahead of its loop."""
 
-    def change(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Alloc):
-            return replace(stmt, buffer=doubled.get(stmt.buffer, stmt.buffer))
-        return stmt
+    def without(stmt: Stmt) -> Stmt:
+        return Block() if isinstance(stmt, Alloc) and stmt.buffer in doubled else stmt
 
-    made = deep(block, change)
+    made = deep(block, without)
     assert isinstance(made, Block)
-    return made
+    return Block((*(Alloc(copy) for copy in doubled.values()), *made.stmts))
 
 
 def _block(
@@ -118,26 +107,40 @@ def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
     return written if written and written <= set(doubled) else set()
 
 
+def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[Stmt], list[Stmt]]:
+    """The fills that need nothing of what stands ahead of them in the loop, and all else."""
+    fills: list[Stmt] = []
+    rest: list[Stmt] = []
+    written: set[Buffer] = set()
+    touched: set[Buffer] = set()
+    for stmt in stmts:
+        filled = _fills(stmt, doubled)
+        if filled and not filled & touched and written.isdisjoint(_uses(stmt)):
+            fills.append(stmt)
+            continue
+        rest.append(stmt)
+        written |= {b for s, _ in walk(stmt) if isinstance(s, Store) for b in s.buffers}
+        touched |= _uses(stmt).keys()
+    return fills, rest
+
+
 def _loop(
     loop: For, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
 ) -> tuple[list[Stmt], set[Buffer]]:
-    """The loop with its leading fills one iteration ahead, if it starts with any."""
-    stmts = list(loop.body.stmts)
-    count = 0
-    while count < len(stmts) and _fills(stmts[count], doubled):
-        count += 1
-    filled = {b for s in stmts[:count] for b in _fills(s, doubled)}
-    inside, later = _uses(loop.body), _uses(Block(tuple(stmts[count:])))
+    """The loop with its fills one iteration ahead, if it has any that wait for nothing in it."""
+    fills, rest = _parted(loop.body.stmts, doubled)
+    filled = {b for s in fills for b in _fills(s, doubled)}
+    inside, later = _uses(loop.body), _uses(Block(tuple(rest)))
     # nothing outside of the loop knows the buffer, and what follows the fill reads it
     if not all(inside[b] == uses[b] and later.get(b) for b in filled):
         filled = set()
     extent = to_lin(loop.extent)
-    if loop.kind != "serial" or not filled or count == len(stmts) or extent.const == 1:
+    if loop.kind != "serial" or not filled or not rest or extent.const == 1:
         body, used = _block(loop.body, doubled, uses)
         return [replace(loop, body=body)], used
     now = Lin.of(loop.axis)
     others = {b: d for b, d in doubled.items() if b not in filled}
-    rest, more = _block(Block(tuple(stmts[count:])), others, uses)
+    after, more = _block(Block(tuple(rest)), others, uses)
 
     def at(turn: Lin) -> dict[Buffer, Expr]:
         two = Const(2, "int64", True)
@@ -148,10 +151,10 @@ def _loop(
         )
         return dict.fromkeys(filled, odd)
 
-    first = _filling(stmts[:count], loop.axis, Lin.of(0), doubled, at(Lin.of(0)))
-    ahead = _filling(stmts[:count], loop.axis, now + 1, doubled, at(now + 1))
+    first = _filling(fills, loop.axis, Lin.of(0), doubled, at(Lin.of(0)))
+    ahead = _filling(fills, loop.axis, now + 1, doubled, at(now + 1))
     cond = Binary("<", to_expr(now + 1), to_expr(extent), "bool")
-    using = _turned(rest, doubled, at(now))
+    using = _turned(after, doubled, at(now))
     body = Block((If(cond, Block(tuple(ahead)), NOTE), using))
     return [*first, replace(loop, body=body)], filled | more
 

@@ -110,6 +110,8 @@ class _Flat:
         self.made_at: dict[Buffer, int] = {}
         self.depth = 0
         self.parted = 0
+        # guards that stand outside of a condition on data already
+        self.around: tuple[If, ...] = ()
 
     def stmts(self, stmt: Stmt, guards: tuple[If, ...]) -> list[Stmt]:
         """``stmt`` as statements of one thread, under ``guards`` that are written further in."""
@@ -138,6 +140,12 @@ class _Flat:
         if isinstance(stmt, If):
             if self.varies(stmt.cond):
                 return self.stmts(stmt.body, (*guards, stmt))
+            if any(isinstance(n, Load) for n in postorder([stmt.cond])):
+                # it may read what the guards keep it from
+                self.around += guards
+                inside = replace(stmt, body=Block(tuple(self.stmts(stmt.body, ()))))
+                self.around = self.around[: len(self.around) - len(guards)]
+                return [_under(guards, inside)]
             return [replace(stmt, body=Block(tuple(self.stmts(stmt.body, guards))))]
         if isinstance(stmt, Store):
             return [_under((*guards, *self.chosen(stmt, guards)), stmt)]
@@ -242,7 +250,7 @@ class _Flat:
             self.check_private(store, local[0])
             return ()
         shared = all(b.scope == "shared" for b in store.buffers)
-        known = {n for g in guards for n in postorder([g.cond])}
+        known = {n for g in (*self.around, *guards) for n in postorder([g.cond])}
         known |= {n for i in store.indices for n in postorder([i])}
         tests = []
         for tag, loop in self.loops.items():

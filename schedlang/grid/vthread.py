@@ -23,7 +23,7 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )
-from schedlang.ir.rewrite import moved
+from schedlang.ir.rewrite import deep, moved, with_rows
 
 
 def without_vthreads(block: Block) -> Block:
@@ -48,24 +48,19 @@ def _spread(loop: For) -> list[Stmt]:
     """The loop's body with the loop around the parts that differ."""
     own = _differing(loop)
     copies = {
-        b: replace(b, shape=(loop.extent, *b.shape),
-                   strides=None if b.strides is None else (b.strides[0] * _rows(b), *b.strides))
-        for b in own
+        b: with_rows(b, loop.extent) for b in sorted(own, key=lambda b: b.name)
+        if isinstance(loop.extent, int)
     }  # fmt: skip
 
     def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (copies[buffer], (loop.axis, *at)) if buffer in copies else None
 
-    body = moved(loop.body, spot)
-    assert isinstance(body, Block)
-    spreader = _Spreader(replace(loop, kind="unroll", body=Block()), copies)
-    return spreader.stmts(body)
+    def without(stmt: Stmt) -> Stmt:
+        return Block() if isinstance(stmt, Alloc) and stmt.buffer in copies else stmt
 
-
-def _rows(buffer: Buffer) -> int:
-    first = buffer.shape[0]
-    assert isinstance(first, int)
-    return first
+    body = deep(moved(loop.body, spot), without)
+    spreader = _Spreader(replace(loop, kind="unroll", body=Block()), frozenset(copies.values()))
+    return [*(Alloc(copy) for copy in copies.values()), *spreader.stmts(body)]
 
 
 def _differing(loop: For) -> set[Buffer]:
@@ -109,13 +104,11 @@ class _Spreader:
     """Puts ``loop`` around statements; ``copies`` have a row for each of its iterations."""
 
     loop: For
-    copies: dict[Buffer, Buffer]
+    copies: frozenset[Buffer]
 
     def stmts(self, stmt: Stmt) -> list[Stmt]:
         if isinstance(stmt, Block):
             return [x for s in stmt.stmts for x in self.stmts(s)]
-        if isinstance(stmt, Alloc):
-            return [replace(stmt, buffer=self.copies.get(stmt.buffer, stmt.buffer))]
         if isinstance(stmt, (For, If)) and not self.depends(expressions(stmt)):
             return [replace(stmt, body=Block(tuple(self.stmts(stmt.body))))]
         roots = expressions(stmt)
@@ -127,8 +120,9 @@ class _Spreader:
         return any(n is self.loop.axis for n in postorder(roots))
 
     def writes(self, stmt: Stmt) -> bool:
-        rows = set(self.copies.values())
-        return isinstance(stmt, Store) and bool(rows & set(stmt.buffers))
+        if isinstance(stmt, Exchange):
+            return bool(self.copies & {*stmt.into, *stmt.source})
+        return isinstance(stmt, Store) and bool(self.copies & set(stmt.buffers))
 
 
 __all__ = ["without_vthreads"]

@@ -119,3 +119,14 @@ def storage(stmt: Stmt) -> list[Buffer]:
     if isinstance(stmt, (For, If)):
         return storage(stmt.body)
     return [b for s in stmt.stmts for b in storage(s)] if isinstance(stmt, Block) else []
+
+
+def with_rows(buffer: Buffer, *extents: int) -> Buffer:
+    """``buffer`` with dimensions in front: a copy of it for each of their indices."""
+    steps = buffer.strides
+    if steps is not None:
+        size = buffer.size
+        assert size is not None
+        for extent in reversed(extents):
+            steps, size = (size, *steps), size * extent
+    return replace(buffer, shape=(*extents, *buffer.shape), strides=steps)

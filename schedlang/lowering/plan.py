@@ -10,7 +10,7 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.rules import floordiv, mod
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.simplify import ceildiv, to_lin
 from schedlang.lowering.region import Dim
 from schedlang.stage.relations import Fuse, Split, Unit, split_extents
 from schedlang.stage.state import THREADS, Stage
@@ -100,6 +100,9 @@ def make_plan(
     for relation in stage.relations:
         if isinstance(relation, Split):
             outer, inner = split_extents(extents[relation.parent], relation.factor, relation.nparts)
+            if thread_part(stage, relation):
+                # a block has its threads, however few a stage needs: the others are guarded away
+                outer, inner = unclamped(extents[relation.parent], relation)
             strides[relation] = inner
             extents[relation.outer] = chosen.get(relation.outer, outer)
             extents[relation.inner] = chosen.get(relation.inner, inner)
@@ -146,6 +149,20 @@ def make_plan(
     for axis, dim in zip(stage.op.axis, dims):
         _domain_guards(guards, axis, dim, values[axis], ranges)
     return Plan(extents, values, strides, variables, tuple(guards), ranges)
+
+
+def thread_part(stage: Stage, split: Split) -> bool:
+    """Whether the part of a split that its number gives is bound to ``threadIdx``."""
+    part = split.inner if split.factor is not None else split.outer
+    return stage.kinds.get(part, "").startswith("threadIdx")
+
+
+def unclamped(extent: Lin, split: Split) -> tuple[Lin, Lin]:
+    """Extents of outer and inner, the given one as it is given."""
+    if split.factor is not None:
+        return ceildiv(extent, Lin.of(split.factor)), Lin.of(split.factor)
+    assert split.nparts is not None
+    return Lin.of(split.nparts), ceildiv(extent, Lin.of(split.nparts))
 
 
 def _guard(

@@ -93,6 +93,8 @@ def build(
     if public in RESERVED or public in NAMES:
         # the file needs that name for what it imports
         public = f"{public}_"
+    # its refusals know what the user bound, those of the verifier only loops
+    program = device_program(nest, where) if where.is_gpu else None
     unproven = verify(nest)
     for open_ in unproven:
         if open_.exact and not open_.needs_sizes:
@@ -100,22 +102,21 @@ def build(
     checked = any(u.needs_sizes for u in unproven)
     signature = signature_of(nest, in_place_pairs(nest))
     steps = schedule.as_python()
-    if where.is_gpu:
-        program = device_program(nest, where)
+    loops = nest
+    if program is not None:
         loops = as_loops(program)
         verify(loops)
-    if where.kind == "cuda":
+    if program is not None and where.kind == "cuda":
         kernels = emit_program(program, where, public)
         text = render_program(program, kernels, steps, fastmath)
         built = Built(signature, where, "launch", public, text, False, checked)
         return CudaKernel(built, schedule.copy(), nest, program, kernels, fastmath)
-    runs, host = (loops, Target("cpu")) if where.is_gpu else (nest, where)
-    source = emit(runs, host, public)
+    source = emit(loops, Target("cpu") if where.is_gpu else where, public)
     for warning in spills(nest, where) if where.kind == "cpu" else ():
         warnings.warn(warning, SpillWarning, stacklevel=2)
-    shown = program_text(program) if where.is_gpu else str(nest)
-    text = render(runs, source, steps, fastmath, where.kind != "python", shown)
+    shown = str(nest) if program is None else program_text(program)
+    text = render(loops, source, steps, fastmath, where.kind != "python", shown)
     built = Built(signature, where, source.entry, public, text, source.parallel, checked)
-    if where.is_gpu:
+    if program is not None:
         return GpuKernel(built, schedule.copy(), nest, program)
     return Kernel(built, schedule.copy(), nest)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedlang.errors import BuildError
+from schedlang.errors import BuildError, CallError
+from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.grid.counters import Counters
 from schedlang.grid.printer import program_text
@@ -34,6 +35,22 @@ class GpuKernel(Kernel):
     def program(self) -> str:
         """What the host launches and what each thread runs, with its barriers, as text."""
         return program_text(self._program)
+
+    def _check_sizes(self, sizes: dict[str, int]) -> None:
+        super()._check_sizes(sizes)
+        known: dict[Any, int] = {v: sizes[v.name] for v in self._nest.sizes}
+        for launch in self._program.launches:
+            for index in launch.grid:
+                if isinstance(index.extent, int):
+                    continue
+                count = int(evaluate(index.extent, known))
+                most = self.target.device.grid[index.letter]
+                if count > most:
+                    given = ", ".join(f"{n}={v}" for n, v in sizes.items())
+                    raise CallError(
+                        f"kernel {self.name} where {given}: {index.tag} of {launch.name} would run "
+                        f"over {count}, {self.target.arch} allows {most}"
+                    )
 
     def check(self, *args: Any, order: str = "forward", **named: Any) -> Any:
         """New outputs, computed in lockstep with every access checked; for small sizes.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.cuda import GpuSource
+from schedlang.codegen.cuda import ALIGNMENT, GpuSource
 from schedlang.errors import CallError, CallTypeError, explain
 from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
@@ -22,14 +23,17 @@ from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
 
-ALIGNMENT = 16
+# DLPack's number for memory of an NVIDIA GPU
+CUDA_DEVICE = 2
+# the stream of the call that runs in this thread
+STREAM: ContextVar[int] = ContextVar("stream", default=0)
 
 
 class CudaKernel(GpuKernel):
     """A :class:`Kernel` for ``target="cuda"``.
 
     Takes NumPy arrays, which are copied to the GPU and back, and arrays in a GPU's memory (CuPy,
-    PyTorch, numba, anything with ``__cuda_array_interface__`` or DLPack), which are not. ``ptx``,
+    PyTorch, numba, anything with ``__cuda_array_interface__``), which are not. ``ptx``,
     ``sass`` and ``resources`` need no GPU.
     """
 
@@ -42,7 +46,6 @@ class CudaKernel(GpuKernel):
         self._fastmath = fastmath
         # the way for NumPy arrays alone is the CPU's
         self._shortcut = None
-        self._stream = 0
 
     @cached_property
     def machine_code(self) -> Mapping[str, Compiled]:
@@ -118,12 +121,34 @@ class CudaKernel(GpuKernel):
                         "run it on the CPU.",
                     )
                 )
-            self._entry = files.load(self._path).launch
+            have, wanted = (
+                cuda.get_current_device().compute_capability,
+                self.target.device.capability,
+            )
+            if tuple(have) < wanted:
+                arch = "sm_{}{}".format(*have)
+                raise CallError(
+                    f"kernel {self.name} is built for {self.target.arch}, and this GPU is {arch}: "
+                    f'build it for sl.Target("cuda", arch={arch!r})'
+                )
+            module = files.load(self._path)
+            for kernel in self._source.kernels:
+                if kernel.dynamic_bytes:
+                    nvidia.allow_shared(module, kernel)
+            self._entry = module.launch
         return self._entry
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
+        if getattr(value, "requires_grad", False):
+            raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
         if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
-            return described(value, what)
+            return described(value)
+        device = getattr(value, "__dlpack_device__", None)
+        if device is not None and device()[0] == CUDA_DEVICE:
+            raise CallTypeError(
+                f"{what} is a {type(value).__name__} on a GPU without __cuda_array_interface__: "
+                "pass cupy.from_dlpack(...) or torch.from_dlpack(...) of it"
+            )
         return as_numpy(value, what, written)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -131,7 +156,8 @@ class CudaKernel(GpuKernel):
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
         launch, cuda = self._function(), nvidia.driver()
-        stream = cuda.external_stream(self._stream) if self._stream else 0
+        number = STREAM.get()
+        stream = cuda.external_stream(number) if number else 0
         given: list[Any] = []
         back: list[tuple[Any, np.ndarray]] = []
         for value, p in zip(arrays, self._built.signature.parameters):
@@ -154,8 +180,11 @@ class CudaKernel(GpuKernel):
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         self._function()
-        self._stream = current_stream((*args, *named.values()))
-        return super().__call__(*args, **named)
+        token = STREAM.set(current_stream((*args, *named.values())))
+        try:
+            return super().__call__(*args, **named)
+        finally:
+            STREAM.reset(token)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs with numba-cuda and NumPy alone; returns its path.
@@ -186,12 +215,10 @@ class OnDevice:
         }  # fmt: skip
 
 
-def described(value: Any, what: str) -> np.ndarray:
+def described(value: Any) -> np.ndarray:
     """NumPy arrays as they are; one in a GPU's memory as :class:`Described`."""
     if isinstance(value, np.ndarray):
         return value
-    if getattr(value, "requires_grad", False):
-        raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
     known = value.__cuda_array_interface__
 
     class Holder:
@@ -230,6 +257,9 @@ def current_stream(values: Sequence[Any]) -> int:
             import cupy
 
             return int(cupy.cuda.get_current_stream().ptr)
+        known = getattr(value, "__cuda_array_interface__", None)
+        if known is not None and known.get("stream"):
+            return int(known["stream"])
     return 0
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from schedlang.codegen.cuda import KernelSource
+import numpy as np
+
+from schedlang.codegen.cuda import KernelSource, memory_dtype
 from schedlang.errors import BuildError, explain, missing_extra
 from schedlang.expr.nodes import Var
 from schedlang.ir.nodes import Buffer
@@ -26,6 +28,8 @@ from schedlang.target import Device
 
 # registers are given to a warp in pieces of so many; each block takes some shared memory itself
 REGISTER_PIECE = 256
+WARP_PIECE = 4
+SHARED_PIECE = 128
 SHARED_RESERVED = 1024
 
 
@@ -77,19 +81,26 @@ def tool(name: str) -> str:
 
 def signature(kernel: KernelSource) -> tuple[Any, ...]:
     """The types of a kernel's parameters, as numba has them."""
-    from numba import types
+    from numba import from_dtype, types
 
     found: list[Any] = []
     for parameter in kernel.parameters:
         if isinstance(parameter, Buffer):
-            name = {"float16": "uint16", "bool": "boolean"}.get(parameter.dtype, parameter.dtype)
-            found.append(types.Array(getattr(types, name), 1, "C"))
+            stored = from_dtype(np.dtype(memory_dtype(parameter.dtype)))
+            found.append(types.Array(stored, 1, "C"))
         elif isinstance(parameter, Var) and not parameter.is_size:
-            name = {"float16": "float32", "bool": "boolean"}.get(parameter.dtype, parameter.dtype)
-            found.append(getattr(types, name))
+            passed = "float32" if parameter.dtype == "float16" else parameter.dtype
+            found.append(from_dtype(np.dtype(passed)))
         else:
             found.append(types.int64)
     return tuple(found)
+
+
+def allow_shared(module: ModuleType, kernel: KernelSource) -> None:
+    """Ask the driver for the shared memory of a kernel beyond what all have; needs a GPU."""
+    dispatcher = getattr(module, kernel.name)
+    function = dispatcher.compile(signature(kernel))._codelibrary.get_cufunc().kernel
+    function.attributes.max_dynamic_shared_size_bytes = kernel.dynamic_bytes
 
 
 def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool) -> Compiled:
@@ -165,19 +176,32 @@ def _resources(said: str, kernel: KernelSource, device: Device) -> Resources:
 def occupancy(device: Device, threads: int, registers: int, shared: int) -> float:
     """The share of a multiprocessor's threads that are busy when it holds all blocks it can.
 
+    Source: NVIDIA's occupancy calculator: registers are given to warps in pieces of 256, and warps
+    by fours; shared memory in pieces of 128 bytes.
+
     >>> from schedlang.target import DEVICES
-    >>> occupancy(DEVICES["sm_90"], 256, 128, 16 << 10)
-    0.25
+    >>> occupancy(DEVICES["sm_90"], 256, 128, 16 << 10), occupancy(DEVICES["sm_90"], 96, 40, 0)
+    (0.25, 0.75)
     """
     warps = -(-threads // device.warp)
     each = -(-registers * device.warp // REGISTER_PIECE) * REGISTER_PIECE
-    limits = [
+    with_registers = device.registers_per_sm // each // WARP_PIECE * WARP_PIECE if each else 10**6
+    block = -(-shared // SHARED_PIECE) * SHARED_PIECE + SHARED_RESERVED
+    blocks = min(
         device.threads_per_sm // (warps * device.warp),
         device.blocks_per_sm,
-        device.registers_per_sm // (each * warps) if each else device.blocks_per_sm,
-        device.shared_per_sm // (shared + SHARED_RESERVED),
-    ]
-    return min(limits) * warps * device.warp / device.threads_per_sm
+        with_registers // warps,
+        device.shared_per_sm // block,
+    )
+    return blocks * warps * device.warp / device.threads_per_sm
 
 
-__all__ = ["Compiled", "Resources", "compiled", "disassembled", "driver", "occupancy"]
+__all__ = [
+    "Compiled",
+    "Resources",
+    "allow_shared",
+    "compiled",
+    "disassembled",
+    "driver",
+    "occupancy",
+]

@@ -71,6 +71,7 @@ class Device:
         self.local = SimpleNamespace(array=_fresh)
         self._made: list[np.ndarray] = []
         self._position = 0
+        self._dynamic = np.zeros(0, "uint8")
 
     def jit(self, **_: Any) -> Callable[[Callable[..., Thread]], Kernel]:
         return lambda function: Kernel(self, function)
@@ -80,14 +81,18 @@ class Device:
 
     def _shared(self, size: int, dtype: Any, alignment: int = 0) -> np.ndarray:
         """The arrays of a block, which its threads ask for in one order."""
+        if not size:
+            # what a launch gives beyond the static limit is one piece of memory
+            return self._dynamic.view(dtype)
         if self._position == len(self._made):
             self._made.append(_fresh(size, dtype))
         found = self._made[self._position]
         self._position += 1
         return found
 
-    def start_block(self) -> None:
+    def start_block(self, dynamic_bytes: int) -> None:
         self._made = []
+        self._dynamic = np.full(dynamic_bytes, POISON["uint8"], "uint8")
 
     def start_thread(self, place: Sequence[int]) -> None:
         self._position = 0
@@ -97,8 +102,7 @@ class Device:
 def _fresh(size: Any, dtype: Any, alignment: int = 0) -> np.ndarray:
     """Storage that shows when it is read before it is written."""
     kind = np.dtype(dtype)
-    # a size of 0 is all that a launch gives beyond the static limit
-    return np.full(size or 1 << 20, POISON[kind.name], kind)
+    return np.full(size, POISON[kind.name], kind)
 
 
 class Kernel:
@@ -110,18 +114,19 @@ class Kernel:
 
     def __getitem__(self, where: tuple[Any, ...]) -> Callable[..., None]:
         grid, block = ((*size, 1, 1)[:3] for size in where[:2])
+        dynamic_bytes = where[3] if len(where) > 3 else 0
 
         def run(*args: Any) -> None:
             for z, y, x in product(*(range(n) for n in reversed(grid))):
                 place = self.device.blockIdx
                 place.x, place.y, place.z = x, y, z
-                self.block(block, args)
+                self.block(block, args, dynamic_bytes)
 
         return run
 
-    def block(self, extents: Sequence[int], args: Sequence[Any]) -> None:
+    def block(self, extents: Sequence[int], args: Sequence[Any], dynamic_bytes: int) -> None:
         device = self.device
-        device.start_block()
+        device.start_block(dynamic_bytes)
         places = [p[::-1] for p in product(*(range(n) for n in reversed(extents)))]
         threads = [self.function(*args) for _ in places]
         answers: list[Any] = [None] * len(threads)
@@ -146,7 +151,9 @@ class Kernel:
 def _exchanged(asked: Sequence[tuple[Any, int]]) -> list[Any]:
     """To each thread the value of the one whose number differs in a bit."""
     partners = [number ^ distance for number, (_, distance) in enumerate(asked)]
-    return [asked[p][0] if p < len(asked) else value for p, (value, _) in zip(partners, asked)]
+    if max(partners) >= len(asked):
+        raise VerifyError("a thread exchanges with one of its warp that is not there")
+    return [asked[p][0] for p in partners]
 
 
 __all__ = ["launcher"]
