@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,93 @@ def test_several_kernels_run_in_order() -> None:
     a = numbers(100)
     np.testing.assert_array_equal(f(a), (a * 2)[::-1] + 1)
     assert list(f.counters(a)) == ["B", "C"]
+
+
+@pytest.mark.parametrize("rows", [8, 9])
+@pytest.mark.parametrize("threads", [16, 32, 64])
+def test_sums_across_threads_in_virtual_threads(rows: int, threads: int) -> None:
+    A = sl.placeholder((rows, 64), name="A")
+    k = sl.reduce_axis(64, "k")
+    B = sl.compute((rows,), lambda i: sl.sum(A[i, k], axis=k), name="B")
+    s = sl.schedule(B)
+    block, virtual = s[B].split(B.op.axis[0], 2)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(virtual, "vthread")
+    _, thread = s[B].split(k, threads)
+    s[B].bind(thread, "threadIdx.x")
+    same(sl.build(s, [A, B], target="cuda-emulator"), [numbers(rows, 64)], lambda a: a.sum(1))
+
+
+def test_a_virtual_thread_with_storage_under_a_guard() -> None:
+    A = sl.placeholder((10,), name="A")
+    B = sl.compute((10,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    L = s.cache_write(B, "local")
+    block, virtual = s[B].split(B.op.axis[0], 4)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(virtual, "vthread")
+    s[L].compute_at(s[B], virtual)
+    same(sl.build(s, [A, B], target="cuda-emulator"), [numbers(10)], lambda a: a * 2)
+
+
+def test_a_fetch_smaller_than_the_block_is_guarded() -> None:
+    A, W = sl.placeholder((64,), name="A"), sl.placeholder((3,), name="W")
+    k = sl.reduce_axis(3, "k")
+    B = sl.compute((62,), lambda i: sl.sum(A[i + k] * W[k], axis=k), name="B")
+    s = sl.schedule(B)
+    S = s.cache_read(W, "shared", [B])
+    block, thread = s[B].split(B.op.axis[0], 32)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    s[S].compute_at(s[B], block)
+    _, x = s[S].split(S.op.axis[0], factor=32)
+    s[S].bind(x, "threadIdx.x")
+    f = sl.build(s, [A, W, B], target="cuda-emulator")
+    same(f, [numbers(64), numbers(3)], lambda a, w: np.correlate(a, w, "valid"))
+
+
+def test_a_condition_on_fetched_data_stands_under_the_tail() -> None:
+    A, L = sl.placeholder((6, 8), name="A"), sl.placeholder((6,), "int32", name="L")
+    k = sl.reduce_axis(8, "k")
+    B = sl.compute((6,), lambda i: sl.sum(A[i, k], axis=k, where=k < L[i]), name="B")
+    s = sl.schedule(B)
+    LS, AS = s.cache_read(L, "shared", [B]), s.cache_read(A, "shared", [B])
+    block, thread = s[B].split(B.op.axis[0], 4)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    s[LS].compute_at(s[B], block)
+    s[AS].compute_at(s[B], block)
+    f = sl.build(s, [A, L, B], target="cuda-emulator")
+    lengths = np.array([0, 1, 3, 8, 5, 2], "int32")
+    same(f, [numbers(6, 8), lengths],
+         lambda a, n: np.array([a[i, :count].sum() for i, count in enumerate(n)]))  # fmt: skip
+
+
+@pytest.mark.parametrize("doubled", ["A", "B", "AB"])
+def test_either_of_two_tiles_may_be_double_buffered(doubled: str) -> None:
+    case = gemm(32, 32, 32)
+    for name in doubled:
+        case.schedule[case.schedule.tensor(f"{name}.shared")].double_buffer()
+    f = sl.build(case.schedule, case.args, target="cuda-emulator")
+    same(f, case.inputs, lambda a, b: a @ b)
+
+
+def same(f: Any, inputs: Any, oracle: Callable[..., np.ndarray]) -> None:
+    wanted = oracle(*inputs)
+    np.testing.assert_allclose(f(*inputs), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(f.check(*inputs), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_the_grid_of_a_call_is_held_against_the_limits() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "blockIdx.y")
+    f = sl.build(s, [A, B], target="cuda-emulator")
+    f(numbers(65535))
+    with pytest.raises(sl.errors.CallError, match="blockIdx.y of B would run over 65536, sm_90"):
+        f(numbers(65536))
 
 
 def test_one_reduction_stage_at_block_level_is_done_by_one_thread() -> None:

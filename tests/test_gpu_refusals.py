@@ -148,6 +148,22 @@ def lanes_across_threads() -> Any:
     return s
 
 
+def sums_of_threads_in_local_storage() -> Any:
+    A = sl.placeholder((N, N), name="A")
+    k = sl.reduce_axis(N, "k")
+    B = sl.compute((N,), lambda i: sl.sum(A[i, k], axis=k), name="B")
+    C = sl.compute((N, N), lambda i, j: A[i, j] - B[i], name="C")
+    s = sl.schedule(C)
+    i, j = s[C].op.axis
+    s[C].bind(i, "threadIdx.y")
+    _, thread = s[C].split(j, 16)
+    s[C].bind(thread, "threadIdx.x")
+    s[B].compute_at(s[C], i)
+    _, inner = s[B].split(k, 16)
+    s[B].bind(inner, "threadIdx.x")
+    return s
+
+
 REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
     (unbound, BuildError, r"stage B stands at root.*none of its axes \(i, j\) is bound"),
     (parallel, BuildError, "i of stage C is parallel.*Bind it"),
@@ -163,6 +179,8 @@ REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
     (global_inside, BuildError, "B is global storage made inside of a kernel"),
     (local_outside_of_threads, BuildError, "local storage made outside of the thread loops"),
     (reduction_inside_its_threads, LoweringError, "each thread would add up all of it"),
+    (sums_of_threads_in_local_storage, BuildError,
+     "add up stage B together, and its storage is local.*set_scope"),
     (nothing_to_double, BuildError, "no serial loop fills it first and uses it then"),
     (lanes_across_threads, BuildError, "added up across threads, which lanes cannot wait for"),
 ]  # fmt: skip

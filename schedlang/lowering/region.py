@@ -146,13 +146,14 @@ def _pair_quotients(lin: Lin, ranges: Ranges) -> Lin:
     return lin
 
 
-def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...]:
+def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges, moves: bool = False) -> tuple[Dim, ...]:
     """What a stage must compute to cover ``box``, which is cut off at the tensor's ends.
 
     The extents do not depend on the loops around, so that storage and loops have fixed
-    sizes; where a box may stick out of the tensor the dimension says so, for a guard.
+    sizes; where a box may stick out of the tensor the dimension says so, for a guard. A box that is
+    as large as the tensor is all of it, unless it ``moves``: a scan's step has no first rows.
     """
-    return tuple(_dim(lo, hi, size, ranges) for lo, hi, size in zip(box.lo, box.hi, sizes))
+    return tuple(_dim(lo, hi, size, ranges, moves) for lo, hi, size in zip(box.lo, box.hi, sizes))
 
 
 def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...] | None:
@@ -167,7 +168,7 @@ def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, .
     return tuple(found)
 
 
-def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges) -> Dim:
+def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool) -> Dim:
     whole = Dim(ZERO, size, size=size)
     if lo is None or hi is None:
         return whole
@@ -180,7 +181,7 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges) -> Dim:
     if lo.const is not None and hi.const is not None:
         return Dim(lo, Lin.of(max(0, hi.const - lo.const + 1)), size=size)
     extent = largest_extent(lo, hi, ranges)
-    if extent is None or ranges.le(size, extent):
+    if extent is None or (ranges.le(size, extent) and not (moves and lo.const is None)):
         return whole
     if size.const is not None and extent.const is None:
         # a loop of fixed extent stays one: it may be vectorized or unrolled
