@@ -74,10 +74,6 @@ class Job:
             return False
         return tensor not in self.given or isinstance(self.placement.attach[name], At)
 
-    def steps(self, stage: Stage) -> bool:
-        """Whether ``stage`` stands between a scan's states and its updates."""
-        return any(t in self.alias for t in stage.op.input_tensors)
-
     def storage(self, stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
         """Storage for what ``stage`` computes; arguments bring theirs."""
         made = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
@@ -457,7 +453,7 @@ def place_child(
     for loop in shared:
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     sizes = [to_lin(e) for e in child.op.outputs[0].shape]
-    dims = realize(box, sizes, scope.ranges, job.steps(child))
+    dims = realize(box, sizes, scope.ranges, child.name in job.placement.steps)
     if not job.unclipped.isdisjoint(child.outputs):
         past = realize_past(box, sizes, scope.ranges)
         job.clipped.update(child.outputs if past is None else ())

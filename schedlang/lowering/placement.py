@@ -26,7 +26,7 @@ class Placement:
     """``at``: the stages attached to a loop, producers first; ``inline``: bodies to expand.
 
     ``store`` says where a stage is stored that outlives the loop computing it, ``kept`` which
-    stages are stored at a loop.
+    stages are stored at a loop. ``steps`` stand between the states of a scan and its updates.
     """
 
     attach: Mapping[str, Attach]
@@ -35,6 +35,7 @@ class Placement:
     problems: tuple[Problem, ...]
     store: Mapping[str, Union[At, Root]]
     kept: Mapping[tuple[str, Axis], tuple[Stage, ...]]
+    steps: frozenset[str]
 
 
 def place(state: State) -> Placement:
@@ -61,7 +62,8 @@ def place(state: State) -> Placement:
         elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
             inline.update((t, stage.op) for t in stage.outputs)
     placed = {key: tuple(stages) for key, stages in at.items()}
-    return Placement(attach, placed, inline, tuple(problems), store, kept)
+    steps = frozenset(home)
+    return Placement(attach, placed, inline, tuple(problems), store, kept, steps)
 
 
 Kept = dict[tuple[str, Axis], tuple[Stage, ...]]
