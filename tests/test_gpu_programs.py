@@ -83,6 +83,22 @@ def test_sums_across_threads_in_virtual_threads(rows: int, threads: int) -> None
     same(sl.build(s, [A, B], target="cuda-emulator"), [numbers(rows, 64)], lambda a: a.sum(1))
 
 
+def test_sums_across_threads_inside_sums_across_threads() -> None:
+    A, W = sl.placeholder((8, 12), name="A"), sl.placeholder((12, 20), name="W")
+    k, j = sl.reduce_axis(12, "k"), sl.reduce_axis(20, "j")
+    B = sl.compute((20,), lambda j: sl.sum(A[0, k] * W[k, j], axis=k), name="B")
+    C = sl.compute((8,), lambda i: sl.sum(B[j] * A[i, 0], axis=j), name="C")
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "blockIdx.x")
+    outer, inner = s[C].split(j, 5)
+    s[C].bind(inner, "threadIdx.x")
+    s[B].compute_at(s[C], outer)
+    _, inner = s[B].split(k, 5)
+    s[B].bind(inner, "threadIdx.x")
+    f = sl.build(s, [A, W, C], target="cuda-emulator")
+    same(f, [numbers(8, 12), numbers(12, 20)], lambda a, w: (a[0] @ w).sum() * a[:, 0])
+
+
 def test_a_virtual_thread_with_storage_under_a_guard() -> None:
     A = sl.placeholder((10,), name="A")
     B = sl.compute((10,), lambda i: A[i] * 2, name="B")

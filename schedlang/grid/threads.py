@@ -109,7 +109,8 @@ class _Flat:
         self.swap: dict[Expr, Expr] = {}
         self.made_at: dict[Buffer, int] = {}
         self.depth = 0
-        self.parted = 0
+        # the stages whose sums are parts already
+        self.parted: set[str] = set()
         # guards that stand outside of a condition on data already
         self.around: tuple[If, ...] = ()
 
@@ -118,7 +119,7 @@ class _Flat:
         if isinstance(stmt, Block):
             made: list[Stmt] = []
             for part in stmt.stmts:
-                if not self.parted and crosses(part):
+                if crosses(part) and getattr(part, "stage", "") not in self.parted:
                     assert isinstance(part, For)
                     self.across(part, guards, made)
                 else:
@@ -156,6 +157,7 @@ class _Flat:
         tags = {
             s.tag for s, _ in walk(region)
             if isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce
+            and s.stage == region.stage
         }  # fmt: skip
         parts = parts_of(region)
         if any(b.scope == "local" for b in parts.store.buffers):
@@ -172,7 +174,7 @@ class _Flat:
             own = isinstance(stmt, Store) and stmt.stage == region.stage
             return parts.update(stmt) if own and isinstance(stmt, Store) else stmt
 
-        inner = self.inside(deep(region, to_part), guards)
+        inner = self.inside(region, guards, deep(region, to_part))
         store = mapped(parts.store, self.value)
         assert isinstance(store, Store)
         summed = {s.axis for s, _ in walk(region) if isinstance(s, For) and s.axis.is_reduce}
@@ -190,11 +192,11 @@ class _Flat:
         last = _under((*around, *self.chosen(store, around)), store)
         made += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
 
-    def inside(self, region: Stmt, guards: tuple[If, ...]) -> list[Stmt]:
-        """A region whose sums are parts already, so that it crosses threads no more."""
-        self.parted += 1
-        made = self.stmts(region, guards)
-        self.parted -= 1
+    def inside(self, region: For, guards: tuple[If, ...], changed: Stmt) -> list[Stmt]:
+        """The region ``changed`` so that its sums are parts: it crosses threads no more."""
+        self.parted.add(region.stage)
+        made = self.stmts(changed, guards)
+        self.parted.discard(region.stage)
         return made
 
     def check_lanes(self, loop: For) -> None:
