@@ -80,11 +80,11 @@ def attention(heads: int, length: int, width: int) -> tuple[sl.Schedule, list[sl
     E = sl.compute(square, lambda h, i, j: sl.exp((S[h, i, j] - M[h, i]) * scale), name="E")
     T = sl.compute((heads, length), lambda h, i: sl.sum(E[h, i, f], axis=f), name="T")
     P = sl.compute(square, lambda h, i, j: E[h, i, j] / T[h, i], name="P")
-    O = sl.compute(  # noqa: E741
-        (heads, length, width), lambda h, i, j: sl.sum(P[h, i, g] * V[h, g, j], axis=g), name="O"
+    Y = sl.compute(
+        (heads, length, width), lambda h, i, j: sl.sum(P[h, i, g] * V[h, g, j], axis=g), name="Y"
     )
-    s = sl.schedule(O)
-    for product, a, b, tile in ((S, Q, K, 64), (O, P, V, 32)):
+    s = sl.schedule(Y)
+    for product, a, b, tile in ((S, Q, K, 64), (Y, P, V, 32)):
         head = s[product].op.axis[0]
         register_tile(s, product, a, b, tile, (head,))
         s[product].bind(head, "blockIdx.z")
@@ -97,4 +97,4 @@ def attention(heads: int, length: int, width: int) -> tuple[sl.Schedule, list[sl
         s[part].compute_at(s[P], row)
         _, inner = s[part].split(s[part].op.reduce_axis[0], 128)
         s[part].bind(inner, "threadIdx.x")
-    return s, [Q, K, V, O]
+    return s, [Q, K, V, Y]

@@ -17,10 +17,10 @@ def row_of_threads(s: sl.Schedule, T: sl.Tensor, threads: int = THREADS) -> None
 def softmax(m: int, n: int) -> Made:
     """A block a row: the maximum, the sum of powers, the row."""
     X = sl.placeholder((m, n), name="X")
-    k, l = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="l")  # noqa: E741
+    k, r = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="r")
     M = sl.compute((m,), lambda i: sl.max(X[i, k], axis=k), name="M")
     E = sl.compute((m, n), lambda i, j: sl.exp(X[i, j] - M[i]), name="E")
-    T = sl.compute((m,), lambda i: sl.sum(E[i, l], axis=l), name="T")
+    T = sl.compute((m,), lambda i: sl.sum(E[i, r], axis=r), name="T")
     Y = sl.compute((m, n), lambda i, j: E[i, j] / T[i], name="Y")
     s = sl.schedule(Y)
     s[E].compute_inline()
@@ -41,10 +41,10 @@ def layer_norm(m: int, n: int) -> Made:
     """A block a row: the mean, the mean square around it, the row."""
     X = sl.placeholder((m, n), name="X")
     scale, shift = sl.placeholder((n,), name="scale"), sl.placeholder((n,), name="shift")
-    k, l = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="l")  # noqa: E741
+    k, r = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="r")
     S = sl.compute((m,), lambda i: sl.sum(X[i, k], axis=k), name="S")
     D = sl.compute((m, n), lambda i, j: X[i, j] - S[i] * (1 / n), name="D")
-    Q = sl.compute((m,), lambda i: sl.sum(D[i, l] * D[i, l], axis=l), name="Q")
+    Q = sl.compute((m,), lambda i: sl.sum(D[i, r] * D[i, r], axis=r), name="Q")
     Y = sl.compute(
         (m, n),
         lambda i, j: D[i, j] * sl.rsqrt(Q[i] * (1 / n) + 1e-5) * scale[j] + shift[j], name="Y",

@@ -44,7 +44,7 @@ from schedlang.lowering.region import (
 from schedlang.lowering.sliding import Slide, find_slide, new_rows_only
 from schedlang.lowering.storage import allocate, box_scope, scope_of
 from schedlang.lowering.tails import cut_at, lost_cuts, rest_of_cut
-from schedlang.lowering.threads import fetched, too_few_threads, wrong_threads
+from schedlang.lowering.threads import fetched, thread_variables, too_few_threads, wrong_threads
 from schedlang.lowering.trampoline import Task
 from schedlang.stage.state import At, Stage, State
 
@@ -260,11 +260,7 @@ def _waits(n: Nesting, guard: Guard) -> bool:
 
     What is attached inside thread loops is fetched by all threads of the block together.
     """
-    kinds = n.stage.kinds
-    bound = (a for a in n.stage.leaf if kinds.get(a, "").startswith("threadIdx"))
-    threads = {n.plan.variables.get(a) for a in bound}
-    threads |= {var for tag, var, _ in n.scope.threads.known if tag.startswith("threadIdx")}
-    if not guard.axes & threads:
+    if not guard.axes & thread_variables(n.stage, n.plan, n.scope.threads):
         return False
     return any((n.stage.name, axis) in n.job.placement.at for axis in n.stage.leaf)
 

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping
 
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import explain
+from schedlang.expr.nodes import Axis
 from schedlang.lowering.plan import Plan, Threads, thread_tag
 from schedlang.stage.state import At, Attach, Stage, State
 
@@ -26,6 +27,13 @@ def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
                 )
             )
     return found
+
+
+def thread_variables(stage: Stage, plan: Plan, threads: Threads) -> set[Axis]:
+    """The variables that tell the threads of a block apart: of the stage's loops, and around it."""
+    bound = (a for a in stage.leaf if stage.kinds.get(a, "").startswith("threadIdx"))
+    found = {var for a in bound if (var := plan.variables.get(a)) is not None}
+    return found | {var for tag, var, _ in threads.known if tag.startswith("threadIdx")}
 
 
 def fetched(
