@@ -56,6 +56,10 @@ class CallTypeError(SchedlangError, TypeError):
     """Arguments whose number, kind or dtype does not fit the kernel."""
 
 
+class TuningError(SchedlangError, ValueError):
+    """A search that cannot start or go on: a template, a database, an option."""
+
+
 class SpillWarning(UserWarning):
     """A tile of sums takes more vector registers than the target has: right, but slow."""
 

@@ -1,0 +1,1 @@
+"""Search for schedules: ``schedlang.autotune(C)``."""

@@ -1,0 +1,176 @@
+"""Decisions by name: a template asks, a search answers, and what was answered is plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from random import Random
+from typing import Any, TypeVar
+
+from schedlang.errors import TuningError
+from schedlang.expr.nodes import Axis
+
+T = TypeVar("T")
+# what a decision may be: what JSON holds, so that it can be kept and sent
+Decision = Any
+Decisions = Mapping[str, Decision]
+
+
+class Rejected(Exception):  # noqa: N818
+    """A candidate that a constraint refused before anything was built: no error of anybody."""
+
+
+class Knobs:
+    """What a template asks for its decisions; each is kept under its name in ``decisions``.
+
+    ``given`` answers by name. What it does not answer, or answers with something that is no
+    option any more, is drawn from ``rng``; without one the first option is taken, which rules
+    make the safest one.
+
+    >>> knobs = Knobs({"rows": [8, 4]})
+    >>> knobs.split("rows", 32), knobs.choice("lanes", [16, 32]), knobs.permutation("order", "ij")
+    ((8, 4), 16, ('i', 'j'))
+    >>> knobs.decisions
+    {'rows': [8, 4], 'lanes': 16, 'order': [0, 1]}
+    """
+
+    def __init__(self, given: Decisions | None = None, rng: Random | None = None) -> None:
+        self._given = dict(given or {})
+        self._rng = rng
+        self.decisions: dict[str, Decision] = {}
+        # how many options each had: a knob with one option decides nothing
+        self.options: dict[str, int] = {}
+
+    def choice(self, name: str, options: Sequence[T]) -> T:
+        """One of ``options``: numbers, text, booleans, None, and lists or tuples of these.
+
+        Raises :class:`~schedlang.errors.TuningError` for no options, or a name used twice, and
+        rejects the candidate never.
+
+        >>> Knobs(rng=Random(0)).choice("lanes", [8, 16, 32])
+        16
+        """
+        known = list(options)
+        if not known:
+            raise TuningError(f"knobs.choice({name!r}, []): give at least one option")
+        plain = [_plain(option, name) for option in known]
+        wanted = self._given.get(name, _NOTHING)
+        if wanted is not _NOTHING and wanted in plain:
+            at = plain.index(wanted)
+        else:
+            at = 0 if self._rng is None else self._rng.randrange(len(known))
+        self._keep(name, plain[at], len(known))
+        return known[at]
+
+    def split(
+        self, name: str, extent: int | Axis, parts: int = 2, most: int | None = None
+    ) -> tuple[int, ...]:
+        """``parts`` extents, outermost first, whose product is ``extent`` (a number or an axis).
+
+        ``most`` bounds the innermost one. Every such tuple is as likely as any other.
+
+        >>> knobs = Knobs(rng=Random(0))
+        >>> outer, inner = knobs.split("rows", 64, most=16)
+        >>> outer * inner, inner <= 16
+        (64, True)
+        """
+        whole = extent.extent if isinstance(extent, Axis) else extent
+        if isinstance(whole, bool) or not isinstance(whole, int) or whole < 1:
+            raise TuningError(
+                f"knobs.split({name!r}, {extent}): give an extent of 1 or more, or an axis that "
+                "has a fixed one"
+            )
+        if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
+            raise TuningError(f"knobs.split({name!r}, parts={parts!r}): give 2 or more")
+        found = [f for f in factorizations(whole, parts) if most is None or f[-1] <= most]
+        if not found:
+            raise TuningError(f"knobs.split({name!r}, most={most!r}): give 1 or more")
+        return tuple(self.choice(name, found))
+
+    def permutation(self, name: str, items: Sequence[T]) -> tuple[T, ...]:
+        """``items`` in some order, as ``reorder`` takes them.
+
+        >>> Knobs({"order": [1, 0]}).permutation("order", ["i", "j"])
+        ('j', 'i')
+        """
+        known = list(items)
+        wanted = self._given.get(name)
+        order = list(range(len(known)))
+        if isinstance(wanted, (list, tuple)) and sorted(wanted, key=str) == order:
+            order = list(wanted)
+        elif self._rng is not None:
+            self._rng.shuffle(order)
+        self._keep(name, order, math.factorial(len(known)))
+        return tuple(known[n] for n in order)
+
+    def require(self, holds: bool | Callable[..., bool], why: str = "") -> None:
+        """Reject the candidate unless ``holds``.
+
+        A function is called with the decisions made so far that it names as parameters:
+        ``knobs.require(lambda rows, lanes: rows * lanes <= 256)``, where a decision of ``split``
+        is its list of extents.
+        """
+        if callable(holds):
+            try:
+                holds = _applied(holds, self.decisions)
+            except KeyError as missing:
+                raise TuningError(
+                    f"knobs.require: its predicate names {missing}, which is no knob asked for "
+                    f"so far ({', '.join(self.decisions) or 'there is none'})"
+                ) from None
+        if not holds:
+            raise Rejected(why or "a constraint does not hold")
+
+    def _keep(self, name: str, value: Decision, options: int) -> None:
+        if not isinstance(name, str) or not name:
+            raise TuningError(f"a knob's name is text, not {name!r}")
+        if name in self.decisions:
+            raise TuningError(f"knob {name!r} is asked for twice: give each a name of its own")
+        self.decisions[name] = value
+        self.options[name] = options
+
+
+_NOTHING = object()
+
+
+def _plain(value: Any, name: str) -> Decision:
+    """``value`` as JSON holds it."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, name) for v in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TuningError(
+        f"knobs.choice({name!r}, ...): an option is a number, text, a boolean, None or a list of "
+        f"these, not {type(value).__name__}; choose among names, and look up what they stand for"
+    )
+
+
+def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
+    from inspect import signature
+
+    return bool(predicate(*(decisions[name] for name in signature(predicate).parameters)))
+
+
+@lru_cache(maxsize=512)
+def factorizations(whole: int, parts: int) -> tuple[tuple[int, ...], ...]:
+    """Every way to write ``whole`` as a product of ``parts`` factors, order counted.
+
+    >>> factorizations(4, 2)
+    ((4, 1), (2, 2), (1, 4))
+    """
+    if parts == 1:
+        return ((whole,),)
+    return tuple(
+        (*outer, inner) for inner in divisors(whole) for outer in factorizations(whole // inner, parts - 1)
+    )
+
+
+@lru_cache(maxsize=512)
+def divisors(whole: int) -> tuple[int, ...]:
+    """
+    >>> divisors(12)
+    (1, 2, 3, 4, 6, 12)
+    """
+    small = [n for n in range(1, math.isqrt(whole) + 1) if whole % n == 0]
+    return tuple(small + [whole // n for n in reversed(small) if n * n != whole])

@@ -1,0 +1,112 @@
+"""What is known of one candidate and of where it was measured: plain data, kept and shown."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from schedlang.autotune.knobs import Decision
+from schedlang.compute.data import structure_key
+from schedlang.compute.tensor import Tensor
+from schedlang.target import Target
+from schedlang.version import __version__
+
+# how a trial may end; AutoTVM's MeasureErrorNo has the like
+OUTCOMES = (
+    "ok", "invalid", "build failed", "build timed out", "run failed", "run timed out",
+    "wrong answer", "crashed", "out of memory",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate and how it ended.
+
+    ``seconds`` is the median of a call where the outcome is ``"ok"`` and it was timed; ``steps`` the
+    schedule as JSON (:meth:`schedlang.Schedule.to_json`); ``decisions`` what the template's knobs
+    answered; ``estimate`` what was expected (smaller is better, no unit); ``detail`` the first line
+    of what went wrong; ``source`` a hash of the emitted source; ``strategy`` what proposed it;
+    ``took`` the seconds that building, checking and timing took; ``resumed`` whether a database
+    had it.
+    """
+
+    number: int
+    outcome: str
+    steps: str
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    seconds: float | None = None
+    estimate: float | None = None
+    detail: str = ""
+    source: str = ""
+    strategy: str = ""
+    took: float = 0.0
+    resumed: bool = False
+
+
+@dataclass(frozen=True)
+class Where:
+    """What a time holds for: the computation, the target, the machine, the versions.
+
+    ``op`` is the computation's structure (:func:`~schedlang.compute.data.structure_key`: shapes and
+    dtypes, not names), ``sizes`` the values of its symbolic sizes.
+    """
+
+    op: str
+    sizes: tuple[tuple[str, int], ...]
+    target: str
+    machine: str
+    versions: tuple[tuple[str, str], ...]
+
+    @staticmethod
+    def here(outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int]) -> Where:
+        """This machine, these versions."""
+        return Where(
+            structure_key(outputs), tuple(sorted(sizes.items())), target_text(target), machine(),
+            versions(),
+        )  # fmt: skip
+
+
+def target_text(target: Target) -> str:
+    """
+    >>> target_text(Target("cuda", arch="sm_80"))
+    'cuda sm_80'
+    >>> target_text(Target("cpu", vector_bytes=32))
+    'cpu, 16 vectors of 32 bytes'
+    """
+    if target.is_gpu:
+        return f"{target.kind} {target.arch}"
+    return f"{target.kind}, {target.vector_registers} vectors of {target.vector_bytes} bytes"
+
+
+@lru_cache(maxsize=1)
+def machine() -> str:
+    """The processor, and how many cores this process may use."""
+    import os
+
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            lines = (line for line in file if line.startswith("model name"))
+            name = next(lines, f": {name}").partition(":")[2].strip()
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count()
+    return f"{name}, {cores} cores"
+
+
+@lru_cache(maxsize=1)
+def versions() -> tuple[tuple[str, str], ...]:
+    """What the speed of a kernel depends on."""
+    from importlib.metadata import version
+
+    found: dict[str, Any] = {"schedlang": __version__}
+    found |= {name: version(name) for name in ("llvmlite", "numba")}
+    return tuple(sorted(found.items()))
+
+
+def canonical(data: Any) -> str:
+    """JSON text that is the same for the same data."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,1 @@
+"""Rules that make a space of schedules from a computation: they know no operator by name."""

@@ -1,0 +1,103 @@
+"""How the elements that a stage reads move with its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.linear import Lin, Opaque
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import reads, rewrite
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One read of a tensor, its indices in terms of the axes of the stage that reads."""
+
+    tensor: Tensor
+    indices: tuple[Expr, ...]
+
+    def steps(self, axis: Axis, factor: int | None = None) -> tuple[int | None, ...]:
+        """How far each index moves with one step of ``axis``; ``None`` where that varies.
+
+        With a ``factor`` a step within a tile of so many, which an index such as ``axis // 64``
+        does not see.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8, 8), name="A")
+        >>> B = sl.compute((4, 64), lambda i, j: A[i * 2, j // 8], name="B")
+        >>> (read,) = accesses(B.op)
+        >>> i, j = B.op.axis
+        >>> read.steps(i), read.steps(j), read.steps(j, 8)
+        ((2, 0), (0, None), (0, 0))
+        """
+        inner = axis
+        values = None
+        if factor is not None and isinstance(axis.extent, int):
+            inner = Axis("inner", min(factor, axis.extent))
+            outer = Axis("outer", -(-axis.extent // factor))
+            values = {axis: Lin.of(outer) * factor + Lin.of(inner)}
+        return tuple(_step(to_lin(index, values), inner) for index in self.indices)
+
+    def fixed(self, axis: Axis, factor: int | None = None) -> bool:
+        """Whether the same element is read all along ``axis``."""
+        return not any(step != 0 for step in self.steps(axis, factor))
+
+    def contiguous(self, axis: Axis, factor: int | None = None) -> bool:
+        """Whether neighbours in memory are read one after the other along ``axis``."""
+        *others, last = self.steps(axis, factor) or (None,)
+        return last == 1 and not any(step != 0 for step in others)
+
+    def own_dimension(self, axis: Axis) -> int | None:
+        """The dimension whose index is ``axis`` alone, if no other one depends on it."""
+        moving = [d for d, step in enumerate(self.steps(axis)) if step != 0]
+        if len(moving) == 1 and to_lin(self.indices[moving[0]]) == Lin.of(axis):
+            return moving[0]
+        return None
+
+    def depends(self, dimension: int, axes: Collection[Axis]) -> bool:
+        """Whether the index of a dimension has any of ``axes`` in it."""
+        return any(leaf in axes for leaf in _leaves(to_lin(self.indices[dimension])))
+
+
+def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
+    """What ``op`` reads, once each, through those of its producers that are ``inlined``."""
+    found: dict[tuple[Tensor, tuple[Lin, ...]], Access] = {}
+    stack: list[tuple[Tensor, tuple[Expr, ...]]] = list(_reads(op.roots))[::-1]
+    while stack:
+        tensor, indices = stack.pop()
+        producer = tensor.op
+        if tensor in inlined and isinstance(producer, ComputeOp):
+            swap = dict(zip(producer.axis, indices))
+            inner = [(t, tuple(rewrite(i, swap.get) for i in at)) for t, at in _reads(producer.roots)]
+            stack.extend(reversed(inner))
+            continue
+        key = (tensor, tuple(to_lin(i) for i in indices))
+        found.setdefault(key, Access(tensor, indices))
+    return list(found.values())
+
+
+def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Tensor, tuple[Expr, ...]]]:
+    return ((read.tensor, read.indices) for read in reads(roots))
+
+
+def _step(index: Lin, axis: Axis) -> int | None:
+    if any(leaf is axis for product in index.terms if product != (axis,) for leaf in _leaves(Lin({product: 1}))):
+        return None
+    return index.terms.get((axis,), 0)
+
+
+def _leaves(index: Lin) -> Iterator[Axis]:
+    for leaf in index.leaves():
+        if isinstance(leaf, Opaque):
+            yield from (a for a in _axes(leaf.expr))
+        elif isinstance(leaf, Axis):
+            yield leaf
+
+
+def _axes(root: Expr) -> Iterator[Axis]:
+    from schedlang.expr.visit import postorder
+
+    return (node for node in postorder([root]) if isinstance(node, Axis))

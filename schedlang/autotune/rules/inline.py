@@ -1,0 +1,39 @@
+"""Which stages are computed where they are read."""
+
+from __future__ import annotations
+
+import math
+
+from schedlang.autotune.rules.sketch import Sketch, extents
+from schedlang.compute.tensor import ScanOp, Tensor
+
+# an expression is not computed more often than this many times, where it calls math functions
+MOST_CALLS = 4
+
+
+def inline(sketch: Sketch) -> None:
+    """Inline what each element of is read once; ask a knob about what is read more often.
+
+    What calls math functions and is read often keeps a stage of its own, and so does a reduction.
+    """
+    s = sketch.s
+    for tensor in sketch.stages():
+        op = sketch.op(tensor)
+        if op.reducer is not None or len(op.outputs) > 1 or tensor in s.outputs:
+            continue
+        if any(isinstance(s[reader].op, ScanOp) for reader in sketch.consumers(tensor)):
+            continue
+        often = _times(sketch, tensor)
+        if sketch.calls(tensor) and often > MOST_CALLS:
+            continue
+        if often <= 1 or sketch.knobs.choice(f"{sketch.name(tensor)}.inline", [False, True]):
+            s[tensor].compute_inline()
+            sketch.inlined.add(tensor)
+
+
+def _times(sketch: Sketch, tensor: Tensor) -> float:
+    """How often each element is read."""
+    count = 0
+    for reader in sketch.consumers(tensor):
+        count += sketch.points(reader) * sum(a.tensor is tensor for a in sketch.reads(reader))
+    return count / math.prod(extents(sketch.op(tensor).axis))

@@ -1,0 +1,98 @@
+"""The outer loops of a stage: blocks, what is inside of a block, their order, and threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedlang.autotune.knobs import divisors
+from schedlang.autotune.rules.sketch import Level, Sketch, extents
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop along one data axis, by its position; ``cut``: its last tile is peeled off."""
+
+    axis: Axis
+    along: int
+    extent: int
+    cut: bool = False
+
+
+def split_tile(sketch: Sketch, head: Tensor, tile: Mapping[int, int]) -> tuple[list[Loop], dict[int, Axis]]:
+    """Loops over tiles along each data axis of ``head``, and the loops inside of a tile."""
+    s = sketch.s
+    axes = s[head].op.axis
+    outer, inner = [], {}
+    for at, (axis, extent) in enumerate(zip(axes, extents(axes))):
+        factor = tile.get(at)
+        if factor is None:
+            outer.append(Loop(axis, at, extent))
+        elif factor >= extent:
+            inner[at] = axis
+        else:
+            rest = extent % factor != 0
+            over, inner[at] = s[head].split(axis, factor=factor, tail="cut" if rest else "auto")
+            outer.append(Loop(over, at, -(-extent // factor), rest))
+    return outer, inner
+
+
+def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
+    """``outer`` split into blocks and what is inside of each, both in an order of the knobs."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(head)
+    outside, inside, units = [], [], []
+    for loop in outer:
+        label = f"{name}.{s[head].op.axis[loop.along].name}"
+        if loop.extent == 1:
+            units.append(loop)
+            continue
+        # what is cut stays one plain loop
+        sizes = [1, loop.extent] if loop.cut else list(divisors(loop.extent))
+        size = knobs.choice(f"{label}.block", sizes)
+        if size == 1:
+            outside.append(loop)
+        elif size == loop.extent:
+            inside.append(loop)
+        else:
+            over, within = s[head].split(loop.axis, factor=size)
+            outside.append(Loop(over, loop.along, loop.extent // size))
+            inside.append(Loop(within, loop.along, size))
+    order = list(knobs.permutation(f"{name}.order", outer)) if len(outer) > 1 else outer
+    place = {loop.along: n for n, loop in enumerate(order)}
+    within = list(knobs.permutation(f"{name}.inner_order", outer)) if len(inside) > 1 else outer
+    place_inside = {loop.along: n for n, loop in enumerate(within)}
+    outside.sort(key=lambda loop: (loop.cut, place[loop.along]))
+    inside.sort(key=lambda loop: place_inside[loop.along])
+    # loops of one iteration come last, where they are in nobody's way
+    return [*outside, *inside, *units]
+
+
+def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
+    """The outermost loops, fused until every thread has work, are parallel; the rest follow."""
+    s = sketch.s
+    first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
+    real = loops[:first]
+    sketch.knobs.require(bool(real) or not loops or loops[0].extent == 1, "no loop for threads")
+    counts = [math.prod(loop.extent for loop in real[:n]) for n in range(1, len(real) + 1)]
+    enough = [n for n, count in enumerate(counts, 1) if count >= sketch.threads]
+    if not enough:
+        enough = [len(real)] if real else []
+    # no more loops than give each thread some tens of tasks: each costs indices
+    useful = [n for n in enough if n == enough[0] or counts[n - 2] < 16 * sketch.threads]
+    if not useful:
+        return [Level(loop.axis, (loop.along,), loop.extent) for loop in loops]
+    many = sketch.knobs.choice(f"{sketch.name(head)}.parallel", useful)
+    together, rest = loops[:many], loops[many:]
+    loop = s[head].fuse(*(u.axis for u in together)) if many > 1 else together[0].axis
+    s[head].parallel(loop)
+    along = tuple(u.along for u in together)
+    return [
+        Level(loop, along, counts[many - 1]),
+        *(Level(r.axis, (r.along,), r.extent) for r in rest),
+    ]
+
+
+__all__ = ["Loop", "blocks", "in_threads", "split_tile"]

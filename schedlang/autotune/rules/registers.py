@@ -1,0 +1,124 @@
+"""Tiles of sums that fit vector registers: one data axis in lanes, others written out as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.sketch import Sketch, extents
+from schedlang.compute.tensor import Tensor
+
+MOST_VECTORS = 4
+# fewer sums than this cannot keep a core's multiply-adds busy: its latency times its rate
+LEAST_SUMS = 8
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A data axis, by position, whose neighbours can be lanes.
+
+    ``packed`` are the reads that need another layout for that; ``transposed``: the result leaves
+    in another order than it is kept in.
+    """
+
+    at: int
+    packed: tuple[Access, ...]
+    packable: tuple[Access, ...]
+    transposed: bool
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Vectors along the lanes, and rows along other data axes."""
+
+    vectors: int
+    rows: tuple[tuple[int, int], ...]
+
+
+def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
+    """The data axes of a reduction that can be lanes; ``last`` is the one stored side by side."""
+    op, reads = sketch.op(tensor), sketch.reads(tensor)
+    width = sketch.target.vector_width(tensor.dtype)
+    found = []
+    for at, (axis, extent) in enumerate(zip(op.axis, extents(op.axis))):
+        if extent == 1:
+            continue
+        others = [a for a in op.axis if a is not axis and a.extent != 1]
+        lanes = min(width, extent)
+        packed, packable, fits = [], [], True
+        for read in reads:
+            if read.fixed(axis, lanes):
+                continue
+            # a copy pays where its elements are read again
+            reused = any(read.fixed(a) for a in others)
+            direct = read.tensor in op.input_tensors and read.own_dimension(axis) is not None
+            if read.contiguous(axis, lanes):
+                packable += [read] if reused and direct else []
+            elif reused and direct:
+                packed.append(read)
+            else:
+                fits = False
+        transposed = at != last
+        if transposed and not any(r == last for r in row_axes(sketch, tensor, at)):
+            fits = False
+        if fits:
+            found.append(Lane(at, tuple(packed), tuple(packable), transposed))
+    return found
+
+
+def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
+    """The data axes along which some element is read again, apart from the lanes."""
+    op, reads = sketch.op(tensor), sketch.reads(tensor)
+    return [
+        at for at, axis in enumerate(op.axis)
+        if at != lane and axis.extent != 1 and any(r.fixed(axis) for r in reads)
+    ]  # fmt: skip
+
+
+def tiles(sketch: Sketch, tensor: Tensor, lane: Lane, last: int) -> list[Tile]:
+    """Tiles whose sums and operands fit the target's vector registers, the largest first."""
+    op = sketch.op(tensor)
+    sizes, width = extents(op.axis), sketch.target.vector_width(tensor.dtype)
+    rows = row_axes(sketch, tensor, lane.at)
+    most = max(1, min(MOST_VECTORS, -(-sizes[lane.at] // width)))
+    found = []
+    for vectors in range(1, most + 1):
+        room = (sketch.target.vector_registers - vectors - 1) // vectors
+        for chosen in _subsets(rows):
+            if lane.transposed and last not in chosen:
+                continue
+            for counts in _counts([sizes[r] for r in chosen], room):
+                found.append(Tile(vectors, tuple(zip(chosen, counts))))
+    enough = [t for t in found if sums(t) >= LEAST_SUMS]
+    if not enough and found:
+        most = max(map(sums, found))
+        enough = [t for t in found if sums(t) == most]
+    return sorted(enough, key=lambda t: (-sums(t), t.vectors, t.rows))
+
+
+def sums(tile: Tile) -> int:
+    """The vector registers that a tile's sums take."""
+    found = tile.vectors
+    for _, count in tile.rows:
+        found *= count
+    return found
+
+
+def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    yield ()
+    for count in (1, 2):
+        yield from combinations(rows, count)
+
+
+def _counts(sizes: Sequence[int], room: int) -> Iterator[tuple[int, ...]]:
+    """Rows along each axis, at least 2, at most ``room`` together; the last may be cut off."""
+    if not sizes:
+        yield ()
+        return
+    for count in range(2, min(room, sizes[0]) + 1):
+        # what is cut off runs in smaller tiles: fine where it is little
+        if sizes[0] % count == 0 or sizes[0] >= 4 * count:
+            for rest in _counts(sizes[1:], room // count):
+                yield (count, *rest)

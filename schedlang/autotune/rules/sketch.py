@@ -1,0 +1,118 @@
+"""What the rules work on: a schedule, its knobs, and what is known of it so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.rules.access import Access, accesses
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.nodes import Axis, Call
+from schedlang.expr.visit import postorder
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+
+SYMBOLIC = 1 << 20
+
+
+@dataclass(frozen=True)
+class Level:
+    """A loop of a nest at which other stages may be computed, and the root axes it goes along."""
+
+    loop: Axis
+    along: tuple[int, ...]
+    extent: int
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The outer loops of ``head``, outermost first."""
+
+    head: Tensor
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Home:
+    """The nest that a stage stands in, and which of its axes each data axis of the head is."""
+
+    nest: Nest
+    along: Mapping[int, Axis]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A loop of a nest."""
+
+    nest: Nest
+    level: Level
+
+
+@dataclass
+class Sketch:
+    """A schedule in the making. ``inlined`` stages have no loops, those of ``done`` have theirs;
+    ``home`` says in which nest a stage stands whose producers may stand there too.
+    """
+
+    s: Schedule
+    knobs: Knobs
+    target: Target
+    threads: int
+    inlined: set[Tensor] = field(default_factory=set)
+    home: dict[Tensor, Home] = field(default_factory=dict)
+    done: set[Tensor] = field(default_factory=set)
+
+    def name(self, tensor: Tensor) -> str:
+        return self.s[tensor].name
+
+    def op(self, tensor: Tensor) -> ComputeOp:
+        """The operation of a stage as caches have left it."""
+        op = self.s[tensor].op
+        assert isinstance(op, ComputeOp)
+        return op
+
+    def stages(self) -> list[Tensor]:
+        """The first output of each stage, producers before consumers; scans are left out."""
+        return [v.outputs[0] for v in self.s.stages if isinstance(v.op, ComputeOp)]
+
+    def reads(self, tensor: Tensor) -> list[Access]:
+        """What the computation of ``tensor`` reads, through what is inlined."""
+        return accesses(self.op(tensor), self.inlined)
+
+    def consumers(self, tensor: Tensor) -> list[Tensor]:
+        """The stages that read ``tensor``, through what is inlined."""
+        found: dict[Tensor, None] = {}
+        for view in self.s.stages:
+            if any(tensor is read for read in view.op.input_tensors):
+                reader = view.outputs[0]
+                follow = self.consumers(reader) if reader in self.inlined else [reader]
+                found.update(dict.fromkeys(follow))
+        return list(found)
+
+    def attach(self, tensor: Tensor, spot: Spot | None) -> None:
+        """Compute a stage in a loop, if one is given."""
+        if spot is not None:
+            self.s[tensor].compute_at(self.s[spot.nest.head], spot.level.loop)
+
+    def leads(self, tensor: Tensor, levels: Sequence[Level]) -> Nest:
+        """``tensor`` heads a nest of these loops."""
+        nest = Nest(tensor, tuple(levels))
+        self.home[tensor] = Home(nest, dict(enumerate(self.op(tensor).axis)))
+        return nest
+
+    def points(self, tensor: Tensor) -> int:
+        """How many times the body of a stage is evaluated."""
+        op = self.op(tensor)
+        return math.prod(extents((*op.axis, *op.reduce_axis)))
+
+    def calls(self, tensor: Tensor) -> int:
+        """How many math functions stand in the body of a stage."""
+        return sum(isinstance(n, Call) for n in postorder(self.op(tensor).roots))
+
+
+def extents(axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Fixed extents; a large number stands for a symbolic one."""
+    return tuple(a.extent if isinstance(a.extent, int) else SYMBOLIC for a in axes)

@@ -1,0 +1,113 @@
+"""A reduction whose operands are read again: its sums in registers, inside of its reader's loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
+from schedlang.autotune.rules.pack import pack
+from schedlang.autotune.rules.registers import Lane, Tile, lane_axes, sums, tiles
+from schedlang.autotune.rules.sketch import Home, Level, Nest, Sketch, extents
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+
+# a reduction loop of at most this many steps may be written out, up to so many multiply-adds
+SHORT, MOST_WRITTEN = 8, 128
+AHEAD = 16
+
+
+def tiled(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int], root: bool) -> None:
+    """``tensor`` a tile at a time inside of ``head``, which reads it; ``head`` may be ``tensor``.
+
+    ``positions`` says for each data axis of ``head`` which one of ``tensor`` it goes along, or -1.
+    """
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
+    last = positions[-1]
+    lanes = lane_axes(sketch, tensor, last)
+    lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
+    shapes = tiles(sketch, tensor, lane, last)
+    # the label says what it is, so that a kept decision can be read
+    labels = [[t.vectors, *(list(r) for r in t.rows)] for t in shapes]
+    tile = shapes[labels.index(list(knobs.choice(f"{name}.tile", labels)))]
+    width = sketch.target.vector_width(tensor.dtype)
+    inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
+    local = s.cache_write(tensor, "local") if head is tensor else tensor
+    if head is not tensor:
+        s[tensor].set_scope("local")
+    nest = _outer(sketch, head, positions, inside, lane, root)
+    holder = next((level for level in reversed(nest.levels)), None)
+    if holder is not None:
+        s[local].compute_at(s[head], holder.loop)
+    axes = list(s[local].op.axis)
+    home = Home(nest, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
+    sketch.home[local] = home
+    sketch.done |= {head, local}
+    _sums(sketch, local, lane, tile)
+    must, may = ({r.tensor for r in some} for some in (lane.packed, lane.packable))
+    for read in sketch.reads(local):
+        if read.tensor in must or (
+            read.tensor in may and knobs.choice(f"{name}.pack.{read.tensor.name}", [False, True])
+        ):
+            _packed(sketch, read, local, axes[lane.at], inside[lane.at], home)
+
+
+def _outer(
+    sketch: Sketch, head: Tensor, positions: Sequence[int], inside: dict[int, int], lane: Lane,
+    root: bool,
+) -> Nest:  # fmt: skip
+    """The loops of ``head``: blocks and threads outside, a tile inside."""
+    s = sketch.s
+    tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
+    outer, inner = split_tile(sketch, head, tile)
+    loops = blocks(sketch, head, outer)
+    in_tile = [inner[at] for at in sorted(inner)]
+    lane_loop = next(inner[at] for at, p in enumerate(positions) if p == lane.at)
+    in_tile.remove(lane_loop)
+    order = [lane_loop, *in_tile] if lane.transposed else [*in_tile, lane_loop]
+    s[head].reorder(*(x.axis for x in loops), *order)
+    if lane.transposed:
+        s[head].unroll(lane_loop)
+        s[head].vectorize(order[-1])
+    else:
+        s[head].vectorize(lane_loop)
+    if root:
+        return sketch.leads(head, in_threads(sketch, head, loops))
+    return sketch.leads(head, [Level(x.axis, (x.along,), x.extent) for x in loops])
+
+
+def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile) -> None:
+    """The tile itself: the reduction outside, rows written out, lanes."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
+    op = s[local].op
+    if lane.transposed:
+        s[local].transform_layout(
+            lambda *dims: (*(d for n, d in enumerate(dims) if n != lane.at), dims[lane.at])
+        )
+    reduce = list(op.reduce_axis)
+    long = [a for a in reduce if a.extent != 1]
+    if len(long) > 1:
+        order = knobs.permutation(f"{name}.reduce_order", long)
+        reduce = [a for a in reduce if a.extent == 1] + list(order)
+    rows = [op.axis[at] for at, _ in tile.rows]
+    lanes = op.axis[lane.at]
+    rest = [a for a in op.axis if a is not lanes and a not in rows]
+    s[local].reorder(*rest, *reduce, *rows, lanes)
+    for row in rows:
+        s[local].unroll(row)
+    s[local].vectorize(lanes)
+    steps = extents(reduce[-1:])[0]
+    if 1 < steps <= SHORT and steps * sums(tile) <= MOST_WRITTEN and knobs.choice(f"{name}.unroll", [False, True]):
+        s[local].unroll(reduce[-1])
+
+
+def _packed(
+    sketch: Sketch, read: Access, local: Tensor, axis: Axis, lanes: int, home: Home
+) -> None:
+    """A packed operand, asked for ahead of its use if a knob says so."""
+    packed = pack(sketch, read, local, axis, lanes, home)
+    inner = sketch.op(local).reduce_axis[-1]
+    if extents([inner])[0] >= 4 * AHEAD and sketch.knobs.choice(
+        f"{sketch.name(packed)}.prefetch", [False, True]
+    ):
+        sketch.s[local].prefetch(packed, inner, AHEAD)
