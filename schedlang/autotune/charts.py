@@ -1,0 +1,139 @@
+"""The charts of a search, as SVG text: its course, and what the estimate was worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from schedlang.autotune.facts import Facts, outcome_counts, ranked, winner
+from schedlang.autotune.markup import escape
+from schedlang.autotune.record import Trial
+from schedlang.autotune.scale import Scale, scale_of
+from schedlang.runtime.evaluate import duration
+
+WIDTH, LEFT, RIGHT, TOP = 900, 110, 16, 14
+ROW = 18
+
+
+def value_label(facts: Facts) -> Callable[[float], str]:
+    """How what ranks the trials is written: a time, or the estimate, which has no unit."""
+    return duration if facts.timed else "{:.4g}".format
+
+
+def svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
+    """A picture that says in words what it shows."""
+    head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
+    return "\n".join([head, *parts, "</svg>"])
+
+
+def place(value: float) -> str:
+    """A coordinate, short and never ``-0``."""
+    return f"{round(value, 1) + 0.0:g}"
+
+
+def text(x: float, y: float, content: str, kind: str = "", anchor: str = "start") -> str:
+    kind = f' class="{kind}"' if kind else ""
+    return (
+        f'<text x="{place(x)}" y="{place(y)}"{kind} text-anchor="{anchor}">{escape(content)}</text>'
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<path class="{kind}" d="M{place(x1)} {place(y1)}L{place(x2)} {place(y2)}"/>'
+
+
+def levels(scale: Scale, left: float, right: float, write: Callable[[float], str]) -> list[str]:
+    """The lines across a chart at the round numbers of its upright axis."""
+    parts = []
+    for value in scale.ticks():
+        y = scale(value)
+        parts += [
+            line(left, y, right, y, "grid"),
+            text(left - 8, y + 4, write(value), "soft", "end"),
+        ]
+    return parts
+
+
+def search_curve(facts: Facts) -> str:
+    """Each trial's time, the best so far as steps, and below them the trials that have none."""
+    write, known, won = value_label(facts), ranked(facts), winner(facts)
+    timed = {id(trial) for trial, _ in known}
+    places = {id(trial): n for n, trial in enumerate(facts.trials, 1)}
+    rows: dict[str, list[Trial]] = {outcome: [] for outcome in outcome_counts(facts.trials)}
+    for trial in facts.trials:
+        if id(trial) not in timed:
+            rows[trial.outcome].append(trial)
+    rows = {outcome: trials for outcome, trials in rows.items() if trials}
+    tall = 300 if known else 0
+    across = Scale(0.5, len(facts.trials) + 0.5, LEFT, WIDTH - RIGHT, False)
+    values = [value for _, value in known]
+    base = facts.baseline if facts.timed and known else None
+    up = scale_of(values + ([base] if base else []), TOP + tall, TOP)
+    parts = levels(up, LEFT, WIDTH - RIGHT, write) if known else []
+    if base:
+        parts.append(line(LEFT, up(base), WIDTH - RIGHT, up(base), "base"))
+    steps: list[str] = []
+    best = math.inf
+    for trial, value in known:
+        if value < best:
+            x = place(across(places[id(trial)]))
+            steps.append(f"H{x}V{place(up(value))}" if steps else f"M{x} {place(up(value))}")
+            best = value
+    if steps:
+        parts.append(f'<path class="step" d="{"".join(steps)}H{WIDTH - RIGHT}"/>')
+    for trial, value in known:
+        kind, size = ("kept", 3) if trial.resumed else ("dot", 3.5)
+        said = escape(f"trial {trial.number}: {write(value)}")
+        at = f'cx="{place(across(places[id(trial)]))}" cy="{place(up(value))}"'
+        parts.append(f'<circle class="{kind}" {at} r="{size}"><title>{said}</title></circle>')
+        if trial is won:
+            parts.append(f'<circle class="ring" {at} r="7"/>')
+    if base:
+        parts.append(text(WIDTH - RIGHT, up(base) - 6, f"untuned {write(base)}", "base", "end"))
+    y = TOP + tall + (12.0 if known else 0.0)
+    for outcome, trials in rows.items():
+        parts.append(line(LEFT, y + ROW, WIDTH - RIGHT, y + ROW, "grid"))
+        name = "ok, no time" if outcome == "ok" else outcome
+        parts.append(text(LEFT - 8, y + 13, name, "soft", "end"))
+        marks = (f"M{place(across(places[id(t)]))} {place(y + 4)}v{ROW - 6}" for t in trials)
+        parts.append(f'<path class="failed" d="{"".join(marks)}"/>')
+        y += ROW
+    parts += _trial_numbers(across, y + 18, len(facts.trials))
+    label = f"{len(facts.trials)} trials in the order they were made"
+    parts.append(text((LEFT + WIDTH - RIGHT) / 2, y + 36, "trial", "soft", "middle"))
+    return svg(WIDTH, y + 44, label, parts)
+
+
+def _trial_numbers(across: Scale, y: float, count: int) -> list[str]:
+    whole = [v for v in across.ticks() if v == int(v) and v >= 1]
+    if 1.0 not in whole and (not whole or whole[0] > 1 + count / 30):
+        whole.insert(0, 1.0)
+    return [text(across(v), y, f"{v:g}", "soft", "middle") for v in whole]
+
+
+def scatter(facts: Facts) -> str:
+    """The estimate across, the measured time up."""
+    known = [(t, t.estimate, v) for t, v in ranked(facts) if t.estimate is not None]
+    known = [pair for pair in known if math.isfinite(pair[1])]
+    width, tall = 560, 300
+    across = scale_of([x for _, x, _ in known], LEFT, width - RIGHT)
+    up = scale_of([y for _, _, y in known], TOP + tall, TOP)
+    parts, won = levels(up, LEFT, width - RIGHT, duration), winner(facts)
+    ticks = across.ticks()
+    # each number needs its room
+    for value in ticks[:: 1 + (len(ticks) - 1) // 7]:
+        x = across(value)
+        parts.append(line(x, TOP, x, TOP + tall, "grid"))
+        parts.append(text(x, TOP + tall + 18, f"{value:.4g}", "soft", "middle"))
+    for trial, x, y in known:
+        said = escape(f"trial {trial.number}: {duration(y)}, estimate {x:.4g}")
+        at = f'cx="{place(across(x))}" cy="{place(up(y))}"'
+        parts.append(f'<circle class="dot" {at} r="3.5"><title>{said}</title></circle>')
+        if trial is won:
+            parts.append(f'<circle class="ring" {at} r="7"/>')
+    middle = (LEFT + width - RIGHT) / 2
+    parts.append(text(middle, TOP + tall + 36, "estimate (no unit)", "soft", "middle"))
+    return svg(width, TOP + tall + 44, f"{len(known)} trials: estimate against time", parts)
+
+
+__all__ = ["scatter", "search_curve"]

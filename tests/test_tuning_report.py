@@ -1,0 +1,378 @@
+"""The summary and the report of a search: what they say, and that a page is safe and whole."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from statistics import median
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedlang.autotune.effects import explained, knob_effects
+from schedlang.autotune.facts import Facts, best_seconds, correlation, winner
+from schedlang.autotune.ranks import spearman
+from schedlang.autotune.record import OUTCOMES, Trial, Where
+from schedlang.autotune.report import page, write_report
+from schedlang.autotune.scale import Scale, scale_of
+from schedlang.autotune.summary import summary
+from schedlang.errors import TuningError
+
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+WHERE = Where("ab12", (("n", 64),), "cpu, 16 vectors of 32 bytes", "a laptop", (("numba", "0.68"),))
+# every way that a name from a file could leave the text it stands in
+HOSTILE = "</pre></title><script>alert(1)</script>\"'&<!--]]>\x1b[31m\x00\u202e"
+
+
+def facts(trials: list[Trial], **changed: Any) -> Facts:
+    made = Facts(
+        "C", WHERE, trials, 0.008, 50, 20, 0.714, True, "C(A) -> C\nfor i", "def kernel(): pass",
+        "s = sl.schedule(C)", 2e9, 75.0, "random", 7,
+    )  # fmt: skip
+    return replace(made, **changed)
+
+
+def searched(count: int = 40) -> list[Trial]:
+    """Trials whose time is decided by one knob, a little by another, and not at all by a third."""
+    trials = []
+    for n in range(count):
+        lanes, rows, aside = (8, 16, 32)[n % 3], [[4, 1], [2, 2]][n // 3 % 2], n % 7 % 2 == 0
+        seconds = 0.064 / lanes * (1.2 if rows[0] == 4 else 1.0)
+        outcome = "crashed" if n % 10 == 9 else "ok"
+        trials.append(
+            Trial(
+                n, outcome, "{}", {"lanes": lanes, "C.rows": rows, "aside": aside, "one": 1},
+                seconds if outcome == "ok" else None, seconds * 1e6,
+                "signal 11" if outcome != "ok" else "",
+                f"hash {n}", "random", 1.0,
+            )
+        )  # fmt: skip
+    return trials
+
+
+class Reader(HTMLParser):
+    """Fails on a tag that is closed in the wrong place or loads something; keeps what it reads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, list[str]] = {}
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), tag
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+            self.inside.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+        for tag in set(self.open):
+            self.inside[tag][-1] += data
+
+
+def pictures(text: str) -> list[ElementTree.Element]:
+    return [ElementTree.fromstring(found) for found in re.findall(r"<svg.*?</svg>", text, re.S)]
+
+
+def charts(text: str) -> list[ElementTree.Element]:
+    return [p for p in pictures(text) if p.get("role") == "img"]
+
+
+def of_class(picture: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
+    return [e for e in picture.iter() if kind in (e.get("class") or "").split()]
+
+
+CASES = {
+    "usual": facts(searched()),
+    "no trials": facts([]),
+    "one trial": facts(searched(1), rank_correlation=None),
+    "all failed": facts([Trial(n, o, "{}", {"a": n}) for n, o in enumerate(OUTCOMES[1:])]),
+    "one failed": facts([Trial(0, "crashed", "")]),
+    "not timed": facts([replace(t, seconds=None) for t in searched()], timed=False, baseline=None),
+    "ok without a time": facts([Trial(0, "ok", "")]),
+    "equal times": facts([Trial(n, "ok", "", {"a": n}, 0.002, 1.0) for n in range(9)]),
+    "estimates of 0": facts([Trial(n, "ok", "", {"a": n}, 1 + n, -n) for n in range(9)]),
+    "odd numbers": facts(
+        [Trial(0, "ok", "", {"a": None}, float("nan")), Trial(1, "ok", "", {"a": 0.5}, 0.0),
+         Trial(2, "ok", "", {"a": "x"}, 1e-9, float("inf")), Trial(3, "ok", "", {"a": [[]]}, 1e5)]
+    ),
+    "of a later version": facts([Trial(0, "caught fire", ""), Trial(1, "ok", "", seconds=0.1)]),
+    "hostile": facts(
+        [replace(t, decisions={HOSTILE: HOSTILE + str(t.number % 3)}, detail=HOSTILE,
+                 strategy=HOSTILE) for t in searched()],
+        name=HOSTILE, best_nest=HOSTILE, best_source="\n" + HOSTILE, best_python=HOSTILE,
+        strategy=HOSTILE,
+        where=Where(HOSTILE, ((HOSTILE, 1),), HOSTILE, HOSTILE, ((HOSTILE, HOSTILE),)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_page_is_well_formed_loads_nothing_and_is_the_same_again(case: str) -> None:
+    text = page(CASES[case])
+    read = Reader(text)
+    assert text == page(replace(CASES[case]))
+    assert "http" not in text and "url(" not in text and "@import" not in text
+    ids = {attrs["id"] for _, attrs in read.tags if "id" in attrs}
+    for tag, attrs in read.tags:
+        assert tag not in ("script", "link", "img", "iframe", "object", "base", "form")
+        assert not {"src", "srcset", "data", "action", "xlink:href"} & set(attrs)
+        assert not [name for name in attrs if name.startswith("on")]
+        assert "href" not in attrs or (attrs["href"] or "")[1:] in ids
+    for picture in pictures(text):
+        assert picture.get("viewBox") and (picture.get("aria-label") or picture.get("aria-hidden"))
+        assert "nan" not in ElementTree.tostring(picture, "unicode")
+    text.encode("utf-8")
+
+
+def test_a_reader_that_finds_fault() -> None:
+    for text in ("<p>", "<p></b>", "<b><i></b></i>"):
+        with pytest.raises(AssertionError):
+            Reader(text)
+
+
+def test_hostile_text_is_shown_as_it_is() -> None:
+    text = page(CASES["hostile"])
+    shown = HOSTILE.replace("\x1b", "\\x1b").replace("\x00", "\\x00").replace("\u202e", "\\u202e")
+    read = Reader(text)
+    assert read.inside["pre"] == [shown, shown, "\n\n" + shown]
+    assert read.inside["title"][0] == f"Tuning of {shown}"
+    assert shown in read.inside["h1"][0] and read.text.count(shown) > 40
+    labels = [picture.get("aria-label") or "" for picture in charts(text)]
+    assert any(label.startswith(shown) for label in labels)
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_no_name_breaks_a_page(name: str, value: str) -> None:
+    trials = [Trial(n, "ok", "", {name: value + "+" * (n % 2)}, 1.0 + n) for n in range(4)]
+    text = page(facts(trials, name=value, best_source=name))
+    Reader(text)
+    pictures(text)
+    text.encode("utf-8")
+
+
+def test_the_numbers_are_those_given() -> None:
+    known = facts(searched(), seconds=0.0025, duplicates=3)
+    read = Reader(page(known))
+    cells = dict(zip(read.inside["dt"], read.inside["dd"]))
+    assert cells == {
+        "best time": "2.5 ms800 GFLOP/s",
+        "against no tuning": "3.2×as fast as the untuned schedule (8 ms)",
+        "trials": "403 like an earlier one", "worked": "36",
+        "spent": "1 min 15 srandom, seed 7",
+    }  # fmt: skip
+    assert "20 of the 50 sets of decisions that were drawn make a candidate (40%)" in read.text
+    assert "Rank correlation with the measured times 0.71" in read.text
+    assert "2 ms in the search, 2.5 ms when measured again" in read.text
+    assert "cpu, 16 vectors of 32 bytes" in read.text and "numba" in read.text
+    assert read.inside["pre"] == ["s = sl.schedule(C)", "C(A) -> C\nfor i", "def kernel(): pass"]
+
+
+def test_the_curve_has_a_dot_for_a_time_a_mark_for_a_failure_and_steps_that_go_down() -> None:
+    trials = searched()
+    trials[3] = replace(trials[3], resumed=True)
+    curve = charts(page(facts(trials)))[0]
+    assert len(of_class(curve, "dot")) == 35 and len(of_class(curve, "kept")) == 1
+    said = [e.text for e in curve.iter("title")]
+    assert "trial 0: 9.6 ms" in said and "trial 9: 9.6 ms" not in said
+    (marks,) = of_class(curve, "failed")
+    assert (marks.get("d") or "").count("M") == 4
+    texts = [e.text for e in curve.iter("text")]
+    assert "crashed" in texts and "untuned 8 ms" in texts and "wrong answer" not in texts
+    (steps,) = (e for e in of_class(curve, "step") if e.tag == "path")
+    heights = [float(y) for y in re.findall(r"[V ]([\d.]+)", steps.get("d") or "")]
+    # trials 0, 1, 2 and 5 each were the best so far; downwards on a page is up in number
+    assert len(heights) == 4 and heights == sorted(heights)
+    (ring,) = of_class(curve, "ring")
+    assert float(ring.get("cy") or 0) == heights[-1]
+
+
+def test_dots_stand_where_their_times_are() -> None:
+    trials = [Trial(n, "ok", "", {}, 10.0**-n) for n in range(3)]
+    curve = charts(page(facts(trials, baseline=None)))[0]
+    y = [float(dot.get("cy") or 0) for dot in of_class(curve, "dot")]
+    assert y[0] < y[1] < y[2] and y[1] - y[0] == pytest.approx(y[2] - y[1], abs=0.11)
+
+
+def test_the_knob_that_explains_most_comes_first() -> None:
+    effects, same = knob_effects(facts(searched()))
+    assert [e.name for e in effects] == ["lanes", "C.rows", "aside"] and same == ["one"]
+    assert effects[0].explained > 0.9 > 0.1 > effects[2].explained
+    lanes = effects[0].columns
+    assert [c.label for c in lanes] == ["8", "16", "32"] and [c.best for c in lanes] == [0, 0, 1]
+    assert sum(len(c.values) for c in lanes) == 36 and sum(c.failed for c in lanes) == 4
+    assert effects[1].columns[0].label == "2, 2"
+    texts = Reader(page(facts(searched()))).inside["figcaption"]
+    medians = [
+        median(t.seconds for t in searched() if t.seconds and t.decisions["lanes"] == lanes)
+        for lanes in (32, 8)
+    ]
+    assert medians == pytest.approx([0.0024, 0.0096])
+    assert texts[0] == "lanesexplains 97% of the variation, medians 2.4 ms to 9.6 ms"
+
+
+def test_values_of_another_type_are_another_column_and_too_many_are_put_together() -> None:
+    kinds = [1, True, 1.0, "1", [1], None]
+    trials = [Trial(n, "ok", "", {"k": kinds[n % 6]}, 1.0 + n % 6) for n in range(12)]
+    assert len(knob_effects(facts(trials))[0][0].columns) == 6
+    trials = [Trial(n, "ok", "", {"k": f"v{n % 30}"}, 1.0 + n % 30) for n in range(60)]
+    columns = knob_effects(facts(trials))[0][0].columns
+    assert [c.label for c in columns[:2]] == ["v0", "v1"] and columns[-1].label == "19 others"
+    assert len(columns) == 12 and len(columns[-1].values) == 38
+
+
+def test_only_so_many_knobs_are_drawn_and_the_page_says_how_many_are_not() -> None:
+    trials = [
+        Trial(n, "ok", "", {f"k{i}": n >> i & 1 for i in range(30)}, 1.0 + n % 5) for n in range(64)
+    ]
+    trials += [Trial(64, "ok", "", {f"k{i}": 1 for i in range(30)}, 1.0)]
+    read = Reader(page(facts(trials)))
+    assert len(read.inside["figcaption"]) == 24
+    assert "The 24 that explain most are shown; 6 are left out." in read.text
+    assert "are left out" not in Reader(page(CASES["usual"])).text
+
+
+def test_a_page_says_where_nothing_was_timed() -> None:
+    read = Reader(page(CASES["not timed"]))
+    assert "Nothing was timed." in read.text and "estimate has no unit" in read.text
+    assert "best time" not in read.text and "best estimate2000" in read.text
+    assert "against the clock" not in read.text
+    assert "Nothing was timed." not in Reader(page(CASES["usual"])).text
+
+
+def test_a_page_says_where_nothing_worked_and_why() -> None:
+    trials = [Trial(n, "wrong answer", "{}", detail=f"C[0] is {n // 2}") for n in range(3)]
+    read = Reader(page(facts(trials)))
+    assert "No candidate worked." in read.text and "tolerance=" in read.text
+    assert "result.trials[0].steps" in read.text and "best time" not in read.text
+    assert read.text.index("C[0] is 0") < read.text.index("C[0] is 1")
+
+
+def test_a_report_is_written_or_refused_with_what_to_do(tmp_path: Path) -> None:
+    written = write_report(str(tmp_path / "tuning.html"), CASES["usual"])
+    assert written == tmp_path / "tuning.html"
+    assert written.read_bytes() == page(CASES["usual"]).encode()
+    for bad, said in (
+        (tmp_path / "none" / "x.html", "there is no folder"), (tmp_path, "this is a folder"),
+        (written / "x.html", "there is no folder"), ("x" * 5000, "give another path"),
+        ("a\0b", "give another path"), (3, "give the path of the file"),
+    ):  # fmt: skip
+        with pytest.raises(TuningError, match=said):
+            write_report(bad, CASES["usual"])  # type: ignore[arg-type]
+    assert [f.name for f in tmp_path.iterdir()] == ["tuning.html"]
+
+
+def test_the_summary_of_a_search() -> None:
+    trials = searched()
+    trials[1] = replace(trials[1], resumed=True, source="hash 0")
+    lines = summary(facts(trials, seconds=0.0025)).splitlines()
+    assert lines == [
+        "C on cpu, 16 vectors of 32 bytes: 2.5 ms, 800 GFLOP/s",
+        "  3.2 times as fast as the untuned schedule (8 ms)",
+        "  trials:   36 ok, 4 crashed",
+        "  measured: 35, 1 more from the database, 1 like an earlier one, in 1 min 15 s"
+        " (random, seed 7)",
+        "  space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)",
+        "  estimate: rank correlation with the measured times 0.71 (1: the same order, 0: none)",
+        "  best:     trial 5; its schedule as code is result.schedule.as_python()",
+        '  all of it: result.report("tuning.html")',
+    ]  # fmt: skip
+
+
+def test_the_summary_leaves_out_what_is_not_known() -> None:
+    text = summary(facts(searched(), baseline=None, flops=None, tried=0, rank_correlation=None))
+    assert "GFLOP" not in text and "untuned" not in text and "space" not in text
+    assert "too few times" in text
+
+
+def test_the_summary_where_the_untuned_schedule_is_faster() -> None:
+    assert "0.5 times as fast as the untuned schedule (1 ms): keep that one" in summary(
+        facts(searched(), baseline=0.001)
+    )
+
+
+def test_the_summary_where_nothing_worked_names_the_most_frequent_reasons() -> None:
+    trials = [Trial(n, "build failed", "{}", detail="no\nmore") for n in range(2)]
+    trials += [Trial(2, "crashed", "{}", detail="\x1b[2J" + "x" * 500)]
+    lines = summary(facts(trials)).splitlines()
+    assert lines[0].endswith("no candidate worked")
+    assert lines[4] == "  2 build failed: no" and len(lines[5]) < 200 and "\x1b" not in lines[5]
+    assert lines[6].endswith("sl.Schedule.from_json(result.trials[0].steps, C)")
+    text = summary(facts([], valid=0))
+    assert "there were no trials" in text and "loosen the template's constraints" in text
+
+
+def test_the_summary_where_nothing_was_timed() -> None:
+    text = summary(CASES["not timed"])
+    assert "nothing was timed; the best estimate is 2000" in text and " ms" not in text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_summary_is_short_and_holds_nothing_that_moves_a_cursor(case: str) -> None:
+    text = summary(CASES[case])
+    assert 4 <= len(text.splitlines()) <= 14
+    assert all(c == "\n" or c.isprintable() for c in text)
+
+
+def test_the_winner_is_the_one_named_else_the_fastest() -> None:
+    trials = [Trial(n, "ok", "", seconds=s) for n, s in enumerate((3.0, 1.0, 1.0, 2.0))]
+    trials += [Trial(4, "wrong answer", "", seconds=0.1), Trial(5, "ok", "", seconds=0.0)]
+    for best, number in ((None, 1), (3, 3), (4, 1), (99, 1)):
+        won = winner(facts(trials, best=best))
+        assert won is not None and won.number == number
+    assert best_seconds(facts(trials)) == 1.0 and best_seconds(facts(trials, seconds=1.5)) == 1.5
+    assert winner(facts(trials[4:])) is None and best_seconds(facts(trials[4:])) is None
+
+
+def test_a_correlation_of_ranks() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x, y = rng.integers(0, 6, (2, 15))
+        assert spearman(list(x), list(y)) == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert spearman([1, 2, 3], [5, 50, 500]) == 1.0 and spearman([1, 2, 3], [3, 2, 1]) == -1.0
+    nan = float("nan")
+    assert (
+        spearman([1, 2, nan, 3], [1, 2, 0, 3]) == 1.0 and spearman([1, 2, nan], [1, 2, 3]) is None
+    )
+    assert correlation(searched()) == pytest.approx(1.0)
+    assert correlation([Trial(n, "crashed", "", {}, n, n) for n in range(5)]) is None
+
+
+def test_what_explains_nothing_more_than_chance_would_explains_nothing() -> None:
+    assert explained([[1.0], [2.0], [3.0]]) == 0.0 and explained([[1.0, 2.0]]) == 0.0
+    assert explained([[1.0, 1.1], [5.0, 5.1]]) > 0.99
+    rng = np.random.default_rng(1)
+    assert explained([list(rng.normal(size=3)) for _ in range(30)]) < 0.3
+
+
+@given(st.lists(st.floats(1e-9, 1e6) | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.booleans())
+def test_a_scale_holds_its_values_and_some_round_numbers(values: list[float], log: bool) -> None:
+    scale = scale_of(values, 0.0, 100.0, log)
+    assert all(-1e-6 <= scale(v) <= 100 + 1e-6 for v in values)
+    ticks = scale.ticks()
+    assert len(ticks) <= 12 and ticks == sorted(set(ticks))
+
+
+def test_round_numbers_are_there_to_read() -> None:
+    for high in np.geomspace(1.05, 1e12, 60):
+        assert 2 <= len(Scale(1.0, float(high), 0.0, 1.0, True).ticks()) <= 12, high
