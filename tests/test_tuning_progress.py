@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -195,6 +194,7 @@ def test_an_interrupted_search_leaves_its_terminal_as_it_was() -> None:
     pytest.importorskip("rich")
     import os
     import pty
+    import select
     import termios
 
     code = (
@@ -211,14 +211,18 @@ def test_an_interrupted_search_leaves_its_terminal_as_it_was() -> None:
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen([sys.executable, "-c", code], stderr=there, env=env)
     written = b""
-    try:
-        until = time.monotonic() + 60
-        while b"ready" not in written and time.monotonic() < until:
+
+    def read_to(wanted: bytes) -> None:
+        nonlocal written
+        while wanted not in written:
+            assert select.select([here], [], [], 60)[0], written
             written += os.read(here, 4096)
+
+    try:
+        read_to(b"ready")
         process.send_signal(signal.SIGINT)
         process.wait(30)
-        while SHOW.encode() not in written:
-            written += os.read(here, 4096)
+        read_to(SHOW.encode())
         assert termios.tcgetattr(there) == before
     finally:
         process.kill()
