@@ -51,6 +51,7 @@ class Space:
     outputs: Sequence[Tensor]
     target: Target
     template: Template
+    threads: int = 1
     made: bool = True
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -74,7 +75,7 @@ class Space:
             verify(nest)
         except (ScheduleError, LoweringError, VerifyError) as error:
             raise Rejected(str(error).splitlines()[0]) from None
-        found = estimate(nest, self.target)
+        found = estimate(nest, self.target, self.threads)
         if self.made:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

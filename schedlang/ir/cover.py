@@ -439,11 +439,23 @@ def _collide(
             if shape
             else np.zeros(count, int)
         )
-        reached.append(np.unique(np.stack([key, rows[-1]]), axis=1))
-    both = np.unique(np.concatenate(reached, axis=1), axis=1)
-    keys, times = np.unique(both[0], return_counts=True)
-    shared = np.isin(keys, reached[0][0]) & np.isin(keys, reached[1][0])
-    return bool((times[shared] > 1).any())
+        reached.append((key, rows[-1]))
+    return _meet(*reached[0], *reached[1], prod(shape))
+
+
+def _meet(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> bool:
+    """Whether some element, of ``size``, is reached on either side by iterations that differ."""
+    if size > MOST_POINTS:
+        found, numbers = np.unique(np.concatenate([key, other_key]), return_inverse=True)
+        key, other_key = np.split(numbers.reshape(-1), [len(key)])
+        size = len(found)
+    who, other_who = np.full(size, -1), np.full(size, -1)
+    # of several iterations the last one stays; the others then differ from it on the other side
+    who[key], other_who[other_key] = at, other_at
+    met, other_met = other_who[key], who[other_key]
+    return bool(
+        ((met >= 0) & (met != at)).any() or ((other_met >= 0) & (other_met != other_at)).any()
+    )
 
 
 __all__ = ["Site", "check_finalised", "check_races", "leaves_bounds"]

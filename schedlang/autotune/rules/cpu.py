@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
 from schedlang.autotune.rules.pack import place
 from schedlang.autotune.rules.points import points
@@ -12,9 +12,6 @@ from schedlang.autotune.rules.rows import along_memory, rows
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.tiled import tiled
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -33,9 +30,9 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
     """The loops of one stage whose readers have theirs; what is computed with it comes along."""
     op = sketch.op(tensor)
     spot = _spot(sketch, tensor)
-    anchor = _anchor(sketch, tensor) if op.reducer is None else None
-    if anchor is not None:
-        tiled(sketch, anchor[0], tensor, anchor[1], root=spot is None)
+    inner = anchor(sketch, tensor, _tileable) if op.reducer is None else None
+    if inner is not None:
+        tiled(sketch, inner[0], tensor, inner[1], root=spot is None)
         sketch.attach(tensor, spot)
         return
     way = sketch.knobs.choice(f"{sketch.name(tensor)}.how", _ways(sketch, tensor))
@@ -49,6 +46,10 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
     sketch.attach(tensor, spot)
 
 
+def _tileable(sketch: Sketch, tensor: Tensor, last: int) -> bool:
+    return bool(lane_axes(sketch, tensor, last))
+
+
 def _ways(sketch: Sketch, tensor: Tensor) -> list[str]:
     """How a stage may be computed."""
     op = sketch.op(tensor)
@@ -60,40 +61,6 @@ def _ways(sketch: Sketch, tensor: Tensor) -> list[str]:
     if along_memory(sketch, tensor):
         ways.append("rows")
     return ways or ["points"]
-
-
-def _anchor(sketch: Sketch, head: Tensor) -> tuple[Tensor, list[int]] | None:
-    """A reduction that ``head`` alone reads, one element a point: computed a tile at a time."""
-    axes = sketch.op(head).axis
-    for read in sketch.reads(head):
-        tensor = read.tensor
-        if tensor not in sketch.stages() or tensor in sketch.done or tensor in sketch.s.outputs:
-            continue
-        op = sketch.op(tensor)
-        if op.reducer is None or len(op.outputs) > 1 or sketch.consumers(tensor) != [head]:
-            continue
-        positions = _positions(read, axes, op.axis)
-        if positions is None or not lane_axes(sketch, tensor, positions[-1]):
-            continue
-        if sketch.knobs.choice(f"{sketch.name(tensor)}.fuse", [True, False]):
-            return tensor, positions
-    return None
-
-
-def _positions(read: Access, axes: tuple[Axis, ...], own: tuple[Axis, ...]) -> list[int] | None:
-    """For each axis of the reader the dimension that it alone indexes; all must be."""
-    found = [-1] * len(axes)
-    for dimension, index in enumerate(read.indices):
-        lin = to_lin(index)
-        at = next((n for n, axis in enumerate(axes) if lin == Lin.of(axis)), None)
-        if at is None:
-            if own[dimension].extent == 1:
-                continue
-            return None
-        if found[at] >= 0 or axes[at].extent != own[dimension].extent:
-            return None
-        found[at] = dimension
-    return found if found[-1] >= 0 else None
 
 
 def _spot(sketch: Sketch, tensor: Tensor) -> Spot | None:

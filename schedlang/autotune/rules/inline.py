@@ -6,9 +6,10 @@ import math
 
 from schedlang.autotune.rules.sketch import Sketch, extents
 from schedlang.compute.tensor import ScanOp, Tensor
+from schedlang.expr.nodes import Read
 
-# an expression is not computed more often than this many times, where it calls math functions
-MOST_CALLS = 4
+# an expression is not computed more often than this many times: arithmetic, math functions
+MOST, MOST_CALLS = 16, 4
 
 
 def inline(sketch: Sketch) -> None:
@@ -24,7 +25,8 @@ def inline(sketch: Sketch) -> None:
         if any(isinstance(s[reader].op, ScanOp) for reader in sketch.consumers(tensor)):
             continue
         often = _times(sketch, tensor)
-        if sketch.calls(tensor) and often > MOST_CALLS:
+        copy = isinstance(op.body[0], Read)
+        if not copy and often > (MOST_CALLS if sketch.calls(tensor) else MOST):
             continue
         if often <= 1 or sketch.knobs.choice(f"{sketch.name(tensor)}.inline", [False, True]):
             s[tensor].compute_inline()

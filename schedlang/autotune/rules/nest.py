@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.autotune.knobs import divisors
 from schedlang.autotune.rules.sketch import Level, Sketch, extents
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
+from schedlang.schedule.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -95,4 +96,12 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
     ]
 
 
-__all__ = ["Loop", "blocks", "in_threads", "split_tile"]
+def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
+    """One loop over neighbouring ones."""
+    whole = axes[0]
+    for axis in axes[1:]:
+        whole = s[tensor].fuse(whole, axis)
+    return whole
+
+
+__all__ = ["Loop", "blocks", "fused", "in_threads", "split_tile"]

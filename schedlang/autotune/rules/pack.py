@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.nest import fused
 from schedlang.autotune.rules.sketch import Home, Nest, Sketch, Spot, extents
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
@@ -48,12 +49,12 @@ def pack(
     front = [*(axes[d] for d in outer), panel]
     s[packed].reorder(*front, *rows, lane)
     if dimension != len(read.indices) - 1 and rows:
-        row = _fused(sketch, packed, rows)
+        row = fused(s, packed, rows)
         _, step = s[packed].split(row, factor=SQUARE, tail="cut")
         s[packed].unroll(step)
     s[packed].vectorize(lane)
     if spot is None:
-        s[packed].parallel(_fused(sketch, packed, front))
+        s[packed].parallel(fused(s, packed, front))
     return packed
 
 
@@ -79,10 +80,3 @@ def places(read: Access, home: Home) -> list[int]:
             break
         found.append(at)
     return found
-
-
-def _fused(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
-    fused = axes[0]
-    for axis in axes[1:]:
-        fused = sketch.s[tensor].fuse(fused, axis)
-    return fused

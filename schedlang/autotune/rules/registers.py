@@ -11,6 +11,10 @@ from schedlang.autotune.rules.sketch import Sketch, extents
 from schedlang.compute.tensor import Tensor
 
 MOST_VECTORS = 4
+# tiles along an axis whose last one may be smaller, in a copy of the code for it
+LEAST_TILES = 16
+# what is transposed on its way out is compiled lane by lane, and stored a few columns at a time
+MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
 # fewer sums than this cannot keep a core's multiply-adds busy: its latency times its rate
 LEAST_SUMS = 8
 
@@ -82,15 +86,20 @@ def tiles(sketch: Sketch, tensor: Tensor, lane: Lane, last: int) -> list[Tile]:
     op = sketch.op(tensor)
     sizes, width = extents(op.axis), sketch.target.vector_width(tensor.dtype)
     rows = row_axes(sketch, tensor, lane.at)
-    most = max(1, min(MOST_VECTORS, -(-sizes[lane.at] // width)))
+    length = sizes[lane.at]
+    most = max(1, min(MOST_VECTORS, -(-length // width)))
+    whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
     found = []
-    for vectors in range(1, most + 1):
+    for vectors in whole or range(1, most + 1):
         room = (sketch.target.vector_registers - vectors - 1) // vectors
         for chosen in _subsets(rows):
-            if lane.transposed and last not in chosen:
+            if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
                 continue
-            for counts in _counts([sizes[r] for r in chosen], room):
-                found.append(Tile(vectors, tuple(zip(chosen, counts))))
+            for counts in _counts([sizes[r] for r in chosen], room, cut=bool(whole)):
+                rows_ = dict(zip(chosen, counts))
+                if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
+                    continue
+                found.append(Tile(vectors, tuple(rows_.items())))
     enough = [t for t in found if sums(t) >= LEAST_SUMS]
     if not enough and found:
         most = max(map(sums, found))
@@ -112,13 +121,16 @@ def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield from combinations(rows, count)
 
 
-def _counts(sizes: Sequence[int], room: int) -> Iterator[tuple[int, ...]]:
-    """Rows along each axis, at least 2, at most ``room`` together; the last may be cut off."""
+def _counts(sizes: Sequence[int], room: int, cut: bool = True) -> Iterator[tuple[int, ...]]:
+    """Rows along each axis, at least 2, at most ``room`` together, that divide their axis.
+
+    Along one of them the last may be cut off, if it is long: what is cut is compiled a second time.
+    """
     if not sizes:
         yield ()
         return
     for count in range(2, min(room, sizes[0]) + 1):
-        # what is cut off runs in smaller tiles: fine where it is little
-        if sizes[0] % count == 0 or sizes[0] >= 4 * count:
-            for rest in _counts(sizes[1:], room // count):
+        whole = sizes[0] % count == 0
+        if whole or (cut and sizes[0] >= LEAST_TILES * count):
+            for rest in _counts(sizes[1:], room // count, cut and whole):
                 yield (count, *rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
+from schedlang.autotune.rules.nest import blocks, fused, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Home, Level, Sketch, Spot, extents
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
@@ -82,7 +82,7 @@ def _in_lanes(sketch: Sketch, partial: Tensor, row: int | None) -> None:
 def _by_threads(sketch: Sketch, tensor: Tensor, lanes: int) -> None:
     """Each thread sums a part of all, in lanes; what is left is one number a part."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
-    whole = _fused(sketch, tensor)
+    whole = fused(s, tensor, s[tensor].op.reduce_axis)
     parts = sketch.threads * knobs.choice(f"{name}.parts", list(PARTS))
     part, _ = s[tensor].split(whole, nparts=parts)
     partial = s.rfactor(tensor, part)
@@ -96,10 +96,3 @@ def _by_threads(sketch: Sketch, tensor: Tensor, lanes: int) -> None:
     nest = sketch.leads(partial, [Level(outer, (0,), parts)])
     sketch.home[in_lanes] = Home(nest, dict(enumerate(s[in_lanes].op.axis[:-1])))
     _in_lanes(sketch, in_lanes, None)
-
-
-def _fused(sketch: Sketch, tensor: Tensor) -> Axis:
-    first, *others = sketch.s[tensor].op.reduce_axis
-    for axis in others:
-        first = sketch.s[tensor].fuse(first, axis)
-    return first

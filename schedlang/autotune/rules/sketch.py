@@ -29,10 +29,11 @@ class Level:
 
 @dataclass(frozen=True)
 class Nest:
-    """The outer loops of ``head``, outermost first."""
+    """The outer loops of ``head``, outermost first; on a GPU the threads of its blocks."""
 
     head: Tensor
     levels: tuple[Level, ...]
+    threads: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,9 @@ class Sketch:
         if spot is not None:
             self.s[tensor].compute_at(self.s[spot.nest.head], spot.level.loop)
 
-    def leads(self, tensor: Tensor, levels: Sequence[Level]) -> Nest:
+    def leads(self, tensor: Tensor, levels: Sequence[Level], threads: int = 0) -> Nest:
         """``tensor`` heads a nest of these loops."""
-        nest = Nest(tensor, tuple(levels))
+        nest = Nest(tensor, tuple(levels), threads)
         self.home[tensor] = Home(nest, dict(enumerate(self.op(tensor).axis)))
         return nest
 

@@ -1,0 +1,52 @@
+"""A reduction and what reads it, element by element: one nest for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.sketch import Sketch
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
+
+
+def anchor(
+    sketch: Sketch, head: Tensor, fits: Callable[[Sketch, Tensor, int], bool]
+) -> tuple[Tensor, list[int]] | None:
+    """A reduction that ``head`` alone reads, one element a point: computed a tile at a time.
+
+    With it the dimension of it that each axis of ``head`` goes along. ``fits`` says whether a
+    reduction has a tile, given the dimension that is stored side by side.
+    """
+    axes = sketch.op(head).axis
+    for read in sketch.reads(head):
+        tensor = read.tensor
+        if tensor not in sketch.stages() or tensor in sketch.done or tensor in sketch.s.outputs:
+            continue
+        op = sketch.op(tensor)
+        if op.reducer is None or len(op.outputs) > 1 or sketch.consumers(tensor) != [head]:
+            continue
+        positions = _positions(read, axes, op.axis)
+        if positions is None or not fits(sketch, tensor, positions[-1]):
+            continue
+        if sketch.knobs.choice(f"{sketch.name(tensor)}.fuse", [True, False]):
+            return tensor, positions
+    return None
+
+
+def _positions(read: Access, axes: tuple[Axis, ...], own: tuple[Axis, ...]) -> list[int] | None:
+    """For each axis of the reader the dimension that it alone indexes; all must be."""
+    found = [-1] * len(axes)
+    for dimension, index in enumerate(read.indices):
+        lin = to_lin(index)
+        at = next((n for n, axis in enumerate(axes) if lin == Lin.of(axis)), None)
+        if at is None:
+            if own[dimension].extent == 1:
+                continue
+            return None
+        if found[at] >= 0 or axes[at].extent != own[dimension].extent:
+            return None
+        found[at] = dimension
+    return found if found[-1] >= 0 else None

@@ -1,0 +1,167 @@
+"""A reduction whose operands are read again, on a GPU: shared tiles, and sums in each thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.nest import fused
+from schedlang.autotune.rules.sketch import Level, Sketch, extents
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+
+THREADS = (64, 128, 256, 512)
+# what one thread computes along an axis, and at most in all
+EACH, MOST_EACH = (1, 2, 4, 8), 64
+DEPTHS = (4, 8, 16, 32)
+# unrolled multiply-adds of a thread in one step of the outer reduction loop
+MOST_WRITTEN = 1024
+
+
+@dataclass(frozen=True)
+class Part:
+    """Along one data axis: virtual threads, threads, and elements of a thread."""
+
+    at: int
+    virtual: int
+    threads: int
+    each: int
+
+    @property
+    def size(self) -> int:
+        return self.virtual * self.threads * self.each
+
+
+def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]) -> None:
+    """``tensor`` a tile a block inside of ``head``, which reads it; ``head`` may be ``tensor``."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
+    reads = sketch.reads(tensor)
+    reused = {r.tensor for r in reads if _reused(sketch, tensor, r)}
+    parts = _parts(sketch, head, positions, tensor)
+    operands = list(dict.fromkeys(
+        r.tensor for r in reads if r.tensor in reused and r.tensor in sketch.op(tensor).input_tensors
+    ))  # fmt: skip
+    shared = []
+    for operand in operands:
+        if knobs.choice(f"{name}.shared.{operand.name}", [True, False]):
+            shared.append(s.cache_read(operand, "shared", [tensor]))
+    local = s.cache_write(tensor, "local") if head is tensor else tensor
+    near = []
+    if knobs.choice(f"{name}.local", [True, False]):
+        near = [s.cache_read(t, "local", [local]) for t in shared]
+    thread, count = _loops(sketch, head, parts)
+    if head is not tensor:
+        s[local].set_scope("local")
+    s[local].compute_at(s[head], thread)
+    outer, inner = _reduction(sketch, local, parts)
+    for copy in near:
+        s[copy].compute_at(s[local], inner)
+        for axis in s[copy].op.axis:
+            s[copy].unroll(axis)
+    for tile in shared:
+        s[tile].compute_at(s[local], outer)
+        _fetch(sketch, tile, count)
+    sketch.done |= {head, local, *near, *shared}
+    sketch.leads(head, (), count)
+
+
+def _reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
+    return any(read.fixed(a) for a in sketch.op(tensor).axis if a.extent != 1)
+
+
+def _parts(
+    sketch: Sketch, head: Tensor, positions: Sequence[int], tensor: Tensor
+) -> list[Part]:
+    """How one or two data axes of ``head`` are shared among threads."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
+    axes = s[head].op.axis
+    sizes = extents(axes)
+    own, reads = sketch.op(tensor).axis, sketch.reads(tensor)
+    rows = [
+        at for at, p in enumerate(positions)
+        if p >= 0 and sizes[at] > 1 and any(r.fixed(own[p]) for r in reads)
+    ]  # fmt: skip
+    pairs = [list(p) for p in combinations(rows, 2)] or [rows]
+    chosen = knobs.choice(f"{name}.axes", pairs)
+    found = []
+    for at in chosen:
+        label = f"{name}.{axes[at].name}"
+        threads = knobs.choice(f"{label}.threads", [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= sizes[at]])
+        each = knobs.choice(f"{label}.each", [n for n in EACH if n * threads <= 2 * sizes[at]] or [1])
+        virtual = knobs.choice(
+            f"{label}.vthreads", [n for n in (1, 2) if n * each * threads <= sizes[at]] or [1]
+        )
+        found.append(Part(at, virtual, threads, each))
+    total = math.prod(p.threads for p in found)
+    knobs.require(min(THREADS) <= total <= max(THREADS), "too few or too many threads a block")
+    mine = math.prod(p.each * p.virtual for p in found)
+    knobs.require(mine <= MOST_EACH, "too many sums a thread")
+    return found
+
+
+def _loops(sketch: Sketch, head: Tensor, parts: Sequence[Part]) -> tuple[Axis, int]:
+    """Blocks, virtual threads, threads and what each thread has; the loop of threads."""
+    s = sketch.s
+    blocks: list[Axis] = list(s[head].op.axis)
+    virtual, threads, each = [], [], []
+    for part in parts:
+        axis = blocks[part.at]
+        blocks[part.at], inside = s[head].split(axis, factor=part.size)
+        if part.virtual > 1:
+            over, inside = s[head].split(inside, nparts=part.virtual)
+            virtual.append(over)
+        thread, mine = s[head].split(inside, factor=part.each)
+        threads.append(thread)
+        each.append(mine)
+    s[head].reorder(*blocks, *virtual, *threads, *each)
+    block = fused(s, head, blocks)
+    thread = fused(s, head, threads)
+    s[head].bind(block, "blockIdx.x")
+    for axis in virtual:
+        s[head].bind(axis, "vthread")
+    s[head].bind(thread, "threadIdx.x")
+    for axis in each:
+        s[head].unroll(axis)
+    sketch.home.pop(head, None)
+    return thread, math.prod(p.threads for p in parts)
+
+
+def _reduction(sketch: Sketch, local: Tensor, parts: Sequence[Part]) -> tuple[Axis, Axis]:
+    """The longest reduction axis in steps; the loop over steps, and the innermost loop in one."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
+    op = s[local].op
+    sizes = extents(op.reduce_axis)
+    longest = sizes.index(max(sizes))
+    depth = knobs.choice(f"{name}.depth", [d for d in DEPTHS if d <= sizes[longest]] or [sizes[longest]])
+    outer, inner = s[local].split(op.reduce_axis[longest], factor=depth)
+    others = [a for n, a in enumerate(op.reduce_axis) if n != longest]
+    s[local].reorder(outer, *others, inner, *op.axis)
+    sums = math.prod(p.each * p.virtual for p in parts)
+    for axis in op.axis:
+        s[local].unroll(axis)
+    if sums * depth <= MOST_WRITTEN and knobs.choice(f"{name}.unroll", [True, False]):
+        s[local].unroll(inner)
+    return outer, inner
+
+
+def _fetch(sketch: Sketch, tile: Tensor, threads: int) -> None:
+    """All threads of a block fetch a shared tile together."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tile)
+    op = s[tile].op
+    if len(op.axis) > 1 and knobs.choice(f"{name}.transposed", [False, True]):
+        s[tile].transform_layout(lambda *dims: (*dims[1:], dims[0]))
+    if knobs.choice(f"{name}.double_buffer", [False, True]):
+        s[tile].double_buffer()
+    element = fused(s, tile, list(op.axis))
+    lanes = knobs.choice(f"{name}.lanes", [1, 2, 4])
+    if lanes > 1:
+        element, lane = s[tile].split(element, factor=lanes)
+        s[tile].vectorize(lane)
+    _, thread = s[tile].split(element, factor=threads)
+    s[tile].bind(thread, "threadIdx.x")
+
+
+__all__ = ["THREADS", "Level", "blocked"]

@@ -1,0 +1,23 @@
+"""The rules for a target, as a template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.rules.cpu import schedule_cpu
+from schedlang.autotune.rules.cuda import schedule_cuda
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+
+def template_for(target: Target, threads: int) -> Callable[[Schedule, Knobs], None]:
+    """What makes schedules of any computation for ``target``; a CPU has ``threads`` cores."""
+
+    def rules(s: Schedule, knobs: Knobs) -> None:
+        if target.is_gpu:
+            schedule_cuda(s, knobs, target)
+        else:
+            schedule_cpu(s, knobs, target, threads)
+
+    return rules

@@ -1,0 +1,125 @@
+"""Strategies: which candidate comes next. A new one is a class with ``propose`` and ``learn``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random as Generator
+from typing import Any, Protocol
+
+from schedlang.autotune.knobs import Decisions, Rejected
+from schedlang.autotune.record import Trial
+from schedlang.autotune.space import Candidate, Space
+from schedlang.errors import TuningError
+
+# a draw that this many constraints refuse one after the other: the space has next to nothing
+MOST_REFUSED = 500
+# valid candidates that are compared by their estimate for each one that is measured
+GLANCES = 4
+# of an evolution: candidates drawn afresh, parents that may have children, decisions that change
+FRESH, PARENTS, CHANGED = 0.15, 12, 3
+
+
+class Exhausted(Exception):  # noqa: N818
+    """There is nothing left to propose."""
+
+
+class Strategy(Protocol):
+    """Proposes candidates, and learns how trials ended; ``estimate``: whether estimates count."""
+
+    name: str
+
+    def propose(self, space: Space) -> Candidate: ...
+    def learn(self, trial: Trial) -> None: ...
+
+
+class Random:
+    """Independent draws; of a few that are valid the one that is expected to be fastest.
+
+    The baseline: the same proposals under the same seed, whatever is measured.
+    """
+
+    name = "random"
+
+    def __init__(self, seed: int, glances: int = GLANCES) -> None:
+        self._rng = Generator(seed)
+        self._glances = glances
+
+    def propose(self, space: Space) -> Candidate:
+        # every other proposal is blind to the estimate, which may be wrong
+        count = self._glances if self._rng.random() < 0.5 else 1
+        found = [valid(space, self._rng) for _ in range(count)]
+        return min(found, key=lambda c: c.estimate.seconds)
+
+    def learn(self, trial: Trial) -> None:
+        """Nothing."""
+
+
+class Evolve:
+    """Mutations and crossings of the fastest so far (as in Ansor, OSDI 2020, section 5.1)."""
+
+    name = "evolve"
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Generator(seed)
+        self._random = Random(seed)
+        self._best: list[tuple[float, Decisions]] = []
+
+    def propose(self, space: Space) -> Candidate:
+        if len(self._best) < PARENTS or self._rng.random() < FRESH:
+            return self._random.propose(space)
+        found = [self._child(space) for _ in range(GLANCES)]
+        return min(found, key=lambda c: c.estimate.seconds)
+
+    def learn(self, trial: Trial) -> None:
+        if trial.seconds is not None and trial.decisions:
+            self._best.append((trial.seconds, trial.decisions))
+            self._best.sort(key=lambda item: item[0])
+
+    def _child(self, space: Space) -> Candidate:
+        """A parent, often with decisions of another one, and a few decisions drawn again."""
+        rng = self._rng
+
+        def made() -> Decisions:
+            # better parents are more likely: a triangle over their ranks
+            one, other = (
+                self._best[min(rng.randrange(PARENTS), rng.randrange(PARENTS))][1] for _ in range(2)
+            )
+            given = dict(one)
+            if rng.random() < 0.5:
+                given |= {k: v for k, v in other.items() if k in given and rng.random() < 0.5}
+            for name in rng.sample(sorted(given), min(len(given), rng.randint(1, CHANGED))):
+                del given[name]
+            return given
+
+        return valid(space, rng, made)
+
+
+def valid(
+    space: Space, rng: Generator, given: Callable[[], Decisions] | None = None
+) -> Candidate:
+    """The first draw that no constraint refuses."""
+    for _ in range(MOST_REFUSED):
+        try:
+            return space.draw(rng, given() if given is not None else None)
+        except Rejected:
+            continue
+    raise Exhausted
+
+
+STRATEGIES: dict[str, Callable[[int], Strategy]] = {"random": Random, "evolve": Evolve}
+
+
+def strategy(search: Any, seed: int) -> Strategy:
+    """A strategy by name, or one that a user made."""
+    if isinstance(search, str) and search in STRATEGIES:
+        return STRATEGIES[search](seed)
+    if hasattr(search, "propose") and hasattr(search, "learn"):
+        found: Strategy = search
+        return found
+    names = ", ".join(f'"{name}"' for name in STRATEGIES)
+    raise TuningError(
+        f"autotune(search={search!r}): give {names}, or an object with propose(space) and learn(trial)"
+    )
+
+
+__all__ = ["Evolve", "Exhausted", "Random", "Strategy", "strategy", "valid"]

@@ -1,0 +1,127 @@
+"""What is to be tuned, as data that goes to a process elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.data import from_data, to_data
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import TuningError
+from schedlang.target import Target
+
+EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds for a build, seconds for a checked or a timed run, and bytes that a process may have
+    beyond what it starts with (0: no limit).
+    """
+
+    build: float = 20.0
+    run: float = 10.0
+    memory: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A computation, where it is to run, on what data, and what counts as right.
+
+    ``inputs`` are arrays by name, or none: then they are made from ``seed``. A result is right where
+    it is off by at most ``tolerance`` of its own size plus the size typical for its array.
+    """
+
+    outputs: tuple[Tensor, ...]
+    target: Target
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, np.ndarray[Any, Any]] | None = None
+    seed: int = 0
+    tolerance: float = 1e-4
+    limits: Limits = Limits()
+    timed: bool = True
+
+    def to_data(self) -> dict[str, Any]:
+        """What JSON holds; :func:`task_from_data` reads it."""
+        given = None if self.inputs is None else {k: _packed(a) for k, a in self.inputs.items()}
+        target = {k: getattr(self.target, k) for k in _TARGET}
+        return {
+            "computation": to_data(self.outputs), "target": target, "sizes": dict(self.sizes),
+            "inputs": given, "seed": self.seed, "tolerance": self.tolerance,
+            "limits": [self.limits.build, self.limits.run, self.limits.memory],
+            "timed": self.timed,
+        }  # fmt: skip
+
+
+_TARGET = ("kind", "vector_bytes", "vector_registers", "arch")
+
+
+def task_from_data(data: Mapping[str, Any]) -> Task:
+    """The task that :meth:`Task.to_data` wrote: data in, no code."""
+    given = data["inputs"]
+    target = {k: data["target"][k] for k in _TARGET}
+    return Task(
+        from_data(data["computation"]), Target(**target), dict(data["sizes"]),
+        None if given is None else {k: _unpacked(v) for k, v in given.items()},
+        int(data["seed"]), float(data["tolerance"]), Limits(*data["limits"]), bool(data["timed"]),
+    )  # fmt: skip
+
+
+def _packed(array: np.ndarray[Any, Any]) -> str:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _unpacked(text: str) -> np.ndarray[Any, Any]:
+    found: np.ndarray[Any, Any] = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+    return found
+
+
+def tolerance_for(outputs: Sequence[Tensor]) -> float:
+    """A bound on what rounding does: grows with the root of a sum's length, as errors in it do.
+
+    Integers and booleans have none. (Higham, Accuracy and Stability of Numerical Algorithms,
+    2nd edition, section 4.2: the square root stands for errors that are not all of one sign.)
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A", dtype="int32")
+    >>> tolerance_for([sl.compute((4,), lambda i: A[i] + 1, name="B")])
+    0.0
+    """
+    worst = 0.0
+    for op in operations(outputs):
+        if not isinstance(op, ComputeOp):
+            continue
+        length = 1
+        for axis in op.reduce_axis:
+            length *= axis.extent if isinstance(axis.extent, int) else 1 << 12
+        for tensor in op.outputs:
+            worst += EPSILON.get(tensor.dtype, 0.0) * (16 + 4 * length**0.5)
+    if all(t.dtype not in EPSILON for t in outputs):
+        return 0.0
+    return worst
+
+
+def checked_sizes(names: Sequence[str], sizes: Mapping[str, int] | None) -> dict[str, int]:
+    """Values for all symbolic sizes, or what is missing as an error."""
+    given = dict(sizes or {})
+    missing = [n for n in names if n not in given]
+    if missing:
+        raise TuningError(
+            f"autotune: the computation has symbolic sizes; give values to tune for, "
+            f"sizes={{{', '.join(f'{n!r}: ...' for n in missing)}}}"
+        )
+    unknown = [n for n in given if n not in names]
+    if unknown:
+        raise TuningError(f"autotune(sizes=...): there is no size {unknown[0]!r}")
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise TuningError(f"autotune(sizes={{{name!r}: {value!r}}}): give an integer")
+    return given

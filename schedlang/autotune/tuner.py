@@ -1,0 +1,321 @@
+"""``autotune``: the loop that proposes, measures, learns and keeps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from schedlang.autotune.database import Database
+from schedlang.autotune.measure import Job, Local, Measured, Measurer, Remote, digest
+from schedlang.autotune.progress import Progress, progress_for
+from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.result import TuningResult
+from schedlang.autotune.rules.templates import template_for
+from schedlang.autotune.search import Exhausted, Strategy, strategy
+from schedlang.autotune.space import Candidate, Space, Template
+from schedlang.autotune.task import Limits, Task, checked_sizes, tolerance_for
+from schedlang.autotune.workbench import on_target
+from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ScheduleError, TuningError
+from schedlang.schedule.schedule import Schedule, schedule
+from schedlang.target import Target, playing
+
+# the fastest, measured again in turns
+FINALISTS = 4
+# proposals in a row that were all measured before: then the space is taken to be exhausted
+MOST_REPEATED = 200
+# trials without a gain of a hundredth after which a search stops, as a part of all, and at least
+STALLED, LEAST_STALLED = 0.5, 64
+BASELINE = -1
+
+
+@dataclass
+class Search:
+    """All that a run of the tuner knows, as it goes."""
+
+    task: Task
+    where: Where
+    name: str
+    space: Space
+    strategy: Strategy
+    measurer: Measurer
+    database: Database
+    progress: Progress
+    most: int
+    deadline: float | None
+    trials: list[Trial] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    duplicates: int = 0
+    baseline: float | None = None
+    ended: str = ""
+
+    def best(self) -> Trial | None:
+        """The fastest; where nothing is timed, what is expected to be."""
+        good = [t for t in self.trials if t.outcome == "ok"]
+        if self.task.timed:
+            good = [t for t in good if t.seconds is not None]
+        return min(good, key=lambda t: (t.seconds or 0.0, t.estimate or 0.0), default=None)
+
+    def run(self) -> None:
+        """Propose, measure and learn until there is a reason to stop."""
+        first = self.task.timed and not self.task.target.is_gpu
+        while not self._over():
+            batch = self._proposals()
+            if not batch:
+                self.ended = "the space has no more candidates"
+                return
+            jobs = [Job(n, c.schedule.to_json()) for n, c in batch.items()]
+            if first:
+                jobs.insert(0, Job(BASELINE, schedule(list(self.task.outputs)).to_json()))
+                first = False
+            best = self.best()
+            for found in self.measurer.measure(jobs, best.seconds if best else None):
+                if found.number == BASELINE:
+                    self.baseline = found.seconds
+                else:
+                    self._ended(batch[found.number], jobs, found)
+
+    def _over(self) -> bool:
+        if len(self.trials) >= self.most:
+            self.ended = "all trials are done"
+        elif self.deadline is not None and monotonic() >= self.deadline:
+            self.ended = "the time is up"
+        elif self._stalled():
+            self.ended = "no progress for many trials"
+        return bool(self.ended)
+
+    def _stalled(self) -> bool:
+        patience = max(LEAST_STALLED, int(STALLED * self.most))
+        recent, before = self.trials[-patience:], self.trials[:-patience]
+        times = [t.seconds for t in before if t.seconds is not None]
+        late = [t.seconds for t in recent if t.seconds is not None]
+        return bool(times) and min(late, default=np.inf) > 0.99 * min(times)
+
+    def _proposals(self) -> dict[int, Candidate]:
+        """Candidates that were not measured before, by their trial's number."""
+        made: dict[int, Candidate] = {}
+        wanted = min(self.measurer.batch, self.most - len(self.trials))
+        repeated = 0
+        while len(made) < wanted and repeated < MOST_REPEATED:
+            try:
+                candidate = self.strategy.propose(self.space)
+            except Exhausted:
+                break
+            key = self._key(candidate)
+            if key in self.seen:
+                self.duplicates += 1
+                repeated += 1
+                continue
+            self.seen.add(key)
+            repeated = 0
+            made[len(self.trials) + len(made)] = candidate
+        return made
+
+    def _key(self, candidate: Candidate) -> str:
+        """The emitted source is a function of the nest."""
+        return digest(str(candidate.nest))
+
+    def _ended(self, candidate: Candidate, jobs: Sequence[Job], found: Measured) -> None:
+        steps = next(job.steps for job in jobs if job.number == found.number)
+        trial = Trial(
+            found.number, found.outcome, steps, candidate.decisions, found.seconds,
+            candidate.estimate.seconds, found.detail, self._key(candidate), self.strategy.name,
+            found.took,
+        )  # fmt: skip
+        self.trials.append(trial)
+        self.database.add(self.where, self.name, trial, self.task.outputs)
+        self.strategy.learn(trial)
+        self.progress.trial(trial)
+
+    def resume(self) -> None:
+        """Trials that the database has are not measured again, and count."""
+        for trial in self.database.trials(self.where)[: self.most]:
+            if trial.source in self.seen:
+                continue
+            self.seen.add(trial.source)
+            self.trials.append(replace(trial, number=len(self.trials), resumed=True))
+            self.strategy.learn(self.trials[-1])
+
+    def finals(self) -> None:
+        """Measure the fastest again, in turns; the medians of that are what counts."""
+        good = sorted((t for t in self.trials if t.seconds is not None), key=lambda t: t.seconds or 0.0)
+        finalists = good[:FINALISTS]
+        if not self.task.timed or not finalists:
+            return
+        times = self.measurer.race([Job(t.number, t.steps) for t in finalists])
+        if times is None:
+            self.progress.note("the fastest could not be measured again: their first times stand")
+            return
+        again = {t.number: seconds for t, seconds in zip(finalists, times)}
+        # others keep their times, and may not pass a finalist that was lucky the first time
+        worst = max(times)
+        for n, trial in enumerate(self.trials):
+            if trial.number in again:
+                self.trials[n] = replace(trial, seconds=again[trial.number])
+            elif trial.seconds is not None and trial.seconds < worst:
+                self.trials[n] = replace(trial, seconds=worst)
+
+
+def autotune(
+    outputs: Tensor | Sequence[Tensor], target: Target | str | None = None, trials: int = 64,
+    timeout: float | None = None, search: str | Strategy = "random", seed: int = 0,
+    database: Database | str | os.PathLike[str] | None = None, resume: bool = True,
+    executor: Executor | None = None, template: Template | None = None,
+    inputs: Mapping[str, Any] | Sequence[Any] | None = None,
+    sizes: Mapping[str, int] | None = None, tolerance: float | None = None, progress: Any = None,
+    limits: Limits | None = None, workers: int | None = None,
+) -> TuningResult:  # fmt: skip
+    """Search for a fast schedule of ``outputs``; the best found so far, also after Ctrl-C.
+
+    Candidates come from rules over the computation, or from ``template(s, knobs)``, which applies
+    steps to a schedule ``s`` and asks ``knobs`` for each decision
+    (:class:`~schedlang.autotune.knobs.Knobs`). Each is built, checked against the NumPy oracle and
+    timed in a child process: one that crashes, hangs or takes all memory costs a trial and no
+    more. The fastest few are timed again in turns.
+
+    ``trials``: how many are measured, those that ``database`` has from earlier runs counted in
+    (``resume=False`` starts anew). ``timeout``: seconds for the search. It also ends where half of
+    ``trials`` (at least 64) bring no gain of one percent. ``search``: ``"random"``,
+    ``"evolve"`` or an object with ``propose`` and ``learn`` (:mod:`schedlang.autotune.search`);
+    ``seed`` decides what is drawn. ``database``: a file or a
+    :class:`~schedlang.autotune.database.Database`; by default one in the cache folder. Every trial
+    is written as it ends. ``executor``: any ``concurrent.futures.Executor``, to measure on its
+    workers; ``workers``: how many processes build at once (one a core, at most 8). ``inputs``:
+    the data to run on, arrays by name or in order; by default random, uniform in [-1, 1].
+    ``sizes``: values of symbolic sizes. ``tolerance``: how far an element may be off, as a part of
+    its size plus the size typical of its array; by default what rounding explains. ``progress``:
+    True for a bar, False for none, a function that takes each trial. ``limits``: seconds and
+    memory of a candidate.
+
+    For ``target="cuda"`` on a machine without a GPU candidates are compiled to machine code and
+    ranked by estimates; nothing is timed, and the result says so.
+
+    Raises :class:`~schedlang.errors.TuningError` for options that cannot be, and where no candidate
+    works.
+
+    >>> import tempfile, numpy as np, schedlang as sl
+    >>> A = sl.placeholder((64, 64), name="A")
+    >>> B = sl.compute((64, 64), lambda i, j: A[j, i] * 2, name="B")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = sl.autotune(B, trials=2, database=folder + "/tuning.jsonl")
+    >>> len(result.trials), result.seconds > 0
+    (2, True)
+    >>> a = np.ones((64, 64), "float32")
+    >>> bool((result.kernel(a) == 2).all())
+    True
+    """
+    wanted = _outputs(outputs)
+    where_to = playing(Target.of(target))
+    _options(trials, timeout, seed, tolerance, workers)
+    task = _task(wanted, where_to, inputs, sizes, tolerance, seed, limits)
+    kept = Database.open(database)
+    kept.check_writable()
+    name = wanted[0].name
+    made = template is None
+    space = Space(wanted, where_to, template or template_for(where_to, _cores()), _cores(), made)
+    count = workers or min(8, _cores())
+    measurer: Measurer = (
+        Local(task, count) if executor is None else Remote(task, executor, 2 * _width(executor))
+    )
+    where = Where.here(wanted, where_to, task.sizes)
+    started = monotonic()
+    deadline = None if timeout is None else started + timeout
+    with progress_for(progress, trials, deadline) as shown:
+        found = Search(
+            task, where, name, space, strategy(search, seed), measurer, kept, shown, trials, deadline
+        )  # fmt: skip
+        if resume:
+            found.resume()
+        try:
+            found.run()
+            found.finals()
+        except KeyboardInterrupt:
+            found.ended = "interrupted"
+        finally:
+            measurer.close()
+    return TuningResult.of(found, monotonic() - started, seed)
+
+
+def _outputs(outputs: Any) -> tuple[Tensor, ...]:
+    wanted = (outputs,) if isinstance(outputs, Tensor) else outputs
+    if isinstance(wanted, Schedule):
+        raise TuningError(
+            "autotune(schedule): give the tensor itself; the search makes its own schedules"
+        )
+    if not isinstance(wanted, (list, tuple)) or not wanted or not all(isinstance(t, Tensor) for t in wanted):
+        raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
+    schedule(list(wanted))
+    return tuple(wanted)
+
+
+def _options(
+    trials: Any, timeout: Any, seed: Any, tolerance: Any, workers: Any
+) -> None:
+    for name, value, least in (("trials", trials, 1), ("seed", seed, None), ("workers", workers, 1)):
+        if name == "workers" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+            wanted = "an integer" if least is None else f"an integer of {least} or more"
+            raise TuningError(f"autotune({name}={value!r}): give {wanted}")
+    for name, value in (("timeout", timeout), ("tolerance", tolerance)):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+            raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")
+
+
+def _task(
+    outputs: tuple[Tensor, ...], target: Target, inputs: Any, sizes: Mapping[str, int] | None,
+    tolerance: float | None, seed: int, limits: Limits | None,
+) -> Task:  # fmt: skip
+    names = [t.name for t in placeholders(outputs)]
+    integer = [v.name for v in variables(outputs) if np.dtype(v.dtype).kind == "i"]
+    given = None
+    if inputs is not None:
+        items = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs))
+        if not isinstance(inputs, Mapping) and len(inputs) != len(names) or set(items) != set(names):
+            raise TuningError(f"autotune(inputs=...): give one array each for {', '.join(names)}")
+        given = {n: np.asarray(items[n]) for n in names}
+        for t in placeholders(outputs):
+            if given[t.name].dtype != np.dtype(t.dtype) or given[t.name].ndim != t.ndim:
+                raise TuningError(
+                    f"autotune(inputs=...): {t.name} is to be {t.dtype} with {t.ndim} dimensions, "
+                    f"not {given[t.name].dtype} with {given[t.name].ndim}"
+                )
+    return Task(
+        outputs, target, checked_sizes(integer, sizes), given, seed,
+        tolerance_for(outputs) if tolerance is None else float(tolerance),
+        limits or Limits(memory=_memory()), on_target(target),
+    )  # fmt: skip
+
+
+def _memory() -> int:
+    """Half of what this machine has, in bytes; 0 where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _width(executor: Executor) -> int:
+    """How many workers an executor says it has."""
+    found = getattr(executor, "_max_workers", None)
+    client = getattr(executor, "_client", None)
+    if found is None and client is not None:
+        found = len(client.scheduler_info().get("workers", ())) or 1
+    return int(found or 4)
+
+
+__all__ = ["Search", "autotune"]

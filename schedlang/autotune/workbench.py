@@ -1,0 +1,267 @@
+"""Building, checking and timing candidates: what runs in a child process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from schedlang.autotune.task import Task
+from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Expr
+from schedlang.runtime.build import build
+from schedlang.runtime.kernel import Kernel
+from schedlang.runtime.timing import quantile, samples
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+# bytes on both sides of an output in which a kernel has no business
+MARGIN = 4096
+FILL = 0xA5
+# seconds: a timing lasts at least so long, and a kernel this slow is timed once more and no longer
+WINDOW, SLOW = 0.04, 0.25
+
+
+class Wrong(Exception):  # noqa: N818
+    """A result that is not the computation's."""
+
+
+class Workbench:
+    """The arrays of a task, and the kernels built for it so far, by number."""
+
+    def __init__(self, task: Task, folder: Path) -> None:
+        self.task = task
+        self.folder = folder
+        self.kernels: dict[int, Kernel] = {}
+        known = variables(task.outputs)
+        self._sizes = {v: task.sizes[v.name] for v in known if v.name in task.sizes}
+        rng = np.random.default_rng(task.seed)
+        self.inputs = {t.name: self._input(t, rng) for t in placeholders(task.outputs)}
+        self.scalars: dict[str, Any] = {v.name: n for v, n in self._sizes.items()}
+        for v in known:
+            if v not in self._sizes:
+                self.scalars[v.name] = _scalar(v.dtype, rng)
+        self._expected: list[np.ndarray[Any, Any]] | None = None
+        self._outs = [_Guarded(self._shape(t), t.dtype) for t in task.outputs]
+
+    def build(self, number: int, steps: str) -> dict[str, Any]:
+        """Compile a schedule; the hash of its source."""
+        start = perf_counter()
+        s = Schedule.from_json(steps, list(self.task.outputs))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kernel = build(s, target=self.task.target)
+            facts: dict[str, Any] = {}
+            if self.task.timed or kernel.target.kind != "cuda":
+                kernel.compile()
+            else:
+                facts = {k: _plain(r) for k, r in kernel.resources.items()}  # type: ignore[attr-defined]
+        self.kernels[number] = kernel
+        return {
+            "source": hashlib.sha256(kernel.source.encode()).hexdigest()[:16],
+            "took": perf_counter() - start, "resources": facts,
+        }  # fmt: skip
+
+    def check(self, number: int) -> dict[str, Any]:
+        """Run once into poisoned outputs and compare with the oracle.
+
+        Raises :class:`Wrong` for a result that is off, and for writes outside of the outputs or
+        into the inputs.
+        """
+        expected = self.expected()
+        for out, want in zip(self._outs, expected):
+            out.poison(want)
+        before = {name: _digest(a) for name, a in self.inputs.items()}
+        start = perf_counter()
+        call, fetch = self._call(number)
+        call()
+        took = perf_counter() - start
+        fetch()
+        for tensor, out, want in zip(self.task.outputs, self._outs, expected):
+            difference = unequal(tensor.name, out.array, want, self.task.tolerance)
+            if difference:
+                raise Wrong(difference)
+            if not out.intact():
+                raise Wrong(f"elements outside of {tensor.name} were written")
+        for name, array in self.inputs.items():
+            if _digest(array) != before[name]:
+                raise Wrong(f"the input {name} was written")
+        return {"took": took}
+
+    def time(self, number: int, best: float | None = None) -> dict[str, Any]:
+        """The median of a call, in seconds. What is far behind ``best`` is not timed for long."""
+        call, _ = self._call(number)
+        start = perf_counter()
+        call()
+        once = perf_counter() - start
+        if once > SLOW or (best is not None and once > 8 * best):
+            start = perf_counter()
+            call()
+            return {"seconds": min(once, perf_counter() - start)}
+        return {"seconds": quantile(samples(call, 3, WINDOW), 0.5)}
+
+    def race(self, numbers: Sequence[int], rounds: int) -> dict[str, Any]:
+        """Medians of several kernels, timed in turns, so that what else the machine does hits all."""
+        calls = [self._call(n)[0] for n in numbers]
+        found: list[list[float]] = [[] for _ in calls]
+        for _ in range(rounds):
+            for call, times in zip(calls, found):
+                times.append(quantile(samples(call, 3, WINDOW / 2), 0.5))
+        return {"seconds": [quantile(times, 0.5) for times in found]}
+
+    def forget(self, numbers: Sequence[int]) -> dict[str, Any]:
+        """Let kernels go."""
+        for number in numbers:
+            self.kernels.pop(number, None)
+        return {}
+
+    def expected(self) -> list[np.ndarray[Any, Any]]:
+        """What the oracle says, computed once for all processes that share the folder."""
+        if self._expected is None:
+            paths = [self.folder / f"expected_{n}.npy" for n in range(len(self._outs))]
+            if not all(path.exists() for path in paths):
+                self._compute(paths)
+            self._expected = [np.load(path, allow_pickle=False) for path in paths]
+        return self._expected
+
+    def _compute(self, paths: Sequence[Path]) -> None:
+        oracle = reference(self.task.outputs)
+        taken = {v.name: self.scalars[v.name] for v in oracle.variables if v.name in self.scalars}
+        found = oracle(*(self.inputs[t.name] for t in oracle.inputs), **taken)
+        for path, array in zip(paths, found if isinstance(found, tuple) else (found,)):
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            with unfinished.open("wb") as file:
+                np.save(file, array, allow_pickle=False)
+            unfinished.replace(path)
+
+    def _call(self, number: int) -> tuple[Callable[[], Any], Callable[[], None]]:
+        """A call of a kernel, and what brings its outputs here."""
+        kernel = self.kernels[number]
+        values: list[Any] = []
+        outs = iter(self._outs)
+        for p in kernel.signature.parameters:
+            if p.is_output:
+                values.append(next(outs).array)
+            else:
+                values.append(self.scalars[p.name] if p.is_scalar else self.inputs[p.name])
+        if kernel.target.kind == "cuda":
+            return _on_device(kernel, values)
+        return lambda: kernel(*values), lambda: None
+
+    def _shape(self, tensor: Tensor) -> tuple[int, ...]:
+        return tuple(
+            int(evaluate(e, self._sizes)) if isinstance(e, Expr) else e for e in tensor.shape
+        )
+
+    def _input(self, tensor: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        if self.task.inputs is not None:
+            return np.ascontiguousarray(self.task.inputs[tensor.name])
+        shape, dtype = self._shape(tensor), np.dtype(tensor.dtype)
+        if dtype == bool:
+            return rng.random(shape) < 0.5
+        if dtype.kind in "iu":
+            low = 0 if dtype.kind == "u" else -8
+            return rng.integers(low, 9, shape).astype(dtype)
+        return rng.uniform(-1, 1, shape).astype(dtype)
+
+
+class _Guarded:
+    """An output with room on both sides that shows whether somebody wrote there."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        self._room = np.full(size + 2 * MARGIN, FILL, "uint8")
+        self.array = self._room[MARGIN : MARGIN + size].view(dtype).reshape(shape)
+
+    def poison(self, want: np.ndarray[Any, Any]) -> None:
+        """Fill the array with what is right nowhere."""
+        self._room[:] = FILL
+        if self.array.dtype.kind == "f":
+            self.array.fill(np.nan)
+            self.array[np.isnan(want)] = 0
+        elif self.array.dtype.kind == "b":
+            np.logical_not(want, out=self.array)
+        else:
+            np.bitwise_not(want, out=self.array)
+
+    def intact(self) -> bool:
+        edges = (self._room[:MARGIN], self._room[len(self._room) - MARGIN :])
+        return all(bool((edge == FILL).all()) for edge in edges)
+
+
+def unequal(name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float) -> str:
+    """Where and how ``got`` is off, or nothing.
+
+    >>> import numpy as np
+    >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
+    'C[1] is 2.0 and not 3.0 (1 of 2 elements are off)'
+    """
+    if want.dtype.kind != "f":
+        off = got != want
+    else:
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(want)
+            typical = float(np.sqrt(np.mean(np.square(want[finite], dtype="float64")))) if finite.any() else 0.0
+            far = np.abs(got.astype("float64") - want) > tolerance * (np.abs(want.astype("float64")) + typical)
+            same = (got == want) | (np.isnan(got) & np.isnan(want))
+            off = ~same & (far | ~np.isfinite(got) | ~finite)
+    count = int(np.count_nonzero(off))
+    if not count:
+        return ""
+    at = tuple(int(n) for n in np.argwhere(off)[0])
+    spot = f"{name}[{', '.join(map(str, at))}]" if at else name
+    return f"{spot} is {got[at].item()} and not {want[at].item()} ({count} of {off.size} elements are off)"
+
+
+def _digest(array: np.ndarray[Any, Any]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(array).view("uint8").data, digest_size=16).digest() if array.size else b""
+
+
+def _scalar(dtype: str, rng: np.random.Generator) -> Any:
+    kind = np.dtype(dtype)
+    return kind.type(rng.integers(1, 5)) if kind.kind in "iu" else kind.type(rng.uniform(0.5, 1.5))
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    return {k: getattr(record, k) for k in record.__dataclass_fields__}
+
+
+def _on_device(
+    kernel: Kernel, values: Sequence[Any]
+) -> tuple[Callable[[], Any], Callable[[], None]]:
+    """A call on arrays of the device that returns when the device is done."""
+    from numba import cuda
+
+    held = [cuda.to_device(v) if isinstance(v, np.ndarray) else v for v in values]
+
+    def call() -> None:
+        kernel(*held)
+        cuda.synchronize()
+
+    def fetch() -> None:
+        for device, host, p in zip(held, values, kernel.signature.parameters):
+            if p.is_output:
+                device.copy_to_host(host)
+
+    return call, fetch
+
+
+def on_target(target: Target) -> bool:
+    """Whether kernels for a target can be run and timed on this machine."""
+    if target.kind != "cuda":
+        return True
+    try:
+        from numba import cuda
+
+        return bool(cuda.is_available())
+    except Exception:
+        return False
