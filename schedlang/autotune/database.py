@@ -205,8 +205,9 @@ class Database:
             identity = (status.st_dev, status.st_ino)
             start = max(0, self._offset - _TAIL)
             file.seek(start)
+            # of a file that was cut there is less to read
             same = file.read(self._offset - start) == self._tail
-            if identity != self._identity or status.st_size < self._offset or not same:
+            if identity != self._identity or not same:
                 self._forget()
                 self._identity = identity
                 file.seek(0)
