@@ -64,6 +64,10 @@ class SpillWarning(UserWarning):
     """A tile of sums takes more vector registers than the target has: right, but slow."""
 
 
+class DatabaseWarning(UserWarning):
+    """A tuning database has lines that cannot be used, or only a schedule of another case."""
+
+
 class MissingExtraError(SchedlangError, ImportError):
     """An optional library is not installed; the message names the extra that brings it."""
 

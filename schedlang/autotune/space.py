@@ -17,7 +17,7 @@ from schedlang.errors import LoweringError, ScheduleError, VerifyError
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
-from schedlang.schedule.schedule import Schedule, schedule
+from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.stage.state import At
 from schedlang.target import Target
 
@@ -66,7 +66,7 @@ class Space:
         """
         self.counts["tried"] += 1
         knobs = Knobs(given, rng)
-        s = schedule(list(self.outputs))
+        s = plain_schedule(list(self.outputs))
         try:
             self.template(s, knobs)
             if self.made:

@@ -22,6 +22,7 @@ from schedlang.schedule import trace
 from schedlang.schedule.hints import nearest
 from schedlang.schedule.refuse import names, refuse, shown
 from schedlang.schedule.stage import StageView
+from schedlang.schedule.starting import STARTER
 from schedlang.schedule.steps import (
     ON_SCHEDULE,
     PRIMITIVES,
@@ -289,7 +290,7 @@ class Schedule:
         Raises :class:`~schedlang.errors.ScheduleError` for text that is no schedule, or that does
         not fit.
         """
-        made = schedule(outputs)
+        made = plain_schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):
             where = f"step {position}, {step.primitive},"
             if step.stage not in (("",) if step.primitive in ON_SCHEDULE else made.state.stages):
@@ -323,6 +324,13 @@ def schedule(outputs: Any) -> Schedule:
     for i in 0..4:
       B[i] = A[i] * 2
     """
+    start = plain_schedule(outputs)
+    starter = STARTER.get()
+    return start if starter is None else starter(start) or start
+
+
+def plain_schedule(outputs: Any) -> Schedule:
+    """:func:`schedule` whatever the context asks for: no step has been taken yet."""
     items = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     items = [t for i in items for t in (i if isinstance(i, (list, tuple)) else [i])]
     if not items:
@@ -342,4 +350,4 @@ def schedule(outputs: Any) -> Schedule:
     return Schedule(tensors)
 
 
-__all__ = ["Schedule", "schedule", "thread_axis"]
+__all__ = ["Schedule", "plain_schedule", "schedule", "thread_axis"]

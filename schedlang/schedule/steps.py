@@ -99,10 +99,10 @@ def _encode_tensor(state: State, tensor: Tensor) -> dict[str, Any]:
     stage = state.of(tensor)
     if stage is not None:
         return {"tensor": tensor.name, "stage": stage.name, "output": tensor.value_index}
-    return {"tensor": tensor.name, "input": _inputs(state).index(tensor)}
+    return {"tensor": tensor.name, "input": inputs(state).index(tensor)}
 
 
-def _inputs(state: State) -> list[Tensor]:
+def inputs(state: State) -> list[Tensor]:
     """The placeholders, then the states of scans, which a step may name too."""
     scans = [s.op for s in state.stages.values() if isinstance(s.op, ScanOp)]
     return [*placeholders(state.outputs), *(t for op in scans for t in op.state)]
@@ -199,7 +199,7 @@ def _decode_axis(state: State, value: dict[str, Any]) -> Axis:
 
 def _decode_tensor(state: State, value: dict[str, Any]) -> Tensor:
     if "input" in value:
-        tensors: Any = _inputs(state)
+        tensors: Any = inputs(state)
         position = value["input"]
     else:
         tensors = _stage(state, value.get("stage")).outputs

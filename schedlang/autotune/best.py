@@ -1,0 +1,208 @@
+"""The best schedule that a tuning database knows of a computation; nothing is measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlang.autotune.database import Database
+from schedlang.autotune.entry import Entry
+from schedlang.autotune.nearness import distance, kind, plain
+from schedlang.autotune.record import Where
+from schedlang.autotune.replay import replay
+from schedlang.autotune.warn import warn
+from schedlang.callable_module import make_callable
+from schedlang.compute.graph import variables
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import SchedlangError, TuningError
+from schedlang.expr.nodes import Var
+from schedlang.schedule.schedule import Schedule, plain_schedule
+from schedlang.schedule.starting import STARTER
+from schedlang.target import Target
+
+_PACKAGED = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Best:
+    """A schedule out of a database.
+
+    ``seconds`` were measured where ``entry`` says. ``exact`` says whether that is as it was asked
+    for; if not, ``note`` tells in one sentence what differs.
+    """
+
+    schedule: Schedule
+    seconds: float
+    entry: Entry
+    exact: bool
+    note: str
+
+
+def packaged() -> list[Database]:
+    """The databases that come with schedlang."""
+    return [Database(path) for path in sorted(_PACKAGED.glob("*.jsonl"))]
+
+
+def best(
+    C: Any,
+    target: Target | str | None = None,
+    database: Database | str | Path | None = None,
+    sizes: Mapping[Any, int] | None = None,
+) -> Best:
+    """The fastest known schedule of ``C``, a tensor or a list of them, by what it computes.
+
+    Names do not matter. ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Where
+    nothing was tuned for this machine, these versions, this target and these sizes, the nearest
+    there is will do, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. Without
+    a ``database`` the one in the cache folder is asked, then those that come with schedlang.
+
+    Raises :class:`~schedlang.errors.TuningError` if nothing fits.
+
+    >>> import tempfile, schedlang as sl
+    >>> from schedlang.autotune.record import Trial
+    >>> A = sl.placeholder((8,), name="A")
+    >>> B = sl.compute((8,), lambda i: A[i] + 1, name="B")
+    >>> s = sl.schedule(B)
+    >>> s[B].vectorize(B.op.axis[0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     database = Database(f"{folder}/tuning.jsonl")
+    ...     trial = Trial(0, "ok", s.to_json(), seconds=2e-6)
+    ...     database.add(Where.here([B], sl.Target(), {}), "B", trial, [B])
+    ...     found = best(B, database=database)
+    >>> found.exact, found.seconds, found.schedule.steps[0].primitive
+    (True, 2e-06, 'vectorize')
+    """
+    outputs = plain_schedule(C).outputs
+    device, sources = Target.of(target), _sources(database)
+    where = Where.here(outputs, device, _sizes(outputs, sizes or {}))
+    found = _find(outputs, where, sources)
+    if found is None:
+        raise TuningError(_nothing(outputs, where, sources))
+    return found
+
+
+@dataclass
+class Applied:
+    """What :func:`apply_best` did: ``used`` has what schedules started with, in order, ``missing``
+    the outputs of those for which nothing was known.
+    """
+
+    used: list[Best] = field(default_factory=list)
+    missing: list[tuple[Tensor, ...]] = field(default_factory=list)
+
+
+@contextmanager
+def apply_best(
+    database: Database | str | Path | None = None, target: Target | str | None = None
+) -> Iterator[Applied]:
+    """Inside, ``sl.schedule(C)`` starts with the best known steps for ``C``, if there are any.
+
+    They are looked up as :func:`best` does, by default for the CPU of this machine. It holds for
+    this thread or task alone; of several, the innermost counts.
+
+    >>> import tempfile, schedlang as sl
+    >>> B = sl.compute((8,), lambda i: i + 1, name="B")
+    >>> with tempfile.TemporaryDirectory() as folder, apply_best(f"{folder}/tuning.jsonl") as known:
+    ...     s = sl.schedule(B)
+    >>> s.steps, known.missing
+    ((), [(Tensor(B: int64[8]),)])
+    """
+    device, sources = Target.of(target), _sources(database)
+    applied = Applied()
+
+    def start(s: Schedule) -> Schedule | None:
+        found = _find(s.outputs, Where.here(s.outputs, device, {}), sources)
+        if found is None:
+            applied.missing.append(s.outputs)
+            return None
+        applied.used.append(found)
+        return found.schedule
+
+    token = STARTER.set(start)
+    try:
+        yield applied
+    finally:
+        STARTER.reset(token)
+
+
+def _sources(database: Database | str | Path | None) -> list[Database]:
+    found = [Database.open(database)]
+    if database is None:
+        found += packaged()
+    for source in found:
+        # reads the file, so that what is wrong with it is said here
+        source.entries()
+    return found
+
+
+def _find(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> Best | None:
+    """The nearest entry that replays; of equals, those of the first source come first."""
+    ranked = [
+        (distance(where, entry.where), rank, entry.seconds or 0.0, entry)
+        for rank, source in enumerate(sources) for entry in source.ranked(where, outputs)
+    ]  # fmt: skip
+    for _, rank, seconds, entry in sorted(ranked, key=lambda item: item[:3]):
+        try:
+            made = replay(entry, outputs)
+        except SchedlangError as error:
+            sources[rank].skip(entry, str(error))
+            continue
+        note = _note(outputs, entry)
+        if note:
+            warn(note)
+        return Best(made, seconds, entry, not note, note)
+    return None
+
+
+def _note(outputs: Sequence[Tensor], entry: Entry) -> str:
+    if not entry.differs:
+        return ""
+    return (
+        f"the schedule of {_names(outputs)} is the nearest that is known, and was tuned "
+        f"{'; '.join(entry.differs)} (line {entry.line} of {entry.path})"
+    )
+
+
+def _nothing(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> str:
+    same = [e for source in sources for e in source.entries() if e.where.op == where.op]
+    wanted, name = kind(where.target), _names(outputs)
+    others = sorted({plain(kind(e.where.target)) for e in same} - {wanted})
+    if any(kind(e.where.target) == wanted for e in same):
+        why = "what was tried of it failed, or its steps do not fit"
+    elif others:
+        why = f"it was tuned for {', '.join(others)} only"
+    else:
+        why = "it was not tuned"
+    files = ", ".join(str(source.path) for source in sources)
+    call = name if len(outputs) == 1 else f"[{name}]"
+    return (
+        f"no schedule of {name} for {wanted} is known in {files}: {why}.\n"
+        f'  sl.autotune({call}, target="{wanted}") finds one and keeps it there.'
+    )
+
+
+def _names(outputs: Sequence[Tensor]) -> str:
+    return ", ".join(t.name for t in outputs)
+
+
+def _sizes(outputs: Sequence[Tensor], given: Mapping[Any, int]) -> dict[str, int]:
+    """Sizes by name, checked."""
+    known = [v.name for v in variables(outputs) if v.is_size]
+    found: dict[str, int] = {}
+    for key, value in given.items():
+        name = key.name if isinstance(key, Var) else key
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise TuningError(f"sizes={{{name!r}: ...}}: the sizes of {_names(outputs)}: {listed}")
+        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
+            raise TuningError(f"sizes={{{name!r}: {value!r}}}: give a whole number of 0 or more")
+        found[name] = int(value)
+    return found
+
+
+__all__ = ["Applied", "Best", "apply_best", "best", "packaged"]
+
+make_callable(__name__, best)

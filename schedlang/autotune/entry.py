@@ -1,0 +1,230 @@
+"""One line of a tuning database: what it holds, and how it is written and read with no trust."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from schedlang.autotune.record import OUTCOMES, Trial, Where
+from schedlang.compute.rename import Names
+
+FORMAT = "schedlang.tuning"
+VERSION = 1
+# a longer line is neither written nor read into memory
+LONGEST = 4 << 20
+_LONGEST_DETAIL = 2000
+_OP = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A trial, where it was made, and the name of its kernel.
+
+    ``differs`` says in words what is not as it was asked for; ``names`` are those of the
+    computation that was tuned, empty where they were not recorded; ``line`` is the number of its
+    line in the file at ``path``.
+    """
+
+    where: Where
+    name: str
+    trial: Trial
+    differs: tuple[str, ...] = ()
+    names: Names = Names()
+    line: int = 0
+    path: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """What counts as a time: that of a trial that went well."""
+        return self.trial.seconds if self.trial.outcome == "ok" else None
+
+
+def to_line(entry: Entry) -> bytes:
+    """The line of ``entry``; raises ``ValueError`` for what :func:`from_line` would not take.
+
+    >>> where = Where("0" * 64, (), "cpu", "a machine", (("numba", "0.62"),))
+    >>> entry = Entry(where, "C", Trial(0, "ok", "{}", seconds=1.5))
+    >>> from_line(to_line(entry)).seconds
+    1.5
+    """
+    where, trial = entry.where, entry.trial
+    # what a compiler or the system said may hold anything
+    detail = trial.detail.encode("utf-8", "replace").decode()[:_LONGEST_DETAIL]
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": entry.name,
+        "op": where.op,
+        "sizes": dict(where.sizes),
+        "target": where.target,
+        "machine": where.machine,
+        "versions": dict(where.versions),
+        "names": {"parts": entry.names.parts, "sizes": entry.names.sizes},
+        "trial": {
+            "number": trial.number,
+            "outcome": trial.outcome,
+            "seconds": trial.seconds,
+            "estimate": trial.estimate,
+            "took": trial.took,
+            "detail": detail,
+            "source": trial.source,
+            "strategy": trial.strategy,
+            "decisions": dict(trial.decisions),
+            "steps": trial.steps,
+        },
+    }
+    try:
+        line = json.dumps(data, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    if len(line) > LONGEST:
+        raise ValueError(f"its line would have {len(line)} bytes, and {LONGEST} is the most")
+    from_line(line)
+    return line
+
+
+def from_line(line: bytes) -> Entry:
+    """What a line holds, checked field by field; raises ``ValueError`` that says what is wrong."""
+    try:
+        data = json.loads(line.decode("utf-8"), parse_constant=_no_number)
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error.msg} at character {error.pos})") from None
+    fields = _Fields(data, "it")
+    if fields.data.get("format") != FORMAT:
+        raise ValueError(f'its "format" is not "{FORMAT}"')
+    version = fields.data.get("version")
+    if type(version) is not int or version != VERSION:
+        raise ValueError(f"it is of version {_short(version)}, and version {VERSION} can be read")
+    op = fields.text("op")
+    if not _OP.fullmatch(op):
+        raise ValueError('its "op" is no key of a computation')
+    sizes, versions = fields.inner("sizes"), fields.inner("versions")
+    where = Where(
+        op,
+        tuple((name, sizes.integer(name)) for name in sorted(sizes.data)),
+        fields.text("target"),
+        fields.text("machine"),
+        tuple((name, versions.text(name)) for name in sorted(versions.data)),
+    )
+    names = fields.inner("names")
+    return Entry(
+        where,
+        fields.text("name"),
+        _trial(fields.inner("trial")),
+        names=Names(names.texts("parts"), names.texts("sizes")),
+    )
+
+
+def _trial(fields: _Fields) -> Trial:
+    outcome = fields.text("outcome")
+    if outcome not in OUTCOMES:
+        raise ValueError(f"its outcome {_short(outcome)} is unknown")
+    seconds = fields.number("seconds")
+    if seconds is not None and seconds <= 0:
+        raise ValueError(f"its seconds are {seconds}, which is no time")
+    took = fields.number("took")
+    if took is None or took < 0:
+        raise ValueError('its "took" is no time')
+    decisions = fields.inner("decisions").data
+    _check_plain(decisions)
+    return Trial(
+        fields.integer("number"),
+        outcome,
+        fields.text("steps"),
+        decisions,
+        seconds,
+        fields.number("estimate"),
+        fields.text("detail"),
+        fields.text("source"),
+        fields.text("strategy"),
+        took,
+        resumed=True,
+    )
+
+
+class _Fields:
+    """An object of the line, whose fields are asked for by kind."""
+
+    def __init__(self, data: Any, what: str) -> None:
+        if not isinstance(data, dict):
+            raise ValueError(f"{what} is no object")
+        self.data = data
+
+    def get(self, key: str) -> Any:
+        if key not in self.data:
+            raise ValueError(f'it has no "{key}"')
+        return self.data[key]
+
+    def inner(self, key: str) -> _Fields:
+        return _Fields(self.get(key), f'its "{key}"')
+
+    def text(self, key: str) -> str:
+        return _text(self.get(key), key)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        found = self.get(key)
+        if not isinstance(found, list):
+            raise ValueError(f'its "{key}" is no list')
+        return tuple(_text(item, key) for item in found)
+
+    def integer(self, key: str) -> int:
+        found = self.get(key)
+        if type(found) is not int or not 0 <= found < 2**63:
+            raise ValueError(f"its {_short(key)} is no count: {_short(found)}")
+        return found
+
+    def number(self, key: str) -> float | None:
+        found = self.get(key)
+        if found is None:
+            return None
+        if type(found) is int and abs(found) < 2**63:
+            return float(found)
+        if type(found) is not float or not math.isfinite(found):
+            raise ValueError(f"its {_short(key)} is no number: {_short(found)}")
+        return found
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"its {_short(key)} is no text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"its {_short(key)} is no text: it has half a character") from None
+    return value
+
+
+def _check_plain(decisions: Mapping[str, Any]) -> None:
+    """Decisions are numbers, text, booleans, nothing, and lists of these."""
+    stack = list(decisions.values())
+    while stack:
+        value = stack.pop()
+        if isinstance(value, list):
+            stack += value
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("a decision is no finite number")
+        elif not (value is None or isinstance(value, (bool, int, float, str))):
+            raise ValueError("a decision is an object")
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"it holds {text}, which is no number")
+
+
+def _short(value: Any) -> str:
+    """For a message: escaped, and not long."""
+    if isinstance(value, (list, dict)):
+        return f"a {type(value).__name__}"
+    text = ascii(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+__all__ = ["FORMAT", "LONGEST", "VERSION", "Entry", "from_line", "to_line"]

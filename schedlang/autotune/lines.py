@@ -1,0 +1,118 @@
+"""Appending lines to a file that several processes write, and reading what was appended."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from schedlang.errors import TuningError
+
+try:
+    import fcntl
+except ImportError:  # Windows has none; a line is one write there too
+    fcntl = None  # type: ignore[assignment]
+
+# a process that was stopped while it held the lock must not stop the others
+_PATIENCE = 5.0
+_CHUNK = 1 << 16
+
+
+@contextmanager
+def opened(path: Path, write: bool) -> Iterator[int]:
+    """A descriptor of the regular file at ``path``, locked; one to write makes the file.
+
+    Raises :class:`~schedlang.errors.TuningError` for what cannot be opened, and
+    ``FileNotFoundError`` for a file to read that is not there.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if write else os.O_RDONLY
+    # a pipe without a writer would wait for one, and Windows changes line ends of text
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        if not write:
+            raise
+        raise _refusal(path, write, f"there is no folder {path.parent}") from None
+    except IsADirectoryError:
+        raise _refusal(path, write, "it is a directory") from None
+    except (OSError, ValueError) as error:
+        raise _refusal(path, write, getattr(error, "strerror", None) or str(error)) from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise _refusal(path, write, f"it is {what}")
+        _lock(descriptor, write)
+        yield descriptor
+    finally:
+        # closing gives the lock back
+        os.close(descriptor)
+
+
+def _refusal(path: Path, write: bool, why: str) -> TuningError:
+    return TuningError(
+        f"the tuning database {path} cannot be {'written' if write else 'read'}: {why}. Give "
+        f"database= a file that can be{' written' if write else ''}, or leave it out to use the "
+        "one in the cache folder (SCHEDLANG_CACHE)"
+    )
+
+
+def _lock(descriptor: int, write: bool) -> None:
+    """An advisory lock; where there is none to be had, one write a line has to do."""
+    if fcntl is None:
+        return
+    kind = (fcntl.LOCK_EX if write else fcntl.LOCK_SH) | fcntl.LOCK_NB
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, kind)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return
+            time.sleep(0.0005)
+        except OSError:
+            return
+
+
+def append(path: Path, line: bytes) -> None:
+    """``line``, which ends in a newline, at the end of the file in one write."""
+    with opened(path, write=True) as descriptor:
+        try:
+            if os.lseek(descriptor, 0, os.SEEK_END) > 0:
+                os.lseek(descriptor, -1, os.SEEK_END)
+                # a process that was killed may have left half a line
+                if os.read(descriptor, 1) != b"\n":
+                    line = b"\n" + line
+            written = os.write(descriptor, line)
+        except OSError as error:
+            raise _refusal(path, True, error.strerror or str(error)) from None
+    if written != len(line):
+        raise _refusal(path, True, f"{written} of {len(line)} bytes were written: the disk is full")
+
+
+@dataclass(frozen=True)
+class Line:
+    """``text`` is ``None`` for a line that is too long to be kept; ``ended`` by a newline."""
+
+    text: bytes | None
+    length: int
+    ended: bool
+
+
+def read_lines(file: BinaryIO, longest: int) -> Iterator[Line]:
+    """The lines from where ``file`` stands; of one over ``longest`` bytes only the length."""
+    while part := file.readline(longest + 1):
+        length, ended = len(part), part.endswith(b"\n")
+        if ended or length <= longest:
+            yield Line(part, length, ended)
+            continue
+        while not ended and (part := file.readline(_CHUNK)):
+            length, ended = length + len(part), part.endswith(b"\n")
+        yield Line(None, length, ended)

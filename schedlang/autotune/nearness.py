@@ -1,0 +1,86 @@
+"""How far what was tuned is from what is asked for, as numbers and in words."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from schedlang.autotune.record import Where
+
+# what counts for a size or a vector width that is missing: more than any ratio of two sizes
+_UNKNOWN = 64.0
+
+
+def kind(target: str) -> str:
+    """
+    >>> kind("cpu, 16 vectors of 32 bytes"), kind("cuda sm_90")
+    ('cpu', 'cuda')
+    """
+    words = target.replace(",", " ").split()
+    return words[0] if words else ""
+
+
+def comparable(wanted: Where, found: Where) -> bool:
+    """Whether one is a guess for the other: the same computation on the same kind of target."""
+    return wanted.op == found.op and kind(wanted.target) == kind(found.target)
+
+
+def distance(wanted: Where, found: Where) -> tuple[float, ...]:
+    """All 0 for the same; the worst difference first, so that smaller tuples are nearer."""
+    mine, theirs = dict(wanted.sizes), dict(found.sizes)
+    sizes = sum(_ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
+    target = 0.0
+    if wanted.target != found.target:
+        pairs = [re.findall(r"\d+", t) for t in (wanted.target, found.target)]
+        short = all(len(n) < 10 for p in pairs for n in p)
+        known = len(pairs[0]) == len(pairs[1]) > 0 and short
+        ratios = [_ratio(int(a), int(b)) for a, b in zip(*pairs)] if known else [_UNKNOWN]
+        target = sum(ratios) or _UNKNOWN
+    machine = float(wanted.machine != found.machine)
+    return sizes, target, machine, float(len(_versions(wanted, found)))
+
+
+def differences(wanted: Where, found: Where) -> tuple[str, ...]:
+    """What differs, in words, the least first.
+
+    >>> here = Where("", (("n", 64),), "cpu", "M1", (("numba", "0.62"),))
+    >>> differences(here, Where("", (("n", 32),), "cpu", "M2", (("numba", "0.61"),)))
+    ('numba 0.61, not 0.62', 'on M2, not on M1', 'for n = 32, not for n = 64')
+    """
+    said = [f"{name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
+    if wanted.machine != found.machine:
+        said.append(f"on {plain(found.machine)}, not on {plain(wanted.machine)}")
+    if wanted.target != found.target:
+        said.append(f"for {plain(found.target)}, not for {plain(wanted.target)}")
+    if dict(wanted.sizes) != dict(found.sizes):
+        said.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
+    return tuple(said)
+
+
+def plain(text: str, most: int = 80) -> str:
+    """Text out of a file as a message may show it: on one line, with nothing that does not print.
+
+    >>> plain("AMD\\x1b[31m EPYC")
+    'AMD?[31m EPYC'
+    """
+    shown = "".join(c if c.isprintable() else "?" for c in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
+
+
+def _versions(wanted: Where, found: Where) -> list[tuple[str, str, str]]:
+    """Name, version here, version there, of what differs."""
+    mine, theirs = dict(wanted.versions), dict(found.versions)
+    names = sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n))
+    absent = "absent"
+    return [(plain(n), plain(mine.get(n, absent)), plain(theirs.get(n, absent))) for n in names]
+
+
+def _sizes(where: Where) -> str:
+    listed = ", ".join(f"{plain(name)} = {value}" for name, value in sorted(where.sizes))
+    return listed or "any size"
+
+
+def _ratio(a: int | None, b: int | None) -> float:
+    if a is None or b is None:
+        return _UNKNOWN
+    return abs(math.log2(max(1, a)) - math.log2(max(1, b))) + (a != b) * 1e-9

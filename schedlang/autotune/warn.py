@@ -1,0 +1,17 @@
+"""Warnings that point at the line of the user, however deep they arise."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from schedlang.errors import DatabaseWarning
+
+
+def warn(message: str) -> None:
+    """Warn of what a tuning database has not, at the first caller outside of schedlang."""
+    level, frame = 2, sys._getframe(1)
+    inner = ("schedlang", "contextlib")
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inner:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, DatabaseWarning, stacklevel=level)

@@ -1,0 +1,81 @@
+"""The names of a computation, in the order of its structure, and an equal one with other names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.compute.flatten import FORMAT, VERSION, Writer, everything
+from schedlang.compute.rebuild import rebuild
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import ComputeError
+from schedlang.expr.nodes import Var
+
+
+@dataclass(frozen=True)
+class Names:
+    """``parts`` are those of operations, their axes and outputs, ``sizes`` those of variables.
+
+    Computations of one structure have the same number of each, in the same order.
+    """
+
+    parts: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+
+
+def names_of(outputs: Sequence[Tensor]) -> Names:
+    """
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((sl.var("n"),), name="A")
+    >>> names_of([sl.compute(A.shape, lambda i: A[i] + 1, name="B")])
+    Names(parts=('A', 'B', 'i', 'B'), sizes=('n',))
+    """
+    _, parts, sizes = _slots(outputs)
+    return Names(tuple(at[k] for at, k in parts), tuple(at[k] for at, k in sizes))
+
+
+def renamed(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
+    """What ``outputs`` compute, anew, under ``names``.
+
+    Raises :class:`~schedlang.errors.ComputeError` for names that are not as many, or cannot stand.
+
+    >>> import schedlang as sl
+    >>> A = sl.placeholder((4,), name="A")
+    >>> B = sl.compute((4,), lambda i: A[i] + 1, name="B")
+    >>> renamed([B], Names(("X", "Y", "j", "Y")))
+    (Tensor(Y: float32[4]),)
+    """
+    data, parts, sizes = _slots(outputs)
+    if (len(names.parts), len(names.sizes)) != (len(parts), len(sizes)):
+        raise ComputeError(
+            f"{len(names.parts)} names and {len(names.sizes)} sizes do not fit a computation that "
+            f"has {len(parts)} and {len(sizes)}"
+        )
+    for (at, k), name in zip((*parts, *sizes), (*names.parts, *names.sizes)):
+        at[k] = name
+    return rebuild(data)
+
+
+# a list of the data form and the position in it where a name stands
+_Slot = tuple[list[Any], int]
+
+
+def _slots(outputs: Sequence[Tensor]) -> tuple[dict[str, Any], list[_Slot], list[_Slot]]:
+    """The data form of ``outputs``, and where names stand in it."""
+    writer = Writer()
+    parts: list[_Slot] = []
+    for op in everything(outputs):
+        # an axis that two operations share has a name in each: they may be two in an equal graph
+        writer.forget_expressions()
+        start = len(writer.items)
+        writer.operation(op)
+        item = writer.items[writer.places[op]]
+        parts.append((item, 1))
+        parts += [(x, 1) for x in writer.items[start:] if x[0] == "axis"]
+        if item[0] != "placeholder":
+            parts += [(item[-1], k) for k in range(len(item[-1]))]
+    sizes = [(writer.items[at], 1) for key, at in writer.places.items() if isinstance(key, Var)]
+    wanted = [writer.tensor(t) for t in outputs]
+    data = {"format": FORMAT, "version": VERSION, "items": writer.items, "outputs": wanted}
+    return data, parts, sizes

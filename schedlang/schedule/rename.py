@@ -1,0 +1,87 @@
+"""Steps of one computation as steps of an equal one with other names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedlang.compute.graph import variables
+from schedlang.errors import ScheduleError
+from schedlang.schedule.schedule import Schedule, plain_schedule
+from schedlang.schedule.steps import decode, inputs
+from schedlang.stage.state import State
+
+
+def renamed_steps(recorded: Schedule, outputs: Any) -> str:
+    """The steps of ``recorded`` as JSON for ``outputs``, which compute the same under other names.
+
+    Stages, axes and tensors are found by their position, step by step, so that the stages that
+    steps add get the names that they would get here.
+
+    >>> import schedlang as sl
+    >>> def twice(tensor, axis):
+    ...     A = sl.placeholder((8,), name="A")
+    ...     return sl.compute((8,), eval(f"lambda {axis}: A[{axis}] * 2", {"A": A}), name=tensor)
+    >>> B, Y = twice("B", "i"), twice("Y", "j")
+    >>> s = sl.schedule(B)
+    >>> outer, inner = s[B].split(B.op.axis[0], factor=4)
+    >>> s[B].unroll(inner)
+    >>> sl.Schedule.from_json(renamed_steps(s, Y), Y)[Y].leaf_axes
+    [j.outer, j.inner]
+    """
+    made = plain_schedule(outputs)
+    for position, step in enumerate(recorded.steps):
+        before = recorded.at(position).state
+        translation = _Translation(before, made.state)
+        args = {k: translation.value(v) for k, v in step.args.items()}
+        stage = translation.stage(step.stage) if step.stage else ""
+        made.apply(step.primitive, stage, **{k: decode(made.state, v) for k, v in args.items()})
+    return made.to_json()
+
+
+class _Translation:
+    """From the names of one state to those of another with the same stages in the same order."""
+
+    def __init__(self, old: State, new: State) -> None:
+        if len(old.stages) != len(new.stages):
+            raise ScheduleError("the steps were recorded on a computation with other stages")
+        self.old, self.new = old, new
+        self.stages = dict(zip(old.stages, new.stages))
+
+    def stage(self, name: str) -> str:
+        return self.stages[name]
+
+    def value(self, value: Any) -> Any:
+        """An argument of a step, as :func:`schedlang.schedule.steps.encode` wrote it."""
+        if isinstance(value, (list, tuple)):
+            return [self.value(v) for v in value]
+        if not isinstance(value, Mapping):
+            return value
+        if "expr" in value:
+            return {"expr": [self._item(item) for item in value["expr"]]}
+        made = dict(value)
+        if "stage" in made:
+            made["stage"] = self.stages[made["stage"]]
+        if "axis" in made:
+            stage = self.new.stages[made["stage"]]
+            axes = stage.leaf if "loop" in made else stage.op.axis
+            made["axis"] = axes[made["loop" if "loop" in made else "dim"]].name
+        elif "input" in made:
+            made["tensor"] = inputs(self.new)[made["input"]].name
+        elif "tensor" in made:
+            made["tensor"] = self.new.stages[made["stage"]].outputs[made["output"]].name
+        return made
+
+    def _item(self, item: Any) -> Any:
+        """One item of an expression; a leaf is ``stage/position``, ``size n`` or a thread."""
+        if item[0] != "leaf":
+            return item
+        name: str = item[1]
+        if name.startswith("size "):
+            old, new = variables(self.old.outputs), variables(self.new.outputs)
+            at = [v.name for v in old].index(name.removeprefix("size "))
+            if sum(v.name == new[at].name for v in new) > 1:
+                raise ScheduleError(f"two sizes are called {new[at].name}: which one is not said")
+            return ["leaf", f"size {new[at].name}"]
+        stage, slash, position = name.rpartition("/")
+        return ["leaf", f"{self.stages[stage]}/{position}"] if slash else item
