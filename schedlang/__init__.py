@@ -30,13 +30,16 @@ from schedlang.version import __version__
 create_schedule = schedule
 
 _ON_DEMAND = {
+    "apply_best": "schedlang.autotune.best:apply_best",
+    "autotune": "schedlang.autotune",
+    "best": "schedlang.autotune.best:best",
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
 }
 
 __all__ = [
     "Kernel", "Nest", "Schedule", "Target", "Tensor", "__version__", "abs", "acos", "all", "any",
-    "argmax", "argmin", "asin", "atan", "atan2", "build", "cast", "ceil", "comm_reducer",
+    "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best", "build", "cast", "ceil", "comm_reducer",
     "compute", "const", "cos", "cosh", "create_schedule", "erf", "errors", "evaluate", "exp",
     "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",

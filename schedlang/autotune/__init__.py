@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.autotune import best
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.record import Trial
@@ -13,4 +14,5 @@ from schedlang.callable_module import make_callable
 
 make_callable(__name__, autotune)
 
-__all__ = ["Database", "Evolve", "Knobs", "Limits", "Random", "Trial", "TuningResult", "autotune"]
+__all__ = ["Database", "Evolve", "Knobs", "Limits", "Random", "Trial", "TuningResult", "autotune",
+    "best"]

@@ -24,7 +24,7 @@ from schedlang.autotune.workbench import on_target
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ScheduleError, TuningError
-from schedlang.schedule.schedule import Schedule, schedule
+from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.target import Target, playing
 
 # the fastest, measured again in turns
@@ -73,7 +73,7 @@ class Search:
                 return
             jobs = [Job(n, c.schedule.to_json()) for n, c in batch.items()]
             if first:
-                jobs.insert(0, Job(BASELINE, schedule(list(self.task.outputs)).to_json()))
+                jobs.insert(0, Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json()))
                 first = False
             best = self.best()
             for found in self.measurer.measure(jobs, best.seconds if best else None):
@@ -136,7 +136,7 @@ class Search:
 
     def resume(self) -> None:
         """Trials that the database has are not measured again, and count."""
-        for trial in self.database.trials(self.where)[: self.most]:
+        for trial in self.database.trials(self.where, self.task.outputs)[: self.most]:
             if trial.source in self.seen:
                 continue
             self.seen.add(trial.source)
@@ -251,7 +251,7 @@ def _outputs(outputs: Any) -> tuple[Tensor, ...]:
         )
     if not isinstance(wanted, (list, tuple)) or not wanted or not all(isinstance(t, Tensor) for t in wanted):
         raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
-    schedule(list(wanted))
+    plain_schedule(list(wanted))
     return tuple(wanted)
 
 
