@@ -8,6 +8,9 @@ from schedlang import te as te
 from schedlang import testing as testing
 from schedlang import tir as tir
 from schedlang import transform as transform
+from schedlang.autotune.best import apply_best as apply_best
+from schedlang.autotune.best import best as best
+from schedlang.autotune.tuner import autotune as autotune
 from schedlang.compute.boundary import pad as pad
 from schedlang.compute.define import compute as compute
 from schedlang.compute.math import abs as abs

@@ -1,4 +1,4 @@
-"""``python -m schedlang``: the demonstration, and what is installed."""
+"""``python -m schedlang``: the demonstration, the search for schedules, and what is installed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from schedlang.commands import add_commands
+from schedlang.errors import SchedlangError
 from schedlang.version import __version__
 
 
@@ -28,13 +30,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo.add_argument(
         "--only-print", action="store_true", help="print the loop nests; compile and run nothing"
     )
+    add_commands(commands)
     chosen = parser.parse_args(argv)
     if chosen.command is None:
         parser.print_help()
         return 0
-    from schedlang.demo import run
+    if chosen.command == "demo":
+        from schedlang.demo import run
 
-    return run(chosen.size, chosen.seconds, chosen.only_print)
+        return run(chosen.size, chosen.seconds, chosen.only_print)
+    try:
+        return int(chosen.run(chosen))
+    except SchedlangError as error:
+        print(f"python -m schedlang {chosen.command}: {error}", file=sys.stderr)
+        return 2
 
 
 def _size(text: str) -> int:

@@ -1,0 +1,139 @@
+"""``python -m schedlang tune`` and ``best``: schedules of a computation that a script defines."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import TuningError
+
+WHERE = "path/to/script.py:C"
+
+
+def add_commands(commands: Any) -> None:
+    """The parsers of ``tune`` and ``best``."""
+    tune = commands.add_parser(
+        "tune",
+        help="search for a fast schedule of a tensor that a script defines",
+        description="Runs the script, takes the tensor (or list of tensors) by its name, searches, "
+        "and prints what was found and the schedule as code.",
+    )
+    _common(tune)
+    tune.add_argument("--trials", type=int, default=64, help="candidates to measure (64)")
+    tune.add_argument("--timeout", type=float, default=None, help="seconds for the search")
+    tune.add_argument("--search", default="random", help="random or evolve (random)")
+    tune.add_argument("--seed", type=int, default=0, help="what is drawn (0)")
+    tune.add_argument(
+        "--resume", action=argparse.BooleanOptionalAction, default=True,
+        help="count trials that the database has, and go on from there (the default)",
+    )  # fmt: skip
+    tune.add_argument("--template", default=None, metavar="NAME", help="a template of the script")
+    tune.add_argument("--report", default=None, metavar="FILE", help="write a page about the search")
+    tune.add_argument("--save", default=None, metavar="FILE", help="write the kernel, to run alone")
+    tune.set_defaults(run=run_tune)
+    best = commands.add_parser(
+        "best",
+        help="the best schedule that a database knows of a tensor that a script defines",
+        description="Runs the script, takes the tensor by its name, and prints the best known "
+        "schedule as code, and where it was measured.",
+    )
+    _common(best)
+    best.set_defaults(run=run_best)
+
+
+def _common(parser: Any) -> None:
+    parser.add_argument("tensor", metavar=WHERE, help="a script, and the name of a tensor in it")
+    parser.add_argument("--target", default="cpu", help="cpu, cuda or cuda-emulator (cpu)")
+    parser.add_argument("--arch", default="", help="of a GPU, such as sm_80 (sm_90)")
+    parser.add_argument("--database", default=None, metavar="FILE", help="a file of trials")
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="NAME=N", help="the value of a symbolic size"
+    )
+
+
+def run_tune(chosen: argparse.Namespace) -> int:
+    """Search, print, write what was asked for; the exit status."""
+    from schedlang.autotune import autotune
+
+    outputs, names = tensors(chosen.tensor)
+    result = autotune(
+        outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
+        search=chosen.search, seed=chosen.seed, resume=chosen.resume, database=chosen.database,
+        sizes=_sizes(chosen.size), template=_template(chosen.template, names, chosen.tensor),
+    )  # fmt: skip
+    print(result)
+    print()
+    print(result.schedule.as_python())
+    if chosen.report is not None:
+        print(f"\nthe report: {result.report(chosen.report)}")
+    if chosen.save is not None:
+        print(f"\nthe kernel: {result.kernel.save(chosen.save)}")
+    return 0
+
+
+def run_best(chosen: argparse.Namespace) -> int:
+    """Print the best known schedule; the exit status."""
+    from schedlang.autotune.best import best
+    from schedlang.runtime.evaluate import duration
+
+    outputs, _ = tensors(chosen.tensor)
+    found = best(outputs, _target(chosen), chosen.database, _sizes(chosen.size))
+    where = found.entry.where
+    print(f"# {duration(found.seconds)} on {where.machine}, {where.target}")
+    print(found.schedule.as_python())
+    return 0
+
+
+def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
+    """The tensors that ``script.py:name`` means, and all names of the script."""
+    path, _, name = where.rpartition(":")
+    if not path or not name:
+        raise TuningError(f"{where!r}: give a script and the name of a tensor in it, as in {WHERE}")
+    if not Path(path).is_file():
+        raise TuningError(f"{path}: there is no such file")
+    # as if the script were run there: it may import its neighbours
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    names = runpy.run_path(path, run_name="schedlang_script")
+    if name not in names:
+        known = [n for n, v in names.items() if isinstance(v, Tensor)]
+        listed = f"its tensors are {', '.join(known)}" if known else "it defines no tensor"
+        raise TuningError(f"{path} has no {name!r} at its top level: {listed}")
+    found = names[name]
+    items = [found] if isinstance(found, Tensor) else found
+    if not isinstance(items, (list, tuple)) or not all(isinstance(t, Tensor) for t in items):
+        raise TuningError(
+            f"{name} in {path} is {type(found).__name__}: give the name of a tensor, or of a list of them"
+        )
+    return list(items), names
+
+
+def _template(name: str | None, names: dict[str, Any], where: str) -> Any:
+    if name is None:
+        return None
+    if not callable(names.get(name)):
+        raise TuningError(f"--template {name}: {where.rpartition(':')[0]} has no such function")
+    return names[name]
+
+
+def _target(chosen: argparse.Namespace) -> Any:
+    from schedlang.target import Target
+
+    return Target(chosen.target, arch=chosen.arch) if chosen.arch else Target(chosen.target)
+
+
+def _sizes(given: Sequence[str]) -> dict[str, int] | None:
+    found = {}
+    for item in given:
+        name, _, value = item.partition("=")
+        if not name or not value.lstrip("-").isdigit():
+            raise TuningError(f"--size {item}: give a name and a number, as in --size n=1024")
+        found[name] = int(value)
+    return found or None
+
+
+__all__ = ["add_commands", "tensors"]
