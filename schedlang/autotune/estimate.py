@@ -74,6 +74,15 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     return Estimate(total * 3e-10, work)
 
 
+def work_of(nest: Nest) -> float:
+    """Arithmetic operations of a call, whatever runs them; what is computed twice counts twice."""
+    total = 0.0
+    for site in _sites(nest.body):
+        _, flops = arithmetic(site.store, 1)
+        total += flops * prod(_extent(f) for f in site.loops)
+    return total
+
+
 def _sites(body: Stmt) -> Iterator[_Site]:
     stack: list[tuple[Stmt, tuple[For, ...], int]] = [(body, (), 0)]
     while stack:
@@ -100,7 +109,7 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
     times = prod(_extent(f) for f in around)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
-    units, flops = _arithmetic(store, pieces)
+    units, flops = arithmetic(store, pieces)
     reads = [(n.buffer, n.indices) for n in _loads(store)]
     kept = _kept(site, lane)
     if store.reducer is not None and not kept:
@@ -122,7 +131,7 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
     return max(compute, traffic) + 0.3 * min(compute, traffic), times * copies * lanes * flops
 
 
-def _arithmetic(store: Store, pieces: int) -> tuple[float, int]:
+def arithmetic(store: Store, pieces: int) -> tuple[float, int]:
     """Cycles of vector instructions for one copy of a statement, and operations a lane."""
     units, flops = 0.0, 0
     for node in postorder(store.values):
@@ -188,4 +197,4 @@ def _extent(loop: For) -> int:
     return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
 
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "arithmetic", "estimate", "work_of"]

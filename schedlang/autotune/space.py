@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from schedlang.autotune.estimate import Estimate, estimate
+from schedlang.autotune.estimate_gpu import estimate_gpu
 from schedlang.autotune.knobs import Decision, Decisions, Knobs, Rejected
 from schedlang.codegen.budget import spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import LoweringError, ScheduleError, VerifyError
+from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError
+from schedlang.grid.lower import device_program
+from schedlang.expr.nodes import Var
 from schedlang.ir.nest import Nest
+from schedlang.ir.sized import at_sizes
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule.schedule import Schedule, plain_schedule
@@ -53,10 +56,11 @@ class Space:
     template: Template
     threads: int = 1
     made: bool = True
+    sizes: Mapping[Var, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._work = max(1, flops(self.outputs))
+        self._work = max(1, flops(self.outputs, self.sizes))
 
     def draw(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
         """A candidate of the decisions ``given``, the rest drawn from ``rng``.
@@ -72,15 +76,17 @@ class Space:
             if self.made:
                 _near(s)
             nest = lower_state(s.state)
+            known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()}) if nest.sizes else nest
+            if self.target.is_gpu:
+                found = estimate_gpu(device_program(known, self.target), self.target)
+            else:
+                found = estimate(known, self.target, self.threads)
             verify(nest)
-        except (ScheduleError, LoweringError, VerifyError) as error:
+        except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
             raise Rejected(str(error).splitlines()[0]) from None
-        found = estimate(nest, self.target, self.threads)
         if self.made:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                if spills(nest, self.target):
-                    raise Rejected("a tile of sums does not fit the registers")
+            if not self.target.is_gpu and spills(nest, self.target):
+                raise Rejected("a tile of sums does not fit the registers")
             if found.flops > MOST_WORK * self._work:
                 raise Rejected("computes too much again")
         self.counts["valid"] += 1

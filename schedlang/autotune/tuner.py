@@ -219,7 +219,9 @@ def autotune(
     kept.check_writable()
     name = wanted[0].name
     made = template is None
-    space = Space(wanted, where_to, template or template_for(where_to, _cores()), _cores(), made)
+    known = {v: task.sizes[v.name] for v in variables(wanted) if v.name in task.sizes}
+    rules = template or template_for(where_to, _cores(), known)
+    space = Space(wanted, where_to, rules, _cores(), made, known)
     count = workers or min(8, _cores())
     measurer: Measurer = (
         Local(task, count) if executor is None else Remote(task, executor, 2 * _width(executor))

@@ -9,13 +9,15 @@ from itertools import combinations
 
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.sketch import Level, Sketch, extents
+from schedlang.autotune.rules.sketch import Level, Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
 THREADS = (64, 128, 256, 512)
 # what one thread computes along an axis, and at most in all
-EACH, MOST_EACH = (1, 2, 4, 8), 64
+EACH, MOST_EACH = (2, 4, 8), 128
+# threads of a block along one axis
+ALONG = (4, 8, 16, 32, 64)
 DEPTHS = (4, 8, 16, 32)
 # unrolled multiply-adds of a thread in one step of the outer reduction loop
 MOST_WRITTEN = 1024
@@ -78,7 +80,7 @@ def _parts(
     """How one or two data axes of ``head`` are shared among threads."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     axes = s[head].op.axis
-    sizes = extents(axes)
+    sizes = sketch.extents(axes)
     own, reads = sketch.op(tensor).axis, sketch.reads(tensor)
     rows = [
         at for at, p in enumerate(positions)
@@ -89,8 +91,9 @@ def _parts(
     found = []
     for at in chosen:
         label = f"{name}.{axes[at].name}"
-        threads = knobs.choice(f"{label}.threads", [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= sizes[at]])
-        each = knobs.choice(f"{label}.each", [n for n in EACH if n * threads <= 2 * sizes[at]] or [1])
+        each = knobs.choice(f"{label}.each", _fitting(EACH, sizes[at]))
+        rest = -(-sizes[at] // each)
+        threads = knobs.choice(f"{label}.threads", _fitting(ALONG, rest))
         virtual = knobs.choice(
             f"{label}.vthreads", [n for n in (1, 2) if n * each * threads <= sizes[at]] or [1]
         )
@@ -100,6 +103,11 @@ def _parts(
     mine = math.prod(p.each * p.virtual for p in found)
     knobs.require(mine <= MOST_EACH, "too many sums a thread")
     return found
+
+
+def _fitting(options: Sequence[int], size: int) -> list[int]:
+    """Those that are not beyond ``size``; the size itself if it is shorter than all."""
+    return [n for n in options if n <= size] or [max(1, size)]
 
 
 def _loops(sketch: Sketch, head: Tensor, parts: Sequence[Part]) -> tuple[Axis, int]:
@@ -133,7 +141,7 @@ def _reduction(sketch: Sketch, local: Tensor, parts: Sequence[Part]) -> tuple[Ax
     """The longest reduction axis in steps; the loop over steps, and the innermost loop in one."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
     op = s[local].op
-    sizes = extents(op.reduce_axis)
+    sizes = sketch.extents(op.reduce_axis)
     longest = sizes.index(max(sizes))
     depth = knobs.choice(f"{name}.depth", [d for d in DEPTHS if d <= sizes[longest]] or [sizes[longest]])
     outer, inner = s[local].split(op.reduce_axis[longest], factor=depth)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
@@ -12,13 +14,16 @@ from schedlang.autotune.rules.rows import along_memory, rows
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.tiled import tiled
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 
-def schedule_cpu(s: Schedule, knobs: Knobs, target: Target, threads: int) -> None:
+def schedule_cpu(
+    s: Schedule, knobs: Knobs, target: Target, threads: int, sizes: Mapping[Var, int] | None = None
+) -> None:
     """Steps on ``s`` for a CPU of ``threads`` cores, each choice asked of ``knobs``."""
-    sketch = Sketch(s, knobs, target, threads)
+    sketch = Sketch(s, knobs, target, threads, sizes or {})
     inline(sketch)
     for tensor in reversed(sketch.stages()):
         if tensor in sketch.inlined or tensor in sketch.done:

@@ -7,7 +7,7 @@ threads one ``threadIdx.x``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.access import Access
@@ -16,20 +16,25 @@ from schedlang.autotune.rules.blocks import THREADS, blocked
 from schedlang.autotune.rules.inline import inline
 from schedlang.autotune.rules.nest import fused
 from schedlang.autotune.rules.pack import place
-from schedlang.autotune.rules.sketch import Level, Sketch, Spot, extents
+from schedlang.autotune.rules.sketch import Level, Sketch, Spot
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
 # neighbours that a thread takes at once
 LANES = (1, 2, 4)
-# columns that a block adds up, and the threads that share each of them
+# threads that take part in a sum at least
 WARP = 32
+# results fewer than this do not fill a GPU with a thread each
+FEW = 1 << 14
 
 
-def schedule_cuda(s: Schedule, knobs: Knobs, target: Target) -> None:
+def schedule_cuda(
+    s: Schedule, knobs: Knobs, target: Target, sizes: Mapping[Var, int] | None = None
+) -> None:
     """Steps on ``s`` for a GPU, each choice asked of ``knobs``."""
-    sketch = Sketch(s, knobs, target, 1)
+    sketch = Sketch(s, knobs, target, 1, sizes or {})
     inline(sketch)
     for tensor in reversed(sketch.stages()):
         if tensor not in sketch.inlined and tensor not in sketch.done:
@@ -46,13 +51,15 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
         else:
             _points(sketch, tensor, spot)
         return
-    ways = ["threads"]
+    ways = []
     if len(op.outputs) == 1 and op.axis and _reused(sketch, tensor, 0) and spot is None:
-        ways.insert(0, "tile")
-    if len(op.outputs) == 1 and extents(op.reduce_axis[-1:])[0] >= WARP:
+        ways.append("tile")
+    if len(op.outputs) == 1 and sketch.extents(op.reduce_axis[-1:])[0] >= WARP and (
+        spot is not None or not ways or math.prod(sketch.extents(op.axis)) < FEW
+    ):
         ways.append("across")
-    if spot is not None:
-        ways = ["across"] if "across" in ways else ways
+    if not ways or (ways == ["across"] and spot is None):
+        ways.append("threads")
     way = sketch.knobs.choice(f"{sketch.name(tensor)}.how", ways)
     if way == "tile":
         blocked(sketch, tensor, tensor, range(len(op.axis)))
@@ -83,14 +90,14 @@ def _points(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     if not axes:
         return
     threads = knobs.choice(f"{name}.threads", list(THREADS))
-    last = extents(axes[-1:])[0]
+    last = sketch.extents(axes[-1:])[0]
     if len(axes) > 1 and _reads_rows(sketch, tensor) and knobs.choice(f"{name}.rows", [True, False]):
         row = fused(s, tensor, axes[:-1])
         _, thread = s[tensor].split(axes[-1], factor=min(threads, last))
         s[tensor].bind(row, "blockIdx.x")
         s[tensor].bind(thread, "threadIdx.x")
         along = tuple(range(len(axes) - 1))
-        count = math.prod(extents(axes[:-1]))
+        count = math.prod(sketch.extents(axes[:-1]))
         sketch.leads(tensor, [Level(row, along, count)], min(threads, last))
         return
     lanes = knobs.choice(f"{name}.lanes", [n for n in LANES if last % n == 0])
@@ -121,7 +128,7 @@ def _across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     sketch.done.add(tensor)
     op = s[tensor].op
-    length = extents(op.reduce_axis[-1:])[0]
+    length = sketch.extents(op.reduce_axis[-1:])[0]
     if spot is not None:
         sketch.attach(tensor, spot)
         threads = spot.nest.threads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from schedlang.autotune.rules.sketch import Sketch, extents
+from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.expr.nodes import Read
 
@@ -38,4 +38,4 @@ def _times(sketch: Sketch, tensor: Tensor) -> float:
     count = 0
     for reader in sketch.consumers(tensor):
         count += sketch.points(reader) * sum(a.tensor is tensor for a in sketch.reads(reader))
-    return count / math.prod(extents(sketch.op(tensor).axis))
+    return count / math.prod(sketch.extents(sketch.op(tensor).axis))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlang.autotune.knobs import divisors
-from schedlang.autotune.rules.sketch import Level, Sketch, extents
+from schedlang.autotune.rules.sketch import Level, Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
@@ -28,14 +28,14 @@ def split_tile(sketch: Sketch, head: Tensor, tile: Mapping[int, int]) -> tuple[l
     s = sketch.s
     axes = s[head].op.axis
     outer, inner = [], {}
-    for at, (axis, extent) in enumerate(zip(axes, extents(axes))):
+    for at, (axis, extent) in enumerate(zip(axes, sketch.extents(axes))):
         factor = tile.get(at)
         if factor is None:
             outer.append(Loop(axis, at, extent))
         elif factor >= extent:
             inner[at] = axis
         else:
-            rest = extent % factor != 0
+            rest = extent % factor != 0 or not isinstance(axis.extent, int)
             over, inner[at] = s[head].split(axis, factor=factor, tail="cut" if rest else "auto")
             outer.append(Loop(over, at, -(-extent // factor), rest))
     return outer, inner

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.sketch import Home, Nest, Sketch, Spot, extents
+from schedlang.autotune.rules.sketch import Home, Nest, Sketch, Spot
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
 
@@ -33,7 +33,7 @@ def pack(
     outer = [d for d in others if d not in inner]
     own = isinstance(read.tensor.op, ComputeOp) and sketch.consumers(read.tensor) == [reader]
     packed = read.tensor if own else s.cache_read(read.tensor, "global", [reader])
-    if dimension != len(read.indices) - 1 or lanes < extents([axis])[0]:
+    if dimension != len(read.indices) - 1 or lanes < sketch.extents([axis])[0]:
         s[packed].transform_layout(
             lambda *dims: (
                 *(dims[d] for d in outer), dims[dimension] // lanes, *(dims[d] for d in inner),

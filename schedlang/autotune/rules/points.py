@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
-from schedlang.autotune.rules.sketch import Sketch, extents
+from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 
 VECTORS = (1, 2, 4)
@@ -16,11 +16,11 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     op = sketch.op(tensor)
     width = sketch.target.vector_width(tensor.dtype)
-    last = len(op.axis) - 1
-    length = extents(op.axis[-1:])[0]
     sketch.done.add(tensor)
     if not op.axis:
         return
+    last = len(op.axis) - 1
+    length = sketch.extents(op.axis[-1:])[0]
     lanes = 0
     if length > 1 and not _scattered(sketch, tensor):
         wide = [v * width for v in VECTORS if v * width < length]
@@ -45,7 +45,7 @@ def _vectors(sketch: Sketch, tensor: Tensor, lanes: int, reduce: list) -> None: 
     s = sketch.s
     *others, last = s[tensor].op.axis
     lane = last
-    if lanes < extents([last])[0]:
+    if lanes < sketch.extents([last])[0]:
         over, lane = s[tensor].split(last, factor=lanes)
         others.append(over)
     s[tensor].reorder(*others, *reduce, lane)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.sketch import Sketch, extents
+from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 
 MOST_VECTORS = 4
@@ -46,7 +46,7 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
     op, reads = sketch.op(tensor), sketch.reads(tensor)
     width = sketch.target.vector_width(tensor.dtype)
     found = []
-    for at, (axis, extent) in enumerate(zip(op.axis, extents(op.axis))):
+    for at, (axis, extent) in enumerate(zip(op.axis, sketch.extents(op.axis))):
         if extent == 1:
             continue
         others = [a for a in op.axis if a is not axis and a.extent != 1]
@@ -84,7 +84,7 @@ def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
 def tiles(sketch: Sketch, tensor: Tensor, lane: Lane, last: int) -> list[Tile]:
     """Tiles whose sums and operands fit the target's vector registers, the largest first."""
     op = sketch.op(tensor)
-    sizes, width = extents(op.axis), sketch.target.vector_width(tensor.dtype)
+    sizes, width = sketch.extents(op.axis), sketch.target.vector_width(tensor.dtype)
     rows = row_axes(sketch, tensor, lane.at)
     length = sizes[lane.at]
     most = max(1, min(MOST_VECTORS, -(-length // width)))

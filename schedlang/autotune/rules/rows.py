@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from schedlang.autotune.rules.nest import blocks, fused, in_threads, split_tile
-from schedlang.autotune.rules.sketch import Home, Level, Sketch, Spot, extents
+from schedlang.autotune.rules.sketch import Home, Level, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
@@ -28,15 +28,15 @@ def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
     width = sketch.target.vector_width(tensor.dtype)
     fits = all(r.fixed(axis) or r.contiguous(axis) for r in reads)
     moving = any(r.contiguous(axis) for r in reads)
-    return fits and moving and extents([axis])[0] >= LEAST * width
+    return fits and moving and sketch.extents([axis])[0] >= LEAST * width
 
 
 def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     """Partial sums in lanes, computed where the sum is; ``spot`` is the loop that has it."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.target.vector_width(tensor.dtype)
-    data = math.prod(extents(sketch.op(tensor).axis))
-    many = [v for v in (1, 2, 4) if v * width <= extents(sketch.op(tensor).reduce_axis[-1:])[0]]
+    data = math.prod(sketch.extents(sketch.op(tensor).axis))
+    many = [v for v in (1, 2, 4) if v * width <= sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]]
     lanes = width * knobs.choice(f"{name}.vectors", many)
     if spot is None and data < sketch.threads:
         _by_threads(sketch, tensor, lanes)
@@ -52,7 +52,7 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         _in_lanes(sketch, partial, None)
         return
     *_, last = s[tensor].op.axis
-    together = [n for n in range(1, MOST_ROWS + 1) if extents([last])[0] % n == 0]
+    together = [n for n in range(1, MOST_ROWS + 1) if sketch.extents([last])[0] % n == 0]
     strip = knobs.choice(f"{name}.rows", together)
     at = len(s[tensor].op.axis) - 1
     outer, inner = split_tile(sketch, tensor, {at: strip} if strip > 1 else {})

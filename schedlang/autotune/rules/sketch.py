@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.access import Access, accesses
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.nodes import Axis, Call
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Axis, Call, Var
 from schedlang.expr.visit import postorder
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
-
-
-SYMBOLIC = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,7 @@ class Sketch:
     knobs: Knobs
     target: Target
     threads: int
+    sizes: Mapping[Var, int] = field(default_factory=dict)
     inlined: set[Tensor] = field(default_factory=set)
     home: dict[Tensor, Home] = field(default_factory=dict)
     done: set[Tensor] = field(default_factory=set)
@@ -78,6 +77,13 @@ class Sketch:
     def stages(self) -> list[Tensor]:
         """The first output of each stage, producers before consumers; scans are left out."""
         return [v.outputs[0] for v in self.s.stages if isinstance(v.op, ComputeOp)]
+
+    def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
+        """How long axes are; symbolic ones at the sizes that are tuned for."""
+        return tuple(
+            a.extent if isinstance(a.extent, int) else int(evaluate(a.extent, self.sizes))
+            for a in axes
+        )
 
     def reads(self, tensor: Tensor) -> list[Access]:
         """What the computation of ``tensor`` reads, through what is inlined."""
@@ -107,13 +113,8 @@ class Sketch:
     def points(self, tensor: Tensor) -> int:
         """How many times the body of a stage is evaluated."""
         op = self.op(tensor)
-        return math.prod(extents((*op.axis, *op.reduce_axis)))
+        return math.prod(self.extents((*op.axis, *op.reduce_axis)))
 
     def calls(self, tensor: Tensor) -> int:
         """How many math functions stand in the body of a stage."""
         return sum(isinstance(n, Call) for n in postorder(self.op(tensor).roots))
-
-
-def extents(axes: Sequence[Axis]) -> tuple[int, ...]:
-    """Fixed extents; a large number stands for a symbolic one."""
-    return tuple(a.extent if isinstance(a.extent, int) else SYMBOLIC for a in axes)

@@ -8,7 +8,7 @@ from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.pack import pack
 from schedlang.autotune.rules.registers import Lane, Tile, lane_axes, sums, tiles
-from schedlang.autotune.rules.sketch import Home, Level, Nest, Sketch, extents
+from schedlang.autotune.rules.sketch import Home, Level, Nest, Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
@@ -96,7 +96,7 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile) -> None:
     for row in rows:
         s[local].unroll(row)
     s[local].vectorize(lanes)
-    steps = extents(reduce[-1:])[0]
+    steps = sketch.extents(reduce[-1:])[0]
     if 1 < steps <= SHORT and steps * sums(tile) <= MOST_WRITTEN and knobs.choice(f"{name}.unroll", [False, True]):
         s[local].unroll(reduce[-1])
 
@@ -107,7 +107,7 @@ def _packed(
     """A packed operand, asked for ahead of its use if a knob says so."""
     packed = pack(sketch, read, local, axis, lanes, home)
     inner = sketch.op(local).reduce_axis[-1]
-    if extents([inner])[0] >= 4 * AHEAD and sketch.knobs.choice(
+    if sketch.extents([inner])[0] >= 4 * AHEAD and sketch.knobs.choice(
         f"{sketch.name(packed)}.prefetch", [False, True]
     ):
         sketch.s[local].prefetch(packed, inner, AHEAD)

@@ -1,0 +1,245 @@
+"""What a search finds, beside what experts wrote and what others' schedulers find.
+
+    python -m benchmarks.autotune [--part products|families|progress] [--trials N] [--seeds N]
+                                  [--search NAME] [--timeout S] [--only PATTERN] [--json FILE]
+
+Every search starts from an empty database, with rules that know no operator by name.
+
+* ``products``: sgemm 1024^3 beside OpenBLAS, and C1 to C12 beside the schedules of
+  ``benchmarks/schedules``; the median over the seeds is what counts.
+* ``families``: the 13 operator families of the Ansor benchmark at the sizes TVM publishes, beside
+  Halide's automatic schedulers and a numba user's loops.
+* ``progress``: the best time after 10, 30 and 100 trials of each strategy, and candidates a second.
+
+Kernels are timed in turns with their peers, as in ``benchmarks/cpu.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from benchmarks import works
+from benchmarks.computations import computation
+from benchmarks.cpu import Run
+from benchmarks.harness import Case, Column, Row, Unavailable, main
+from benchmarks.peers import PEERS
+from benchmarks.peers.tuned import steps_file
+from benchmarks.schedules import MAIN
+from benchmarks.works import Work
+from benchmarks.works.families import FAMILIES
+from schedlang.autotune import TuningResult, autotune
+from schedlang.errors import TuningError
+
+PRODUCTS = ("sgemm 1024^3", *(f"conv C{n} " for n in range(1, 13)))
+# what a search must reach: of OpenBLAS, of the schedule by hand, of numba's loops, of the ceiling
+OF_OPENBLAS, OF_HAND, OF_LOOPS, OF_CEILING = 0.9, 0.8, 3.0, 0.8
+AFTER = (10, 30, 100)
+TUNED = "tuned"
+
+
+class Searches:
+    """The searches of one run; each writes the steps that it found."""
+
+    def __init__(self, run: Run, options: argparse.Namespace) -> None:
+        self.run = run
+        self.options = options
+
+    def case(self, work: Work, seed: int, trials: int) -> Case:
+        label = f"{TUNED}, seed {seed}"
+        timed = self.run.case(work, "tuned", label, "")
+        facts = timed.facts
+
+        def prepare() -> Callable[[], object]:
+            try:
+                result = self.search(work, seed, trials)
+            except TuningError as error:
+                raise Unavailable(str(error).splitlines()[0]) from None
+            folder = self.run.scratch / "kernels"
+            folder.mkdir(exist_ok=True)
+            steps_file(folder, work, label).write_text(result.best.steps, encoding="utf-8")
+            facts["trials"] = len(result.trials)
+            facts["searched_seconds"] = result.facts.spent
+            facts["outcomes"] = _outcomes(result)
+            return timed.prepare()
+
+        return Case(
+            work.name, label, prepare, timed.check, timed.flops, timed.bytes, whole=True, facts=facts
+        )
+
+    def search(self, work: Work, seed: int, trials: int, search: str = "") -> TuningResult:
+        """One search from an empty database."""
+        with TemporaryDirectory() as folder:
+            return autotune(
+                computation(work)[-1], "cpu", trials=trials, seed=seed, progress=False,
+                timeout=self.options.timeout, search=search or self.options.search,
+                database=Path(folder) / "tuning.jsonl",
+            )  # fmt: skip
+
+    def products(self) -> Iterator[Case]:
+        for work in works.ALL.values():
+            if not work.name.startswith(PRODUCTS):
+                continue
+            if work.kind == "sgemm":
+                peer = next(p for p in PEERS if p.implementation == "NumPy")
+                yield self.run.case(work, peer.module, peer.implementation, peer.missing())
+            yield self.run.case(work, "schedlang_kernels", MAIN, "")
+            for seed in range(self.options.seeds or 3):
+                yield self.case(work, seed, self.options.trials or 128)
+
+    def families(self) -> Iterator[Case]:
+        names = ("numba loops", "Halide Mullapudi2016", "Halide Adams2019")
+        for work in FAMILIES:
+            for peer in PEERS:
+                if peer.implementation in names:
+                    yield self.run.case(work, peer.module, peer.implementation, peer.missing())
+            for seed in range(self.options.seeds or 1):
+                yield self.case(work, seed, self.options.trials or 64)
+
+    def progress(self) -> None:
+        """Best-so-far of each strategy on one product and one convolution, over seeds."""
+        print(f"{'work':<28} {'search':<8} {'after':>5}  best: median (least to most), of the best of all")
+        for name in ("sgemm 512^3", "conv C6 28^2x128>128 3x3/1"):
+            work = works.ALL[name]
+            found: dict[str, list[TuningResult]] = {}
+            for search in ("random", "evolve"):
+                found[search] = [
+                    self.search(work, seed, self.options.trials or max(AFTER), search)
+                    for seed in range(self.options.seeds or 5)
+                ]
+            best = min(r.seconds or 1e9 for results in found.values() for r in results)
+            for search, results in found.items():
+                for count in AFTER:
+                    self._after(work, search, results, count, best)
+                rates = [len(r.trials) / r.facts.spent for r in results]
+                print(f"{work.name:<28} {search:<8} candidates a second: {median(rates):.2f} "
+                      f"({min(rates):.2f} to {max(rates):.2f})")  # fmt: skip
+
+    def _after(
+        self, work: Work, search: str, results: Sequence[TuningResult], count: int, best: float
+    ) -> None:
+        times = []
+        for result in results:
+            timed = [t.seconds for t in result.trials[:count] if t.seconds is not None]
+            if timed:
+                times.append(best / min(timed))
+        if times:
+            print(f"{work.name:<28} {search:<8} {count:>5}  {median(times):.2f} "
+                  f"({min(times):.2f} to {max(times):.2f})", flush=True)  # fmt: skip
+
+
+def _outcomes(result: TuningResult) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for trial in result.trials:
+        found[trial.outcome] = found.get(trial.outcome, 0) + 1
+    return found
+
+
+def _seconds(group: Sequence[Row], start: str) -> list[float]:
+    return [r.seconds for r in group if r.correct and r.case.implementation.startswith(start)]
+
+
+def score_products(rows: Sequence[Row]) -> str:
+    """The median over seeds against OpenBLAS, or the schedule by hand."""
+    lines = []
+    for name, members in groupby(rows, lambda r: r.case.work):
+        group = list(members)
+        tuned, hand, numpy = (_seconds(group, s) for s in (TUNED, MAIN, "NumPy"))
+        if not tuned:
+            continue
+        goals = [(numpy, OF_OPENBLAS, "OpenBLAS")] if numpy else [(hand, OF_HAND, "by hand")]
+        spent = [r.case.facts["searched_seconds"] for r in group if "searched_seconds" in r.case.facts]
+        for times, goal, what in goals:
+            if times:
+                value = times[0] / median(tuned)
+                verdict = "" if value >= goal else f"  short of {goal}"
+                lines.append(
+                    f"{name}: {value:.2f} of {what} (median of {len(tuned)} seeds; searches took "
+                    f"{max(spent):.0f} s at most){verdict}"
+                )
+    return "\n".join(lines)
+
+
+def score_families(run: Run) -> Callable[[Sequence[Row]], str]:
+    """Against Halide's schedulers, and numba's loops or the ceiling."""
+
+    def score(rows: Sequence[Row]) -> str:
+        lines, reached, count = [], 0, 0
+        for name, members in groupby(rows, lambda r: r.case.work):
+            group = list(members)
+            tuned = _seconds(group, TUNED)
+            if not tuned:
+                continue
+            own = median(tuned)
+            row = next(r for r in group if r.case.implementation.startswith(TUNED))
+            halide, loops = _seconds(group, "Halide"), _seconds(group, "numba loops")
+            ahead = min(halide) / own if halide else None
+            faster = loops[0] / own if loops else None
+            fraction = run.fraction(row)
+            good = (ahead is None or ahead > 1) and (
+                (faster is not None and faster >= OF_LOOPS) or fraction >= OF_CEILING
+            )
+            reached, count = reached + good, count + 1
+            texts = [f"{ahead:.2f} of the better Halide scheduler"] if ahead is not None else []
+            texts += [f"{faster:.2f} of numba's loops"] if faster is not None else []
+            lines.append(
+                f"{name}: {', '.join(texts)}, {fraction:.2f} of the ceiling{'' if good else '  SHORT'}"
+            )
+        lines.append(f"{reached} of {count} rows reach what they must")
+        return "\n".join(lines)
+
+    return score
+
+
+def arguments() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(description=__doc__, add_help=False)
+    parser.add_argument("--part", choices=("products", "families", "progress"), default=None)
+    parser.add_argument("--trials", type=int, default=None)
+    parser.add_argument("--seeds", type=int, default=None)
+    parser.add_argument("--search", default="random")
+    parser.add_argument("--timeout", type=float, default=300.0)
+    return parser.parse_known_args()
+
+
+def _columns(run: Run) -> list[Column]:
+    def ceiling(row: Row, _: Sequence[Row]) -> str:
+        return f"{run.fraction(row):.2f}"
+
+    def searched(row: Row, _: Sequence[Row]) -> str:
+        facts: dict[str, Any] = row.case.facts
+        return f"{facts['searched_seconds']:.0f} s" if "searched_seconds" in facts else ""
+
+    return [Column("ceiling", ceiling), Column("search", searched)]
+
+
+def all_parts() -> int:
+    options, rest = arguments()
+    status = 0
+    with TemporaryDirectory() as scratch:
+        run = Run(Path(scratch))
+        searches = Searches(run, options)
+        try:
+            if options.part in (None, "products"):
+                title = "searches for products and convolutions, float32, two threads"
+                status |= main(title, searches.products(), _columns(run), run.ceilings, rest, score_products)
+            if options.part in (None, "families"):
+                title = "searches for operator families, float32, two threads"
+                status |= main(title, searches.families(), _columns(run), run.ceilings, rest, score_families(run))
+            if options.part in (None, "progress"):
+                start = perf_counter()
+                searches.progress()
+                print(f"in {perf_counter() - start:.0f} s")
+        finally:
+            run.close()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(all_parts())

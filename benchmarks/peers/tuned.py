@@ -1,0 +1,31 @@
+"""Schedules that a search found, from files of steps in the worker's cache folder."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import schedlang as sl
+from benchmarks.computations import computation
+from benchmarks.peers import Call
+from benchmarks.works import Arrays, Work
+
+
+def prepare(label: str, work: Work, arrays: Arrays, outs: Arrays) -> tuple[Call, dict[str, Any]]:
+    tensors = computation(work)
+    path = steps_file(Path(os.environ["SCHEDLANG_CACHE"]), work, label)
+    s = sl.Schedule.from_json(path.read_text(encoding="utf-8"), tensors[-1])
+    kernel = sl.build(s, tensors, target=sl.Target("cpu")).compile()
+    given = (*arrays.values(), *outs.values())
+
+    def call() -> None:
+        kernel(*given)
+
+    return call, {}
+
+
+def steps_file(folder: Path, work: Work, label: str) -> Path:
+    """Where the steps that were found under ``label`` lie."""
+    return folder / (re.sub(r"[^A-Za-z0-9]+", "-", f"{work.name} {label}") + ".json")

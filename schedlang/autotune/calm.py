@@ -1,0 +1,58 @@
+"""Timing on a machine that others use too: samples that another process cut into do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from schedlang.runtime.timing import SHORTEST, quantile
+
+# undisturbed samples that a time wants at least
+LEAST = 3
+
+
+def median_of_calm(
+    call: Callable[[], object], window: float, patience: float, interruptions: Callable[[], int]
+) -> float:
+    """The median seconds of one call, over samples in which nobody took a core away.
+
+    A parallel kernel waits for its last thread: one thread that is put aside makes a call take a
+    tick of the system's scheduler, many times its own time. Samples last ``window`` seconds
+    together, and up to ``patience`` while too few are undisturbed; if they stay too few, the least
+    sample is the answer. ``interruptions`` counts how often this process lost a core so far.
+
+    >>> median_of_calm(lambda: None, 0.001, 0.002, lambda: 0) < 1e-3
+    True
+    """
+    call()
+    batch, seconds = 1, _timed(call, 1)
+    while seconds < SHORTEST:
+        batch = max(batch * 2, int(batch * SHORTEST / max(seconds, 1e-9)))
+        seconds = _timed(call, batch)
+    calm: list[float] = []
+    every: list[float] = []
+    start = perf_counter()
+    while True:
+        before = interruptions()
+        every.append(_timed(call, batch) / batch)
+        if interruptions() == before:
+            calm.append(every[-1])
+        spent = perf_counter() - start
+        if (spent >= window and len(calm) >= LEAST) or spent >= patience:
+            return quantile(calm, 0.5) if len(calm) >= LEAST else min(every)
+
+
+def _timed(call: Callable[[], object], batch: int) -> float:
+    start = perf_counter()
+    for _ in range(batch):
+        call()
+    return perf_counter() - start
+
+
+def lost_cores() -> int:
+    """How often other processes took a core from this one; 0 where the system does not count."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
