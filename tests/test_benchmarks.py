@@ -49,7 +49,7 @@ def run(module: str, implementation: str, work: Work) -> str:
 
 
 def test_every_kind_of_the_table_is_tried() -> None:
-    assert {w.kind for w in works.ALL.values()} == set(SMALL)
+    assert {w.kind for w in works.TABLE.values()} == set(SMALL)
 
 
 @pytest.mark.parametrize("kind", SMALL)
@@ -86,7 +86,7 @@ def test_a_wrong_result_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "label"), [(w, label) for w in works.ALL.values() for label in schedules.of(w)],
+    ("work", "label"), [(w, label) for w in works.TABLE.values() for label in schedules.of(w)],
     ids=lambda v: getattr(v, "name", v),
 )  # fmt: skip
 def test_schedules_lower_on_every_target(work: Work, label: str) -> None:
@@ -117,7 +117,7 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 
 
 def test_a_worker_prepares_samples_and_checks(worker: Worker, tmp_path: Path) -> None:
-    work = next(w for w in works.ALL.values() if w.kind == "max_pool")
+    work = next(w for w in works.TABLE.values() if w.kind == "max_pool")
     worker.ask(do="prepare", work=work.name)
     assert 0 < worker.sample() < 1
     right, wrong = tmp_path / "right.npy", tmp_path / "wrong.npy"

@@ -15,17 +15,17 @@ AVX2 = sl.Target("cpu", vector_bytes=32)
 MADE = re.compile(r"(?:heap|stack)_array\((\d+), float32\)  # (.+)$", re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", works.ALL)
+@pytest.mark.parametrize("name", works.TABLE)
 def test_nest(name: str, golden: Golden) -> None:
-    work = works.ALL[name]
+    work = works.TABLE[name]
     s, args = schedules.of(work)[schedules.MAIN].make(work, AVX2)
     golden(sl.lower(s, args))
 
 
-@pytest.mark.parametrize("name", works.ALL)
+@pytest.mark.parametrize("name", works.TABLE)
 @pytest.mark.filterwarnings("ignore::schedlang.errors.SpillWarning")
 def test_a_kernel_allocates_what_its_nest_says(name: str) -> None:
-    work = works.ALL[name]
+    work = works.TABLE[name]
     s, args = schedules.of(work)[schedules.MAIN].make(work, AVX2)
     f = sl.build(s, args, target=AVX2)
     said = {

@@ -17,14 +17,21 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Peer:
-    """One implementation: its module here, packages it needs, the kinds it has (empty: all)."""
+    """One implementation: its module here, packages it needs, and the kinds it has.
+
+    Empty ``kinds`` are those of the table of ``benchmarks/cpu.py``; ``families`` adds the kinds of
+    ``works/families.py``.
+    """
 
     implementation: str
     module: str
     packages: tuple[str, ...]
     kinds: frozenset[str] = frozenset()
+    families: bool = False
 
     def has(self, work: Work) -> bool:
+        if work.kind.startswith("family_"):
+            return self.families
         return not self.kinds or work.kind in self.kinds
 
     def missing(self) -> str:
@@ -34,11 +41,11 @@ class Peer:
 
 PEERS = (
     Peer("NumPy", "numpy_peer", ("numpy",)),
-    Peer("numba loops", "numba_loops", ("numba",)),
+    Peer("numba loops", "numba_loops", ("numba",), families=True),
     Peer("torch eager", "torch_peer", ("torch",)),
     Peer("torch.compile", "torch_peer", ("torch",)),
-    Peer("Halide Mullapudi2016", "halide_peer", ("halide",)),
-    Peer("Halide Adams2019", "halide_peer", ("halide",)),
+    Peer("Halide Mullapudi2016", "halide_peer", ("halide",), families=True),
+    Peer("Halide Adams2019", "halide_peer", ("halide",), families=True),
     Peer("Halide by hand", "halide_peer", ("halide",), frozenset({"box_blur", "jacobi", "chain"})),
 )
 

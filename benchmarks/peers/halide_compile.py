@@ -16,9 +16,11 @@ from typing import Any
 
 import halide as hl
 
-from benchmarks.peers.halide_algorithms import ALGORITHMS, F32
+from benchmarks.peers import halide_algorithms, halide_families
+from benchmarks.peers.halide_algorithms import F32
 
 ENTRY = "peer"
+ALGORITHMS = {**halide_algorithms.ALGORITHMS, **halide_families.ALGORITHMS}
 Shapes = dict[str, tuple[int, ...]]
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import halide as hl
 
 from benchmarks.cache import folder
-from benchmarks.peers import Call, halide_algorithms
-from benchmarks.peers.halide_compile import ENTRY
+from benchmarks.peers import Call
+from benchmarks.peers.halide_compile import ALGORITHMS, ENTRY
 from benchmarks.works import Arrays, Work
 
 ROOT = Path(__file__).parent.parent.parent
@@ -110,12 +110,11 @@ def _library(scheduler: str, work: Work) -> tuple[Path, dict[str, str]]:
 
 def _code(algorithm: str) -> str:
     """An algorithm's code and what it may call, whatever the formatting."""
-    parts = ast.parse(inspect.getsource(halide_algorithms)).body
+    made = ALGORITHMS[algorithm]
+    parts = ast.parse(Path(inspect.getfile(made)).read_text(encoding="utf-8")).body
     named = [p for p in parts if isinstance(p, ast.FunctionDef)]
-    return "".join(
-        ast.dump(p) for p in named
-        if p.name.startswith("_") or p.name in (algorithm, algorithm.removesuffix("_by_hand"))
-    )  # fmt: skip
+    wanted = made.__name__, made.__name__.removesuffix("_by_hand")
+    return "".join(ast.dump(p) for p in named if p.name.startswith("_") or p.name in wanted)
 
 
 def _link(draft: Path, made: Path) -> None:

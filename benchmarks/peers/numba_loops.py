@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ inline: Any = njit(fastmath=True, inline="always")
 
 
 def prepare(_: str, work: Work, arrays: Arrays, outs: Arrays) -> Call:
-    make: Any = globals()[work.kind]
+    family = work.kind.startswith("family_")
+    module = import_module("benchmarks.peers.family_loops" if family else __name__)
+    make = getattr(module, work.kind)
     given = (*arrays.values(), *outs.values())
-    numbers = [work.sizes[n] for n in ("stride", "pad") if n in work.sizes]
+    numbers = [work.sizes[n] for n in ("stride", "pad", "dilation", "groups") if n in work.sizes]
 
     def call() -> None:
         make(*given, *numbers)

@@ -1,15 +1,19 @@
-"""The work of ``benchmarks/cpu.py``, one object a row."""
+"""Work to time, one object a row: the table of ``benchmarks/cpu.py``, and operator families."""
 
 from __future__ import annotations
 
 from benchmarks.works import convolution, linear, memory
+from benchmarks.works.families import FAMILIES
 from benchmarks.works.work import Arrays, Work, aligned
 
-ALL: dict[str, Work] = {
+# the rows of benchmarks/cpu.py
+TABLE: dict[str, Work] = {
     w.name: w
     for w in (
         *linear.WORKS, *convolution.WORKS, *memory.WORKS, *convolution.LAYERS, *linear.LAYERS,
     )
 }  # fmt: skip
+# what workers find by name
+ALL: dict[str, Work] = TABLE | {w.name: w for w in FAMILIES}
 
-__all__ = ["ALL", "Arrays", "Work", "aligned"]
+__all__ = ["ALL", "FAMILIES", "TABLE", "Arrays", "Work", "aligned"]

@@ -1,0 +1,26 @@
+"""Works as computations in schedlang's language: plain stages, and no schedule.
+
+A kind's function takes a work and returns its tensors, inputs in the work's order, then outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import schedlang as sl
+from benchmarks.computations import families, table
+from benchmarks.works import Work
+
+KINDS: dict[str, Callable[[Work], list[sl.Tensor]]] = {
+    f.__name__: f for f in (*table.COMPUTATIONS, *families.COMPUTATIONS)
+}
+
+
+def computation(work: Work) -> list[sl.Tensor]:
+    """The tensors of a work: inputs, then outputs."""
+    if work.kind not in KINDS:
+        raise KeyError(f"{work.name}: no computation of kind {work.kind}, only {', '.join(KINDS)}")
+    return KINDS[work.kind](work)
+
+
+__all__ = ["KINDS", "computation"]
