@@ -71,7 +71,14 @@ class Searches:
             return timed.prepare()
 
         return Case(
-            work.name, label, prepare, timed.check, timed.flops, timed.bytes, whole=True, facts=facts
+            work.name,
+            label,
+            prepare,
+            timed.check,
+            timed.flops,
+            timed.bytes,
+            whole=True,
+            facts=facts,
         )
 
     def search(self, work: Work, seed: int, trials: int, search: str = "") -> TuningResult:
@@ -105,7 +112,9 @@ class Searches:
 
     def progress(self) -> None:
         """Best-so-far of each strategy on one product and one convolution, over seeds."""
-        print(f"{'work':<28} {'search':<8} {'after':>5}  best: median (least to most), of the best of all")
+        print(
+            f"{'work':<28} {'search':<8} {'after':>5}  best: median (least to most), of all's best"
+        )
         for name in ("sgemm 512^3", "conv C6 28^2x128>128 3x3/1"):
             work = works.ALL[name]
             found: dict[str, list[TuningResult]] = {}
@@ -155,7 +164,9 @@ def score_products(rows: Sequence[Row]) -> str:
         if not tuned:
             continue
         goals = [(numpy, OF_OPENBLAS, "OpenBLAS")] if numpy else [(hand, OF_HAND, "by hand")]
-        spent = [r.case.facts["searched_seconds"] for r in group if "searched_seconds" in r.case.facts]
+        spent = [
+            r.case.facts["searched_seconds"] for r in group if "searched_seconds" in r.case.facts
+        ]
         for times, goal, what in goals:
             if times:
                 value = times[0] / median(tuned)
@@ -190,7 +201,8 @@ def score_families(run: Run) -> Callable[[Sequence[Row]], str]:
             texts = [f"{ahead:.2f} of the better Halide scheduler"] if ahead is not None else []
             texts += [f"{faster:.2f} of numba's loops"] if faster is not None else []
             lines.append(
-                f"{name}: {', '.join(texts)}, {fraction:.2f} of the ceiling{'' if good else '  SHORT'}"
+                f"{name}: {', '.join(texts)}, {fraction:.2f} of the ceiling"
+                f"{'' if good else '  SHORT'}"
             )
         lines.append(f"{reached} of {count} rows reach what they must")
         return "\n".join(lines)
@@ -228,10 +240,19 @@ def all_parts() -> int:
         try:
             if options.part in (None, "products"):
                 title = "searches for products and convolutions, float32, two threads"
-                status |= main(title, searches.products(), _columns(run), run.ceilings, rest, score_products)
+                status |= main(
+                    title, searches.products(), _columns(run), run.ceilings, rest, score_products
+                )
             if options.part in (None, "families"):
                 title = "searches for operator families, float32, two threads"
-                status |= main(title, searches.families(), _columns(run), run.ceilings, rest, score_families(run))
+                status |= main(
+                    title,
+                    searches.families(),
+                    _columns(run),
+                    run.ceilings,
+                    rest,
+                    score_families(run),
+                )
             if options.part in (None, "progress"):
                 start = perf_counter()
                 searches.progress()

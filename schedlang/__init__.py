@@ -39,7 +39,8 @@ _ON_DEMAND = {
 
 __all__ = [
     "Kernel", "Nest", "Schedule", "Target", "Tensor", "__version__", "abs", "acos", "all", "any",
-    "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best", "build", "cast", "ceil", "comm_reducer",
+    "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
+    "build", "cast", "ceil", "comm_reducer",
     "compute", "const", "cos", "cosh", "create_schedule", "erf", "errors", "evaluate", "exp",
     "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",

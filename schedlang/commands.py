@@ -33,7 +33,9 @@ def add_commands(commands: Any) -> None:
         help="count trials that the database has, and go on from there (the default)",
     )  # fmt: skip
     tune.add_argument("--template", default=None, metavar="NAME", help="a template of the script")
-    tune.add_argument("--report", default=None, metavar="FILE", help="write a page about the search")
+    tune.add_argument(
+        "--report", default=None, metavar="FILE", help="write a page about the search"
+    )
     tune.add_argument("--save", default=None, metavar="FILE", help="write the kernel, to run alone")
     tune.set_defaults(run=run_tune)
     best = commands.add_parser(
@@ -107,7 +109,8 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
     items = [found] if isinstance(found, Tensor) else found
     if not isinstance(items, (list, tuple)) or not all(isinstance(t, Tensor) for t in items):
         raise TuningError(
-            f"{name} in {path} is {type(found).__name__}: give the name of a tensor, or of a list of them"
+            f"{name} in {path} is {type(found).__name__}: give the name of a tensor, or of a list "
+            "of them"
         )
     return list(items), names
 

@@ -14,5 +14,14 @@ from schedlang.callable_module import make_callable
 
 make_callable(__name__, autotune)
 
-__all__ = ["Database", "Evolve", "Knobs", "Limits", "Random", "Trial", "TuningResult", "autotune",
-    "best"]
+__all__ = [
+    "Database",
+    "Evolve",
+    "Knobs",
+    "Limits",
+    "Random",
+    "Trial",
+    "TuningResult",
+    "autotune",
+    "best",
+]

@@ -1,4 +1,4 @@
-"""What a nest is expected to cost on a CPU, from its loops alone: it orders candidates and proves nothing.
+"""What a nest is expected to cost on a CPU, from its loops alone: it orders candidates, no more.
 
 Cycles of arithmetic and of loads, as a core with two vector units counts them, against the bytes
 that each level of caches has to bring (the footprint of the loops that fit it, as in Wolf and Lam,
@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from math import prod
 
 from schedlang.autotune.footprint import CACHES, Reach, line_traffic
-from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
@@ -115,7 +114,11 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
     if store.reducer is not None and not kept:
         reads += [(b, store.indices) for b in store.buffers]
     loads = sum(_load(b, i, lane, written, pieces, copies) for b, i in reads)
-    stores = 0.0 if kept else sum(_load(b, store.indices, lane, [], pieces, copies) for b in store.buffers)
+    stores = (
+        0.0
+        if kept
+        else sum(_load(b, store.indices, lane, [], pieces, copies) for b in store.buffers)
+    )
     each = max(units * copies / 2, loads / 2, stores) + 0.25 * min(units * copies, loads)
     if store.reducer is not None:
         # few sums wait for themselves; through memory each waits for its store too

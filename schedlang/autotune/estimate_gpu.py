@@ -107,7 +107,12 @@ def _buffers(stmt: Stmt) -> Sequence[Buffer]:
 
 
 def _walk(
-    launch: Launch, stmt: Stmt, times: float, work: _Work, lanes: Mapping[Any, Any], wide: For | None
+    launch: Launch,
+    stmt: Stmt,
+    times: float,
+    work: _Work,
+    lanes: Mapping[Any, Any],
+    wide: For | None,
 ) -> None:
     if isinstance(stmt, Block):
         for inner in stmt.stmts:

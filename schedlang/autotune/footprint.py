@@ -49,9 +49,7 @@ def line_traffic(
     return found
 
 
-def _spans(
-    access: Reach, loops: Sequence[For], extent: Callable[[For], int]
-) -> list[list[float]]:
+def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
     """How many indices each dimension takes while the loops from some depth on run."""
     lins = [to_lin(index) for index in access.indices]
     found = []
@@ -67,7 +65,7 @@ def _span(lin: Lin, inner: dict[Axis, int]) -> float:
     for product, coef in lin.terms.items():
         if not product:
             continue
-        parts = []
+        parts: list[float] = []
         for atom in product:
             if isinstance(atom, Axis):
                 parts.append(inner.get(atom, 1) - 1)

@@ -162,7 +162,9 @@ def factorizations(whole: int, parts: int) -> tuple[tuple[int, ...], ...]:
     if parts == 1:
         return ((whole,),)
     return tuple(
-        (*outer, inner) for inner in divisors(whole) for outer in factorizations(whole // inner, parts - 1)
+        (*outer, inner)
+        for inner in divisors(whole)
+        for outer in factorizations(whole // inner, parts - 1)
     )
 
 

@@ -28,7 +28,9 @@ class TuningResult:
     ended; ``ended`` says why the search stopped. ``print`` shows a summary.
     """
 
-    def __init__(self, kernel: Kernel, schedule: Schedule, best: Trial, facts: Facts, ended: str) -> None:
+    def __init__(
+        self, kernel: Kernel, schedule: Schedule, best: Trial, facts: Facts, ended: str
+    ) -> None:
         self.kernel = kernel
         self.schedule = schedule
         self.best = best
@@ -82,8 +84,8 @@ def _nothing(search: Search) -> str:
     """Why a search has no result, and what to do."""
     if not search.trials:
         return (
-            f"autotune({search.name}): {search.ended or 'it ended'} before a candidate was measured: "
-            "give more trials or more time"
+            f"autotune({search.name}): {search.ended or 'it ended'} before a candidate was "
+            "measured: give more trials or more time"
         )
     ends = Counter(f"{t.outcome}: {t.detail}" for t in search.trials)
     listed = "".join(f"\n  {count} times {text}" for text, count in ends.most_common(5))

@@ -94,9 +94,7 @@ class Evolve:
         return valid(space, rng, made)
 
 
-def valid(
-    space: Space, rng: Generator, given: Callable[[], Decisions] | None = None
-) -> Candidate:
+def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
     """The first draw that no constraint refuses."""
     for _ in range(MOST_REFUSED):
         try:
@@ -118,7 +116,8 @@ def strategy(search: Any, seed: int) -> Strategy:
         return found
     names = ", ".join(f'"{name}"' for name in STRATEGIES)
     raise TuningError(
-        f"autotune(search={search!r}): give {names}, or an object with propose(space) and learn(trial)"
+        f"autotune(search={search!r}): give {names}, or an object with propose(space) and "
+        "learn(trial)"
     )
 
 

@@ -14,8 +14,8 @@ from schedlang.codegen.budget import spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
 from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError
-from schedlang.grid.lower import device_program
 from schedlang.expr.nodes import Var
+from schedlang.grid.lower import device_program
 from schedlang.ir.nest import Nest
 from schedlang.ir.sized import at_sizes
 from schedlang.ir.verify import verify
@@ -27,6 +27,8 @@ from schedlang.target import Target
 Template = Callable[[Schedule, Knobs], object]
 # more arithmetic than this many times the least is not worth a measurement
 MOST_WORK = 1.6
+# operations that cost next to nothing, however often they are repeated
+LITTLE = 1 << 16
 # bytes of a stage that is computed in a loop and may stand on the stack of its thread
 NEAR = 32 << 10
 
@@ -47,8 +49,8 @@ class Space:
     """Schedules of ``outputs`` that ``template`` makes.
 
     ``made`` says whether the template is schedlang's own: its candidates are also held to what a
-    good schedule keeps (tiles of sums in registers, little computed twice). ``counts`` says how many
-    decisions were tried and what became of them.
+    good schedule keeps (tiles of sums in registers, little computed twice). ``counts`` says how
+    many decisions were tried and what became of them.
     """
 
     outputs: Sequence[Tensor]
@@ -76,7 +78,9 @@ class Space:
             if self.made:
                 _near(s)
             nest = lower_state(s.state)
-            known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()}) if nest.sizes else nest
+            known = (
+                at_sizes(nest, {v.name: n for v, n in self.sizes.items()}) if nest.sizes else nest
+            )
             if self.target.is_gpu:
                 found = estimate_gpu(device_program(known, self.target), self.target)
             else:
@@ -87,7 +91,7 @@ class Space:
         if self.made:
             if not self.target.is_gpu and spills(nest, self.target):
                 raise Rejected("a tile of sums does not fit the registers")
-            if found.flops > MOST_WORK * self._work:
+            if found.flops > MOST_WORK * max(self._work, LITTLE):
                 raise Rejected("computes too much again")
         self.counts["valid"] += 1
         return Candidate(knobs.decisions, dict(knobs.options), s, nest, found)

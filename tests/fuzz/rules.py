@@ -1,7 +1,7 @@
 """``python -m tests.fuzz.rules --cases N``: the tuner's rules on random computations.
 
-Each candidate that the rules make, for a CPU and for a GPU, gives what the oracle gives; as code and
-as JSON it gives the same nest; and its decisions make it again.
+Each candidate that the rules make, for a CPU and for a GPU, gives what the oracle gives; as JSON it
+gives the same nest; and its decisions make it again.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import reads, rewrite
+from schedlang.expr.visit import reads
+from schedlang.ir.rewrite import with_leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,10 @@ def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
         tensor, indices = stack.pop()
         producer = tensor.op
         if tensor in inlined and isinstance(producer, ComputeOp):
-            swap = dict(zip(producer.axis, indices))
-            inner = [(t, tuple(rewrite(i, swap.get) for i in at)) for t, at in _reads(producer.roots)]
+            swap: dict[Expr, Expr] = dict(zip(producer.axis, indices))
+            inner = [
+                (t, tuple(with_leaves(i, swap) for i in at)) for t, at in _reads(producer.roots)
+            ]
             stack.extend(reversed(inner))
             continue
         key = (tensor, tuple(to_lin(i) for i in indices))
@@ -84,7 +87,12 @@ def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Tensor, tuple[Expr, ...]]]:
 
 
 def _step(index: Lin, axis: Axis) -> int | None:
-    if any(leaf is axis for product in index.terms if product != (axis,) for leaf in _leaves(Lin({product: 1}))):
+    if any(
+        leaf is axis
+        for product in index.terms
+        if product != (axis,)
+        for leaf in _leaves(Lin({product: 1}))
+    ):
         return None
     return index.terms.get((axis,), 0)
 

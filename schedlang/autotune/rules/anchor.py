@@ -28,7 +28,7 @@ def anchor(
         op = sketch.op(tensor)
         if op.reducer is None or len(op.outputs) > 1 or sketch.consumers(tensor) != [head]:
             continue
-        positions = _positions(read, axes, op.axis)
+        positions = _positions(sketch, read, axes, op.axis)
         if positions is None or not fits(sketch, tensor, positions[-1]):
             continue
         if sketch.knobs.choice(f"{sketch.name(tensor)}.fuse", [True, False]):
@@ -36,17 +36,20 @@ def anchor(
     return None
 
 
-def _positions(read: Access, axes: tuple[Axis, ...], own: tuple[Axis, ...]) -> list[int] | None:
+def _positions(
+    sketch: Sketch, read: Access, axes: tuple[Axis, ...], own: tuple[Axis, ...]
+) -> list[int] | None:
     """For each axis of the reader the dimension that it alone indexes; all must be."""
     found = [-1] * len(axes)
     for dimension, index in enumerate(read.indices):
         lin = to_lin(index)
         at = next((n for n, axis in enumerate(axes) if lin == Lin.of(axis)), None)
         if at is None:
-            if own[dimension].extent == 1:
+            if not sketch.long(own[dimension]):
                 continue
             return None
-        if found[at] >= 0 or axes[at].extent != own[dimension].extent:
+        same = sketch.extents([axes[at]]) == sketch.extents([own[dimension]])
+        if found[at] >= 0 or not same:
             return None
         found[at] = dimension
-    return found if found[-1] >= 0 else None
+    return found if found and found[-1] >= 0 else None

@@ -44,7 +44,8 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
     reused = {r.tensor for r in reads if _reused(sketch, tensor, r)}
     parts = _parts(sketch, head, positions, tensor)
     operands = list(dict.fromkeys(
-        r.tensor for r in reads if r.tensor in reused and r.tensor in sketch.op(tensor).input_tensors
+        r.tensor for r in reads
+        if r.tensor in reused and r.tensor in sketch.op(tensor).input_tensors
     ))  # fmt: skip
     shared = []
     for operand in operands:
@@ -71,12 +72,10 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
 
 
 def _reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
-    return any(read.fixed(a) for a in sketch.op(tensor).axis if a.extent != 1)
+    return any(read.fixed(a) for a in sketch.op(tensor).axis if sketch.long(a))
 
 
-def _parts(
-    sketch: Sketch, head: Tensor, positions: Sequence[int], tensor: Tensor
-) -> list[Part]:
+def _parts(sketch: Sketch, head: Tensor, positions: Sequence[int], tensor: Tensor) -> list[Part]:
     """How one or two data axes of ``head`` are shared among threads."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     axes = s[head].op.axis
@@ -143,7 +142,9 @@ def _reduction(sketch: Sketch, local: Tensor, parts: Sequence[Part]) -> tuple[Ax
     op = s[local].op
     sizes = sketch.extents(op.reduce_axis)
     longest = sizes.index(max(sizes))
-    depth = knobs.choice(f"{name}.depth", [d for d in DEPTHS if d <= sizes[longest]] or [sizes[longest]])
+    depth = knobs.choice(
+        f"{name}.depth", [d for d in DEPTHS if d <= sizes[longest]] or [sizes[longest]]
+    )
     outer, inner = s[local].split(op.reduce_axis[longest], factor=depth)
     others = [a for n, a in enumerate(op.reduce_axis) if n != longest]
     s[local].reorder(outer, *others, inner, *op.axis)

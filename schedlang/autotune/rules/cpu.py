@@ -26,9 +26,10 @@ def schedule_cpu(
     sketch = Sketch(s, knobs, target, threads, sizes or {})
     inline(sketch)
     for tensor in reversed(sketch.stages()):
-        if tensor in sketch.inlined or tensor in sketch.done:
-            continue
-        _stage(sketch, tensor)
+        known = tensor in sketch.inlined or tensor in sketch.done
+        # the steps of a scan follow each other: they stay as they are
+        if not known and not sketch.steps_of_scan(tensor):
+            _stage(sketch, tensor)
 
 
 def _stage(sketch: Sketch, tensor: Tensor) -> None:

@@ -37,7 +37,11 @@ def schedule_cuda(
     sketch = Sketch(s, knobs, target, 1, sizes or {})
     inline(sketch)
     for tensor in reversed(sketch.stages()):
-        if tensor not in sketch.inlined and tensor not in sketch.done:
+        if tensor in sketch.inlined or tensor in sketch.done:
+            continue
+        if sketch.steps_of_scan(tensor):
+            _step_of_scan(sketch, tensor)
+        else:
             _stage(sketch, tensor)
 
 
@@ -54,8 +58,10 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
     ways = []
     if len(op.outputs) == 1 and op.axis and _reused(sketch, tensor, 0) and spot is None:
         ways.append("tile")
-    if len(op.outputs) == 1 and sketch.extents(op.reduce_axis[-1:])[0] >= WARP and (
-        spot is not None or not ways or math.prod(sketch.extents(op.axis)) < FEW
+    if (
+        len(op.outputs) == 1
+        and sketch.extents(op.reduce_axis[-1:])[0] >= WARP
+        and (spot is not None or not ways or math.prod(sketch.extents(op.axis)) < FEW)
     ):
         ways.append("across")
     if not ways or (ways == ["across"] and spot is None):
@@ -69,10 +75,20 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
         _points(sketch, tensor, spot)
 
 
+def _step_of_scan(sketch: Sketch, tensor: Tensor) -> None:
+    """A kernel for each moment, a thread an element."""
+    s = sketch.s
+    _, *rest = s[tensor].op.axis
+    threads = sketch.knobs.choice(f"{sketch.name(tensor)}.threads", list(THREADS))
+    block, thread = s[tensor].split(fused(s, tensor, rest), factor=threads)
+    s[tensor].bind(block, "blockIdx.x")
+    s[tensor].bind(thread, "threadIdx.x")
+
+
 def _reused(sketch: Sketch, tensor: Tensor, last: int) -> bool:
     """Whether elements are read again along some data axis."""
     op = sketch.op(tensor)
-    moving = [a for a in op.axis if a.extent != 1]
+    moving = [a for a in op.axis if sketch.long(a)]
     return any(read.fixed(axis) for axis in moving for read in sketch.reads(tensor))
 
 
@@ -88,10 +104,15 @@ def _points(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         s[tensor].bind(thread, "threadIdx.x")
         return
     if not axes:
+        s[tensor].bind(fused(s, tensor, axes), "threadIdx.x")
         return
     threads = knobs.choice(f"{name}.threads", list(THREADS))
     last = sketch.extents(axes[-1:])[0]
-    if len(axes) > 1 and _reads_rows(sketch, tensor) and knobs.choice(f"{name}.rows", [True, False]):
+    if (
+        len(axes) > 1
+        and _reads_rows(sketch, tensor)
+        and knobs.choice(f"{name}.rows", [True, False])
+    ):
         row = fused(s, tensor, axes[:-1])
         _, thread = s[tensor].split(axes[-1], factor=min(threads, last))
         s[tensor].bind(row, "blockIdx.x")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from schedlang.autotune.rules.sketch import Sketch
-from schedlang.compute.tensor import ScanOp, Tensor
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Read
 
 # an expression is not computed more often than this many times: arithmetic, math functions
@@ -22,7 +22,7 @@ def inline(sketch: Sketch) -> None:
         op = sketch.op(tensor)
         if op.reducer is not None or len(op.outputs) > 1 or tensor in s.outputs:
             continue
-        if any(isinstance(s[reader].op, ScanOp) for reader in sketch.consumers(tensor)):
+        if sketch.steps_of_scan(tensor):
             continue
         often = _times(sketch, tensor)
         copy = isinstance(op.body[0], Read)

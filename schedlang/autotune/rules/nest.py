@@ -23,7 +23,9 @@ class Loop:
     cut: bool = False
 
 
-def split_tile(sketch: Sketch, head: Tensor, tile: Mapping[int, int]) -> tuple[list[Loop], dict[int, Axis]]:
+def split_tile(
+    sketch: Sketch, head: Tensor, tile: Mapping[int, int]
+) -> tuple[list[Loop], dict[int, Axis]]:
     """Loops over tiles along each data axis of ``head``, and the loops inside of a tile."""
     s = sketch.s
     axes = s[head].op.axis
@@ -32,7 +34,7 @@ def split_tile(sketch: Sketch, head: Tensor, tile: Mapping[int, int]) -> tuple[l
         factor = tile.get(at)
         if factor is None:
             outer.append(Loop(axis, at, extent))
-        elif factor >= extent:
+        elif factor >= extent and isinstance(axis.extent, int):
             inner[at] = axis
         else:
             rest = extent % factor != 0 or not isinstance(axis.extent, int)
@@ -58,9 +60,9 @@ def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
         elif size == loop.extent:
             inside.append(loop)
         else:
-            over, within = s[head].split(loop.axis, factor=size)
+            over, inner = s[head].split(loop.axis, factor=size)
             outside.append(Loop(over, loop.along, loop.extent // size))
-            inside.append(Loop(within, loop.along, size))
+            inside.append(Loop(inner, loop.along, size))
     order = list(knobs.permutation(f"{name}.order", outer)) if len(outer) > 1 else outer
     place = {loop.along: n for n, loop in enumerate(order)}
     within = list(knobs.permutation(f"{name}.inner_order", outer)) if len(inside) > 1 else outer
@@ -76,7 +78,6 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
     s = sketch.s
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
     real = loops[:first]
-    sketch.knobs.require(bool(real) or not loops or loops[0].extent == 1, "no loop for threads")
     counts = [math.prod(loop.extent for loop in real[:n]) for n in range(1, len(real) + 1)]
     enough = [n for n, count in enumerate(counts, 1) if count >= sketch.threads]
     if not enough:
@@ -97,7 +98,9 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
 
 
 def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
-    """One loop over neighbouring ones."""
+    """One loop over neighbouring ones; over none of them one of a single iteration."""
+    if not axes:
+        return s[tensor].fuse()
     whole = axes[0]
     for axis in axes[1:]:
         whole = s[tensor].fuse(whole, axis)

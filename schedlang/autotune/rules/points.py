@@ -24,9 +24,9 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     lanes = 0
     if length > 1 and not _scattered(sketch, tensor):
         wide = [v * width for v in VECTORS if v * width < length]
-        if length <= ROW * width:
+        if length <= ROW * width and isinstance(op.axis[-1].extent, int):
             wide.append(length)
-        lanes = knobs.choice(f"{name}.lanes", wide or [length])
+        lanes = knobs.choice(f"{name}.lanes", wide or [width])
     reduce = list(s[tensor].op.reduce_axis)
     if not root:
         if lanes:

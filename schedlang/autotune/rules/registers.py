@@ -49,7 +49,7 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
     for at, (axis, extent) in enumerate(zip(op.axis, sketch.extents(op.axis))):
         if extent == 1:
             continue
-        others = [a for a in op.axis if a is not axis and a.extent != 1]
+        others = [a for a in op.axis if a is not axis and sketch.long(a)]
         lanes = min(width, extent)
         packed, packable, fits = [], [], True
         for read in reads:
@@ -57,7 +57,9 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
                 continue
             # a copy pays where its elements are read again
             reused = any(read.fixed(a) for a in others)
-            direct = read.tensor in op.input_tensors and read.own_dimension(axis) is not None
+            once = sum(r.tensor is read.tensor for r in reads) == 1
+            direct = once and read.tensor in op.input_tensors
+            direct = direct and read.own_dimension(axis) is not None
             if read.contiguous(axis, lanes):
                 packable += [read] if reused and direct else []
             elif reused and direct:
@@ -67,8 +69,9 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
         transposed = at != last
         if transposed and not any(r == last for r in row_axes(sketch, tensor, at)):
             fits = False
-        if fits:
-            found.append(Lane(at, tuple(packed), tuple(packable), transposed))
+        lane = Lane(at, tuple(packed), tuple(packable), transposed)
+        if fits and tiles(sketch, tensor, lane, last):
+            found.append(lane)
     return found
 
 
@@ -77,7 +80,7 @@ def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
     op, reads = sketch.op(tensor), sketch.reads(tensor)
     return [
         at for at, axis in enumerate(op.axis)
-        if at != lane and axis.extent != 1 and any(r.fixed(axis) for r in reads)
+        if at != lane and sketch.long(axis) and any(r.fixed(axis) for r in reads)
     ]  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""Reductions along memory: partial results in the lanes of vectors, and by threads where that is all
-the parallelism there is."""
+"""Reductions along memory: partial results in the lanes of vectors, and by threads where that is
+all the parallelism there is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import math
 from schedlang.autotune.rules.nest import blocks, fused, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Home, Level, Sketch, Spot
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Axis
 
 MOST_VECTORS = 4
 MOST_ROWS = 4
@@ -36,7 +35,9 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.target.vector_width(tensor.dtype)
     data = math.prod(sketch.extents(sketch.op(tensor).axis))
-    many = [v for v in (1, 2, 4) if v * width <= sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]]
+    many = [
+        v for v in (1, 2, 4) if v * width <= sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]
+    ]
     lanes = width * knobs.choice(f"{name}.vectors", many)
     if spot is None and data < sketch.threads:
         _by_threads(sketch, tensor, lanes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.access import Access, accesses
-from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Call, Var
 from schedlang.expr.visit import postorder
@@ -79,11 +79,15 @@ class Sketch:
         return [v.outputs[0] for v in self.s.stages if isinstance(v.op, ComputeOp)]
 
     def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
-        """How long axes are; symbolic ones at the sizes that are tuned for."""
+        """How long axes are, at least 1; symbolic ones at the sizes that are tuned for."""
         return tuple(
-            a.extent if isinstance(a.extent, int) else int(evaluate(a.extent, self.sizes))
+            max(1, a.extent if isinstance(a.extent, int) else int(evaluate(a.extent, self.sizes)))
             for a in axes
         )
+
+    def long(self, axis: Axis) -> bool:
+        """Whether an axis has more than one step, or may have."""
+        return not isinstance(axis.extent, int) or axis.extent != 1
 
     def reads(self, tensor: Tensor) -> list[Access]:
         """What the computation of ``tensor`` reads, through what is inlined."""
@@ -109,6 +113,10 @@ class Sketch:
         nest = Nest(tensor, tuple(levels), threads)
         self.home[tensor] = Home(nest, dict(enumerate(self.op(tensor).axis)))
         return nest
+
+    def steps_of_scan(self, tensor: Tensor) -> bool:
+        """Whether a stage is the start or a step of a scan, whose time is its first axis."""
+        return any(isinstance(self.s[r].op, ScanOp) for r in self.consumers(tensor))
 
     def points(self, tensor: Tensor) -> int:
         """How many times the body of a stage is evaluated."""

@@ -1,4 +1,4 @@
-"""A reduction whose operands are read again: its sums in registers, inside of its reader's loops."""
+"""A reduction whose operands are read again: sums in registers, inside of its reader's loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ SHORT, MOST_WRITTEN = 8, 128
 AHEAD = 16
 
 
-def tiled(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int], root: bool) -> None:
+def tiled(
+    sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int], root: bool
+) -> None:
     """``tensor`` a tile at a time inside of ``head``, which reads it; ``head`` may be ``tensor``.
 
     ``positions`` says for each data axis of ``head`` which one of ``tensor`` it goes along, or -1.
@@ -43,7 +45,7 @@ def tiled(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]
     home = Home(nest, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
     sketch.home[local] = home
     sketch.done |= {head, local}
-    _sums(sketch, local, lane, tile)
+    _sums(sketch, local, lane, tile, inside[lane.at])
     must, may = ({r.tensor for r in some} for some in (lane.packed, lane.packable))
     for read in sketch.reads(local):
         if read.tensor in must or (
@@ -76,7 +78,7 @@ def _outer(
     return sketch.leads(head, [Level(x.axis, (x.along,), x.extent) for x in loops])
 
 
-def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile) -> None:
+def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> None:
     """The tile itself: the reduction outside, rows written out, lanes."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
     op = s[local].op
@@ -85,19 +87,30 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile) -> None:
             lambda *dims: (*(d for n, d in enumerate(dims) if n != lane.at), dims[lane.at])
         )
     reduce = list(op.reduce_axis)
-    long = [a for a in reduce if a.extent != 1]
+    long = [a for a in reduce if sketch.long(a)]
     if len(long) > 1:
         order = knobs.permutation(f"{name}.reduce_order", long)
-        reduce = [a for a in reduce if a.extent == 1] + list(order)
-    rows = [op.axis[at] for at, _ in tile.rows]
-    lanes = op.axis[lane.at]
-    rest = [a for a in op.axis if a is not lanes and a not in rows]
-    s[local].reorder(*rest, *reduce, *rows, lanes)
+        reduce = [a for a in reduce if not sketch.long(a)] + list(order)
+    inner = list(op.axis)
+    outer = []
+    for at, size in ((lane.at, lanes), *tile.rows):
+        if not isinstance(op.axis[at].extent, int):
+            # only a split says that what is left of a symbolic axis has a fixed extent
+            over, inner[at] = s[local].split(op.axis[at], factor=size)
+            outer.append(over)
+    rows = [inner[at] for at, _ in tile.rows]
+    across = inner[lane.at]
+    rest = [*outer, *(a for a in inner if a is not across and a not in rows)]
+    s[local].reorder(*rest, *reduce, *rows, across)
     for row in rows:
         s[local].unroll(row)
-    s[local].vectorize(lanes)
-    steps = sketch.extents(reduce[-1:])[0]
-    if 1 < steps <= SHORT and steps * sums(tile) <= MOST_WRITTEN and knobs.choice(f"{name}.unroll", [False, True]):
+    s[local].vectorize(across)
+    steps = sketch.extents(reduce[-1:])[0] if isinstance(reduce[-1].extent, int) else 1
+    if (
+        1 < steps <= SHORT
+        and steps * sums(tile) <= MOST_WRITTEN
+        and knobs.choice(f"{name}.unroll", [False, True])
+    ):
         s[local].unroll(reduce[-1])
 
 
