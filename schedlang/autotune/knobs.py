@@ -117,7 +117,7 @@ class Knobs:
             except KeyError as missing:
                 raise TuningError(
                     f"knobs.require: its predicate names {missing}, which is no knob asked for "
-                    f"so far ({', '.join(self.decisions) or 'there is none'})"
+                    f"so far: {', '.join(self.decisions) or 'there is none'}"
                 ) from None
         if not holds:
             raise Rejected(why or "a constraint does not hold")

@@ -27,11 +27,11 @@ class Trial:
     """One candidate and how it ended.
 
     ``seconds`` is the median of a call where the outcome is ``"ok"`` and it was timed; ``steps``
-    the schedule as JSON (:meth:`schedlang.Schedule.to_json`); ``decisions`` what the template's knobs
-    answered; ``estimate`` what was expected (smaller is better, no unit); ``detail`` the first line
-    of what went wrong; ``source`` a hash of the emitted source; ``strategy`` what proposed it;
-    ``took`` the seconds that building, checking and timing took; ``resumed`` whether a database
-    had it.
+    the schedule as JSON (:meth:`schedlang.Schedule.to_json`); ``decisions`` what the template's
+    knobs answered; ``estimate`` what was expected (smaller is better, no unit); ``detail`` the
+    first line of what went wrong; ``source`` a hash of the loop nest, which decides the emitted
+    source; ``strategy`` what proposed it; ``took`` the seconds that building, checking and timing
+    took; ``resumed`` whether a database had it.
     """
 
     number: int

@@ -78,13 +78,7 @@ class Space:
             if self.made:
                 _near(s)
             nest = lower_state(s.state)
-            known = (
-                at_sizes(nest, {v.name: n for v, n in self.sizes.items()}) if nest.sizes else nest
-            )
-            if self.target.is_gpu:
-                found = estimate_gpu(device_program(known, self.target), self.target)
-            else:
-                found = estimate(known, self.target, self.threads)
+            found = self._estimate(nest)
             verify(nest)
         except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
             raise Rejected(str(error).splitlines()[0]) from None
@@ -95,6 +89,18 @@ class Space:
                 raise Rejected("computes too much again")
         self.counts["valid"] += 1
         return Candidate(knobs.decisions, dict(knobs.options), s, nest, found)
+
+    def _estimate(self, nest: Nest) -> Estimate:
+        """What ``nest`` should cost at the sizes that are tuned for; refused if no GPU runs it."""
+        known = nest
+        if nest.sizes:
+            known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()})
+        if not self.target.is_gpu:
+            return estimate(known, self.target, self.threads)
+        program = device_program(nest, self.target)
+        if known is not nest:
+            program = device_program(known, self.target)
+        return estimate_gpu(program, self.target)
 
 
 def _near(s: Schedule) -> None:

@@ -440,7 +440,7 @@ def _collide(
             else np.zeros(count, int)
         )
         reached.append((key, rows[-1]))
-    return _meet(*reached[0], *reached[1], int(np.prod(shape, dtype=np.int64)))
+    return _meet(*reached[0], *reached[1], prod(shape))  # type: ignore[arg-type]
 
 
 def _meet(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> bool:

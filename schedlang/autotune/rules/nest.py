@@ -12,6 +12,9 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
+# points that one thread computes while others would be started
+FEW = 1 << 13
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -78,6 +81,8 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
     s = sketch.s
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
     real = loops[:first]
+    few = sketch.points(head) < FEW
+    sketch.knobs.require(bool(real) or not loops or few, "no loop for threads")
     counts = [math.prod(loop.extent for loop in real[:n]) for n in range(1, len(real) + 1)]
     enough = [n for n, count in enumerate(counts, 1) if count >= sketch.threads]
     if not enough:

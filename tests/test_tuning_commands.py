@@ -1,0 +1,88 @@
+"""``python -m schedlang tune`` and ``best``."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schedlang.__main__ import main
+
+SCRIPT = """
+import schedlang as sl
+import neighbour
+
+A = sl.placeholder((neighbour.SIZE, 64), name="A")
+B = sl.compute((neighbour.SIZE, 64), lambda i, j: A[i, j] * 2 + 1, name="B")
+both = [B]
+number = 3
+
+
+def rows(s, knobs):
+    i, j = s[B].op.axis
+    _, factor = knobs.split("rows", i, most=8)
+    s[B].parallel(s[B].split(i, factor=factor)[0])
+
+
+if __name__ == "__main__":
+    raise RuntimeError("the script is run as a script")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "neighbour.py").write_text("SIZE = 32\n")
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return path
+
+
+def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database, report, saved = (
+        script.parent / n for n in ("db.jsonl", "page.html", "tuned_kernel.py")
+    )
+    given = ["--database", str(database)]
+    more = ["--trials", "2", "--report", str(report), "--save", str(saved)]
+    assert main(["tune", f"{script}:both", *given, *more]) == 0
+    printed = capsys.readouterr().out
+    assert "2 ok" in printed and "s = sl.schedule(B)" in printed and report.exists()
+    assert len(database.read_text().splitlines()) >= 2
+    kernel = importlib.import_module(saved.stem)
+    assert (kernel.B(np.ones((32, 64), "float32")) == 3).all()
+    assert main(["best", f"{script}:B", *given]) == 0
+    assert "s = sl.schedule(B)" in capsys.readouterr().out
+
+
+def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4"]
+    assert main([*where, "--template", "rows", "--no-resume"]) == 0
+    assert "parallel" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tune", "nothing.py:C"], "there is no such file"),
+        (["tune", "C"], "give a script and the name of a tensor in it"),
+        (["tune", "SCRIPT:C"], "has no 'C' at its top level: its tensors are A, B"),
+        (["tune", "SCRIPT:number"], "number in .* is int"),
+        (["tune", "SCRIPT:B", "--size", "n"], "give a name and a number"),
+        (["tune", "SCRIPT:B", "--template", "none"], "has no such function"),
+        (["tune", "SCRIPT:B", "--trials", "0"], "give an integer of 1 or more"),
+        (["tune", "SCRIPT:B", "--search", "luck"], 'give "random", "evolve"'),
+        (["tune", "SCRIPT:B", "--target", "tpu"], "target 'tpu' is unknown"),
+        (["best", "SCRIPT:B"], r"sl\.autotune"),
+    ],
+)
+def test_mistakes_are_one_line(
+    script: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([a.replace("SCRIPT", str(script)) for a in arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"python -m schedlang {arguments[0]}: ")
+    assert re.search(message, error), error

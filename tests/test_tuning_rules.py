@@ -1,0 +1,139 @@
+"""The rules that make schedules: right on any computation, and what one would write by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+import schedlang as sl
+from benchmarks.computations import computation
+from benchmarks.works.families import FAMILIES
+from schedlang.autotune.estimate import estimate, work_of
+from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.rules.access import accesses
+from schedlang.autotune.rules.templates import template_for
+from schedlang.autotune.space import Candidate, Space
+from schedlang.compute.work import flops
+from tests.fuzz.rules import run_case
+from tests.graphs import product
+
+AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16)
+GPU = sl.Target("cuda")
+
+
+def space(*outputs: sl.Tensor, target: sl.Target = AVX2) -> Space:
+    return Space(outputs, target, template_for(target, 2), 2)
+
+
+def drawn(made: Space, count: int, seed: int = 0) -> list[Candidate]:
+    rng, found = Random(seed), []
+    for _ in range(20 * count):
+        try:
+            found.append(made.draw(rng))
+        except Rejected:
+            continue
+        if len(found) == count:
+            return found
+    raise AssertionError(f"{len(found)} of {made.counts['tried']} draws are valid")
+
+
+@pytest.mark.parametrize("start", range(0, 60, 15))
+def test_candidates_of_random_computations_are_right(start: int) -> None:
+    counts: Counter[str] = Counter()
+    failures = [run_case("tests", index, counts) for index in range(start, start + 15)]
+    assert not any(failures), "\n".join(f for f in failures if f)
+    # of four draws a case, nearly all make a candidate for a CPU
+    assert counts["cpu: right"] > 45 and counts["cuda: right"] > 25
+
+
+@pytest.mark.parametrize("work", FAMILIES[::3], ids=lambda w: w.name)
+def test_most_draws_for_published_operators_are_valid(work: object) -> None:
+    made = space(computation(work)[-1])  # type: ignore[arg-type]
+    drawn(made, 6)
+    assert made.counts["valid"] >= 0.4 * made.counts["tried"]
+
+
+def test_a_product_gets_a_tile_of_sums_and_panels() -> None:
+    *_, C = product(512, 512, 512)
+    found = [str(c.nest) for c in drawn(space(C), 30)]
+    assert all("C.local" in text and "parallel" in text for text in found)
+    assert any("B.global" in text and "prefetch" in text for text in found)
+    # rows in lanes, too: the tile is transposed on its way out
+    assert any("A.global" in text for text in found)
+
+
+def test_tiles_divide_or_are_cut_off_and_leave_no_test_in_the_updates() -> None:
+    *_, C = product(512, 512, 512)
+    for candidate in drawn(space(C), 30, seed=3):
+        assert not candidate.nest.guards
+
+
+def test_the_same_seed_draws_the_same_candidates() -> None:
+    *_, C = product(256, 256, 256)
+    one, other = (drawn(space(C), 5, seed=8) for _ in range(2))
+    assert [c.decisions for c in one] == [c.decisions for c in other]
+    assert [str(c.nest) for c in one] == [str(c.nest) for c in other]
+
+
+def test_a_sum_of_everything_is_shared_by_threads() -> None:
+    A = sl.placeholder((1024, 1024), name="A")
+    i, j = sl.reduce_axis(1024, name="i"), sl.reduce_axis(1024, name="j")
+    S = sl.compute((), lambda: sl.sum(A[i, j], axis=(i, j)), name="S")
+    for candidate in drawn(space(S), 4):
+        assert "parallel" in str(candidate.nest) and "vectorize" in str(candidate.nest)
+
+
+def test_rows_are_computed_where_they_are_read() -> None:
+    X = sl.placeholder((512, 512), name="X")
+    k = sl.reduce_axis(512, name="k")
+    M = sl.compute((512,), lambda i: sl.max(X[i, k], axis=k), name="M")
+    Y = sl.compute((512, 512), lambda i, j: X[i, j] - M[i], name="Y")
+    places = {c.decisions.get("M.at") for c in drawn(space(Y), 20)}
+    assert -1 in places and 0 in places
+
+
+def test_access_knows_steps_and_tiles() -> None:
+    A = sl.placeholder((64, 64), name="A")
+    B = sl.compute((64, 64), lambda i, j: A[j, i] + A[i, i], name="B")
+    first, second = accesses(sl.schedule(B)[B].op)
+    i, j = sl.schedule(B)[B].op.axis
+    assert first.contiguous(i) and not first.contiguous(j) and first.own_dimension(j) == 0
+    assert second.fixed(j) and second.own_dimension(i) is None
+
+
+def test_estimates_prefer_what_is_faster() -> None:
+    A, B, C = product(512, 512, 512)
+    plain, tiled = sl.schedule(C), sl.schedule(C)
+    CL = tiled.cache_write(C, "local")
+    i, j = tiled[C].op.axis
+    io, jo, ii, ji = tiled[C].tile(i, j, 4, 16)
+    tiled[C].vectorize(ji)
+    tiled[C].parallel(io)
+    tiled[CL].compute_at(tiled[C], jo)
+    (k,) = tiled[CL].op.reduce_axis
+    y, x = tiled[CL].op.axis
+    tiled[CL].reorder(k, y, x)
+    tiled[CL].unroll(y)
+    tiled[CL].vectorize(x)
+    slow, fast = (estimate(sl.lower(s), AVX2) for s in (plain, tiled))
+    assert slow.seconds > 10 * fast.seconds
+    assert slow.flops == fast.flops == flops([C]) == work_of(sl.lower(plain))
+
+
+def test_what_is_computed_again_is_refused() -> None:
+    A = sl.placeholder((1026, 1026), name="A")
+    B = sl.compute((1026, 1024), lambda y, x: A[y, x] + A[y, x + 1] + A[y, x + 2], name="B")
+    C = sl.compute((1024, 1024), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
+    made = space(C)
+    for candidate in drawn(made, 20):
+        assert candidate.estimate.flops <= 1.6 * flops([C])
+    assert made.counts["tried"] > made.counts["valid"]
+
+
+def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:
+    *_, C = product(256, 256, 256)
+    found = [str(c.nest) for c in drawn(space(C, target=GPU), 8)]
+    assert all("threadIdx.x" in text and "blockIdx.x" in text for text in found)
+    assert any("shared" in text for text in found)
