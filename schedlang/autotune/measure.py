@@ -1,27 +1,31 @@
-"""Candidates go in, outcomes come out: on this machine, or on others behind an executor."""
+"""Candidates go in, outcomes come out: measured by child processes on this machine."""
 
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from schedlang.autotune.sandbox import COMMAND, Lost, Sandbox
-from schedlang.autotune.task import Task, task_from_data
+from schedlang.autotune.sandbox import COMMAND, PREFIX, Lost, Sandbox
+from schedlang.autotune.task import Task
 from schedlang.autotune.turns import turn
+from schedlang.runtime.timing import quantile
 
 RACE_ROUNDS = 5
 # seconds in which a command that does nothing is answered
 PROMPT = 10.0
+# how a command may fail, and the outcomes that these are
+FAILURES = {"error": "{} failed", "wrong answer": "wrong answer", "out of memory": "out of memory"}
+# outcomes that an earlier candidate may have caused, by what it did to the memory of its process
+DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,32 @@ class Measured:
 
 
 class Measurer(Protocol):
-    """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one."""
+    """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one.
 
-    batch: int
+    ``race`` builds, checks and times a few once more, in turns, for times that can be compared; it
+    answers nothing where that cannot be. Both raise :class:`~schedlang.autotune.sandbox.Broken`
+    where nothing can be measured any more.
+    """
+
+    @property
+    def batch(self) -> int: ...
 
     def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]: ...
-    def race(self, jobs: Sequence[Job]) -> list[float] | None: ...
+    def race(self, jobs: Sequence[Job]) -> list[Measured]: ...
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Built:
+    """A candidate that is ready to run in the process that built it."""
+
+    job: Job
+    found: Measured
+    start: int
+
+    def there(self, box: Sandbox) -> bool:
+        """Whether that process is still the one."""
+        return box.alive and box.starts == self.start
 
 
 class Local:
@@ -61,176 +84,211 @@ class Local:
     def __init__(self, task: Task, workers: int, command: Sequence[str] = COMMAND) -> None:
         self.batch = 2 * workers
         self._task = task
-        self._folder = Path(tempfile.mkdtemp(prefix="schedlang-tune-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._boxes = [Sandbox(task, self._folder, command) for _ in range(workers)]
+        self._over = False
 
     def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]:
-        """Each job's outcome. What a lost process had built for others is built again."""
-        left = list(jobs)
-        while left:
-            shares = [left[n :: len(self._boxes)] for n in range(len(self._boxes))]
-            left = []
-            with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
-                built = list(pool.map(self._build, self._boxes, shares))
-            for box, (ready, done, again) in zip(self._boxes, built):
-                yield from done
-                left += again
-                for position, (job, found) in enumerate(ready):
-                    with turn(alone=True):
-                        result = run(box, job, found, self._task, best)
-                    yield result
-                    if result.seconds is not None:
-                        best = min(best or result.seconds, result.seconds)
-                    if not box.alive:
-                        left += [other for other, _ in ready[position + 1 :]]
-                        break
-                forget(box, [job.number for job, _ in ready])
+        """Each job's outcome. What a lost process had built for others is built again.
 
-    def race(self, jobs: Sequence[Job]) -> list[float] | None:
+        So is a candidate that crashed in a process that others had used: then it is alone, and the
+        one to blame.
+        """
+        again: list[Job] = []
+        for box, (ready, done, lost) in zip(self._boxes, self._built(jobs)):
+            yield from done
+            again += lost
+            for made in ready:
+                if not made.there(box):
+                    again.append(made.job)
+                    continue
+                with turn(alone=True):
+                    result = run(box, made.job, made.found, self._task, best)
+                if doubtful(box, result):
+                    again.append(made.job)
+                    continue
+                best = faster(best, result)
+                yield result
+            forget(box, [made.job.number for made in ready])
+        for job in again:
+            result = measure_alone(self._boxes[0], job, self._task, best)
+            best = faster(best, result)
+            yield result
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
         with turn(alone=True):
             return race(self._boxes[0], jobs, self._task)
 
     def close(self) -> None:
-        for box in self._boxes:
-            box.close()
+        self._end()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end(self) -> None:
+        self._over = True
+        for box in self._boxes:
+            box.end()
+
+    def _built(self, jobs: Sequence[Job]) -> list[tuple[list[Built], list[Measured], list[Job]]]:
+        """What each process built of its share; cut short, they end at once."""
+        shares = [jobs[n :: len(self._boxes)] for n in range(len(self._boxes))]
+        with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
+            try:
+                return list(pool.map(self._build, self._boxes, shares))
+            except BaseException:
+                self._end()
+                raise
 
     def _build(
         self, box: Sandbox, jobs: Sequence[Job]
-    ) -> tuple[list[tuple[Job, Measured]], list[Measured], list[Job]]:
+    ) -> tuple[list[Built], list[Measured], list[Job]]:
         """What is ready to run, what is over, and what is to be built again."""
-        ready: list[tuple[Job, Measured]] = []
+        ready: list[Built] = []
         done: list[Measured] = []
         again: list[Job] = []
         for job in jobs:
+            if self._over:
+                break
             found = build(box, job, self._task)
             if found.outcome == "ok":
-                ready.append((job, found))
-                continue
-            done.append(found)
-            if not box.alive:
-                again += [other for other, _ in ready]
-                ready = []
+                ready.append(Built(job, found, box.starts))
+            elif doubtful(box, found):
+                again.append(job)
+            else:
+                done.append(found)
         return ready, done, again
 
 
-class Remote:
-    """The workers of an executor, each with a child process of its own.
-
-    Jobs are data: a worker needs schedlang, and nothing of the caller's.
-    """
-
-    def __init__(self, task: Task, executor: Executor, batch: int, command: Sequence[str] = COMMAND) -> None:
-        self.batch = batch
-        self._task = json.dumps(task.to_data())
-        self._executor = executor
-        self._command = tuple(command)
-
-    def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]:
-        """Each job's outcome, as they end. A worker that is lost takes its job with it."""
-        futures = [
-            (job, self._executor.submit(measure_there, self._task, asdict(job), best, self._command))
-            for job in jobs
-        ]
-        for job, future in futures:
-            yield _result(job, future)
-
-    def race(self, jobs: Sequence[Job]) -> list[float] | None:
-        data = [asdict(job) for job in jobs]
-        try:
-            return self._executor.submit(race_there, self._task, data, self._command).result()
-        except Exception:
-            return None
-
-    def close(self) -> None:
-        """The executor is the caller's."""
-
-
-def _result(job: Job, future: Future[dict[str, Any]]) -> Measured:
-    try:
-        return Measured(**future.result())
-    except Exception as error:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        return Measured(job.number, "crashed", detail=f"its worker was lost: {text[0][:200]}")
-
-
-def measure_there(
-    task: str, job: dict[str, Any], best: float | None, command: Sequence[str]
-) -> dict[str, Any]:
-    """:func:`build` and :func:`run` in a worker of an executor."""
-    box, known = _kept(task, tuple(command))
-    candidate = Job(**job)
+def measure_one(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
+    """Build and run a candidate."""
     with turn(alone=False):
-        found = build(box, candidate, known)
+        found = build(box, job, task)
     if found.outcome == "ok":
         with turn(alone=True):
-            found = run(box, candidate, found, known, best)
-        forget(box, [candidate.number])
-    return asdict(found)
+            found = run(box, job, found, task, best)
+        forget(box, [job.number])
+    return found
 
 
-def race_there(task: str, jobs: Sequence[dict[str, Any]], command: Sequence[str]) -> list[float] | None:
-    """:func:`race` in a worker of an executor."""
-    box, known = _kept(task, tuple(command))
-    with turn(alone=True):
-        return race(box, [Job(**job) for job in jobs], known)
+def measure_alone(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
+    """Build and run a candidate in a process that has seen no other."""
+    box.close()
+    return measure_one(box, job, task, best)
 
 
-@lru_cache(maxsize=2)
-def _kept(task: str, command: tuple[str, ...]) -> tuple[Sandbox, Task]:
-    """The one child process of this process for a task."""
-    known = task_from_data(json.loads(task))
-    folder = Path(tempfile.mkdtemp(prefix="schedlang-tune-"))
-    return Sandbox(known, folder, command), known
+def doubtful(box: Sandbox, found: Measured) -> bool:
+    """Whether a process is given up for what another candidate may have done to it."""
+    return found.outcome in DOUBTFUL and not box.alive and box.met != {found.number}
+
+
+def faster(best: float | None, found: Measured) -> float | None:
+    """The least time so far."""
+    if found.seconds is None:
+        return best
+    return found.seconds if best is None else min(best, found.seconds)
 
 
 def build(box: Sandbox, job: Job, task: Task) -> Measured:
     """Compile a candidate in a child process."""
     start = perf_counter()
-    try:
-        reply = box.ask("build", task.limits.build, number=job.number, steps=job.steps)
-    except Lost as lost:
-        return _lost(job, "build", lost, perf_counter() - start)
-    if "failed" in reply:
-        outcome = "build failed" if reply["failed"] == "error" else str(reply["failed"])
-        return Measured(job.number, outcome, detail=str(reply.get("detail", "")), took=perf_counter() - start)
-    return Measured(
-        job.number, "ok", source=str(reply["source"]), took=perf_counter() - start,
-        resources=reply["resources"],
-    )  # fmt: skip
+    none = Measured(job.number, "ok")
+    reply = _asked(box, "build", "build", task.limits.build, none, steps=job.steps)
+    if not isinstance(reply, Measured):
+        source, resources = reply.get("source"), reply.get("resources")
+        if isinstance(source, str) and isinstance(resources, dict):
+            reply = replace(none, source=source, resources=resources)
+        else:
+            reply = _no_answer(box, none)
+    return replace(reply, took=perf_counter() - start)
 
 
 def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None) -> Measured:
     """Check a candidate that is built, then time it."""
     start = perf_counter()
-    seconds = None
+    found = built
     if task.timed:
-        for what, arguments in (("check", {}), ("time", {"best": best})):
-            try:
-                reply = box.ask(what, task.limits.run, number=job.number, **arguments)
-            except Lost as lost:
-                return _lost(job, "run", lost, built.took + perf_counter() - start, built.source)
-            if "failed" in reply:
-                outcome = "run failed" if reply["failed"] == "error" else str(reply["failed"])
-                detail = str(reply.get("detail", ""))
-                took = built.took + perf_counter() - start
-                return Measured(job.number, outcome, None, detail, built.source, took)
-            seconds = reply.get("seconds")
-    took = built.took + perf_counter() - start
-    return Measured(job.number, "ok", seconds, "", built.source, took, built.resources)
+        found = _checked(box, built, task)
+    if task.timed and found.outcome == "ok":
+        found = _timed(box, "time", built, task, best=best)
+    return replace(found, took=built.took + perf_counter() - start)
 
 
-def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[float] | None:
-    """Medians of finalists, timed in turns; ``None`` where one of them cannot any more."""
-    try:
+def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Candidates built and checked once more, then timed in turns: what else the machine does hits
+    all of them. Where one fails, each is timed in a process of its own.
+    """
+    found = _heat(box, jobs, task)
+    if found and len(jobs) > 1 and found[-1].outcome != "ok":
+        found = []
         for job in jobs:
-            if "failed" in box.ask("build", task.limits.build, number=job.number, steps=job.steps):
-                return None
-        limit = task.limits.run * len(jobs)
-        reply = box.ask("race", limit, numbers=[j.number for j in jobs], rounds=RACE_ROUNDS)
-    except Lost:
-        return None
-    return reply.get("seconds")
+            box.close()
+            found += _heat(box, [job], task)
+    return found
+
+
+def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """The median time of each, or the first that fails."""
+    ready: list[Measured] = []
+    for job in jobs:
+        built = build(box, job, task)
+        found = _checked(box, built, task) if built.outcome == "ok" else built
+        if found.outcome != "ok":
+            return [found]
+        ready.append(found)
+    times: dict[int, list[float]] = {one.number: [] for one in ready}
+    for _ in range(RACE_ROUNDS):
+        for one in ready:
+            found = _timed(box, "sample", one, task)
+            if found.seconds is None:
+                return [found]
+            times[one.number].append(found.seconds)
+    forget(box, list(times))
+    return [replace(one, seconds=quantile(times[one.number], 0.5)) for one in ready]
+
+
+def _checked(box: Sandbox, built: Measured, task: Task) -> Measured:
+    """``built``, or how its check failed."""
+    reply = _asked(box, "run", "check", task.limits.run, built)
+    return reply if isinstance(reply, Measured) else built
+
+
+def _timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:
+    """``built`` with its time, or how it failed."""
+    reply = _asked(box, "run", what, task.limits.run, built, **arguments)
+    if isinstance(reply, Measured):
+        return reply
+    seconds = reply.get("seconds")
+    if not isinstance(seconds, float) or not 0 < seconds < math.inf:
+        return _no_answer(box, built)
+    return replace(built, seconds=seconds)
+
+
+def _asked(
+    box: Sandbox, phase: str, what: str, seconds: float, known: Measured, **arguments: Any
+) -> dict[str, Any] | Measured:
+    """The answer to a command about a candidate, or how it ended.
+
+    A process is given up where a candidate did more to it than to give a wrong result.
+    """
+    try:
+        reply = box.ask(what, seconds, number=known.number, **arguments)
+    except Lost as lost:
+        outcome = f"{phase} timed out" if lost.how == "timed out" else lost.how
+        return replace(known, outcome=outcome, detail=lost.detail, resources={})
+    if "failed" not in reply:
+        return reply
+    failed, detail = str(reply["failed"]), str(reply.get("detail", ""))
+    if failed not in FAILURES:
+        return _no_answer(box, known)
+    if phase == "run" and (failed != "wrong answer" or reply.get("spoiled", True)):
+        box.close()
+    elif failed == "out of memory":
+        box.close()
+    return replace(known, outcome=FAILURES[failed].format(phase), detail=detail, resources={})
+
+
+def _no_answer(box: Sandbox, known: Measured) -> Measured:
+    box.close()
+    return replace(known, outcome="crashed", detail="what it answered is no answer", resources={})
 
 
 def forget(box: Sandbox, numbers: Sequence[int]) -> None:
@@ -238,11 +296,6 @@ def forget(box: Sandbox, numbers: Sequence[int]) -> None:
     if box.alive:
         with suppress(Lost):
             box.ask("forget", PROMPT, numbers=list(numbers))
-
-
-def _lost(job: Job, while_: str, lost: Lost, took: float, source: str = "") -> Measured:
-    outcome = f"{while_} timed out" if lost.how == "timed out" else lost.how
-    return Measured(job.number, outcome, None, lost.detail, source, took)
 
 
 def digest(text: str) -> str:

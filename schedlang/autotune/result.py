@@ -82,14 +82,17 @@ class TuningResult:
 
 def _nothing(search: Search) -> str:
     """Why a search has no result, and what to do."""
-    if not search.trials:
-        return (
-            f"autotune({search.name}): {search.ended or 'it ended'} before a candidate was "
-            "measured: give more trials or more time"
-        )
-    ends = Counter(f"{t.outcome}: {t.detail}" for t in search.trials)
-    listed = "".join(f"\n  {count} times {text}" for text, count in ends.most_common(5))
-    return f"autotune({search.name}): none of {len(search.trials)} candidates worked{listed}"
+    head = f"autotune({search.name}): "
+    if search.trials:
+        ends = Counter(f"{t.outcome}: {t.detail}" for t in search.trials)
+        listed = "".join(f"\n  {count} times {text}" for text, count in ends.most_common(5))
+        return f"{head}none of {len(search.trials)} candidates worked{listed}"
+    if search.space.counts["tried"] and not search.space.counts["valid"]:
+        refused = search.space.reasons.most_common(5)
+        listed = "".join(f"\n  {count} times {text}" for text, count in refused)
+        return f"{head}no decisions of the template make a candidate{listed}"
+    ended = search.ended or "it ended"
+    return f"{head}{ended} before a candidate was measured: give more trials or more time"
 
 
 __all__ = ["TuningResult"]

@@ -5,24 +5,31 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from schedlang.autotune.child import Child
 from schedlang.autotune.task import Task
 from schedlang.errors import TuningError
 
 COMMAND = (sys.executable, "-m", "schedlang.autotune.worker")
+# of the folders that children may remove
+PREFIX = "schedlang-tune-"
 # seconds in which a process starts and the oracle computes what is right
 PATIENCE = 300.0
+_NUMBERS = count()
+
+
+class Broken(TuningError):
+    """There is nothing to measure with, or not any more."""
 
 
 class Lost(Exception):  # noqa: N818
-    """The child did not answer: ``how`` is ``"timed out"``, ``"crashed"`` or ``"out of memory"``."""
+    """The child did not answer: ``how`` is "timed out", "crashed" or "out of memory"."""
 
     def __init__(self, how: str, detail: str) -> None:
         super().__init__(detail)
@@ -33,112 +40,100 @@ class Lost(Exception):  # noqa: N818
 class Sandbox:
     """One child process; ``folder`` is for what candidates write. It starts with the first command.
 
-    ``command`` runs something in place of schedlang's worker; the folder follows it.
+    ``command`` runs something in place of schedlang's worker; the folder follows it. ``starts``
+    counts the processes so far, and ``met`` has the numbers of the jobs that the last one was
+    asked about.
     """
 
     def __init__(self, task: Task, folder: Path, command: Sequence[str] = COMMAND) -> None:
-        self._task = json.dumps(task.to_data())
+        self.starts = 0
+        self.met: set[int] = set()
+        self._task = task.to_data()
         self._folder = folder
+        self._log = folder / f"log-{next(_NUMBERS)}.txt"
         self._command = [*command, str(folder)]
-        self._process: subprocess.Popen[str] | None = None
-        self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._child: Child | None = None
+        self._asked = 0
+        self._over = False
+        self._lock = threading.Lock()
 
     @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        child = self._child
+        return child is not None and child.alive
 
     def ask(self, what: str, seconds: float, **arguments: Any) -> dict[str, Any]:
-        """The answer to a command. Raises :class:`Lost` where there is none in time."""
-        if not self.alive:
+        """The answer to a command. Raises :class:`Lost` where there is none in time.
+
+        To build is what a process starts for; what else is asked of one that ended is lost.
+        """
+        if what == "build" and not self.alive:
             self._start()
-        return self._ask(json.dumps({"do": what, **arguments}), seconds)
+        if "number" in arguments:
+            self.met.add(arguments["number"])
+        return self._ask({"do": what, **arguments}, seconds)
 
     def close(self) -> None:
-        """End the process and all that it started."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        try:
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-        except ProcessLookupError:
-            pass
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    pass
+        """End the process and all that it started; the next command starts another one."""
+        with self._lock:
+            child, self._child = self._child, None
+        if child is not None:
+            child.end()
 
-    def _ask(self, line: str, seconds: float) -> dict[str, Any]:
-        process = self._process
-        assert process is not None and process.stdin is not None
+    def end(self) -> None:
+        """:meth:`close`, and nothing starts a process again; another thread may call it."""
+        self._over = True
+        self.close()
+
+    def _ask(self, command: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        child, self._asked = self._child, self._asked + 1
+        if child is None:
+            raise Lost("crashed", "it was ended")
+        told = {**command, "id": self._asked, "limit": seconds}
         try:
-            process.stdin.write(line + "\n")
-            process.stdin.flush()
-            answer = self._answers.get(timeout=seconds)
+            answer = child.ask(json.dumps(told).encode(), seconds)
         except queue.Empty:
             self.close()
             raise Lost("timed out", f"no answer within {seconds:g} s") from None
-        except (BrokenPipeError, OSError):
-            answer = None
         if answer is None:
-            status = process.wait()
+            how = child.ending()
             self.close()
-            raise Lost(*_ending(status))
+            raise Lost(*how)
         try:
             found = json.loads(answer)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict):
+        if not isinstance(found, dict) or found.pop("re", None) != self._asked:
             self.close()
-            raise Lost("crashed", "its answer is not one")
+            raise Lost("crashed", "what it answered is no answer")
         return found
 
     def _start(self) -> None:
         self.close()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "log.txt").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                env=_environment(self._folder), start_new_session=True,
-            )  # fmt: skip
-        answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._answers = answers
-        pipe = self._process.stdout
-
-        def listen() -> None:
-            assert pipe is not None
+        failed = "autotune: the process that measures candidates does not start: "
+        with self._lock:
+            if self._over:
+                raise Lost("crashed", "it was ended")
             try:
-                for line in pipe:
-                    answers.put(line)
-            except (ValueError, OSError):
-                pass
-            answers.put(None)
-
-        threading.Thread(target=listen, daemon=True).start()
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._child = child = Child(self._command, self._log, _environment(self._folder))
+            except OSError as error:
+                raise Broken(failed + str(error)) from None
+        self.starts += 1
+        self.met = set()
         try:
-            reply = self._ask(f'{{"do": "open", "task": {self._task}}}', PATIENCE)
+            reply = self._ask({"do": "open", "task": self._task}, PATIENCE)
         except Lost as lost:
-            raise TuningError(
-                f"autotune: the process that measures candidates does not start: {lost.detail}; "
-                f"its log is {self._folder / 'log.txt'}"
-            ) from None
+            if self._over:
+                raise
+            said = child.said()
+            raise Broken(f"{failed}{lost.detail}" + (f"\n{said}" if said else "")) from None
         if "failed" in reply:
             self.close()
-            raise TuningError(f"autotune: the computation cannot be evaluated: {reply['detail']}")
-
-
-def _ending(status: int) -> tuple[str, str]:
-    """How a process ended, and that in words."""
-    if status == -9:
-        return "out of memory", "killed by the system, most often for want of memory"
-    if status < 0:
-        return "crashed", f"ended by signal {signal.Signals(-status).name}"
-    return "crashed", f"ended with status {status}"
+            detail = str(reply.get("detail", ""))
+            if self._task["inputs"] is None:
+                detail += "\n  on made-up data; inputs= gives the data to run on"
+            raise Broken(f"autotune: the computation cannot be evaluated: {detail}")
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -150,4 +145,4 @@ def _environment(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-__all__ = ["COMMAND", "Lost", "Sandbox"]
+__all__ = ["COMMAND", "PREFIX", "Broken", "Lost", "Sandbox"]

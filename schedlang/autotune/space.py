@@ -50,7 +50,7 @@ class Space:
 
     ``made`` says whether the template is schedlang's own: its candidates are also held to what a
     good schedule keeps (tiles of sums in registers, little computed twice). ``counts`` says how
-    many decisions were tried and what became of them.
+    many decisions were "tried", and how many of these are "valid" and "invalid"; ``reasons`` why.
     """
 
     outputs: Sequence[Tensor]
@@ -60,6 +60,7 @@ class Space:
     made: bool = True
     sizes: Mapping[Var, int] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._work = max(1, flops(self.outputs, self.sizes))
@@ -71,6 +72,16 @@ class Space:
         worth building or cannot be.
         """
         self.counts["tried"] += 1
+        try:
+            found = self._drawn(rng, given)
+        except Rejected as error:
+            self.counts["invalid"] += 1
+            self.reasons[str(error)] += 1
+            raise
+        self.counts["valid"] += 1
+        return found
+
+    def _drawn(self, rng: Random | None, given: Decisions | None) -> Candidate:
         knobs = Knobs(given, rng)
         s = plain_schedule(list(self.outputs))
         try:
@@ -87,7 +98,6 @@ class Space:
                 raise Rejected("a tile of sums does not fit the registers")
             if found.flops > MOST_WORK * max(self._work, LITTLE):
                 raise Rejected("computes too much again")
-        self.counts["valid"] += 1
         return Candidate(knobs.decisions, dict(knobs.options), s, nest, found)
 
     def _estimate(self, nest: Nest) -> Estimate:

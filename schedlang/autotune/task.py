@@ -34,8 +34,8 @@ class Limits:
 class Task:
     """A computation, where it is to run, on what data, and what counts as right.
 
-    ``inputs`` are arrays by name, or none: then they are made from ``seed``. A result is right where
-    it is off by at most ``tolerance`` of its own size plus the size typical for its array.
+    ``inputs`` are arrays by name, or none: then they are made from ``seed``. A result is right
+    where it is off by at most ``tolerance`` of its own size plus the size typical for its array.
     """
 
     outputs: tuple[Tensor, ...]

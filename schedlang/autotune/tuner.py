@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
@@ -12,18 +13,20 @@ from typing import Any
 import numpy as np
 
 from schedlang.autotune.database import Database
-from schedlang.autotune.measure import Job, Local, Measured, Measurer, Remote, digest
-from schedlang.autotune.progress import Progress, progress_for
+from schedlang.autotune.measure import Job, Local, Measured, Measurer, digest
+from schedlang.autotune.progress import Progress, Silent, progress_for
 from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.remote import Remote
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.rules.templates import template_for
+from schedlang.autotune.sandbox import Broken
 from schedlang.autotune.search import Exhausted, Strategy, strategy
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.task import Limits, Task, checked_sizes, tolerance_for
 from schedlang.autotune.workbench import on_target
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ScheduleError, TuningError
+from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.target import Target, playing
 
@@ -47,9 +50,9 @@ class Search:
     strategy: Strategy
     measurer: Measurer
     database: Database
-    progress: Progress
     most: int
-    deadline: float | None
+    deadline: float | None = None
+    progress: Progress = field(default_factory=Silent)
     trials: list[Trial] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     duplicates: int = 0
@@ -81,15 +84,20 @@ class Search:
                     self.baseline = found.seconds
                 else:
                     self._ended(batch[found.number], jobs, found)
+                if self._late():
+                    break
 
     def _over(self) -> bool:
         if len(self.trials) >= self.most:
             self.ended = "all trials are done"
-        elif self.deadline is not None and monotonic() >= self.deadline:
+        elif self._late():
             self.ended = "the time is up"
         elif self._stalled():
             self.ended = "no progress for many trials"
         return bool(self.ended)
+
+    def _late(self) -> bool:
+        return self.deadline is not None and monotonic() >= self.deadline
 
     def _stalled(self) -> bool:
         patience = max(LEAST_STALLED, int(STALLED * self.most))
@@ -142,25 +150,55 @@ class Search:
             self.seen.add(trial.source)
             self.trials.append(replace(trial, number=len(self.trials), resumed=True))
             self.strategy.learn(self.trials[-1])
+            self.progress.trial(self.trials[-1])
 
     def finals(self) -> None:
         """Measure the fastest again, in turns; the medians of that are what counts."""
-        good = sorted((t for t in self.trials if t.seconds is not None), key=lambda t: t.seconds or 0.0)
-        finalists = good[:FINALISTS]
-        if not self.task.timed or not finalists:
-            return
-        times = self.measurer.race([Job(t.number, t.steps) for t in finalists])
-        if times is None:
-            self.progress.note("the fastest could not be measured again: their first times stand")
-            return
-        again = {t.number: seconds for t, seconds in zip(finalists, times)}
-        # others keep their times, and may not pass a finalist that was lucky the first time
-        worst = max(times)
-        for n, trial in enumerate(self.trials):
-            if trial.number in again:
-                self.trials[n] = replace(trial, seconds=again[trial.number])
-            elif trial.seconds is not None and trial.seconds < worst:
-                self.trials[n] = replace(trial, seconds=worst)
+        while self.task.timed:
+            good = [t for t in self.trials if t.seconds is not None]
+            finalists = sorted(good, key=lambda t: t.seconds or 0.0)[:FINALISTS]
+            if not finalists:
+                return
+            again = {
+                m.number: m for m in self.measurer.race([Job(t.number, t.steps) for t in finalists])
+            }
+            if not again:
+                self.progress.note(
+                    "the fastest could not be measured again: their first times stand"
+                )
+                return
+            times = [m.seconds for m in again.values() if m.seconds is not None]
+            for n, trial in enumerate(self.trials):
+                found = again.get(trial.number)
+                if found is not None:
+                    detail = f"when measured again: {found.detail}" if found.detail else ""
+                    self.trials[n] = replace(
+                        trial, outcome=found.outcome, seconds=found.seconds, detail=detail
+                    )
+                # others keep their times, and may not pass a finalist that was lucky at first
+                elif times and trial.seconds is not None and trial.seconds < max(times):
+                    self.trials[n] = replace(trial, seconds=max(times))
+            if times:
+                return
+
+    def result(self, resume: bool, seed: int) -> TuningResult:
+        """Run to the end, whatever that is; the best so far."""
+        started = monotonic()
+        with closing(self.measurer), self.progress:
+            if resume:
+                self.resume()
+            try:
+                self.run()
+                self.finals()
+            except KeyboardInterrupt:
+                self.ended = "interrupted"
+                if self.best() is None:
+                    raise
+            except Broken as error:
+                self.ended = str(error).partition("\n")[0]
+                if self.best() is None:
+                    raise
+        return TuningResult.of(self, monotonic() - started, seed)
 
 
 def autotune(
@@ -214,35 +252,23 @@ def autotune(
     wanted = _outputs(outputs)
     where_to = playing(Target.of(target))
     _options(trials, timeout, seed, tolerance, workers)
+    _objects(executor, template, limits)
     task = _task(wanted, where_to, inputs, sizes, tolerance, seed, limits)
     kept = Database.open(database)
     kept.check_writable()
-    name = wanted[0].name
-    made = template is None
     known = {v: task.sizes[v.name] for v in variables(wanted) if v.name in task.sizes}
     rules = template or template_for(where_to, _cores(), known)
-    space = Space(wanted, where_to, rules, _cores(), made, known)
-    count = workers or min(8, _cores())
+    space = Space(wanted, where_to, rules, _cores(), template is None, known)
+    where, chosen = Where.here(wanted, where_to, task.sizes), strategy(search, seed)
+    deadline = None if timeout is None else monotonic() + timeout
+    shown = progress_for(progress, trials, deadline)
     measurer: Measurer = (
-        Local(task, count) if executor is None else Remote(task, executor, 2 * _width(executor))
+        Local(task, workers or min(8, _cores())) if executor is None else Remote(task, executor)
     )
-    where = Where.here(wanted, where_to, task.sizes)
-    started = monotonic()
-    deadline = None if timeout is None else started + timeout
-    with progress_for(progress, trials, deadline) as shown:
-        found = Search(
-            task, where, name, space, strategy(search, seed), measurer, kept, shown, trials, deadline
-        )  # fmt: skip
-        if resume:
-            found.resume()
-        try:
-            found.run()
-            found.finals()
-        except KeyboardInterrupt:
-            found.ended = "interrupted"
-        finally:
-            measurer.close()
-    return TuningResult.of(found, monotonic() - started, seed)
+    found = Search(
+        task, where, wanted[0].name, space, chosen, measurer, kept, trials, deadline, shown
+    )
+    return found.result(resume, seed)
 
 
 def _outputs(outputs: Any) -> tuple[Tensor, ...]:
@@ -251,26 +277,66 @@ def _outputs(outputs: Any) -> tuple[Tensor, ...]:
         raise TuningError(
             "autotune(schedule): give the tensor itself; the search makes its own schedules"
         )
-    if not isinstance(wanted, (list, tuple)) or not wanted or not all(isinstance(t, Tensor) for t in wanted):
+    if (
+        not isinstance(wanted, (list, tuple))
+        or not wanted
+        or not all(isinstance(t, Tensor) for t in wanted)
+    ):
         raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
     plain_schedule(list(wanted))
     return tuple(wanted)
 
 
-def _options(
-    trials: Any, timeout: Any, seed: Any, tolerance: Any, workers: Any
-) -> None:
-    for name, value, least in (("trials", trials, 1), ("seed", seed, None), ("workers", workers, 1)):
+def _options(trials: Any, timeout: Any, seed: Any, tolerance: Any, workers: Any) -> None:
+    for name, value, least in (
+        ("trials", trials, 1),
+        ("seed", seed, None),
+        ("workers", workers, 1),
+    ):
         if name == "workers" and value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or (least is not None and value < least)
+        ):
             wanted = "an integer" if least is None else f"an integer of {least} or more"
             raise TuningError(f"autotune({name}={value!r}): give {wanted}")
     for name, value in (("timeout", timeout), ("tolerance", tolerance)):
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not 0 <= value < np.inf
+        ):
             raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")
+
+
+def _objects(executor: Any, template: Any, limits: Any) -> None:
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TuningError(
+            f"autotune(executor={executor!r}): give a concurrent.futures.Executor, such as "
+            "ProcessPoolExecutor(), or a dask Client's get_executor()"
+        )
+    if template is not None and not callable(template):
+        raise TuningError(f"autotune(template={template!r}): give a function template(s, knobs)")
+    if limits is None:
+        return
+    if not isinstance(limits, Limits):
+        raise TuningError(
+            f"autotune(limits={limits!r}): give Limits(build=..., run=..., memory=...)"
+        )
+    for name, least in (("build", 0.01), ("run", 0.01), ("memory", 0)):
+        value = getattr(limits, name)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not least <= value < 1e18
+        ):
+            raise TuningError(
+                f"autotune(limits={limits!r}): give a number of {least} or more for {name}"
+            )
 
 
 def _task(
@@ -282,7 +348,11 @@ def _task(
     given = None
     if inputs is not None:
         items = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs))
-        if not isinstance(inputs, Mapping) and len(inputs) != len(names) or set(items) != set(names):
+        if (
+            not isinstance(inputs, Mapping)
+            and len(inputs) != len(names)
+            or set(items) != set(names)
+        ):
             raise TuningError(f"autotune(inputs=...): give one array each for {', '.join(names)}")
         given = {n: np.asarray(items[n]) for n in names}
         for t in placeholders(outputs):
@@ -309,15 +379,6 @@ def _memory() -> int:
 def _cores() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _width(executor: Executor) -> int:
-    """How many workers an executor says it has."""
-    found = getattr(executor, "_max_workers", None)
-    client = getattr(executor, "_client", None)
-    if found is None and client is not None:
-        found = len(client.scheduler_info().get("workers", ())) or 1
-    return int(found or 4)
 
 
 __all__ = ["Search", "autotune"]

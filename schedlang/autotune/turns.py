@@ -7,28 +7,57 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# seconds to wait for a turn: one who holds it longer is stopped (Ctrl-Z), and does nothing
+PATIENCE = 300.0
+# seconds between two looks, at first and at most
+SOON, LATE = 0.001, 0.02
 
 
 @contextmanager
 def turn(alone: bool) -> Iterator[None]:
     """Hold a turn: ``alone`` for timing, else beside others that build.
 
-    The system frees the turn of a process that ends. Where it has no ``fcntl`` (Windows) nothing
-    is held: run one tuning process at a time there.
+    The system frees the turn of a process that ends. Where it has no ``fcntl`` (Windows), or the
+    file of turns cannot be opened, nothing is held: run one tuning process at a time there.
     """
     try:
         import fcntl
     except ImportError:
         yield
         return
-    user = os.getuid()
-    path = Path(tempfile.gettempdir()) / f"schedlang-turns-{user}"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    path = Path(tempfile.gettempdir()) / f"schedlang-turns-{os.getuid()}"
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        _wait(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
     finally:
+        # a process forked meanwhile has the handle too, and closing it here would free nothing
+        fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
+
+
+def _wait(handle: int, kind: int) -> None:
+    import fcntl
+
+    end, pause = time.monotonic() + PATIENCE, SOON
+    while time.monotonic() < end:
+        try:
+            return fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+            pause = min(2 * pause, LATE)
+        except OSError:
+            return None
+    return None
+
+
+__all__ = ["turn"]

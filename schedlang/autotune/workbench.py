@@ -32,7 +32,11 @@ WINDOW, SLOW = 0.04, 0.25
 
 
 class Wrong(Exception):  # noqa: N818
-    """A result that is not the computation's."""
+    """A result that is not the computation's; ``spoiled``: memory is not either, any more."""
+
+    def __init__(self, detail: str, spoiled: bool = False) -> None:
+        super().__init__(detail)
+        self.spoiled = spoiled
 
 
 class Workbench:
@@ -52,6 +56,7 @@ class Workbench:
                 self.scalars[v.name] = _scalar(v.dtype, rng)
         self._expected: list[np.ndarray[Any, Any]] | None = None
         self._outs = [_Guarded(self._shape(t), t.dtype) for t in task.outputs]
+        self._digests = {name: _digest(a) for name, a in self.inputs.items()}
 
     def build(self, number: int, steps: str) -> dict[str, Any]:
         """Compile a schedule; the hash of its source."""
@@ -80,21 +85,18 @@ class Workbench:
         expected = self.expected()
         for out, want in zip(self._outs, expected):
             out.poison(want)
-        before = {name: _digest(a) for name, a in self.inputs.items()}
         start = perf_counter()
         call, fetch = self._call(number)
         call()
         took = perf_counter() - start
         fetch()
+        touched = self._touched()
         for tensor, out, want in zip(self.task.outputs, self._outs, expected):
             difference = unequal(tensor.name, out.array, want, self.task.tolerance)
             if difference:
-                raise Wrong(difference)
-            if not out.intact():
-                raise Wrong(f"elements outside of {tensor.name} were written")
-        for name, array in self.inputs.items():
-            if _digest(array) != before[name]:
-                raise Wrong(f"the input {name} was written")
+                raise Wrong(difference, bool(touched))
+        if touched:
+            raise Wrong(touched, True)
         return {"took": took}
 
     def time(self, number: int, best: float | None = None) -> dict[str, Any]:
@@ -109,14 +111,9 @@ class Workbench:
             return {"seconds": min(once, perf_counter() - start)}
         return {"seconds": quantile(samples(call, 3, WINDOW), 0.5)}
 
-    def race(self, numbers: Sequence[int], rounds: int) -> dict[str, Any]:
-        """Medians of several kernels, timed in turns, so that what else the machine does hits all."""
-        calls = [self._call(n)[0] for n in numbers]
-        found: list[list[float]] = [[] for _ in calls]
-        for _ in range(rounds):
-            for call, times in zip(calls, found):
-                times.append(quantile(samples(call, 3, WINDOW / 2), 0.5))
-        return {"seconds": [quantile(times, 0.5) for times in found]}
+    def sample(self, number: int) -> dict[str, Any]:
+        """One median, in a turn between those of others."""
+        return {"seconds": quantile(samples(self._call(number)[0], 3, WINDOW / 2), 0.5)}
 
     def forget(self, numbers: Sequence[int]) -> dict[str, Any]:
         """Let kernels go."""
@@ -143,6 +140,16 @@ class Workbench:
                 np.save(file, array, allow_pickle=False)
             unfinished.replace(path)
 
+    def _touched(self) -> str:
+        """What a kernel wrote that is none of its outputs."""
+        for tensor, out in zip(self.task.outputs, self._outs):
+            if not out.intact():
+                return f"elements outside of {tensor.name} were written"
+        for name, array in self.inputs.items():
+            if _digest(array) != self._digests[name]:
+                return f"the input {name} was written"
+        return ""
+
     def _call(self, number: int) -> tuple[Callable[[], Any], Callable[[], None]]:
         """A call of a kernel, and what brings its outputs here."""
         kernel = self.kernels[number]
@@ -166,7 +173,7 @@ class Workbench:
         if self.task.inputs is not None:
             return np.ascontiguousarray(self.task.inputs[tensor.name])
         shape, dtype = self._shape(tensor), np.dtype(tensor.dtype)
-        if dtype == bool:
+        if dtype.kind == "b":
             return rng.random(shape) < 0.5
         if dtype.kind in "iu":
             low = 0 if dtype.kind == "u" else -8
@@ -198,7 +205,9 @@ class _Guarded:
         return all(bool((edge == FILL).all()) for edge in edges)
 
 
-def unequal(name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float) -> str:
+def unequal(
+    name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float
+) -> str:
     """Where and how ``got`` is off, or nothing.
 
     >>> import numpy as np
@@ -210,8 +219,14 @@ def unequal(name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], to
     else:
         with np.errstate(all="ignore"):
             finite = np.isfinite(want)
-            typical = float(np.sqrt(np.mean(np.square(want[finite], dtype="float64")))) if finite.any() else 0.0
-            far = np.abs(got.astype("float64") - want) > tolerance * (np.abs(want.astype("float64")) + typical)
+            typical = (
+                float(np.sqrt(np.mean(np.square(want[finite], dtype="float64"))))
+                if finite.any()
+                else 0.0
+            )
+            far = np.abs(got.astype("float64") - want) > tolerance * (
+                np.abs(want.astype("float64")) + typical
+            )
             same = (got == want) | (np.isnan(got) & np.isnan(want))
             off = ~same & (far | ~np.isfinite(got) | ~finite)
     count = int(np.count_nonzero(off))
@@ -219,11 +234,16 @@ def unequal(name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], to
         return ""
     at = tuple(int(n) for n in np.argwhere(off)[0])
     spot = f"{name}[{', '.join(map(str, at))}]" if at else name
-    return f"{spot} is {got[at].item()} and not {want[at].item()} ({count} of {off.size} elements are off)"
+    values = f"{got[at].item()} and not {want[at].item()}"
+    return f"{spot} is {values} ({count} of {off.size} elements are off)"
 
 
 def _digest(array: np.ndarray[Any, Any]) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(array).view("uint8").data, digest_size=16).digest() if array.size else b""
+    return (
+        hashlib.blake2b(np.ascontiguousarray(array).view("uint8").data, digest_size=16).digest()
+        if array.size
+        else b""
+    )
 
 
 def _scalar(dtype: str, rng: np.random.Generator) -> Any:

@@ -1,4 +1,4 @@
-"""A child process that builds, checks and times candidates: commands in, answers out, as JSON lines.
+"""A process that builds, checks and times candidates: commands in, answers out, as JSON lines.
 
 ``python -m schedlang.autotune.worker FOLDER``. Whatever a candidate does to this process ends
 here: its parent sees the pipe close, or kills it.
@@ -6,36 +6,50 @@ here: its parent sees the pipe close, or kills it.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from schedlang.autotune.task import Limits, task_from_data
+from schedlang.autotune.sandbox import PREFIX
+from schedlang.autotune.task import Limits, Task, task_from_data
 from schedlang.autotune.workbench import Workbench, Wrong
 from schedlang.errors import SchedlangError
 
-COMMANDS = ("build", "check", "time", "race", "forget")
+COMMANDS = ("build", "check", "time", "sample", "forget")
+# seconds after a time limit at which a process ends by itself: its parent is gone or stopped
+GRACE = 5.0
+# bytes of a file that a candidate may write, the log too, and those of a log that is kept
+MOST_WRITTEN, LONG_LOG = 64 << 20, 1 << 20
 
 
-def serve(folder: Path) -> None:
+def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench) -> None:
     """Answer until the pipe closes. What candidates print goes to the log."""
-    end_with_parent(os.getppid())
+    end_with_parent(os.getppid(), folder)
+    commands = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
     bench: Workbench | None = None
-    for line in sys.stdin:
+    for line in commands:
         command = json.loads(line)
-        what = command.pop("do")
+        what, asked, limit = (command.pop(key) for key in ("do", "id", "limit"))
+        if os.fstat(2).st_size > LONG_LOG:
+            os.ftruncate(2, 0)
+        # the thread that waits for the parent's end cannot run while code holds Python's lock
+        faulthandler.dump_traceback_later(limit + GRACE, exit=True)
         try:
             if what == "open":
-                task = task_from_data(command["task"])
-                limit_memory(task.limits)
-                bench = Workbench(task, folder)
-                bench.expected()
+                bench = opened(task_from_data(command["task"]), folder, bench_for)
                 reply: dict[str, Any] = {}
             else:
                 assert bench is not None and what in COMMANDS
@@ -43,27 +57,49 @@ def serve(folder: Path) -> None:
         except MemoryError as error:
             reply = {"failed": "out of memory", "detail": first_line(error)}
         except Wrong as error:
-            reply = {"failed": "wrong answer", "detail": first_line(error)}
+            detail = first_line(error)
+            reply = {"failed": "wrong answer", "detail": detail, "spoiled": error.spoiled}
         except Exception as error:
             kind = "" if isinstance(error, SchedlangError) else f"{type(error).__name__}: "
             reply = {"failed": "error", "detail": kind + first_line(error)}
-        answers.write(json.dumps(reply) + "\n")
+        faulthandler.cancel_dump_traceback_later()
+        answers.write(json.dumps({**reply, "re": asked}) + "\n")
         answers.flush()
+    remove(folder)
 
 
-def end_with_parent(parent: int) -> None:
+def opened(task: Task, folder: Path, bench_for: Callable[[Task, Path], Workbench]) -> Workbench:
+    """A workbench, and limits on what its candidates can do to the machine."""
+    limit_memory(task.limits)
+    bench = bench_for(task, folder)
+    bench.expected()
+    limit_files()
+    return bench
+
+
+def end_with_parent(parent: int, folder: Path) -> None:
     """End this process soon after its parent, also in the middle of a candidate that hangs."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
+        remove(folder)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
+def remove(folder: Path) -> None:
+    """What the parent, which is gone, can remove no more."""
+    if folder.name.startswith(PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def limit_memory(limits: Limits) -> None:
     """No more memory than what this process has now and the limit beyond it."""
+    # where the whole machine runs short, this process goes before its parent does
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
     if not limits.memory:
         return
     try:
@@ -74,6 +110,17 @@ def limit_memory(limits: Limits) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = held + limits.memory
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+
+
+def limit_files() -> None:
+    """No core dumps, and no endless file: not of what candidates print either."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, MOST_WRITTEN)):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (most if hard < 0 else min(most, hard), hard))
 
 
 def _held() -> int:

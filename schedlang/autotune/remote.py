@@ -1,0 +1,246 @@
+"""Measuring on the workers of an executor, each of which has child processes of its own."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from schedlang.autotune.measure import (
+    RACE_ROUNDS,
+    Job,
+    Measured,
+    doubtful,
+    measure_alone,
+    measure_one,
+    race,
+)
+from schedlang.autotune.sandbox import COMMAND, PATIENCE, PREFIX, Broken, Sandbox
+from schedlang.autotune.task import Task, task_from_data
+from schedlang.autotune.turns import turn
+
+# seconds after which a child process that nobody needs is ended
+IDLE = 30.0
+# workers of an executor that does not say how many it has
+UNKNOWN = 4
+
+
+class Remote:
+    """The workers of an executor, which may come and go.
+
+    Jobs are data: a worker needs schedlang, and nothing of the caller's. A job that is lost with
+    its worker is sent once more. ``patience``: seconds in which at least one job ends.
+    """
+
+    def __init__(
+        self, task: Task, executor: Executor, command: Sequence[str] = COMMAND,
+        patience: float | None = None,
+    ) -> None:  # fmt: skip
+        self._task = json.dumps(task.to_data())
+        self._executor = executor
+        self._command = tuple(command)
+        self._limits = task.limits
+        self._patience = patience or PATIENCE + task.limits.build + 2 * task.limits.run
+        self._answered = False
+
+    @property
+    def batch(self) -> int:
+        """Twice as many as there are workers now."""
+        return 2 * width(self._executor)
+
+    def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]:
+        """Each job's outcome, as they end."""
+        waiting: dict[Future[dict[str, Any]], Job] = {}
+        sent: set[int] = set()
+        to_send = list(jobs)
+        try:
+            while to_send or waiting:
+                for job in to_send:
+                    waiting[self._submit(measure_there, asdict(job), best)] = job
+                done, _ = wait(waiting, self._patience, FIRST_COMPLETED)
+                if not done:
+                    raise Broken(
+                        "autotune: no worker of the executor has answered within "
+                        f"{self._patience:g} s"
+                    )
+                ended = [(waiting.pop(future), future) for future in done]
+                answers = [(job, self._answer(job, future)) for job, future in ended]
+                to_send = []
+                for job, found in sorted(answers, key=lambda answer: answer[0].number):
+                    if found.outcome == "lost" and job.number not in sent:
+                        sent.add(job.number)
+                        to_send.append(job)
+                    else:
+                        yield self._final(found)
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        """All on one worker; nothing, where it is lost, and another one after it."""
+        data = [asdict(job) for job in jobs]
+        each = self._limits.build + (1 + RACE_ROUNDS) * self._limits.run
+        for _ in range(2):
+            future = self._submit(race_there, data)
+            try:
+                return [Measured(**found) for found in future.result(PATIENCE + len(jobs) * each)]
+            except Exception:
+                future.cancel()
+        return []
+
+    def close(self) -> None:
+        """The executor is the caller's; what its threads use in this process is ended."""
+        _close_idle(_key(self._task, self._command))
+
+    def _submit(self, work: Any, *arguments: Any) -> Future[Any]:
+        # an executor may take equal calls for one call (dask does): each is made another one
+        token = uuid4().hex
+        try:
+            return self._executor.submit(work, self._task, self._command, token, *arguments)
+        except Exception as error:
+            raise Broken(f"autotune: the executor takes no more jobs: {_text(error)}") from None
+
+    def _answer(self, job: Job, future: Future[dict[str, Any]]) -> Measured:
+        try:
+            found = Measured(**future.result())
+        except Exception as error:
+            return Measured(job.number, "lost", detail=_text(error))
+        self._answered = True
+        return found
+
+    def _final(self, found: Measured) -> Measured:
+        if found.outcome != "lost":
+            return found
+        if not self._answered:
+            raise Broken(
+                f"autotune: the workers of the executor measure nothing: {found.detail}. They need "
+                "this version of schedlang, and to be able to start processes"
+            )
+        return Measured(
+            found.number, "crashed", detail=f"its worker was lost twice: {found.detail}"
+        )
+
+
+def width(executor: Executor) -> int:
+    """How many jobs an executor says it works on at once, now."""
+    try:
+        client = getattr(executor, "_client", None)
+        if client is not None:
+            found: Any = sum(client.nthreads().values())
+        else:
+            found = getattr(executor, "_max_workers", None) or getattr(
+                executor, "num_workers", None
+            )
+        return max(1, int(UNKNOWN if found is None else found))
+    except Exception:
+        return UNKNOWN
+
+
+def _text(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def measure_there(
+    task: str, command: Sequence[str], token: str, job: dict[str, Any], best: float | None
+) -> dict[str, Any]:
+    """A candidate's outcome; runs in a worker of an executor."""
+    candidate = Job(**job)
+    with _kept(task, tuple(command)) as (box, known):
+        found = measure_one(box, candidate, known, best)
+        if doubtful(box, found):
+            found = measure_alone(box, candidate, known, best)
+    return asdict(found)
+
+
+def race_there(
+    task: str, command: Sequence[str], token: str, jobs: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """:func:`race` in a worker of an executor."""
+    with _kept(task, tuple(command)) as (box, known), turn(alone=True):
+        return [asdict(found) for found in race(box, [Job(**job) for job in jobs], known)]
+
+
+@dataclass
+class _Idle:
+    """A child process without work, and what will end it."""
+
+    box: Sandbox
+    folder: Path
+    timer: threading.Timer | None = None
+
+    def end(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.box.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# by what they were started for, and the process that did so: one that is forked has none
+_Key = tuple[int, str, tuple[str, ...]]
+_IDLE: dict[_Key, list[_Idle]] = {}
+_LOCK = threading.Lock()
+
+
+def _key(task: str, command: tuple[str, ...]) -> _Key:
+    return os.getpid(), hashlib.sha256(task.encode()).hexdigest(), command
+
+
+@lru_cache(maxsize=2)
+def _known(task: str) -> Task:
+    return task_from_data(json.loads(task))
+
+
+@contextmanager
+def _kept(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]]:
+    """A child process for a task, of this thread alone; afterwards it waits for more work."""
+    key, known = _key(task, command), _known(task)
+    with _LOCK:
+        found = _IDLE[key].pop() if _IDLE.get(key) else None
+    if found is None:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        found = _Idle(Sandbox(known, folder, command), folder)
+    elif found.timer is not None:
+        found.timer.cancel()
+    try:
+        yield found.box, known
+    except BaseException:
+        found.end()
+        raise
+    found.timer = timer = threading.Timer(IDLE, _expire, (key, found))
+    timer.daemon = True
+    with _LOCK:
+        _IDLE.setdefault(key, []).append(found)
+    timer.start()
+
+
+def _expire(key: _Key, idle: _Idle) -> None:
+    with _LOCK:
+        if idle not in _IDLE.get(key, ()):
+            return
+        _IDLE[key].remove(idle)
+    idle.end()
+
+
+def _close_idle(key: _Key | None = None) -> None:
+    """End the child processes of this process that wait for work: for one task, or all."""
+    with _LOCK:
+        keys = [k for k in _IDLE if k == key or (key is None and k[0] == os.getpid())]
+        ended = [idle for k in keys for idle in _IDLE.pop(k)]
+    for idle in ended:
+        idle.end()
+
+
+atexit.register(_close_idle)

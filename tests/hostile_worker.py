@@ -1,0 +1,289 @@
+"""A worker of the tuner whose candidates are hostile, each in the way that a pragma of it says.
+
+``python tests/hostile_worker.py FOLDER`` stands in for ``python -m schedlang.autotune.worker``: the
+worker and its workbench are the real ones, and so is what happens to them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from schedlang.autotune.workbench import MARGIN, Workbench
+from schedlang.autotune.worker import serve
+
+PRAGMA = "drill.fault"
+# the pipe that answers go through, before the worker puts it away
+ANSWERS = os.dup(1) if __name__ == "__main__" else -1
+COMMAND = (sys.executable, str(Path(__file__).resolve()))
+
+
+@njit(nogil=True)
+def endless(start: int) -> int:
+    n = start
+    while n != -1:
+        n = (n + 1) % 1000
+    return n
+
+
+@njit
+def endless_with_the_lock(start: int) -> int:
+    n = start
+    while n != -1:
+        n = (n + 1) % 1000
+    return n
+
+
+@njit
+def greedy(start: int) -> float:
+    total, size = 0.0, start
+    kept = [np.ones(size)]
+    while size > 0:
+        kept.append(np.ones(size))
+        total += kept[-1][size // 2]
+    return total
+
+
+def hoard() -> None:
+    kept = []
+    while True:
+        kept.append(np.ones(1 << 20))
+
+
+def refuse() -> None:
+    raise ZeroDivisionError("a hostile candidate")
+
+
+def sleep() -> None:
+    time.sleep(1000)
+
+
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def terminate() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def leave() -> None:
+    os._exit(3)
+
+
+def system_exit() -> None:
+    sys.exit("a hostile candidate")
+
+
+def recurse() -> None:
+    recurse()
+
+
+def garbage() -> None:
+    os.write(ANSWERS, b"\xff\xfe no answer\n")
+    time.sleep(1000)
+
+
+def endless_answer() -> None:
+    while True:
+        os.write(ANSWERS, b"x" * 65536)
+
+
+def many_answers() -> None:
+    while True:
+        os.write(ANSWERS, b"{}\n" * 1000)
+
+
+def made_up_answer() -> None:
+    os.write(ANSWERS, b'{"seconds": 1e-12, "source": "", "resources": {}, "re": 1}\n')
+    time.sleep(1000)
+
+
+def close_pipe() -> None:
+    os.closerange(3, 100)
+    time.sleep(1000)
+
+
+flooded: list[bool] = []
+
+
+def flood() -> None:
+    """Megabytes on both, once, which is a nuisance and no fault."""
+    for _ in range(0 if flooded else 64):
+        os.write(1, b"out " * 16384)
+        os.write(2, b"err " * 16384)
+    flooded.append(True)
+
+
+def write_without_end() -> None:
+    while True:
+        os.write(1, b"a candidate that says too much\n" * 4096)
+
+
+def read_stdin() -> None:
+    if sys.stdin.read() or os.read(0, 1):
+        raise AssertionError("a candidate read a command")
+
+
+def fork() -> None:
+    """A child that keeps the pipe open and outlives the candidate."""
+    if os.fork() == 0:
+        time.sleep(1000)
+    segfault()
+
+
+def slow() -> None:
+    time.sleep(0.004)
+
+
+def flood_slowly() -> None:
+    flood()
+    slow()
+
+
+def read_slowly() -> None:
+    read_stdin()
+    slow()
+
+
+# what is done before a build, and before a call
+IN_BUILD: dict[str, Callable[[], object]] = {
+    "build raises": refuse, "build sleeps": sleep, "build crashes": segfault,
+    "build hoards": hoard, "build exits": leave, "build answers": made_up_answer,
+}  # fmt: skip
+IN_RUN: dict[str, Callable[[], object]] = {
+    "raises": refuse, "recurses": recurse, "endless": lambda: endless(0),
+    "endless with the lock": lambda: endless_with_the_lock(0), "segfault": segfault,
+    "abort": os.abort, "exits": leave, "system exit": system_exit, "kills itself": kill,
+    "terminated": terminate, "garbage": garbage, "endless answer": endless_answer,
+    "many answers": many_answers, "made up answer": made_up_answer, "closes the pipe": close_pipe,
+    "hoards": hoard, "compiled hoards": lambda: greedy(1 << 20), "floods": flood_slowly,
+    "writes without end": write_without_end, "reads stdin": read_slowly, "forks": fork,
+    "slow": slow, "slower": lambda: time.sleep(0.02), "ok": lambda: None,
+}  # fmt: skip
+
+
+def unwritten(values: list[np.ndarray[Any, Any]]) -> None:
+    """The output stays as it was found."""
+
+
+def half(values: list[np.ndarray[Any, Any]]) -> None:
+    values[-1].reshape(-1)[::2] = values[0].reshape(-1)[::2] + 1
+
+
+def off(values: list[np.ndarray[Any, Any]]) -> None:
+    values[-1][...] = values[0] + 1
+    values[-1].reshape(-1)[-1] *= 1.001
+
+
+def not_a_number(values: list[np.ndarray[Any, Any]]) -> None:
+    values[-1][...] = values[0] + 1
+    values[-1].reshape(-1)[3] = np.inf
+
+
+def past_the_end(values: list[np.ndarray[Any, Any]]) -> None:
+    values[-1][...] = values[0] + 1
+    ctypes.memset(values[-1].ctypes.data + values[-1].nbytes + MARGIN // 2, 0, 4)
+
+
+def before_the_start(values: list[np.ndarray[Any, Any]]) -> None:
+    values[-1][...] = values[0] + 1
+    ctypes.memset(values[-1].ctypes.data - 4, 0, 4)
+
+
+def input_written(values: list[np.ndarray[Any, Any]]) -> None:
+    values[-1][...] = values[0] + 1
+    values[0][...] = 0
+
+
+# what is computed in place of a candidate for B = A + 1
+IN_PLACE: dict[str, Callable[[list[np.ndarray[Any, Any]]], None]] = {
+    "unwritten": unwritten, "half": half, "off": off, "not a number": not_a_number,
+    "past the end": past_the_end, "before the start": before_the_start,
+    "input written": input_written,
+}  # fmt: skip
+
+
+# in the words of the commands of the worker
+LATER = ("when timed", "when timed again", "spoils the process")
+FAULTS = [*IN_BUILD, *IN_RUN, *IN_PLACE, *LATER]
+
+
+class HostileBench(Workbench):
+    """A workbench with a fault for each candidate; none for one that has no pragma."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.faults: dict[int, str] = {}
+        self.spoiled = False
+
+    def build(self, number: int, steps: str) -> dict[str, Any]:
+        pragmas = [s["args"] for s in json.loads(steps)["steps"] if s["primitive"] == "pragma"]
+        fault = next((p["value"] for p in pragmas if p["name"] == PRAGMA), "ok")
+        assert fault in FAULTS
+        if self.spoiled:
+            segfault()
+        with noted("build"):
+            IN_BUILD.get(fault, lambda: None)()
+            self.faults[number] = fault
+            return super().build(number, steps)
+
+    def check(self, number: int) -> dict[str, Any]:
+        if self.spoiled:
+            segfault()
+        return super().check(number)
+
+    def time(self, number: int, best: float | None = None) -> dict[str, Any]:
+        if self.faults[number] == "when timed":
+            segfault()
+        with noted("time"):
+            found = super().time(number, best)
+        self.spoiled = self.faults[number] == "spoils the process"
+        return found
+
+    def sample(self, number: int) -> dict[str, Any]:
+        if self.faults[number] == "when timed again":
+            segfault()
+        return super().sample(number)
+
+    def _call(self, number: int) -> Any:
+        call, fetch = super()._call(number)
+        fault = self.faults[number]
+        values = [*self.inputs.values(), *(out.array for out in self._outs)]
+
+        def hostile() -> None:
+            if fault in IN_PLACE:
+                IN_PLACE[fault](values)
+            else:
+                IN_RUN.get(fault, lambda: None)()
+                call()
+
+        return hostile, fetch
+
+
+@contextmanager
+def noted(what: str) -> Iterator[None]:
+    """When something began and ended, in the file that the variable DRILL_LOG names."""
+    start = time.monotonic()
+    yield
+    if "DRILL_LOG" in os.environ:
+        with open(os.environ["DRILL_LOG"], "a", encoding="utf-8") as file:
+            file.write(f"{what} {start} {time.monotonic()}\n")
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), HostileBench)

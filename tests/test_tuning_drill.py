@@ -1,0 +1,333 @@
+"""The fault drill: whatever a candidate does costs a trial, and its outcome has the right name."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.autotune import sandbox, turns
+from schedlang.autotune.database import Database
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.measure import Local
+from schedlang.autotune.record import OUTCOMES, Trial
+from schedlang.autotune.task import Limits
+from schedlang.autotune.turns import turn
+from schedlang.errors import TuningError
+from schedlang.schedule.schedule import Schedule
+from tests.hostile_worker import COMMAND, FAULTS
+from tests.tuning import (
+    InOrder,
+    by_fault,
+    drill,
+    left_behind,
+    of_faults,
+    plus_one,
+    search_of,
+    task_of,
+)
+
+# what no honest candidate needs, also where a machine is busy
+LIMITS = Limits(build=6.0, run=3.0, memory=400 << 20)
+EXPECTED = {
+    "ok": "ok", "slow": "ok", "slower": "ok", "floods": "ok", "reads stdin": "ok",
+    "spoils the process": "ok",
+    "build raises": "build failed",
+    "build sleeps": "build timed out",
+    "raises": "run failed", "recurses": "run failed", "writes without end": "run failed",
+    "endless": "run timed out", "endless with the lock": "run timed out",
+    "unwritten": "wrong answer", "half": "wrong answer", "off": "wrong answer",
+    "not a number": "wrong answer", "past the end": "wrong answer",
+    "before the start": "wrong answer", "input written": "wrong answer",
+    "build crashes": "crashed", "build exits": "crashed", "build answers": "crashed",
+    "segfault": "crashed", "abort": "crashed", "exits": "crashed", "system exit": "crashed",
+    "kills itself": "crashed", "terminated": "crashed", "garbage": "crashed",
+    "endless answer": "crashed", "many answers": "crashed", "made up answer": "crashed",
+    "closes the pipe": "crashed", "forks": "crashed", "when timed": "crashed",
+    "when timed again": "crashed",
+    "build hoards": "out of memory", "hoards": "out of memory", "compiled hoards": "out of memory",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go, and the turns that other processes have nothing to do with."""
+    found = tmp_path / "temporary"
+    found.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(found))
+    monkeypatch.setenv("TMPDIR", str(found))
+    return found
+
+
+def test_every_outcome(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tuning.jsonl"
+    assert sorted(EXPECTED) == sorted(FAULTS)
+    faults = sorted(FAULTS, key=lambda fault: (len(fault), fault))
+    result = drill(faults, path, LIMITS)
+
+    found = by_fault(result.trials)
+    assert {fault: trial.outcome for fault, trial in found.items()} == EXPECTED
+    assert sorted(t.number for t in result.trials) == list(range(len(FAULTS)))
+    assert set(OUTCOMES) - {"invalid"} == set(EXPECTED.values())
+    assert result.best.decisions["fault"] in ("ok", "spoils the process")
+    assert result.ended == "the space has no more candidates"
+
+    timed = {fault for fault, trial in found.items() if trial.seconds is not None}
+    assert timed == {fault for fault, outcome in EXPECTED.items() if outcome == "ok"}
+    said = {fault: trial.detail for fault, trial in found.items()}
+    assert said["build raises"] == said["raises"] == "ZeroDivisionError: a hostile candidate"
+    assert said["segfault"] == said["forks"] == "ended by signal SIGSEGV"
+    assert said["exits"] == "ended with status 3"
+    assert said["endless"] == "no answer within 3 s"
+    assert said["past the end"] == "elements outside of B were written"
+    assert said["input written"] == "the input A was written"
+    assert "(256 of 256 elements are off)" in said["unwritten"]
+    assert "(128 of 256 elements are off)" in said["half"]
+    assert said["off"].startswith("B[15, 15] is ")
+    assert said["when timed again"].startswith("when measured again: ")
+
+    # what failed when it was measured again did well when it was written down
+    kept = [t.decisions["fault"] for t in entries(path) if t.outcome == EXPECTED[fault_of(t)]]
+    assert sorted([*kept, "when timed again"]) == sorted(FAULTS)
+    counts = Counter(EXPECTED.values())
+    assert "trials:   " + ", ".join(f"{counts[o]} {o}" for o in OUTCOMES if counts[o]) in str(
+        result
+    )
+    assert capfd.readouterr() == ("", "")
+    assert left_behind(folder) == []
+
+
+def fault_of(trial: Trial) -> str:
+    return str(trial.decisions["fault"])
+
+
+def entries(path: Path) -> list[Trial]:
+    return [entry.trial for entry in Database(path).entries()]
+
+
+def test_what_one_does_to_the_process_costs_no_other_a_trial(tmp_path: Path) -> None:
+    """All are built in one process, and most of them are lost in it."""
+    faults = [
+        "slow", "spoils the process", "slower", "input written", "ok", "segfault", "reads stdin",
+        "build crashes",
+    ]  # fmt: skip
+    result = drill(faults, tmp_path / "tuning.jsonl", LIMITS, workers=1)
+    assert {f: t.outcome for f, t in by_fault(result.trials).items()} == {
+        f: EXPECTED[f] for f in faults
+    }
+
+
+def test_no_candidate_works(folder: Path, tmp_path: Path) -> None:
+    message = (
+        r"autotune\(B\): none of 3 candidates worked\n  2 times wrong answer: .*\n  1 times cra"
+    )
+    with pytest.raises(TuningError, match=message):
+        drill(["unwritten", "segfault", "unwritten"], tmp_path / "tuning.jsonl", LIMITS)
+    assert left_behind(folder) == []
+
+
+def test_a_refused_draw_is_no_trial(tmp_path: Path) -> None:
+    def template(s: Schedule, knobs: Knobs) -> None:
+        rows = knobs.choice("rows", [1, 2, 3, 4, 5])
+        knobs.require(lambda rows: rows % 2 == 1, "rows are odd")
+        B = s.outputs[0]
+        s[B].split(B.op.axis[0], factor=rows)
+
+    task = task_of(plus_one(), LIMITS)
+    search = search_of(
+        task, Local(task, 1), InOrder([{"rows": n} for n in (1, 2, 3, 4, 5)]),
+        tmp_path / "tuning.jsonl", template=template,
+    )  # fmt: skip
+    result = search.result(resume=False, seed=0)
+    assert sorted(t.decisions["rows"] for t in result.trials) == [1, 3, 5]
+    assert [t.outcome for t in result.trials] == 3 * ["ok"]
+    assert search.space.counts == {"tried": 5, "valid": 3, "invalid": 2}
+    assert search.space.reasons == {"rows are odd": 2}
+
+
+def test_all_draws_are_refused(folder: Path) -> None:
+    def template(s: Schedule, knobs: Knobs) -> None:
+        knobs.require(False, "nothing will do")
+
+    with pytest.raises(
+        TuningError, match="no decisions .* a candidate\n  500 times nothing will do"
+    ):
+        sl.autotune(plus_one(), template=template, database=folder / "tuning.jsonl")
+
+
+def tuned(
+    output: Any, template: Callable[[Schedule, Knobs], object], folder: Path, limits: Limits
+) -> dict[Any, Trial]:
+    """The trials of a template with the one knob "fault", by what it chose."""
+    result = sl.autotune(
+        output, trials=2, template=template, database=folder / "tuning.jsonl", limits=limits
+    )
+    assert result.best.decisions == {"fault": False}
+    assert left_behind(folder) == []
+    return {trial.decisions["fault"]: trial for trial in result.trials}
+
+
+def test_a_schedule_that_promises_what_is_not_so(folder: Path) -> None:
+    B = plus_one((64, 64))
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        if knobs.choice("fault", [False, True]):
+            s[B].set_store_predicate(B.op.axis[0] < 32)
+
+    trial = tuned(B, template, folder, LIMITS)[True]
+    assert trial.outcome == "wrong answer"
+    assert trial.detail.startswith("B[32, 0] is nan and not ")
+    assert trial.detail.endswith("(2048 of 4096 elements are off)")
+
+
+def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
+    A = sl.placeholder((64, 64), name="A")
+
+    def terms(i: Any, j: Any) -> Any:
+        return sum((sl.exp(A[i, j] * n) for n in range(1, 40)), A[i, j])
+
+    B = sl.compute((64, 64), terms, name="B")
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        if knobs.choice("fault", [False, True]):
+            _, inner = s[B].split(B.op.axis[0], factor=4)
+            s[B].unroll(inner)
+            s[B].unroll(B.op.axis[1])
+
+    trial = tuned(B, template, folder, Limits(build=6.0))[True]
+    assert trial.outcome == "build timed out"
+
+
+def test_a_schedule_that_takes_much_memory(folder: Path) -> None:
+    A = sl.placeholder((2048, 2048), name="A")
+    B = sl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        copy = A
+        for _ in range(30 * knobs.choice("fault", [False, True])):
+            copy = s.cache_read(copy, "global", [B])
+
+    # of 16 MiB an array, 30 are more than what is allowed
+    trial = tuned(B, template, folder, Limits(memory=300 << 20))[True]
+    assert trial.outcome == "out of memory"
+
+
+def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
+    A = sl.placeholder((8,), name="A")
+    where = sl.placeholder((8,), name="where", dtype="int32")
+    B = sl.compute((8,), lambda i: A[where[i]], name="B")
+    indices = np.arange(8, dtype="int32")
+    message = r"cannot be evaluated: B reads A\[where\[i\]\].*\n  on made-up data; inputs= gives"
+    with pytest.raises(TuningError, match=message):
+        sl.autotune(B, trials=1, database=folder / "tuning.jsonl")
+    given = {"A": np.ones(8, "float32"), "where": indices + 1}
+    with pytest.raises(
+        TuningError, match="B reads .*: index 0 is 8, and A of shape .8,. has 8 there$"
+    ):
+        sl.autotune(B, trials=1, database=folder / "tuning.jsonl", inputs=given)
+    assert left_behind(folder) == []
+
+
+def test_a_worker_that_does_not_start(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "PATIENCE", 1.0)
+    task = task_of(plus_one(), LIMITS)
+    for code, said in (
+        ("import sys; sys.exit('no numba here')", "ended with status 1\nno numba here"),
+        ("import time; time.sleep(100)", "no answer within 1 s"),
+        ("print('hello', flush=True); input()", "what it answered is no answer"),
+    ):
+        measurer = Local(task, 2, (sys.executable, "-c", code))
+        search = search_of(task, measurer, of_faults(["ok"]), tmp_path / "tuning.jsonl")
+        with pytest.raises(TuningError, match=f"does not start: {said}"):
+            search.result(resume=False, seed=0)
+    missing = Local(task, 1, (str(tmp_path / "none"),))
+    search = search_of(task, missing, of_faults(["ok"]), tmp_path / "tuning.jsonl")
+    with pytest.raises(TuningError, match="does not start: .*No such file"):
+        search.result(resume=False, seed=0)
+    assert left_behind(folder) == []
+
+
+def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> None:
+    """What was measured until then stands."""
+    once = (
+        "import pathlib, runpy, sys\n"
+        f"started = pathlib.Path({str(tmp_path / 'started')!r})\n"
+        "if started.exists(): sys.exit('not again')\n"
+        "started.touch()\n"
+        f"runpy.run_path({COMMAND[1]!r}, run_name='__main__')\n"
+    )
+    task = task_of(plus_one(), LIMITS)
+    measurer = Local(task, 1, (sys.executable, "-c", once))
+    strategy = of_faults(["slow", "ok", "segfault", "slower"])
+    result = search_of(task, measurer, strategy, tmp_path / "tuning.jsonl").result(False, 0)
+    assert [fault_of(trial) for trial in result.trials] == ["slow", "ok"]
+    assert fault_of(result.best) == "ok"
+    assert result.ended.endswith("does not start: ended with status 1")
+    assert left_behind(folder) == []
+
+
+def test_nothing_is_built_while_something_is_timed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two searches at a time, with two processes each."""
+    log = tmp_path / "log.txt"
+    monkeypatch.setenv("DRILL_LOG", str(log))
+    faults = ["ok", "slow", "slow", "ok", "slow"]
+    searches = [
+        threading.Thread(target=drill, args=(faults, tmp_path / f"{n}.jsonl", LIMITS))
+        for n in range(2)
+    ]
+    for search in searches:
+        search.start()
+    for search in searches:
+        search.join()
+    spans = [(line.split()[0], *map(float, line.split()[1:])) for line in log.open()]
+    timings = [(start, end) for what, start, end in spans if what == "time"]
+    assert len(timings) == 2 * (len(faults) + 1)
+    for start, end in timings:
+        others = [span for span in spans if span[1:] != (start, end)]
+        assert not [span for span in others if span[1] < end and span[2] > start]
+
+
+def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = threading.Event()
+
+    def hold(alone: bool) -> threading.Thread:
+        def work() -> None:
+            with turn(alone):
+                held.set()
+
+        held.clear()
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    with turn(alone=False):
+        hold(alone=False).join()
+        waiting = hold(alone=True)
+        assert not held.wait(0.2)
+    waiting.join()
+    with turn(alone=True):
+        waiting = hold(alone=False)
+        assert not held.wait(0.2)
+    waiting.join()
+    # one who is stopped while it holds a turn stops nobody
+    monkeypatch.setattr(turns, "PATIENCE", 0.1)
+    with turn(alone=True):
+        hold(alone=True).join(20)
+        assert held.is_set()
+    # and without a file of turns there are none
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
+    with turn(alone=True):
+        hold(alone=True).join(20)
+        assert held.is_set()

@@ -1,0 +1,175 @@
+"""What tests of the tuner share: a computation, a template of faults, strategies, its leftovers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import schedlang as sl
+from schedlang.autotune.database import Database
+from schedlang.autotune.knobs import Knobs, Rejected
+from schedlang.autotune.measure import Job, Local, Measured, Measurer
+from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.search import Exhausted, Strategy
+from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.task import Limits, Task
+from schedlang.autotune.tuner import Search
+from schedlang.compute.tensor import Tensor
+from schedlang.schedule.schedule import Schedule
+from tests.hostile_worker import COMMAND, FAULTS, PRAGMA
+
+ROOT = Path(__file__).parents[1]
+
+
+def plus_one(shape: tuple[int, ...] = (16, 16)) -> Tensor:
+    """What hostile candidates compute; they run as Python, which takes no time to build."""
+    A = sl.placeholder(shape, name="A")
+    return sl.compute(shape, lambda *i: A[i] + 1, name="B")
+
+
+def faulty(s: Schedule, knobs: Knobs) -> None:
+    """A fault, and a number that makes candidates with the same fault differ."""
+    B = s.outputs[0]
+    axis = B.op.axis[0]
+    s[B].pragma(axis, PRAGMA, knobs.choice("fault", FAULTS))
+    s[B].pragma(axis, "drill.copy", knobs.choice("copy", list(range(100))))
+
+
+class InOrder:
+    """A strategy that proposes what it was given, and keeps what it is told."""
+
+    name = "in order"
+
+    def __init__(self, decisions: Sequence[Mapping[str, Any]]) -> None:
+        self._left = list(decisions)
+        self.learned: list[Trial] = []
+
+    def propose(self, space: Space) -> Candidate:
+        while self._left:
+            with suppress(Rejected):
+                return space.draw(None, self._left.pop(0))
+        raise Exhausted
+
+    def learn(self, trial: Trial) -> None:
+        self.learned.append(trial)
+
+
+def of_faults(faults: Sequence[str]) -> InOrder:
+    """One candidate for each fault."""
+    return InOrder([{"fault": fault, "copy": n} for n, fault in enumerate(faults)])
+
+
+def task_of(output: Tensor, limits: Limits, target: str = "python") -> Task:
+    return Task((output,), sl.Target(target), {}, limits=limits)
+
+
+def search_of(
+    task: Task, measurer: Measurer, strategy: Strategy, database: Path, trials: int = 1000,
+    template: Callable[[Schedule, Knobs], object] = faulty, **options: Any,
+) -> Search:  # fmt: skip
+    """What ``autotune`` makes of its options, with any measurer."""
+    space = Space(task.outputs, task.target, template, made=False)
+    where = Where.here(task.outputs, task.target, task.sizes)
+    return Search(
+        task, where, task.outputs[0].name, space, strategy, measurer, Database(database), trials,
+        **options,
+    )  # fmt: skip
+
+
+def drill(
+    faults: Sequence[str], database: Path, limits: Limits, workers: int = 2
+) -> sl.autotune.TuningResult:
+    """The result of a search whose candidates have these faults, in this order."""
+    task = task_of(plus_one(), limits)
+    search = search_of(task, Local(task, workers, COMMAND), of_faults(faults), database)
+    return search.result(resume=False, seed=0)
+
+
+class Pretended:
+    """A measurer without processes: the time of a candidate is a function of its steps."""
+
+    batch = 4
+
+    def __init__(self, seconds: Callable[[str], float]) -> None:
+        self._seconds = seconds
+        self.measured: list[str] = []
+
+    def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]:
+        for job in jobs:
+            self.measured.append(job.steps)
+            yield Measured(job.number, "ok", self._seconds(job.steps))
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        return [Measured(job.number, "ok", self._seconds(job.steps)) for job in jobs]
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+def by_fault(trials: Sequence[Trial]) -> dict[str, Trial]:
+    return {str(trial.decisions["fault"]): trial for trial in trials}
+
+
+def pragma(steps: str, name: str) -> Any:
+    """The value of a pragma in the steps of a schedule."""
+    found = [s["args"] for s in json.loads(steps)["steps"] if s["primitive"] == "pragma"]
+    return next((p["value"] for p in found if p["name"] == name), None)
+
+
+def processes(folder: Path) -> list[int]:
+    """The processes whose command or working files name ``folder``, other than this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if str(folder).encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def until(done: Callable[[], Any], seconds: float = 30.0) -> bool:
+    """Whether something is so within some seconds."""
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def left_behind(folder: Path, seconds: float = 10.0) -> list[str]:
+    """Processes and folders of a search whose temporary files are in ``folder``."""
+
+    def left() -> list[str]:
+        folders = [str(p) for p in folder.glob("schedlang-tune-*")]
+        return folders + [f"process {n}" for n in processes(folder)]
+
+    until(lambda: not left(), seconds)
+    return left()
+
+
+@contextmanager
+def script(text: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A script that runs with its temporary files in ``folder``; killed in the end."""
+    path = folder.parent / f"{folder.name}.py"
+    path.write_text(text, encoding="utf-8")
+    folder.mkdir(exist_ok=True)
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(
+        [sys.executable, str(path), *arguments], cwd=ROOT, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
