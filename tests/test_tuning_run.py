@@ -78,9 +78,10 @@ class Said:
 if __name__ == "__main__":
     faults = sys.argv[3].split(",")
     task = task_of(plus_one(), Limits(build=100, run=100))
+    measurer = Local(task, 1, COMMAND)
+    measurer.batch = 2
     search = search_of(
-        task, Local(task, 1, COMMAND), of_faults(faults), Path(sys.argv[1]), len(faults),
-        progress=Said(),
+        task, measurer, of_faults(faults), Path(sys.argv[1]), len(faults), progress=Said()
     )
     result = search.result(resume=sys.argv[2] == "resume", seed=0)
     print("result", result.best.decisions["fault"], len(result.trials), result.ended, flush=True)

@@ -6,10 +6,12 @@ import hashlib
 import math
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -20,6 +22,8 @@ from schedlang.autotune.turns import turn
 from schedlang.runtime.timing import quantile
 
 RACE_ROUNDS = 5
+# below all numbers of trials
+EMULATED = -1000
 # seconds in which a command that does nothing is answered
 PROMPT = 10.0
 # how a command may fail, and the outcomes that these are
@@ -82,7 +86,7 @@ class Local:
     """Child processes on this machine: they build at the same time, and are timed one by one."""
 
     def __init__(self, task: Task, workers: int, command: Sequence[str] = COMMAND) -> None:
-        self.batch = 2 * workers
+        self.batch = 4 * workers
         self._task = task
         self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._boxes = [Sandbox(task, self._folder, command) for _ in range(workers)]
@@ -129,24 +133,26 @@ class Local:
             box.end()
 
     def _built(self, jobs: Sequence[Job]) -> list[tuple[list[Built], list[Measured], list[Job]]]:
-        """What each process built of its share; cut short, they end at once."""
-        shares = [jobs[n :: len(self._boxes)] for n in range(len(self._boxes))]
+        """What each process built, who takes the next one when it is free; cut short, they end."""
+        left = deque(jobs)
         with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
             try:
-                return list(pool.map(self._build, self._boxes, shares))
+                return list(pool.map(self._build, self._boxes, repeat(left)))
             except BaseException:
                 self._end()
                 raise
 
     def _build(
-        self, box: Sandbox, jobs: Sequence[Job]
+        self, box: Sandbox, jobs: deque[Job]
     ) -> tuple[list[Built], list[Measured], list[Job]]:
         """What is ready to run, what is over, and what is to be built again."""
         ready: list[Built] = []
         done: list[Measured] = []
         again: list[Job] = []
-        for job in jobs:
-            if self._over:
+        while jobs and not self._over:
+            try:
+                job = jobs.popleft()
+            except IndexError:
                 break
             found = build(box, job, self._task)
             if found.outcome == "ok":
@@ -205,7 +211,7 @@ def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None)
     """Check a candidate that is built, then time it."""
     start = perf_counter()
     found = built
-    if task.timed:
+    if task.timed or task.target.kind != "cuda":
         found = _checked(box, built, task)
     if task.timed and found.outcome == "ok":
         found = _timed(box, "time", built, task, best=best)
@@ -214,8 +220,11 @@ def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None)
 
 def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """Candidates built and checked once more, then timed in turns: what else the machine does hits
-    all of them. Where one fails, each is timed in a process of its own.
+    all of them. Where one fails, each is timed in a process of its own. Where nothing is timed they
+    are only checked; those for a GPU on the emulator, too.
     """
+    if not task.timed:
+        return [_emulated(box, job, Measured(job.number, "ok"), task) for job in jobs]
     found = _heat(box, jobs, task)
     if found and len(jobs) > 1 and found[-1].outcome != "ok":
         found = []
@@ -231,6 +240,8 @@ def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     for job in jobs:
         built = build(box, job, task)
         found = _checked(box, built, task) if built.outcome == "ok" else built
+        if found.outcome == "ok" and task.target.is_gpu:
+            found = _emulated(box, job, found, task)
         if found.outcome != "ok":
             return [found]
         ready.append(found)
@@ -249,6 +260,15 @@ def _checked(box: Sandbox, built: Measured, task: Task) -> Measured:
     """``built``, or how its check failed."""
     reply = _asked(box, "run", "check", task.limits.run, built)
     return reply if isinstance(reply, Measured) else built
+
+
+def _emulated(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:
+    """``built``, or how it failed on the emulator; the kernel is kept under a number of its own."""
+    limit = task.limits.build + task.limits.run
+    there = replace(built, number=EMULATED - job.number)
+    reply = _asked(box, "run", "emulate", limit, there, steps=job.steps)
+    forget(box, [there.number])
+    return replace(reply, number=job.number) if isinstance(reply, Measured) else built
 
 
 def _timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:

@@ -42,6 +42,8 @@ MOST_REPEATED = 200
 # trials without a gain of a hundredth after which a search stops, as a part of all, and at least
 STALLED, LEAST_STALLED = 0.5, 64
 BASELINE = -1
+# an estimate where registers do not suffice
+SPILLED = 2.0
 
 
 @dataclass
@@ -66,10 +68,11 @@ class Search:
 
     def best(self) -> Trial | None:
         """The fastest; where nothing is timed, what is expected to be."""
+        return min(self._good(), key=_rank, default=None)
+
+    def _good(self) -> list[Trial]:
         good = [t for t in self.trials if t.outcome == "ok"]
-        if self.task.timed:
-            good = [t for t in good if t.seconds is not None]
-        return min(good, key=lambda t: (t.seconds or 0.0, t.estimate or 0.0), default=None)
+        return [t for t in good if t.seconds is not None] if self.task.timed else good
 
     def run(self) -> None:
         """Propose, measure and learn until there is a reason to stop."""
@@ -139,8 +142,8 @@ class Search:
         steps = next(job.steps for job in jobs if job.number == found.number)
         trial = Trial(
             found.number, found.outcome, steps, candidate.decisions, found.seconds,
-            candidate.estimate.seconds, found.detail, self._key(candidate), self.strategy.name,
-            found.took,
+            _refined(candidate.estimate.seconds, found), found.detail, self._key(candidate),
+            self.strategy.name, found.took,
         )  # fmt: skip
         self.trials.append(trial)
         self.database.add(self.where, self.name, trial, self.task.outputs)
@@ -159,10 +162,9 @@ class Search:
 
     def finals(self) -> None:
         """Measure the fastest again, in turns; the medians of that are what counts."""
-        while self.task.timed:
-            good = [t for t in self.trials if t.seconds is not None]
-            finalists = sorted(good, key=lambda t: t.seconds or 0.0)[:FINALISTS]
-            if not finalists:
+        while True:
+            finalists = sorted(self._good(), key=_rank)[:FINALISTS]
+            if not finalists or (not self.task.timed and not self.task.target.is_gpu):
                 return
             again = {
                 m.number: m for m in self.measurer.race([Job(t.number, t.steps) for t in finalists])
@@ -183,7 +185,7 @@ class Search:
                 # others keep their times, and may not pass a finalist that was lucky at first
                 elif times and trial.seconds is not None and trial.seconds < max(times):
                     self.trials[n] = replace(trial, seconds=max(times))
-            if times:
+            if times or any(m.outcome == "ok" for m in again.values()):
                 return
 
     def result(self, resume: bool, seed: int) -> TuningResult:
@@ -274,6 +276,16 @@ def autotune(
         task, where, wanted[0].name, space, chosen, measurer, kept, trials, deadline, shown
     )
     return found.result(resume, seed)
+
+
+def _rank(trial: Trial) -> tuple[float, float]:
+    return (trial.seconds or 0.0, trial.estimate or 0.0)
+
+
+def _refined(estimate: float, found: Measured) -> float:
+    """An estimate for a GPU after its machine code is known: what spills goes through memory."""
+    spilled = any(r.get("spill_bytes") for r in found.resources.values())
+    return estimate * SPILLED if spilled else estimate
 
 
 def _task(

@@ -25,7 +25,7 @@ from schedlang.autotune.task import Limits, Task, task_from_data
 from schedlang.autotune.workbench import Workbench, Wrong
 from schedlang.errors import SchedlangError
 
-COMMANDS = ("build", "check", "time", "sample", "forget")
+COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
 # seconds after a time limit at which a process ends by itself: its parent is gone or stopped
 GRACE = 5.0
 # bytes of a file that a candidate may write, the log too, and those of a log that is kept
