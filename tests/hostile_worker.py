@@ -77,20 +77,12 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def terminate() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def leave() -> None:
     os._exit(3)
 
 
 def system_exit() -> None:
     sys.exit("a hostile candidate")
-
-
-def recurse() -> None:
-    recurse()
 
 
 def garbage() -> None:
@@ -163,13 +155,13 @@ def read_slowly() -> None:
 # what is done before a build, and before a call
 IN_BUILD: dict[str, Callable[[], object]] = {
     "build raises": refuse, "build sleeps": sleep, "build crashes": segfault,
-    "build hoards": hoard, "build exits": leave, "build answers": made_up_answer,
+    "build hoards": hoard, "build answers": made_up_answer,
 }  # fmt: skip
 IN_RUN: dict[str, Callable[[], object]] = {
-    "raises": refuse, "recurses": recurse, "endless": lambda: endless(0),
+    "raises": refuse, "endless": lambda: endless(0),
     "endless with the lock": lambda: endless_with_the_lock(0), "segfault": segfault,
     "abort": os.abort, "exits": leave, "system exit": system_exit, "kills itself": kill,
-    "terminated": terminate, "garbage": garbage, "endless answer": endless_answer,
+    "garbage": garbage, "endless answer": endless_answer,
     "many answers": many_answers, "made up answer": made_up_answer, "closes the pipe": close_pipe,
     "hoards": hoard, "compiled hoards": lambda: greedy(1 << 20), "floods": flood_slowly,
     "writes without end": write_without_end, "reads stdin": read_slowly, "forks": fork,
@@ -190,11 +182,6 @@ def off(values: list[np.ndarray[Any, Any]]) -> None:
     values[-1].reshape(-1)[-1] *= 1.001
 
 
-def not_a_number(values: list[np.ndarray[Any, Any]]) -> None:
-    values[-1][...] = values[0] + 1
-    values[-1].reshape(-1)[3] = np.inf
-
-
 def past_the_end(values: list[np.ndarray[Any, Any]]) -> None:
     values[-1][...] = values[0] + 1
     ctypes.memset(values[-1].ctypes.data + values[-1].nbytes + MARGIN // 2, 0, 4)
@@ -212,7 +199,7 @@ def input_written(values: list[np.ndarray[Any, Any]]) -> None:
 
 # what is computed in place of a candidate for B = A + 1
 IN_PLACE: dict[str, Callable[[list[np.ndarray[Any, Any]]], None]] = {
-    "unwritten": unwritten, "half": half, "off": off, "not a number": not_a_number,
+    "unwritten": unwritten, "half": half, "off": off,
     "past the end": past_the_end, "before the start": before_the_start,
     "input written": input_written,
 }  # fmt: skip
