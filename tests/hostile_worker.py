@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from schedlang.autotune.workbench import MARGIN, Workbench
 from schedlang.autotune.worker import serve
@@ -29,30 +28,39 @@ ANSWERS = os.dup(1) if __name__ == "__main__" else -1
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
 
 
-@njit(nogil=True)
-def endless(start: int) -> int:
+def compiled(work: Callable[[int], object], start: int, **options: bool) -> None:
+    """Compile and call; numba is imported where it is needed, for processes that start at once."""
+    from numba import njit
+
+    njit(**options)(work)(start)
+
+
+def loop(start: int) -> int:
     n = start
     while n != -1:
         n = (n + 1) % 1000
     return n
 
 
-@njit
-def endless_with_the_lock(start: int) -> int:
-    n = start
-    while n != -1:
-        n = (n + 1) % 1000
-    return n
-
-
-@njit
-def greedy(start: int) -> float:
-    total, size = 0.0, start
+def allocate(size: int) -> float:
+    total = 0.0
     kept = [np.ones(size)]
     while size > 0:
         kept.append(np.ones(size))
         total += kept[-1][size // 2]
     return total
+
+
+def endless() -> None:
+    compiled(loop, 0, nogil=True)
+
+
+def endless_with_the_lock() -> None:
+    compiled(loop, 0)
+
+
+def hoard_compiled() -> None:
+    compiled(allocate, 1 << 20)
 
 
 def hoard() -> None:
@@ -158,12 +166,12 @@ IN_BUILD: dict[str, Callable[[], object]] = {
     "build hoards": hoard, "build answers": made_up_answer,
 }  # fmt: skip
 IN_RUN: dict[str, Callable[[], object]] = {
-    "raises": refuse, "endless": lambda: endless(0),
-    "endless with the lock": lambda: endless_with_the_lock(0), "segfault": segfault,
+    "raises": refuse, "endless": endless,
+    "endless with the lock": endless_with_the_lock, "segfault": segfault,
     "abort": os.abort, "exits": leave, "system exit": system_exit, "kills itself": kill,
     "garbage": garbage, "endless answer": endless_answer,
     "many answers": many_answers, "made up answer": made_up_answer, "closes the pipe": close_pipe,
-    "hoards": hoard, "compiled hoards": lambda: greedy(1 << 20), "floods": flood_slowly,
+    "hoards": hoard, "compiled hoards": hoard_compiled, "floods": flood_slowly,
     "writes without end": write_without_end, "reads stdin": read_slowly, "forks": fork,
     "slow": slow, "slower": lambda: time.sleep(0.02), "ok": lambda: None,
 }  # fmt: skip

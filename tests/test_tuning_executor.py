@@ -42,7 +42,7 @@ from tests.tuning import (
     until,
 )
 
-LIMITS = Limits(build=10.0, run=3.0, memory=400 << 20)
+LIMITS = Limits(build=10.0, run=2.0, memory=400 << 20)
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +93,7 @@ def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Pa
 
 def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        result = sl.autotune(plus_one(), trials=3, executor=pool, database=tmp_path / "db")
+        result = sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
         # what its threads used is ended with the search, and not with the executor
         assert left_behind(Path(tempfile.gettempdir())) == []
     assert [t.outcome for t in result.trials] == len(result.trials) * ["ok"]
