@@ -52,7 +52,7 @@ EXPECTED = {
     "kills itself": "crashed", "garbage": "crashed",
     "endless answer": "crashed", "many answers": "crashed", "made up answer": "crashed",
     "closes the pipe": "crashed", "forks": "crashed", "when timed": "crashed",
-    "when timed again": "crashed",
+    "when timed again": "crashed", "takes no time": "crashed",
     "build hoards": "out of memory", "hoards": "out of memory", "compiled hoards": "out of memory",
 }  # fmt: skip
 
@@ -116,8 +116,8 @@ def entries(path: Path) -> list[Trial]:
 def test_what_one_does_to_the_process_costs_no_other_a_trial(tmp_path: Path) -> None:
     """All are built in one process, and most of them are lost in it."""
     faults = [
-        "slow", "spoils the process", "slower", "input written", "ok", "segfault", "reads stdin",
-        "build crashes",
+        "slow", "spoils the process", "slower", "input written", "ok", "build crashes",
+        "reads stdin", "segfault",
     ]  # fmt: skip
     result = drill(faults, tmp_path / "tuning.jsonl", LIMITS, workers=1)
     assert {f: t.outcome for f, t in by_fault(result.trials).items()} == {

@@ -176,6 +176,18 @@ def test_a_timeout(tmp_path: Path) -> None:
         tune(B, timeout=0, template=marked, target="python", database=tmp_path / "db2")
 
 
+def test_a_timeout_does_not_wait_for_a_batch(tmp_path: Path) -> None:
+    measurer = Pretended(lambda steps: time.sleep(0.1) or 1.0)
+    measurer.batch = 100
+    search = search_of(
+        task_of(plus_one(), Limits()), measurer, RandomSearch(0), tmp_path / "db", 1000, marked,
+        deadline=time.monotonic() + 0.5,
+    )  # fmt: skip
+    result = search.result(False, 0)
+    assert result.ended == "the time is up"
+    assert 1 <= len(result.trials) <= 5
+
+
 def test_one_trial(tmp_path: Path) -> None:
     B = plus_one((8, 8))
     result = tune(B, trials=1, database=tmp_path / "db")
