@@ -59,7 +59,6 @@ with tempfile.TemporaryDirectory() as folder:
 # Every candidate was compared with the NumPy oracle; this is the winner once more.
 a, b = (np.random.default_rng(n).random((N, N), dtype=np.float32) for n in (0, 1))
 np.testing.assert_allclose(found.kernel(a, b), a @ b, rtol=1e-4)
-assert best.seconds <= min(t.seconds or 1.0 for t in (*ours.trials, *found.trials)) * 1.5
 
 # Exercise: add a knob that packs B, as lesson 2 does by hand, with knobs.choice("pack", [False,
 # True]), and search with trials=40. Which decision matters most? found.report shows it.
