@@ -263,7 +263,7 @@ class HostileBench(Workbench):
     def _call(self, number: int) -> Any:
         call, fetch = super()._call(number)
         fault = self.faults[number]
-        values = [*self.inputs.values(), *(out.array for out in self._outs)]
+        values = [*self.inputs, *(out.array for out in self._outs)]
 
         def hostile() -> None:
             if fault in IN_PLACE:

@@ -34,14 +34,15 @@ class Limits:
 class Task:
     """A computation, where it is to run, on what data, and what counts as right.
 
-    ``inputs`` are arrays by name, or none: then they are made from ``seed``. A result is right
-    where it is off by at most ``tolerance`` of its own size plus the size typical for its array.
+    ``inputs`` are arrays in the order of the placeholders, or none: then they are made from
+    ``seed``. A result is right where it is off by at most ``tolerance`` of its own size plus the
+    size typical for its array.
     """
 
     outputs: tuple[Tensor, ...]
     target: Target
     sizes: Mapping[str, int]
-    inputs: Mapping[str, np.ndarray[Any, Any]] | None = None
+    inputs: Sequence[np.ndarray[Any, Any]] | None = None
     seed: int = 0
     tolerance: float = 1e-4
     limits: Limits = Limits()
@@ -49,7 +50,7 @@ class Task:
 
     def to_data(self) -> dict[str, Any]:
         """What JSON holds; :func:`task_from_data` reads it."""
-        given = None if self.inputs is None else {k: _packed(a) for k, a in self.inputs.items()}
+        given = None if self.inputs is None else [_packed(a) for a in self.inputs]
         target = {k: getattr(self.target, k) for k in _TARGET}
         return {
             "computation": to_data(self.outputs), "target": target, "sizes": dict(self.sizes),
@@ -68,7 +69,7 @@ def task_from_data(data: Mapping[str, Any]) -> Task:
     target = {k: data["target"][k] for k in _TARGET}
     return Task(
         from_data(data["computation"]), Target(**target), dict(data["sizes"]),
-        None if given is None else {k: _unpacked(v) for k, v in given.items()},
+        None if given is None else [_unpacked(text) for text in given],
         int(data["seed"]), float(data["tolerance"]), Limits(*data["limits"]), bool(data["timed"]),
     )  # fmt: skip
 

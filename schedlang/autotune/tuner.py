@@ -14,6 +14,12 @@ import numpy as np
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.measure import Job, Local, Measured, Measurer, digest
+from schedlang.autotune.options import (
+    check_numbers,
+    check_objects,
+    checked_inputs,
+    checked_outputs,
+)
 from schedlang.autotune.progress import Progress, Silent, progress_for
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.remote import Remote
@@ -24,10 +30,9 @@ from schedlang.autotune.search import Exhausted, Strategy, strategy
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.task import Limits, Task, checked_sizes, tolerance_for
 from schedlang.autotune.workbench import on_target
-from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import TuningError
-from schedlang.schedule.schedule import Schedule, plain_schedule
+from schedlang.schedule.schedule import plain_schedule
 from schedlang.target import Target, playing
 
 # the fastest, measured again in turns
@@ -251,10 +256,10 @@ def autotune(
     >>> bool((result.kernel(a) == 2).all())
     True
     """
-    wanted = _outputs(outputs)
+    wanted = checked_outputs(outputs)
     where_to = playing(Target.of(target))
-    _options(trials, timeout, seed, tolerance, workers)
-    _objects(executor, template, limits)
+    check_numbers(trials, timeout, seed, tolerance, workers)
+    check_objects(executor, template, limits)
     task = _task(wanted, where_to, inputs, sizes, tolerance, seed, limits)
     kept = Database.open(database)
     kept.check_writable()
@@ -283,98 +288,13 @@ def _refined(estimate: float, found: Measured) -> float:
     return estimate * SPILLED if spilled else estimate
 
 
-def _outputs(outputs: Any) -> tuple[Tensor, ...]:
-    wanted = (outputs,) if isinstance(outputs, Tensor) else outputs
-    if isinstance(wanted, Schedule):
-        raise TuningError(
-            "autotune(schedule): give the tensor itself; the search makes its own schedules"
-        )
-    if (
-        not isinstance(wanted, (list, tuple))
-        or not wanted
-        or not all(isinstance(t, Tensor) for t in wanted)
-    ):
-        raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
-    plain_schedule(list(wanted))
-    return tuple(wanted)
-
-
-def _options(trials: Any, timeout: Any, seed: Any, tolerance: Any, workers: Any) -> None:
-    for name, value, least in (
-        ("trials", trials, 1),
-        ("seed", seed, None),
-        ("workers", workers, 1),
-    ):
-        if name == "workers" and value is None:
-            continue
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int)
-            or (least is not None and value < least)
-        ):
-            wanted = "an integer" if least is None else f"an integer of {least} or more"
-            raise TuningError(f"autotune({name}={value!r}): give {wanted}")
-    for name, value in (("timeout", timeout), ("tolerance", tolerance)):
-        if value is None:
-            continue
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not 0 <= value < np.inf
-        ):
-            raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")
-
-
-def _objects(executor: Any, template: Any, limits: Any) -> None:
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise TuningError(
-            f"autotune(executor={executor!r}): give a concurrent.futures.Executor, such as "
-            "ProcessPoolExecutor(), or a dask Client's get_executor()"
-        )
-    if template is not None and not callable(template):
-        raise TuningError(f"autotune(template={template!r}): give a function template(s, knobs)")
-    if limits is None:
-        return
-    if not isinstance(limits, Limits):
-        raise TuningError(
-            f"autotune(limits={limits!r}): give Limits(build=..., run=..., memory=...)"
-        )
-    for name, least in (("build", 0.01), ("run", 0.01), ("memory", 0)):
-        value = getattr(limits, name)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not least <= value < 1e18
-        ):
-            raise TuningError(
-                f"autotune(limits={limits!r}): give a number of {least} or more for {name}"
-            )
-
-
 def _task(
     outputs: tuple[Tensor, ...], target: Target, inputs: Any, sizes: Mapping[str, int] | None,
     tolerance: float | None, seed: int, limits: Limits | None,
 ) -> Task:  # fmt: skip
-    names = [t.name for t in placeholders(outputs)]
-    integer = [v.name for v in variables(outputs) if np.dtype(v.dtype).kind == "i"]
-    given = None
-    if inputs is not None:
-        items = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs))
-        if (
-            not isinstance(inputs, Mapping)
-            and len(inputs) != len(names)
-            or set(items) != set(names)
-        ):
-            raise TuningError(f"autotune(inputs=...): give one array each for {', '.join(names)}")
-        given = {n: np.asarray(items[n]) for n in names}
-        for t in placeholders(outputs):
-            if given[t.name].dtype != np.dtype(t.dtype) or given[t.name].ndim != t.ndim:
-                raise TuningError(
-                    f"autotune(inputs=...): {t.name} is to be {t.dtype} with {t.ndim} dimensions, "
-                    f"not {given[t.name].dtype} with {given[t.name].ndim}"
-                )
+    known = checked_sizes([v.name for v in variables(outputs) if v.is_size], sizes)
     return Task(
-        outputs, target, checked_sizes(integer, sizes), given, seed,
+        outputs, target, known, checked_inputs(outputs, inputs, known), seed,
         tolerance_for(outputs) if tolerance is None else float(tolerance),
         limits or Limits(memory=_memory()), on_target(target),
     )  # fmt: skip

@@ -52,14 +52,15 @@ class Workbench:
         known = variables(task.outputs)
         self._sizes = {v: task.sizes[v.name] for v in known if v.name in task.sizes}
         rng = np.random.default_rng(task.seed)
-        self.inputs = {t.name: self._input(t, rng) for t in placeholders(task.outputs)}
+        self._placeholders = placeholders(task.outputs)
+        self.inputs = [self._input(n, t, rng) for n, t in enumerate(self._placeholders)]
         self.scalars: dict[str, Any] = {v.name: n for v, n in self._sizes.items()}
         for v in known:
             if v not in self._sizes:
                 self.scalars[v.name] = _scalar(v.dtype, rng)
         self._expected: list[np.ndarray[Any, Any]] | None = None
         self._outs = [_Guarded(self._shape(t), t.dtype) for t in task.outputs]
-        self._digests = {name: _digest(a) for name, a in self.inputs.items()}
+        self._digests = [_digest(a) for a in self.inputs]
 
     def build(self, number: int, steps: str) -> dict[str, Any]:
         """Compile a schedule; the hash of its source."""
@@ -145,7 +146,7 @@ class Workbench:
     def _compute(self, paths: Sequence[Path]) -> None:
         oracle = reference(self.task.outputs)
         taken = {v.name: self.scalars[v.name] for v in oracle.variables if v.name in self.scalars}
-        found = oracle(*(self.inputs[t.name] for t in oracle.inputs), **taken)
+        found = oracle(*self.inputs, **taken)
         for path, array in zip(paths, found if isinstance(found, tuple) else (found,)):
             unfinished = path.with_suffix(f".{os.getpid()}")
             with unfinished.open("wb") as file:
@@ -157,21 +158,22 @@ class Workbench:
         for tensor, out in zip(self.task.outputs, self._outs):
             if not out.intact():
                 return f"elements outside of {tensor.name} were written"
-        for name, array in self.inputs.items():
-            if _digest(array) != self._digests[name]:
-                return f"the input {name} was written"
+        for tensor, array, digest in zip(self._placeholders, self.inputs, self._digests):
+            if _digest(array) != digest:
+                return f"the input {tensor.name} was written"
         return ""
 
     def _call(self, number: int) -> tuple[Callable[[], Any], Callable[[], None]]:
         """A call of a kernel, and what brings its outputs here."""
         kernel = self.kernels[number]
         values: list[Any] = []
-        outs = iter(self._outs)
+        # in the order of the placeholders, whose names may be equal
+        inputs, outs = iter(self.inputs), iter(self._outs)
         for p in kernel.signature.parameters:
             if p.is_output:
                 values.append(next(outs).array)
             else:
-                values.append(self.scalars[p.name] if p.is_scalar else self.inputs[p.name])
+                values.append(self.scalars[p.name] if p.is_scalar else next(inputs))
         if kernel.target.kind == "cuda":
             return _on_device(kernel, values)
         return lambda: kernel(*values), lambda: None
@@ -181,9 +183,11 @@ class Workbench:
             int(evaluate(e, self._sizes)) if isinstance(e, Expr) else e for e in tensor.shape
         )
 
-    def _input(self, tensor: Tensor, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    def _input(
+        self, position: int, tensor: Tensor, rng: np.random.Generator
+    ) -> np.ndarray[Any, Any]:
         if self.task.inputs is not None:
-            return np.ascontiguousarray(self.task.inputs[tensor.name])
+            return np.array(self.task.inputs[position], order="C")
         shape, dtype = self._shape(tensor), np.dtype(tensor.dtype)
         if dtype.kind == "b":
             return rng.random(shape) < 0.5

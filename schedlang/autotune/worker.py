@@ -10,9 +10,11 @@ import faulthandler
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +34,7 @@ MOST_WRITTEN, LONG_LOG = 64 << 20, 1 << 20
 
 def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench) -> None:
     """Answer until the pipe closes. What candidates print goes to the log."""
-    end_with_parent(os.getppid(), folder)
+    end_with_parent(folder)
     commands = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -45,7 +47,7 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
         what, asked, limit = (command.pop(key) for key in ("do", "id", "limit"))
         if os.fstat(2).st_size > LONG_LOG:
             os.ftruncate(2, 0)
-        # the thread that waits for the parent's end cannot run while code holds Python's lock
+        # where nobody watches
         faulthandler.dump_traceback_later(limit + GRACE, exit=True)
         try:
             if what == "open":
@@ -77,8 +79,9 @@ def opened(task: Task, folder: Path, bench_for: Callable[[Task, Path], Workbench
     return bench
 
 
-def end_with_parent(parent: int, folder: Path) -> None:
-    """End this process soon after its parent, also in the middle of a candidate that hangs."""
+def end_with_parent(folder: Path) -> None:
+    """End this process with its parent, also in the middle of a candidate that hangs."""
+    parent, pipe = os.getppid(), sys.stdin.fileno()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -86,7 +89,34 @@ def end_with_parent(parent: int, folder: Path) -> None:
         remove(folder)
         os._exit(1)
 
+    # it cannot run while a candidate holds Python's lock
     threading.Thread(target=watch, daemon=True).start()
+    if not hasattr(os, "fork"):
+        return
+    worker = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        forked = os.fork()
+    if not forked:
+        try:
+            guard(worker, pipe, folder)
+        finally:
+            os._exit(0)
+
+
+def guard(worker: int, pipe: int, folder: Path) -> None:
+    """Another process: wait until nobody can write to the pipe, and end the worker."""
+    import select
+
+    for handle in (1, 2):
+        os.close(handle)
+    poll = select.poll()
+    # asks for nothing, and is told of a hang-up alone
+    poll.register(pipe, 0)
+    poll.poll()
+    if os.getppid() == worker:
+        os.kill(worker, signal.SIGKILL)
+    remove(folder)
 
 
 def remove(folder: Path) -> None:

@@ -1,0 +1,106 @@
+"""The options of a search, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.autotune.task import Limits
+from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import TuningError
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Expr
+from schedlang.schedule.schedule import Schedule, plain_schedule
+
+
+def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
+    """The tensors to compute."""
+    wanted = (outputs,) if isinstance(outputs, Tensor) else outputs
+    if isinstance(wanted, Schedule):
+        raise TuningError(
+            "autotune(schedule): give the tensor itself; the search makes its own schedules"
+        )
+    tensors = isinstance(wanted, (list, tuple)) and all(isinstance(t, Tensor) for t in wanted)
+    if not tensors or not wanted:
+        raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
+    plain_schedule(list(wanted))
+    return tuple(wanted)
+
+
+def check_numbers(trials: Any, timeout: Any, seed: Any, tolerance: Any, workers: Any) -> None:
+    """Raise :class:`~schedlang.errors.TuningError` for what is no number, or too small."""
+    for name, value, least in (
+        ("trials", trials, 1),
+        ("seed", seed, None),
+        ("workers", workers, 1),
+    ):
+        if name == "workers" and value is None:
+            continue
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or (least is not None and value < least):
+            wanted = "an integer" if least is None else f"an integer of {least} or more"
+            raise TuningError(f"autotune({name}={value!r}): give {wanted}")
+    for name, value in (("timeout", timeout), ("tolerance", tolerance)):
+        if value is not None and not (_is_number(value) and 0 <= value < np.inf):
+            raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")
+
+
+def check_objects(executor: Any, template: Any, limits: Any) -> None:
+    """Raise :class:`~schedlang.errors.TuningError` for what is not what it is to be."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise TuningError(
+            f"autotune(executor={executor!r}): give a concurrent.futures.Executor, such as "
+            "ProcessPoolExecutor(), or a dask Client's get_executor()"
+        )
+    if template is not None and not callable(template):
+        raise TuningError(f"autotune(template={template!r}): give a function template(s, knobs)")
+    if limits is None:
+        return
+    asked = f"autotune(limits={limits!r})"
+    if not isinstance(limits, Limits):
+        raise TuningError(f"{asked}: give Limits(build=..., run=..., memory=...)")
+    for name, least in (("build", 0.01), ("run", 0.01), ("memory", 0)):
+        value = getattr(limits, name)
+        if not _is_number(value) or not least <= value < 1 << 60:
+            raise TuningError(f"{asked}: give a number of {least} or more for {name}")
+
+
+def checked_inputs(
+    outputs: Sequence[Tensor], inputs: Any, sizes: Mapping[str, int]
+) -> tuple[np.ndarray[Any, Any], ...] | None:
+    """The data to run on, in the order of the placeholders; ``None`` where there is none."""
+    if inputs is None:
+        return None
+    needed = placeholders(outputs)
+    names = [t.name for t in needed]
+    if isinstance(inputs, Mapping):
+        fits = set(inputs) == set(names) and len(inputs) == len(names)
+        items = [inputs[n] for n in names] if fits else []
+    else:
+        fits = isinstance(inputs, (list, tuple)) and len(inputs) == len(names)
+        items = list(inputs) if fits else []
+    if not fits:
+        raise TuningError(
+            f"autotune(inputs=...): give one array each for {', '.join(names)}, by name or in "
+            "this order"
+        )
+    known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
+    given = tuple(np.asarray(item) for item in items)
+    for tensor, array in zip(needed, given):
+        shape = tuple(int(evaluate(e, known)) if isinstance(e, Expr) else e for e in tensor.shape)
+        if array.dtype != np.dtype(tensor.dtype) or array.shape != shape:
+            raise TuningError(
+                f"autotune(inputs=...): {tensor.name} is to be {tensor.dtype} of shape {shape}, "
+                f"not {array.dtype} of shape {array.shape}"
+            )
+    return given
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+__all__ = ["check_numbers", "check_objects", "checked_inputs", "checked_outputs"]

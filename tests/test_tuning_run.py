@@ -1,0 +1,521 @@
+"""Searches from start to end: what stops them, what they keep, what they may be asked to tune."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.autotune.database import Database
+from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.measure import Local
+from schedlang.autotune.record import Trial
+from schedlang.autotune.search import Evolve, Strategy, valid
+from schedlang.autotune.search import Random as RandomSearch
+from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.task import Limits
+from schedlang.errors import TuningError
+from schedlang.schedule.schedule import Schedule
+from tests.tuning import (
+    Pretended,
+    left_behind,
+    of_faults,
+    plus_one,
+    pragma,
+    processes,
+    script,
+    search_of,
+    task_of,
+    until,
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files go; nothing is left there when a test ends."""
+    found = tmp_path / "temporary"
+    found.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(found))
+    monkeypatch.setenv("TMPDIR", str(found))
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
+    yield found
+    assert left_behind(found) == []
+
+
+def marked(s: Schedule, knobs: Knobs) -> None:
+    """Schedules without end that differ in a number only."""
+    B = s.outputs[0]
+    s[B].pragma(B.op.axis[0], "drill.copy", knobs.choice("copy", list(range(1000))))
+
+
+# a search with real processes whose candidates are slow; it says when a trial has ended
+SLOW = """
+import sys
+import schedlang as sl
+from pathlib import Path
+from schedlang.autotune.measure import Local
+from schedlang.autotune.task import Limits
+from tests.tuning import of_faults, plus_one, search_of, task_of
+from tests.hostile_worker import COMMAND
+
+class Said:
+    def __enter__(self): return self
+    def __exit__(self, *error): pass
+    def trial(self, trial): print(trial.number, trial.outcome, trial.resumed, flush=True)
+    def note(self, text): print(text, flush=True)
+
+if __name__ == "__main__":
+    faults = sys.argv[3].split(",")
+    task = task_of(plus_one(), Limits(build=100, run=100))
+    measurer = Local(task, 1, COMMAND)
+    measurer.batch = 2
+    search = search_of(
+        task, measurer, of_faults(faults), Path(sys.argv[1]), len(faults), progress=Said()
+    )
+    result = search.result(resume=sys.argv[2] == "resume", seed=0)
+    print("result", result.best.decisions["fault"], len(result.trials), result.ended, flush=True)
+"""
+
+
+def lines(process: subprocess.Popen[str], count: int) -> list[str]:
+    """The next lines that a script says."""
+    assert process.stdout is not None
+    return [process.stdout.readline().strip() for _ in range(count)]
+
+
+def outcomes(database: Path) -> list[str]:
+    return [entry.trial.outcome for entry in Database(database).entries()]
+
+
+def test_an_interrupt_keeps_the_best_so_far(folder: Path, tmp_path: Path) -> None:
+    database = tmp_path / "tuning.jsonl"
+    with script(SLOW, folder, str(database), "anew", "slow,ok,endless,ok") as process:
+        assert lines(process, 2) == ["0 ok False", "1 ok False"]
+        time.sleep(0.5)
+        # to the group, as a terminal does: the children are not in it
+        os.killpg(process.pid, signal.SIGINT)
+        assert lines(process, 1) == ["result ok 2 interrupted"]
+        assert process.wait(20) == 0
+    assert outcomes(database) == ["ok", "ok"]
+    assert Database(database).problems == []
+
+
+def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
+    """It does not wait for the time limit of what is being built."""
+    with script(
+        SLOW, folder, str(tmp_path / "db"), "anew", "slow,ok,build sleeps,build sleeps"
+    ) as process:
+        assert lines(process, 2) == ["0 ok False", "1 ok False"]
+        time.sleep(0.5)
+        start = time.monotonic()
+        os.kill(process.pid, signal.SIGINT)
+        assert lines(process, 1) == ["result ok 2 interrupted"]
+        assert process.wait(20) == 0
+        assert time.monotonic() - start < 10
+    assert outcomes(tmp_path / "db") == ["ok", "ok"]
+
+
+def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> None:
+    with script(SLOW, folder, str(tmp_path / "db"), "anew", "endless") as process:
+        assert until(lambda: processes(folder))
+        time.sleep(1.0)
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(20) != 0
+        assert process.stderr is not None and "KeyboardInterrupt" in process.stderr.read()
+
+
+@pytest.mark.parametrize("hang", ["endless", "endless with the lock", "build sleeps"])
+def test_a_killed_search_goes_on(hang: str, folder: Path, tmp_path: Path) -> None:
+    """Its processes end, what it measured is kept, and the next one goes on from there."""
+    database = tmp_path / "tuning.jsonl"
+    with script(SLOW, folder, str(database), "anew", f"slow,ok,{hang},slower") as process:
+        assert lines(process, 2) == ["0 ok False", "1 ok False"]
+        time.sleep(0.5)
+        assert processes(folder)
+        process.kill()
+        process.wait(20)
+        assert left_behind(folder, 20) == []
+    assert outcomes(database) == ["ok", "ok"]
+    with script(SLOW, folder, str(database), "resume", "slow,ok,slower,slow") as process:
+        assert lines(process, 2) == ["0 ok True", "1 ok True"]
+        assert sorted(lines(process, 2)) == ["2 ok False", "3 ok False"]
+        assert lines(process, 1) == ["result ok 4 all trials are done"]
+        assert process.wait(20) == 0
+    assert outcomes(database) == 4 * ["ok"]
+    assert Database(database).problems == []
+
+
+def test_a_timeout(tmp_path: Path) -> None:
+    B = plus_one()
+    start = time.monotonic()
+    result = sl.autotune(
+        B, trials=100000, timeout=1.5, template=marked, target="python", database=tmp_path / "db"
+    )
+    assert result.ended == "the time is up"
+    assert 0 < len(result.trials) < 1000
+    assert time.monotonic() - start < 20
+    with pytest.raises(
+        TuningError, match="the time is up before a candidate was measured: give mo"
+    ):
+        sl.autotune(B, timeout=0, template=marked, target="python", database=tmp_path / "db2")
+
+
+def test_one_trial(tmp_path: Path) -> None:
+    B = plus_one((8, 8))
+    result = sl.autotune(B, trials=1, database=tmp_path / "db")
+    (trial,) = result.trials
+    assert (trial.number, trial.outcome, trial.resumed) == (0, "ok", False)
+    assert result.seconds == trial.seconds and result.ended == "all trials are done"
+    a = np.ones((8, 8), "float32")
+    assert (result.kernel(a) == 2).all()
+    again = sl.autotune(B, trials=1, database=tmp_path / "db")
+    assert [(t.number, t.resumed, t.steps) for t in again.trials] == [(0, True, trial.steps)]
+    anew = sl.autotune(B, trials=1, database=tmp_path / "db", resume=False)
+    assert [t.resumed for t in anew.trials] == [False]
+    assert outcomes(tmp_path / "db") == ["ok", "ok"]
+
+
+def test_one_worker_and_many(tmp_path: Path) -> None:
+    for workers in (1, 5):
+        result = sl.autotune(
+            plus_one(), trials=3, workers=workers, template=marked, target="python",
+            database=tmp_path / f"{workers}",
+        )  # fmt: skip
+        assert [t.outcome for t in result.trials] == 3 * ["ok"]
+
+
+def proposed(strategy: Strategy, seconds: Any, database: Path, trials: int = 40) -> list[str]:
+    """The steps that a strategy proposes where times are as ``seconds`` says."""
+    measurer = Pretended(seconds)
+    task = task_of(plus_one(), Limits())
+    search_of(task, measurer, strategy, database, trials, marked).result(False, 0)
+    return measurer.measured[1:]
+
+
+def test_random_proposes_the_same_whatever_is_measured(tmp_path: Path) -> None:
+    def early(steps: str) -> float:
+        return 1.0 + pragma(steps, "drill.copy") if "copy" in steps else 1.0
+
+    def late(steps: str) -> float:
+        return 2.0 / early(steps)
+
+    one = proposed(RandomSearch(7), early, tmp_path / "1")
+    assert one == proposed(RandomSearch(7), late, tmp_path / "2")
+    assert one != proposed(RandomSearch(8), early, tmp_path / "3")
+    assert len(one) == 40
+
+
+def test_duplicates_are_measured_once(tmp_path: Path) -> None:
+    """Eight decisions make four schedules."""
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        B = s.outputs[0]
+        knobs.choice("nothing", [False, True])
+        s[B].split(B.op.axis[0], factor=2 ** knobs.choice("rows", [0, 1, 2, 3]))
+
+    measurer = Pretended(lambda steps: 1.0)
+    task = task_of(plus_one(), Limits())
+    search = search_of(task, measurer, RandomSearch(0), tmp_path / "db", 50, template)
+    result = search.result(False, 0)
+    assert len(result.trials) == len({t.source for t in result.trials}) == 4
+    assert len(measurer.measured) == 5
+    assert search.duplicates > 4
+    assert result.ended == "the space has no more candidates"
+    # nor are those that a database has
+    again = Pretended(lambda steps: 1.0)
+    search = search_of(task, again, RandomSearch(1), tmp_path / "db", 50, template)
+    assert len(search.result(True, 0).trials) == 4
+    assert [steps for steps in again.measured if "split" in steps] == []
+
+
+KNOBS, LEVELS = 8, 6
+
+
+def dials(s: Schedule, knobs: Knobs) -> None:
+    """Decisions of which each matters for itself."""
+    B = s.outputs[0]
+    for n in range(KNOBS):
+        s[B].pragma(B.op.axis[0], f"drill.dial{n}", knobs.choice(f"dial{n}", list(range(LEVELS))))
+
+
+def dialled(steps: str) -> float:
+    found = [pragma(steps, f"drill.dial{n}") for n in range(KNOBS)]
+    return 1.0 + sum((value - 2) ** 2 for value in found if value is not None)
+
+
+def test_evolution_learns(tmp_path: Path) -> None:
+    """Within as many trials it finds what is better than what random draws find, on any seed."""
+    task = task_of(plus_one(), Limits())
+    found: dict[str, list[float]] = {"evolve": [], "random": []}
+    for seed in range(5):
+        for strategy in (Evolve(seed), RandomSearch(seed)):
+            database = tmp_path / f"{strategy.name}{seed}"
+            search = search_of(task, Pretended(dialled), strategy, database, 150, dials)
+            seconds = search.result(False, seed).seconds
+            assert seconds is not None
+            found[strategy.name].append(seconds)
+    assert all(e < r for e, r in zip(found["evolve"], found["random"])), found
+    assert sum(found["evolve"]) < 0.6 * sum(found["random"]), found
+
+
+class Climber:
+    """A strategy as a user would write it: change one decision of the best so far."""
+
+    name = "climber"
+
+    def __init__(self) -> None:
+        self.rng = Random(1)
+        self.best: Trial | None = None
+
+    def propose(self, space: Space) -> Candidate:
+        given = dict(self.best.decisions) if self.best else {}
+        if given:
+            del given[self.rng.choice(sorted(given))]
+        return valid(space, self.rng, lambda: given)
+
+    def learn(self, trial: Trial) -> None:
+        if trial.seconds and (not self.best or trial.seconds < (self.best.seconds or 0.0)):
+            self.best = trial
+
+
+def test_a_strategy_of_the_user(tmp_path: Path) -> None:
+    task = task_of(plus_one(), Limits())
+    search = search_of(task, Pretended(dialled), Climber(), tmp_path / "db", 150, dials)
+    result = search.result(False, 0)
+    assert result.seconds == 1.0
+    assert {t.strategy for t in result.trials} == {"climber"}
+    real = sl.autotune(
+        plus_one(), trials=3, search=Climber(), template=dials, target="python",
+        database=tmp_path / "db2",
+    )  # fmt: skip
+    assert [t.strategy for t in real.trials] == 3 * ["climber"]
+
+
+def test_trials_without_a_gain_end_a_search(tmp_path: Path) -> None:
+    task = task_of(plus_one(), Limits())
+    search = search_of(
+        task, Pretended(lambda steps: 1.0), RandomSearch(0), tmp_path / "db", 1000, marked
+    )
+    assert search.result(False, 0).ended == "no progress for many trials"
+    assert len(search.trials) < 600
+
+
+def test_a_template(tmp_path: Path) -> None:
+    A = sl.placeholder((32, 16), name="A")
+    B = sl.placeholder((16, 24), name="B")
+    k = sl.reduce_axis(16, name="k")
+    C = sl.compute((32, 24), lambda i, j: sl.sum(A[i, k] * B[k, j], k), name="C")
+    seen: list[tuple[Any, ...]] = []
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        i, j = C.op.axis
+        rows = knobs.split("rows", i, parts=3, most=8)
+        lanes = knobs.choice("lanes", [4, 8])
+        knobs.require(lambda rows, lanes: rows[2] * lanes <= 32, "small tiles")
+        outer, rest = s[C].split(i, nparts=rows[0])
+        middle, inner = s[C].split(rest, nparts=rows[1])
+        columns, lane = s[C].split(j, factor=lanes)
+        order = knobs.permutation("order", [middle, columns, C.op.reduce_axis[0]])
+        s[C].reorder(outer, *order, inner, lane)
+        s[C].vectorize(lane)
+        seen.append((rows, lanes))
+
+    result = sl.autotune(C, trials=4, template=template, database=tmp_path / "db", seed=3)
+    assert [t.outcome for t in result.trials] == 4 * ["ok"]
+    for trial in result.trials:
+        rows = trial.decisions["rows"]
+        assert np.prod(rows) == 32 and rows[2] * trial.decisions["lanes"] <= 32
+        assert sorted(trial.decisions["order"]) == [0, 1, 2]
+    a, b = (np.random.default_rng(0).random(t.shape, "float32") for t in (A, B))
+    np.testing.assert_allclose(result.kernel(a, b), a @ b, rtol=1e-5)
+    assert result.facts.tried > result.facts.valid >= len(result.trials)
+    # the schedule is data: the best one made again
+    assert str(sl.lower(result.schedule)) == result.facts.best_nest
+    decisions = json.loads((tmp_path / "db").read_text().splitlines()[0])["trial"]["decisions"]
+    assert set(decisions) == {"rows", "lanes", "order"}
+
+
+def test_a_template_that_fails(tmp_path: Path) -> None:
+    def mistaken(s: Schedule, knobs: Knobs) -> None:
+        raise LookupError("a mistake of the user")
+
+    def twice(s: Schedule, knobs: Knobs) -> None:
+        knobs.choice("lanes", [4])
+        knobs.choice("lanes", [8])
+
+    with pytest.raises(LookupError, match="a mistake of the user"):
+        sl.autotune(plus_one(), template=mistaken, database=tmp_path / "db")
+    with pytest.raises(TuningError, match="knob 'lanes' is asked for twice"):
+        sl.autotune(plus_one(), template=twice, database=tmp_path / "db")
+
+
+def test_symbolic_sizes(tmp_path: Path) -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n, 8), name="A")
+    B = sl.compute((n, 8), lambda i, j: A[i, j] * 2, name="B")
+    result = sl.autotune(B, trials=2, sizes={"n": 40}, database=tmp_path / "db")
+    assert [t.outcome for t in result.trials] == 2 * ["ok"]
+    for rows in (40, 7):
+        a = np.ones((rows, 8), "float32")
+        assert (result.kernel(a) == 2).all()
+    assert result.facts.where.sizes == (("n", 40),)
+    # other sizes are another case
+    other = sl.autotune(B, trials=1, sizes={"n": 50}, database=tmp_path / "db")
+    assert [t.resumed for t in other.trials] == [False]
+    with pytest.raises(TuningError, match=r"symbolic sizes; give values to tune for, sizes={'n': "):
+        sl.autotune(B, database=tmp_path / "db")
+    with pytest.raises(TuningError, match="there is no size 'm'"):
+        sl.autotune(B, sizes={"n": 4, "m": 4}, database=tmp_path / "db")
+    with pytest.raises(TuningError, match="'n': 2.5.*give an integer"):
+        sl.autotune(B, sizes={"n": 2.5}, database=tmp_path / "db")  # type: ignore[dict-item]
+
+
+def test_several_outputs_and_scalars(tmp_path: Path) -> None:
+    alpha, beta = sl.var("alpha", dtype="float32"), sl.var("beta", dtype="int32")
+    A = sl.placeholder((24, 8), name="A")
+    B = sl.compute((24, 8), lambda i, j: A[i, j] * alpha + beta.astype("float32"), name="B")
+    low, high = sl.compute((24, 8), lambda i, j: (B[i, j] - 1, B[i, j] + 1), name="C")
+    D = sl.compute((24, 8), lambda i, j: B[i, j] * low[i, j], name="D")
+    # an integer counts as a size
+    sizes = {"beta": 3}
+    result = sl.autotune([low, high, D], trials=2, sizes=sizes, database=tmp_path / "db")
+    assert [t.outcome for t in result.trials] == 2 * ["ok"]
+    a = np.full((24, 8), 3, "float32")
+    got = result.kernel(a, alpha=2.0, beta=1)
+    assert [float(array[0, 0]) for array in got] == [6, 8, 42]
+    assert result.facts.where.sizes == (("beta", 3),)
+
+
+def test_equal_names(tmp_path: Path) -> None:
+    A, other = (sl.placeholder((12, 8), name="A") for _ in range(2))
+    B = sl.compute((12, 8), lambda i, j: A[i, j] - 2 * other[i, j], name="A")
+    a, b = np.ones((12, 8), "float32"), np.full((12, 8), 5, "float32")
+    for inputs in (None, [a, b]):
+        result = sl.autotune(B, trials=1, inputs=inputs, database=tmp_path / "db", resume=False)
+        assert [t.outcome for t in result.trials] == ["ok"]
+        assert (result.kernel(a, b) == a - 2 * b).all()
+    with pytest.raises(TuningError, match="one array each for A, A, by name or in this order"):
+        sl.autotune(B, inputs={"A": a}, database=tmp_path / "db")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool", "float16", "float64"])
+def test_dtypes(dtype: str, tmp_path: Path) -> None:
+    A = sl.placeholder((12, 16), name="A", dtype=dtype)
+    B = sl.placeholder((12, 16), name="B", dtype=dtype)
+
+    def body(i: Any, j: Any) -> Any:
+        return A[i, j] & B[i, j] if dtype == "bool" else A[i, j] + B[i, j]
+
+    C = sl.compute((12, 16), body, name="C")
+    assert C.dtype == dtype
+    result = sl.autotune(C, trials=1, database=tmp_path / "db")
+    assert [(t.outcome, t.detail) for t in result.trials] == [("ok", "")]
+    a = np.ones((12, 16), dtype)
+    assert (result.kernel(a, a) == (a & a if dtype == "bool" else a + a)).all()
+
+
+def test_a_gather(tmp_path: Path) -> None:
+    A = sl.placeholder((20, 8), name="A")
+    rows = sl.placeholder((12,), name="rows", dtype="int64")
+    B = sl.compute((12, 8), lambda i, j: A[rows[i], j], name="B")
+    rng = np.random.default_rng(0)
+    a, picked = rng.random((20, 8), "float32"), rng.integers(0, 20, 12)
+    for n, inputs in enumerate(({"rows": picked, "A": a}, [a, picked])):
+        result = sl.autotune(B, trials=1, inputs=inputs, database=tmp_path / f"{n}")
+        assert (result.kernel(a, picked) == a[picked]).all()
+    # strided data is made contiguous
+    strided = {"A": np.repeat(a, 2, axis=1)[:, ::2], "rows": picked}
+    sl.autotune(B, trials=1, inputs=strided, database=tmp_path / "db")
+    with pytest.raises(TuningError, match="give one array each for A, rows"):
+        sl.autotune(B, inputs={"A": a}, database=tmp_path / "db")
+    with pytest.raises(TuningError, match="rows is to be int64 .*, not int32 of"):
+        sl.autotune(B, inputs=[a, picked.astype("int32")], database=tmp_path / "db")
+    with pytest.raises(TuningError, match=r"A is to be .*\(20, 8\), not .*\(20, 9\)"):
+        sl.autotune(B, inputs=[np.ones((20, 9), "float32"), picked], database=tmp_path / "db")
+
+
+def test_options_that_cannot_be(tmp_path: Path) -> None:
+    B = plus_one()
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"trials": 0}, r"trials=0\): give an integer of 1 or more"),
+        ({"trials": 2.5}, r"trials=2.5\): give an integer of 1"),
+        ({"trials": True}, "trials=True"),
+        ({"seed": "x"}, r"seed='x'\): give an integer$"),
+        ({"workers": 0}, r"workers=0\): give an integer of 1 or more"),
+        ({"timeout": -1}, r"timeout=-1\): give a number, 0 or more"),
+        ({"timeout": float("nan")}, r"timeout=nan\): give a number"),
+        ({"tolerance": "loose"}, r"tolerance='loose'\): give a number"),
+        (
+            {"search": "best"},
+            r"search='best'\): give \"random\", \"evolve\", or an object with prop",
+        ),
+        ({"progress": 3}, "progress=3.: give None, True, False or a function"),
+        ({"template": "tiles"}, r"template='tiles'\): give a function template\(s, knobs\)"),
+        ({"executor": 4}, r"executor=4\): give a concurrent.futures.Executor"),
+        ({"limits": 4}, r"limits=4\): give Limits\(build"),
+        ({"limits": Limits(build=0)}, "give a number of 0.01 or more for build"),
+        ({"limits": Limits(memory=-1)}, "give a number of 0 or more for memory"),
+        ({"inputs": 4}, r"inputs=\.\.\.\): give one array each for A"),
+        ({"sizes": {"n": 4}}, "there is no size 'n'"),
+        ({"database": 4}, "database=4: give a path, a Database or None"),
+        ({"database": tmp_path}, "is a directory"),
+        ({"database": tmp_path / "none" / "db"}, "there is no folder"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(TuningError, match=message):
+            sl.autotune(B, **{"database": tmp_path / "db", **options})
+    for outputs in (sl.schedule(B), [], "B", [B, 3], B.op.input_tensors[0]):
+        with pytest.raises(sl.errors.SchedlangError):
+            sl.autotune(outputs, database=tmp_path / "db")  # type: ignore[arg-type]
+    assert not (tmp_path / "db").exists() or (tmp_path / "db").read_text() == ""
+
+
+def test_progress_is_told_of_every_trial(tmp_path: Path) -> None:
+    told: list[Trial] = []
+    for trials in (2, 3):
+        told.clear()
+        result = sl.autotune(
+            plus_one(), trials=trials, template=marked, target="python", database=tmp_path / "db",
+            progress=told.append,
+        )  # fmt: skip
+        assert sorted(t.number for t in told) == list(range(trials))
+        assert [t.number for t in told] == [t.number for t in result.trials]
+    assert [t.resumed for t in told] == [True, True, False]
+
+
+def test_tuning_where_the_best_is_applied(tmp_path: Path) -> None:
+    """A search starts from schedules without steps, whatever ``sl.schedule`` starts with."""
+    B = plus_one((8, 8))
+    with sl.apply_best(tmp_path / "db") as known:
+        first = sl.autotune(B, trials=1, database=tmp_path / "db")
+        second = sl.autotune(B, trials=2, database=tmp_path / "db")
+        assert known.used == known.missing == []
+        s = sl.schedule(B)
+    assert [t.outcome for t in second.trials] == ["ok", "ok"]
+    assert second.trials[0].steps == first.trials[0].steps
+    assert len(known.used) == 1 and s.to_json() == known.used[0].schedule.to_json()
+
+
+def test_what_is_found_is_found_again(tmp_path: Path) -> None:
+    """Under other names too, and never what failed."""
+    task = task_of(plus_one(), Limits(memory=400 << 20), "python")
+    from tests.hostile_worker import COMMAND
+
+    strategy = of_faults(["unwritten", "ok", "slow"])
+    search = search_of(task, Local(task, 2, COMMAND), strategy, tmp_path / "db")
+    search.result(False, 0)
+    X = sl.placeholder((16, 16), name="X")
+    Y = sl.compute((16, 16), lambda a, b: X[a, b] + 1, name="Y")
+    best = sl.best(Y, target="python", database=tmp_path / "db")
+    assert pragma(best.schedule.to_json(), "drill.fault") == "ok"
