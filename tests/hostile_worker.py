@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from schedlang.autotune.workbench import MARGIN, Workbench
 from schedlang.autotune.worker import serve
@@ -29,30 +28,39 @@ ANSWERS = os.dup(1) if __name__ == "__main__" else -1
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
 
 
-@njit(nogil=True)
-def endless(start: int) -> int:
+def compiled(work: Callable[[int], object], start: int, **options: bool) -> None:
+    """Compile and call; numba is imported where it is needed, for processes that start at once."""
+    from numba import njit
+
+    njit(**options)(work)(start)
+
+
+def loop(start: int) -> int:
     n = start
     while n != -1:
         n = (n + 1) % 1000
     return n
 
 
-@njit
-def endless_with_the_lock(start: int) -> int:
-    n = start
-    while n != -1:
-        n = (n + 1) % 1000
-    return n
-
-
-@njit
-def greedy(start: int) -> float:
-    total, size = 0.0, start
+def allocate(size: int) -> float:
+    total = 0.0
     kept = [np.ones(size)]
     while size > 0:
         kept.append(np.ones(size))
         total += kept[-1][size // 2]
     return total
+
+
+def endless() -> None:
+    compiled(loop, 0, nogil=True)
+
+
+def endless_with_the_lock() -> None:
+    compiled(loop, 0)
+
+
+def hoard_compiled() -> None:
+    compiled(allocate, 1 << 20)
 
 
 def hoard() -> None:
@@ -77,20 +85,12 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def terminate() -> None:
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def leave() -> None:
     os._exit(3)
 
 
 def system_exit() -> None:
     sys.exit("a hostile candidate")
-
-
-def recurse() -> None:
-    recurse()
 
 
 def garbage() -> None:
@@ -163,15 +163,15 @@ def read_slowly() -> None:
 # what is done before a build, and before a call
 IN_BUILD: dict[str, Callable[[], object]] = {
     "build raises": refuse, "build sleeps": sleep, "build crashes": segfault,
-    "build hoards": hoard, "build exits": leave, "build answers": made_up_answer,
+    "build hoards": hoard, "build answers": made_up_answer,
 }  # fmt: skip
 IN_RUN: dict[str, Callable[[], object]] = {
-    "raises": refuse, "recurses": recurse, "endless": lambda: endless(0),
-    "endless with the lock": lambda: endless_with_the_lock(0), "segfault": segfault,
+    "raises": refuse, "endless": endless,
+    "endless with the lock": endless_with_the_lock, "segfault": segfault,
     "abort": os.abort, "exits": leave, "system exit": system_exit, "kills itself": kill,
-    "terminated": terminate, "garbage": garbage, "endless answer": endless_answer,
+    "garbage": garbage, "endless answer": endless_answer,
     "many answers": many_answers, "made up answer": made_up_answer, "closes the pipe": close_pipe,
-    "hoards": hoard, "compiled hoards": lambda: greedy(1 << 20), "floods": flood_slowly,
+    "hoards": hoard, "compiled hoards": hoard_compiled, "floods": flood_slowly,
     "writes without end": write_without_end, "reads stdin": read_slowly, "forks": fork,
     "slow": slow, "slower": lambda: time.sleep(0.02), "ok": lambda: None,
 }  # fmt: skip
@@ -188,11 +188,6 @@ def half(values: list[np.ndarray[Any, Any]]) -> None:
 def off(values: list[np.ndarray[Any, Any]]) -> None:
     values[-1][...] = values[0] + 1
     values[-1].reshape(-1)[-1] *= 1.001
-
-
-def not_a_number(values: list[np.ndarray[Any, Any]]) -> None:
-    values[-1][...] = values[0] + 1
-    values[-1].reshape(-1)[3] = np.inf
 
 
 def past_the_end(values: list[np.ndarray[Any, Any]]) -> None:
@@ -212,7 +207,7 @@ def input_written(values: list[np.ndarray[Any, Any]]) -> None:
 
 # what is computed in place of a candidate for B = A + 1
 IN_PLACE: dict[str, Callable[[list[np.ndarray[Any, Any]]], None]] = {
-    "unwritten": unwritten, "half": half, "off": off, "not a number": not_a_number,
+    "unwritten": unwritten, "half": half, "off": off,
     "past the end": past_the_end, "before the start": before_the_start,
     "input written": input_written,
 }  # fmt: skip

@@ -42,14 +42,14 @@ EXPECTED = {
     "spoils the process": "ok",
     "build raises": "build failed",
     "build sleeps": "build timed out",
-    "raises": "run failed", "recurses": "run failed", "writes without end": "run failed",
+    "raises": "run failed", "writes without end": "run failed",
     "endless": "run timed out", "endless with the lock": "run timed out",
     "unwritten": "wrong answer", "half": "wrong answer", "off": "wrong answer",
-    "not a number": "wrong answer", "past the end": "wrong answer",
+    "past the end": "wrong answer",
     "before the start": "wrong answer", "input written": "wrong answer",
-    "build crashes": "crashed", "build exits": "crashed", "build answers": "crashed",
+    "build crashes": "crashed", "build answers": "crashed",
     "segfault": "crashed", "abort": "crashed", "exits": "crashed", "system exit": "crashed",
-    "kills itself": "crashed", "terminated": "crashed", "garbage": "crashed",
+    "kills itself": "crashed", "garbage": "crashed",
     "endless answer": "crashed", "many answers": "crashed", "made up answer": "crashed",
     "closes the pipe": "crashed", "forks": "crashed", "when timed": "crashed",
     "when timed again": "crashed",
@@ -168,7 +168,12 @@ def tuned(
 ) -> dict[Any, Trial]:
     """The trials of a template with the one knob "fault", by what it chose."""
     result = sl.autotune(
-        output, trials=2, template=template, database=folder / "tuning.jsonl", limits=limits
+        output,
+        trials=2,
+        template=template,
+        database=folder / "tuning.jsonl",
+        limits=limits,
+        workers=1,
     )
     assert result.best.decisions == {"fault": False}
     assert left_behind(folder) == []
@@ -202,7 +207,7 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
             s[B].unroll(inner)
             s[B].unroll(B.op.axis[1])
 
-    trial = tuned(B, template, folder, Limits(build=6.0))[True]
+    trial = tuned(B, template, folder, Limits(build=5.0))[True]
     assert trial.outcome == "build timed out"
 
 
@@ -279,14 +284,11 @@ def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> Non
 def test_nothing_is_built_while_something_is_timed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two searches at a time, with two processes each."""
-    log = tmp_path / "log.txt"
+    """Two searches at a time, with two processes each, that write to one database."""
+    log, database = tmp_path / "log.txt", tmp_path / "tuning.jsonl"
     monkeypatch.setenv("DRILL_LOG", str(log))
     faults = ["ok", "slow", "slow", "ok", "slow"]
-    searches = [
-        threading.Thread(target=drill, args=(faults, tmp_path / f"{n}.jsonl", LIMITS))
-        for n in range(2)
-    ]
+    searches = [threading.Thread(target=drill, args=(faults, database, LIMITS)) for _ in range(2)]
     for search in searches:
         search.start()
     for search in searches:
@@ -297,6 +299,7 @@ def test_nothing_is_built_while_something_is_timed(
     for start, end in timings:
         others = [span for span in spans if span[1:] != (start, end)]
         assert not [span for span in others if span[1] < end and span[2] > start]
+    assert Counter(fault_of(t) for t in entries(database)) == {"ok": 4, "slow": 6}
 
 
 def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

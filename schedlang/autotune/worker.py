@@ -31,6 +31,9 @@ GRACE = 5.0
 # bytes of a file that a candidate may write, the log too, and those of a log that is kept
 MOST_WRITTEN, LONG_LOG = 64 << 20, 1 << 20
 
+# open files that a guard closes
+MOST_OPEN = 1 << 12
+
 
 def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench) -> None:
     """Answer until the pipe closes. What candidates print goes to the log."""
@@ -108,8 +111,8 @@ def guard(worker: int, pipe: int, folder: Path) -> None:
     """Another process: wait until nobody can write to the pipe, and end the worker."""
     import select
 
-    for handle in (1, 2):
-        os.close(handle)
+    # of the pipe for answers the worker alone is to have an end
+    os.closerange(pipe + 1, MOST_OPEN)
     poll = select.poll()
     # asks for nothing, and is told of a hang-up alone
     poll.register(pipe, 0)

@@ -1,0 +1,314 @@
+"""Tuning on the workers of an executor, which come, go and die."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.autotune import remote
+from schedlang.autotune.database import Database
+from schedlang.autotune.record import Trial
+from schedlang.autotune.remote import Remote, width
+from schedlang.autotune.search import Random
+from schedlang.autotune.task import Limits
+from schedlang.errors import TuningError
+from tests.hostile_worker import COMMAND
+from tests.tuning import (
+    InOrder,
+    by_fault,
+    left_behind,
+    of_faults,
+    plus_one,
+    processes,
+    search_of,
+    task_of,
+    until,
+)
+
+LIMITS = Limits(build=10.0, run=2.0, memory=400 << 20)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files go; nothing is left there when a test ends."""
+    found = tmp_path / "temporary"
+    found.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(found))
+    monkeypatch.setenv("TMPDIR", str(found))
+    yield found
+    assert left_behind(found) == []
+
+
+def spawned(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+
+
+def remote_drill(
+    faults: list[str], executor: Executor, tmp_path: Path, **options: Any
+) -> sl.autotune.TuningResult:
+    """A search whose candidates have these faults, on an executor."""
+    task = task_of(plus_one(), LIMITS)
+    measurer = Remote(task, executor, COMMAND, **options)
+    search = search_of(task, measurer, of_faults(faults), tmp_path / "db")
+    return search.result(resume=False, seed=0)
+
+
+def outcomes(result: sl.autotune.TuningResult) -> dict[str, str]:
+    return {fault: trial.outcome for fault, trial in by_fault(result.trials).items()}
+
+
+FAULTS = {
+    "ok": "ok", "slow": "ok", "segfault": "crashed", "endless": "run timed out",
+    "unwritten": "wrong answer", "spoils the process": "ok", "raises": "run failed",
+    "hoards": "out of memory", "build raises": "build failed", "slower": "ok",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("executor", [spawned, ThreadPoolExecutor], ids=["processes", "threads"])
+def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Path) -> None:
+    with executor(2) as pool:
+        result = remote_drill(list(FAULTS), pool, tmp_path)
+    assert outcomes(result) == FAULTS
+    assert sorted(t.number for t in result.trials) == list(range(len(FAULTS)))
+    assert result.best.decisions["fault"] in ("ok", "spoils the process")
+    assert len(list(Database(tmp_path / "db").entries())) == len(FAULTS)
+
+
+def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        result = sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+        # what its threads used is ended with the search, and not with the executor
+        assert left_behind(Path(tempfile.gettempdir())) == []
+    assert [t.outcome for t in result.trials] == len(result.trials) * ["ok"]
+    assert result.seconds is not None
+
+
+def test_children_of_a_lost_worker_end(folder: Path, tmp_path: Path) -> None:
+    """A pool of processes is broken when one is killed; what was measured stands."""
+    pool = spawned(1)
+    seen: list[Trial] = []
+
+    class Kill(InOrder):
+        def learn(self, trial: Trial) -> None:
+            seen.append(trial)
+            if len(seen) == 2:
+                (worker,) = pool._processes
+                threading.Timer(0.5, os.kill, (worker, signal.SIGKILL)).start()
+
+    task = task_of(plus_one(), LIMITS)
+    strategy = Kill([{"fault": f} for f in ("ok", "slow", "endless", "endless", "slow")])
+    search = search_of(task, Remote(task, pool, COMMAND), strategy, tmp_path / "db")
+    result = search.result(resume=False, seed=0)
+    assert outcomes(result) == {"ok": "ok", "slow": "ok"}
+    assert result.best.decisions["fault"] == "ok"
+    assert result.ended.startswith("autotune: the executor takes no more jobs: ")
+    assert left_behind(folder) == []
+    pool.shutdown()
+
+
+def test_an_executor_that_is_shut_down(tmp_path: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+
+    class Shut(InOrder):
+        def learn(self, trial: Trial) -> None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    task = task_of(plus_one(), LIMITS)
+    for database in ("1", "2"):
+        strategy = Shut([{"fault": "ok", "copy": n} for n in range(6)])
+        search = search_of(task, Remote(task, pool, COMMAND), strategy, tmp_path / database)
+        if database == "1":
+            result = search.result(resume=False, seed=0)
+            assert 1 <= len(result.trials) <= 2
+            assert "the executor takes no more jobs: cannot schedule new" in result.ended
+        else:
+            with pytest.raises(
+                TuningError, match="takes no more jobs: cannot schedule new futures"
+            ):
+                search.result(resume=False, seed=0)
+
+
+class Made(Executor):
+    """An executor whose answers a test makes."""
+
+    def __init__(self, answer: Callable[[int, int], Any], workers: int = 1) -> None:
+        self.answer = answer
+        self.sent: list[int] = []
+        self._max_workers = workers
+        self.tokens: set[str] = set()
+
+    def submit(self, work: Any, *arguments: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
+        future: Future[Any] = Future()
+        if work is not remote.measure_there:
+            future.set_exception(RuntimeError("no worker can race"))
+            return future
+        token, job = arguments[2], arguments[3]
+        assert token not in self.tokens
+        self.tokens.add(token)
+        self.sent.append(job["number"])
+        try:
+            found = self.answer(job["number"], self.sent.count(job["number"]))
+        except CancelledError:
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            if found is not None:
+                future.set_result({"number": job["number"], **found})
+        return future
+
+
+def made(answer: Callable[[int, int], Any], tmp_path: Path, **options: Any) -> Any:
+    executor = Made(answer)
+    task = task_of(plus_one(), LIMITS)
+    measurer = Remote(task, executor, **options)
+    strategy = of_faults(["ok", "slow", "slower", "ok"])
+    search = search_of(task, measurer, strategy, tmp_path / "db")
+    return search.result(resume=False, seed=0), executor
+
+
+@pytest.mark.parametrize("error", [CancelledError(), RuntimeError("KilledWorker"), MemoryError()])
+def test_what_is_lost_is_sent_once_more(error: Exception, tmp_path: Path) -> None:
+    """One job is lost once, another one always."""
+
+    def answer(number: int, times: int) -> dict[str, Any]:
+        if (number == 1 and times == 1) or number == 2:
+            raise error
+        return {"outcome": "ok", "seconds": 1.0 + number}
+
+    result, executor = made(answer, tmp_path)
+    found = {t.number: t for t in result.trials}
+    assert [found[n].outcome for n in range(4)] == ["ok", "ok", "crashed", "ok"]
+    assert found[2].detail.startswith("its worker was lost twice: ")
+    assert sorted(n for n in executor.sent if n >= 0) == [0, 1, 1, 2, 2, 3]
+    assert result.seconds == 1.0
+
+
+def test_workers_that_measure_nothing(tmp_path: Path) -> None:
+    def missing(number: int, times: int) -> Any:
+        raise ModuleNotFoundError("No module named 'schedlang'")
+
+    with pytest.raises(
+        TuningError, match="measure nothing: No module named 'schedlang'. They need"
+    ):
+        made(missing, tmp_path)
+
+
+def test_workers_that_are_gone(tmp_path: Path) -> None:
+    """Nobody waits for them for ever."""
+
+    def silent(number: int, times: int) -> Any:
+        return {"outcome": "ok", "seconds": 1.0} if number < 1 else None
+
+    start = time.monotonic()
+    result, _ = made(silent, tmp_path, patience=0.3)
+    assert [t.number for t in result.trials] == [0]
+    assert result.ended == "autotune: no worker of the executor has answered within 0.3 s"
+    with pytest.raises(TuningError, match="no worker of the executor has answered within 0.3 s"):
+        made(lambda number, times: None, tmp_path, patience=0.3)
+    assert time.monotonic() - start < 10
+
+
+def test_a_batch_follows_the_workers(tmp_path: Path) -> None:
+    executor = Made(lambda number, times: {"outcome": "ok", "seconds": 1.0}, workers=3)
+    task = task_of(plus_one(), LIMITS)
+    measurer = Remote(task, executor)
+    assert measurer.batch == 6
+    executor._max_workers = 1
+    assert measurer.batch == 2
+
+    class Client:
+        def __init__(self) -> None:
+            self.workers: Any = {"a": 2, "b": 1}
+
+        def nthreads(self) -> Any:
+            if self.workers is None:
+                raise OSError("the scheduler is gone")
+            return self.workers
+
+    client = Client()
+    executor._client = client  # type: ignore[attr-defined]
+    assert width(executor) == 3
+    client.workers = {}
+    assert width(executor) == 1
+    client.workers = None
+    assert width(executor) == remote.UNKNOWN
+    assert width(Executor()) == remote.UNKNOWN
+
+
+def test_idle_children_end(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "IDLE", 0.2)
+    task = task_of(plus_one(), LIMITS)
+    measurer = Remote(task, ThreadPoolExecutor(1))
+    search = search_of(task, measurer, Random(0), tmp_path / "db")
+    candidate = Random(0).propose(search.space)
+    job = remote.Job(0, candidate.schedule.to_json())
+    for _ in range(2):
+        (found,) = measurer.measure([job], None)
+        assert found.outcome == "ok"
+        assert left_behind(folder) == []
+
+
+def test_a_cluster(folder: Path, tmp_path: Path) -> None:
+    """Workers in processes of their own; one is killed, and another one comes, in the middle."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+        local_directory=str(tmp_path / "dask"),
+    ) as cluster, distributed.Client(cluster) as client:  # fmt: skip
+        pids = client.run(os.getpid)
+        assert os.getpid() not in pids.values() and len(set(pids.values())) == 2
+        widths: list[int] = []
+
+        class Kill(InOrder):
+            def learn(self, trial: Trial) -> None:
+                super().learn(trial)
+                widths.append(width(executor))
+                if len(self.learned) == 3:
+                    os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+        executor = client.get_executor()
+        faults = ["ok", "slow", "segfault", "slower", "unwritten", "slow", "raises", "slow", "slow"]
+        task = task_of(plus_one(), LIMITS)
+        strategy = Kill([{"fault": f, "copy": n} for n, f in enumerate(faults)])
+        measurer = Remote(task, executor, COMMAND)
+        search = search_of(task, measurer, strategy, tmp_path / "db")
+        result = search.result(resume=False, seed=0)
+
+        found = {t.number: t for t in result.trials}
+        assert [found[n].outcome for n in range(len(faults))] == [
+            {"segfault": "crashed", "unwritten": "wrong answer", "raises": "run failed"}.get(
+                f, "ok"
+            )
+            for f in faults
+        ]
+        assert result.best.decisions["fault"] == "ok"
+        assert len(list(Database(tmp_path / "db").entries())) == len(faults)
+        assert widths[0] == 2
+        # the nanny of the killed worker starts another one
+        assert until(lambda: width(executor) == 2)
+        assert set(client.run(os.getpid).values()) != set(pids.values())
+        public = sl.autotune(
+            plus_one(), trials=2, executor=executor, target="python", database=tmp_path / "db2"
+        )
+        assert {t.outcome for t in public.trials} == {"ok"}
+        assert processes(folder)
+    assert left_behind(folder) == []
