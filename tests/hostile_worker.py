@@ -1,8 +1,8 @@
 """A worker of the tuner whose candidates are hostile, each in the way that a pragma of it says.
 
 ``python tests/hostile_worker.py FOLDER`` stands in for
-``python -m schedlang.autotune.measuring.worker``: the worker and its workbench are the real ones, and
-so is what happens to them.
+``python -m schedlang.autotune.measuring.worker``: the worker and its workbench are the real ones,
+and so is what happens to them.
 """
 
 from __future__ import annotations
