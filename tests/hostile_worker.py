@@ -1,7 +1,8 @@
 """A worker of the tuner whose candidates are hostile, each in the way that a pragma of it says.
 
-``python tests/hostile_worker.py FOLDER`` stands in for ``python -m schedlang.autotune.worker``: the
-worker and its workbench are the real ones, and so is what happens to them.
+``python tests/hostile_worker.py FOLDER`` stands in for
+``python -m schedlang.autotune.measuring.worker``: the worker and its workbench are the real ones,
+and so is what happens to them.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.workbench import MARGIN, Workbench
-from schedlang.autotune.worker import serve
+from schedlang.autotune.measuring.workbench import MARGIN, Workbench
+from schedlang.autotune.measuring.worker import serve
 
 PRAGMA = "drill.fault"
 # the pipe that answers go through, before the worker puts it away

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.entry import LONGEST
+from schedlang.autotune.keeping.entry import LONGEST
 from schedlang.autotune.record import OUTCOMES, Trial, Where
 from schedlang.errors import DatabaseWarning, TuningError
 
@@ -242,7 +242,7 @@ def test_half_a_line_is_read_once_it_is_whole(path: Path) -> None:
 
 WRITER = """
 import sys
-from schedlang.autotune import lines
+from schedlang.autotune.keeping import lines
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, Where
 path, first, count, size, locks = sys.argv[1], *map(int, sys.argv[2:])
@@ -480,7 +480,7 @@ places = st.sampled_from([*LINE, *(f"trial.{k}" for k in LINE["trial"]), "names.
 @settings(max_examples=200, deadline=None)
 @given(places, nested)
 def test_a_field_of_any_kind_is_read_or_refused(place: str, value: Any) -> None:
-    from schedlang.autotune.entry import from_line, to_line
+    from schedlang.autotune.keeping.entry import from_line, to_line
 
     try:
         entry = from_line(edited(place, value))
@@ -620,7 +620,7 @@ def test_a_lock_that_is_never_given_back_stops_nobody(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fcntl = pytest.importorskip("fcntl")
-    from schedlang.autotune import lines
+    from schedlang.autotune.keeping import lines
 
     monkeypatch.setattr(lines, "_PATIENCE", 0.05)
     database = Database(path)
@@ -632,7 +632,7 @@ def test_a_lock_that_is_never_given_back_stops_nobody(
 
 
 def test_a_system_without_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from schedlang.autotune import lines
+    from schedlang.autotune.keeping import lines
 
     monkeypatch.setattr(lines, "fcntl", None)
     Database(path).add(HERE, "C", trial(0))

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.autotune import sandbox, turns
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.measure import Local
+from schedlang.autotune.measuring import sandbox, turns
+from schedlang.autotune.measuring.measure import Local
+from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.measuring.turns import turn
 from schedlang.autotune.record import OUTCOMES, Trial
-from schedlang.autotune.task import Limits
-from schedlang.autotune.turns import turn
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS

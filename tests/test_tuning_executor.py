@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.autotune import remote
 from schedlang.autotune.database import Database
+from schedlang.autotune.measuring import remote
+from schedlang.autotune.measuring.remote import Remote, width
+from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import Trial
-from schedlang.autotune.remote import Remote, width
 from schedlang.autotune.search import Random
-from schedlang.autotune.task import Limits
 from schedlang.errors import TuningError
 from tests.hostile_worker import COMMAND
 from tests.tuning import (

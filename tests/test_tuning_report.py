@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedlang.autotune.effects import explained, knob_effects
-from schedlang.autotune.facts import Facts, best_seconds, correlation, winner
-from schedlang.autotune.ranks import spearman
 from schedlang.autotune.record import OUTCOMES, Trial, Where
-from schedlang.autotune.report import page, write_report
-from schedlang.autotune.scale import Scale, scale_of
-from schedlang.autotune.summary import summary
+from schedlang.autotune.showing.effects import explained, knob_effects
+from schedlang.autotune.showing.facts import Facts, best_seconds, correlation, winner
+from schedlang.autotune.showing.ranks import spearman
+from schedlang.autotune.showing.report import page, write_report
+from schedlang.autotune.showing.scale import Scale, scale_of
+from schedlang.autotune.showing.summary import summary
 from schedlang.errors import TuningError
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}

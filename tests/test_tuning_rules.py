@@ -10,7 +10,7 @@ import pytest
 import schedlang as sl
 from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
-from schedlang.autotune.estimate import estimate, work_of
+from schedlang.autotune.costs.estimate import estimate, work_of
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.rules.access import accesses
 from schedlang.autotune.rules.templates import template_for

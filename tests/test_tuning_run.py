@@ -19,12 +19,12 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.measure import Local
+from schedlang.autotune.measuring.measure import Local
+from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import Trial
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.task import Limits
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.tuning import (
@@ -69,8 +69,8 @@ SLOW = """
 import sys
 import schedlang as sl
 from pathlib import Path
-from schedlang.autotune.measure import Local
-from schedlang.autotune.task import Limits
+from schedlang.autotune.measuring.measure import Local
+from schedlang.autotune.measuring.task import Limits
 from tests.tuning import of_faults, plus_one, search_of, task_of
 from tests.hostile_worker import COMMAND
 

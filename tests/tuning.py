@@ -16,11 +16,11 @@ from typing import Any
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs, Rejected
-from schedlang.autotune.measure import Job, Local, Measured, Measurer
+from schedlang.autotune.measuring.measure import Job, Local, Measured, Measurer
+from schedlang.autotune.measuring.task import Limits, Task
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.search import Exhausted, Strategy
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.task import Limits, Task
 from schedlang.autotune.tuner import Search
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule

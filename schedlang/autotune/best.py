@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.autotune.database import Database
-from schedlang.autotune.entry import Entry
-from schedlang.autotune.nearness import distance, kind, plain
+from schedlang.autotune.keeping.entry import Entry
+from schedlang.autotune.keeping.nearness import distance, kind, plain
+from schedlang.autotune.keeping.replay import replay
+from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.record import Where
-from schedlang.autotune.replay import replay
-from schedlang.autotune.warn import warn
 from schedlang.callable_module import make_callable
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Union
 
-from schedlang.autotune.entry import LONGEST, Entry, from_line, to_line
-from schedlang.autotune.lines import append, opened, read_lines
-from schedlang.autotune.nearness import comparable, differences, distance, plain
+from schedlang.autotune.keeping.entry import LONGEST, Entry, from_line, to_line
+from schedlang.autotune.keeping.lines import append, opened, read_lines
+from schedlang.autotune.keeping.nearness import comparable, differences, distance, plain
+from schedlang.autotune.keeping.replay import sizes_in, steps_for
+from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.record import Trial, Where
-from schedlang.autotune.replay import sizes_in, steps_for
-from schedlang.autotune.warn import warn
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.task import Limits
+from schedlang.autotune.measuring.task import Limits
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError

@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlang.autotune.ranks import spearman
 from schedlang.autotune.record import Trial
-from schedlang.autotune.report import Facts, write_report
-from schedlang.autotune.summary import summary
+from schedlang.autotune.showing.ranks import spearman
+from schedlang.autotune.showing.report import Facts, write_report
+from schedlang.autotune.showing.summary import summary
 from schedlang.compute.graph import variables
 from schedlang.compute.work import flops
 from schedlang.errors import TuningError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from schedlang.autotune.estimate import Estimate, estimate
-from schedlang.autotune.estimate_gpu import estimate_gpu
+from schedlang.autotune.costs.estimate import Estimate, estimate
+from schedlang.autotune.costs.estimate_gpu import estimate_gpu
 from schedlang.autotune.knobs import Decision, Decisions, Knobs, Rejected
 from schedlang.codegen.budget import spills
 from schedlang.compute.tensor import Tensor

@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 
 from schedlang.autotune.database import Database
-from schedlang.autotune.measure import Job, Local, Measured, Measurer, digest
+from schedlang.autotune.measuring.measure import Job, Local, Measured, Measurer, digest
+from schedlang.autotune.measuring.remote import Remote
+from schedlang.autotune.measuring.sandbox import Broken
+from schedlang.autotune.measuring.task import Limits, Task, checked_sizes, tolerance_for
+from schedlang.autotune.measuring.workbench import on_target
 from schedlang.autotune.options import (
     check_numbers,
     check_objects,
     checked_inputs,
     checked_outputs,
 )
-from schedlang.autotune.progress import Progress, Silent, progress_for
 from schedlang.autotune.record import Trial, Where
-from schedlang.autotune.remote import Remote
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.rules.templates import template_for
-from schedlang.autotune.sandbox import Broken
 from schedlang.autotune.search import Exhausted, Strategy, strategy
+from schedlang.autotune.showing.progress import Progress, Silent, progress_for
 from schedlang.autotune.space import Candidate, Space, Template
-from schedlang.autotune.task import Limits, Task, checked_sizes, tolerance_for
-from schedlang.autotune.workbench import on_target
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import plain_schedule

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from schedlang.autotune.facts import Facts, outcome_counts, ranked, winner
-from schedlang.autotune.markup import escape
 from schedlang.autotune.record import Trial
-from schedlang.autotune.scale import Scale, scale_of
+from schedlang.autotune.showing.facts import Facts, outcome_counts, ranked, winner
+from schedlang.autotune.showing.markup import escape
+from schedlang.autotune.showing.scale import Scale, scale_of
 from schedlang.runtime.evaluate import duration
 
 WIDTH, LEFT, RIGHT, TOP = 900, 110, 16, 14

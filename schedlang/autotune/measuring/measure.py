@@ -16,9 +16,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from schedlang.autotune.sandbox import COMMAND, PREFIX, Lost, Sandbox
-from schedlang.autotune.task import Task
-from schedlang.autotune.turns import turn
+from schedlang.autotune.measuring.sandbox import COMMAND, PREFIX, Lost, Sandbox
+from schedlang.autotune.measuring.task import Task
+from schedlang.autotune.measuring.turns import turn
 from schedlang.runtime.timing import quantile
 
 RACE_ROUNDS = 5
@@ -57,8 +57,8 @@ class Measurer(Protocol):
     """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one.
 
     ``race`` builds, checks and times a few once more, in turns, for times that can be compared; it
-    answers nothing where that cannot be. Both raise :class:`~schedlang.autotune.sandbox.Broken`
-    where nothing can be measured any more.
+    answers nothing where that cannot be. Both raise
+    :class:`~schedlang.autotune.measuring.sandbox.Broken` where nothing can be measured any more.
     """
 
     @property

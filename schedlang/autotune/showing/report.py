@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from schedlang.autotune.charts import scatter, search_curve, value_label
-from schedlang.autotune.effects import knob_effects, value_text
-from schedlang.autotune.facts import (
+from schedlang.autotune.record import Trial
+from schedlang.autotune.showing.charts import scatter, search_curve, value_label
+from schedlang.autotune.showing.effects import knob_effects, value_text
+from schedlang.autotune.showing.facts import (
     Facts,
     against,
     best_seconds,
@@ -20,10 +21,14 @@ from schedlang.autotune.facts import (
     span,
     winner,
 )
-from schedlang.autotune.knob_charts import MOST_KNOBS, knob_figures
-from schedlang.autotune.markup import STYLE, escape, listing, table
-from schedlang.autotune.record import Trial
-from schedlang.autotune.summary import NOTHING_TIMED, correlation_text, first_steps, space_text
+from schedlang.autotune.showing.knob_charts import MOST_KNOBS, knob_figures
+from schedlang.autotune.showing.markup import STYLE, escape, listing, table
+from schedlang.autotune.showing.summary import (
+    NOTHING_TIMED,
+    correlation_text,
+    first_steps,
+    space_text,
+)
 from schedlang.errors import TuningError
 from schedlang.runtime.evaluate import duration
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from schedlang.autotune.measure import (
+from schedlang.autotune.measuring.measure import (
     RACE_ROUNDS,
     Job,
     Measured,
@@ -27,9 +27,9 @@ from schedlang.autotune.measure import (
     measure_one,
     race,
 )
-from schedlang.autotune.sandbox import COMMAND, PATIENCE, PREFIX, Broken, Sandbox
-from schedlang.autotune.task import Task, task_from_data
-from schedlang.autotune.turns import turn
+from schedlang.autotune.measuring.sandbox import COMMAND, PATIENCE, PREFIX, Broken, Sandbox
+from schedlang.autotune.measuring.task import Task, task_from_data
+from schedlang.autotune.measuring.turns import turn
 
 # seconds after which a child process that nobody needs is ended
 IDLE = 30.0

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from schedlang.autotune.footprint import CACHES, Reach, line_traffic
+from schedlang.autotune.costs.footprint import CACHES, Reach, line_traffic
 from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest

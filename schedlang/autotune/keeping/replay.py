@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schedlang.autotune.entry import Entry
+from schedlang.autotune.keeping.entry import Entry
 from schedlang.autotune.record import Where
 from schedlang.compute.rename import Names, names_of, renamed
 from schedlang.compute.tensor import Tensor

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.autotune.ranks import spearman
 from schedlang.autotune.record import OUTCOMES, Trial, Where
+from schedlang.autotune.showing.ranks import spearman
 from schedlang.runtime.evaluate import duration
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.estimate import Estimate, arithmetic, work_of
+from schedlang.autotune.costs.estimate import Estimate, arithmetic, work_of
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.linear import to_expr

@@ -12,11 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from schedlang.autotune.child import Child
-from schedlang.autotune.task import Task
+from schedlang.autotune.measuring.child import Child
+from schedlang.autotune.measuring.task import Task
 from schedlang.errors import TuningError
 
-COMMAND = (sys.executable, "-m", "schedlang.autotune.worker")
+COMMAND = (sys.executable, "-m", "schedlang.autotune.measuring.worker")
 # of the folders that children may remove
 PREFIX = "schedlang-tune-"
 # seconds in which a process starts and the oracle computes what is right
@@ -138,7 +138,7 @@ class Sandbox:
 
 def _environment(folder: Path) -> dict[str, str]:
     """Candidates are cached in the folder and not among the user's kernels."""
-    path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ, "SCHEDLANG_CACHE": str(folder / "cache"),
         "PYTHONPATH": os.pathsep.join(p for p in path if p),

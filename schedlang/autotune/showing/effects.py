@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.facts import Facts, ranked, winner
 from schedlang.autotune.knobs import Decision
 from schedlang.autotune.record import Trial
+from schedlang.autotune.showing.facts import Facts, ranked, winner
 
 # a chart of more values than this cannot be read
 MOST_COLUMNS = 12

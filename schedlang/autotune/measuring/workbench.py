@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.calm import lost_cores, median_of_calm
-from schedlang.autotune.task import Task
+from schedlang.autotune.measuring.calm import lost_cores, median_of_calm
+from schedlang.autotune.measuring.task import Task
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.autotune.facts import (
+from schedlang.autotune.showing.facts import (
     Facts,
     against,
     best_seconds,
@@ -13,7 +13,7 @@ from schedlang.autotune.facts import (
     span,
     winner,
 )
-from schedlang.autotune.markup import plain
+from schedlang.autotune.showing.markup import plain
 from schedlang.runtime.evaluate import duration
 
 MOST_REASONS, MOST_LETTERS = 4, 160

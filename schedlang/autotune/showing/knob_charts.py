@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.autotune.charts import levels, line, place, svg, text, value_label
-from schedlang.autotune.effects import Column, Effect
-from schedlang.autotune.facts import Facts, ranked
-from schedlang.autotune.markup import escape
-from schedlang.autotune.scale import Scale, scale_of
+from schedlang.autotune.showing.charts import levels, line, place, svg, text, value_label
+from schedlang.autotune.showing.effects import Column, Effect
+from schedlang.autotune.showing.facts import Facts, ranked
+from schedlang.autotune.showing.markup import escape
+from schedlang.autotune.showing.scale import Scale, scale_of
 
 MOST_KNOBS = 24
 WIDTH, LEFT, RIGHT, TOP, TALL, STRIP = 300, 58, 6, 20, 140, 16

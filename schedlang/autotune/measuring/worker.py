@@ -1,7 +1,7 @@
 """A process that builds, checks and times candidates: commands in, answers out, as JSON lines.
 
-``python -m schedlang.autotune.worker FOLDER``. Whatever a candidate does to this process ends
-here: its parent sees the pipe close, or kills it.
+``python -m schedlang.autotune.measuring.worker FOLDER``. Whatever a candidate does to this
+process ends here: its parent sees the pipe close, or kills it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from schedlang.autotune.sandbox import PREFIX
-from schedlang.autotune.task import Limits, Task, task_from_data
-from schedlang.autotune.workbench import Workbench, Wrong
+from schedlang.autotune.measuring.sandbox import PREFIX
+from schedlang.autotune.measuring.task import Limits, Task, task_from_data
+from schedlang.autotune.measuring.workbench import Workbench, Wrong
 from schedlang.errors import SchedlangError
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")

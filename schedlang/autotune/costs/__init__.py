@@ -1,0 +1,1 @@
+"""What candidates are expected to cost, from their loops alone."""

@@ -1,0 +1,1 @@
+"""Trials as lines of a file, and how near one is to what is asked for."""

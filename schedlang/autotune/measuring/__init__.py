@@ -1,0 +1,1 @@
+"""Measuring candidates so that nothing they do can hurt: child processes, turns, executors."""

@@ -1,0 +1,1 @@
+"""Showing a search: a bar while it runs, a summary, a page."""
