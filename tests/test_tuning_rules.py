@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,7 +13,9 @@ import schedlang as sl
 from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune.costs.estimate import estimate, work_of
+from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.rules.access import accesses
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
@@ -137,3 +141,19 @@ def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:
     found = [str(c.nest) for c in drawn(space(C, target=GPU), 8)]
     assert all("threadIdx.x" in text and "blockIdx.x" in text for text in found)
     assert any("shared" in text for text in found)
+
+
+def test_a_search_starts_from_what_is_known_of_another_machine(tmp_path: Path) -> None:
+    *_, C = product(64, 64, 64)
+    s = sl.schedule(C)
+    s[C].vectorize(s[C].split(C.op.axis[1], factor=16)[1])
+    database = Database(tmp_path / "tuning.jsonl")
+    elsewhere = replace(Where.here([C], sl.Target(), {}), machine="another, 64 cores")
+    database.add(elsewhere, "C", Trial(0, "ok", s.to_json(), seconds=1e-5), [C])
+    result = sl.autotune(C, trials=2, database=database, progress=False)
+    assert [t.strategy for t in sorted(result.trials, key=lambda t: t.number)] == [
+        "database", "random",
+    ]  # fmt: skip
+    assert result.trials[0].outcome == "ok"
+    anew = sl.autotune(C, trials=2, database=database, progress=False, resume=False)
+    assert {t.strategy for t in anew.trials} == {"random"}

@@ -138,7 +138,16 @@ def _sources(database: Database | str | Path | None) -> list[Database]:
     return found
 
 
-def _find(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> Best | None:
+def known(
+    outputs: Sequence[Tensor], where: Where, database: Database | str | Path | None
+) -> Best | None:
+    """What :func:`best` would find, without a word: where a search starts."""
+    return _find(outputs, where, _sources(database), silent=True)
+
+
+def _find(
+    outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], silent: bool = False
+) -> Best | None:
     """The nearest entry that replays; of equals, those of the first source come first."""
     ranked = [
         (distance(where, entry.where), rank, entry.seconds or 0.0, entry)
@@ -151,7 +160,7 @@ def _find(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) 
             sources[rank].skip(entry, str(error))
             continue
         note = _note(outputs, entry)
-        if note:
+        if note and not silent:
             warn(note)
         return Best(made, seconds, entry, not note, note)
     return None

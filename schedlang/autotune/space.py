@@ -35,13 +35,17 @@ NEAR = 32 << 10
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule, the decisions that made it, and what is expected of it."""
+    """A schedule, the decisions that made it, and what is expected of it.
+
+    ``origin`` says where it comes from, if not from the search itself.
+    """
 
     decisions: Decisions
     options: Decisions
     schedule: Schedule
     nest: Nest
     estimate: Estimate
+    origin: str = ""
 
 
 @dataclass
@@ -99,6 +103,11 @@ class Space:
             if found.flops > MOST_WORK * max(self._work, LITTLE):
                 raise Rejected("computes too much again")
         return Candidate(knobs.decisions, dict(knobs.options), s, nest, found)
+
+    def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
+        """A candidate that no draw made: a schedule from elsewhere."""
+        nest = lower_state(s.state)
+        return Candidate(decisions, {}, s, nest, self._estimate(nest), origin)
 
     def _estimate(self, nest: Nest) -> Estimate:
         """What ``nest`` should cost at the sizes that are tuned for; refused if no GPU runs it."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.autotune.best import known
 from schedlang.autotune.database import Database
 from schedlang.autotune.measuring.measure import Job, Local, Measured, Measurer, digest
 from schedlang.autotune.measuring.remote import Remote
@@ -32,6 +33,7 @@ from schedlang.autotune.showing.progress import Progress, Silent, progress_for
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import SchedlangError
 from schedlang.schedule.schedule import plain_schedule
 from schedlang.target import Target, playing
 
@@ -48,7 +50,7 @@ SPILLED = 2.0
 
 @dataclass
 class Search:
-    """All that a run of the tuner knows, as it goes."""
+    """All that a run of the tuner knows, as it goes; ``start`` is measured ahead of proposals."""
 
     task: Task
     where: Where
@@ -60,6 +62,7 @@ class Search:
     most: int
     deadline: float | None = None
     progress: Progress = field(default_factory=Silent)
+    start: Candidate | None = None
     trials: list[Trial] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     duplicates: int = 0
@@ -117,6 +120,10 @@ class Search:
     def _proposals(self) -> dict[int, Candidate]:
         """Candidates that were not measured before, by their trial's number."""
         made: dict[int, Candidate] = {}
+        if self.start is not None and self._key(self.start) not in self.seen:
+            self.seen.add(self._key(self.start))
+            made[len(self.trials)] = self.start
+        self.start = None
         wanted = min(self.measurer.batch, self.most - len(self.trials))
         repeated = 0
         while len(made) < wanted and repeated < MOST_REPEATED:
@@ -143,7 +150,7 @@ class Search:
         trial = Trial(
             found.number, found.outcome, steps, candidate.decisions, found.seconds,
             _refined(candidate.estimate.seconds, found), found.detail, self._key(candidate),
-            self.strategy.name, found.took,
+            candidate.origin or self.strategy.name, found.took,
         )  # fmt: skip
         self.trials.append(trial)
         self.database.add(self.where, self.name, trial, self.task.outputs)
@@ -225,11 +232,12 @@ def autotune(
     timed in a child process: one that crashes, hangs or takes all memory costs a trial and no
     more. The fastest few are timed again in turns.
 
-    ``trials``: how many are measured, those that ``database`` has from earlier runs counted in
-    (``resume=False`` starts anew). ``timeout``: seconds for the search. It also ends where half of
-    ``trials`` (at least 64) bring no gain of one percent. ``search``: ``"random"``,
-    ``"evolve"`` or an object with ``propose`` and ``learn`` (:mod:`schedlang.autotune.search`);
-    ``seed`` decides what is drawn. ``database``: a file or a
+    ``trials``: how many are measured, those that ``database`` has from earlier runs counted in. The
+    first is the best schedule that it, or a database that comes with schedlang, knows for such a
+    computation, if there is one. ``resume=False`` starts anew. ``timeout``: seconds for the search.
+    It also ends where half of ``trials`` (at least 64) bring no gain of one percent. ``search``:
+    ``"random"``, ``"evolve"`` or an object with ``propose`` and ``learn``
+    (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn. ``database``: a file or a
     :class:`~schedlang.autotune.database.Database`; by default one in the cache folder. Every trial
     is written as it ends. ``executor``: any ``concurrent.futures.Executor``, to measure on its
     workers; ``workers``: how many processes build at once (one a core, at most 8). ``inputs``:
@@ -263,19 +271,31 @@ def autotune(
     task = _task(wanted, where_to, inputs, sizes, tolerance, seed, limits)
     kept = Database.open(database)
     kept.check_writable()
-    known = {v: task.sizes[v.name] for v in variables(wanted) if v.name in task.sizes}
-    rules = template or template_for(where_to, _cores(), known)
-    space = Space(wanted, where_to, rules, _cores(), template is None, known)
+    values = {v: task.sizes[v.name] for v in variables(wanted) if v.name in task.sizes}
+    rules = template or template_for(where_to, _cores(), values)
+    space = Space(wanted, where_to, rules, _cores(), template is None, values)
     where, chosen = Where.here(wanted, where_to, task.sizes), strategy(search, seed)
     deadline = None if timeout is None else monotonic() + timeout
     shown = progress_for(progress, trials, deadline)
     measurer: Measurer = (
         Local(task, workers or min(8, _cores())) if executor is None else Remote(task, executor)
     )
+    start = _start(space, where, database) if resume and template is None else None
     found = Search(
-        task, where, wanted[0].name, space, chosen, measurer, kept, trials, deadline, shown
+        task, where, wanted[0].name, space, chosen, measurer, kept, trials, deadline, shown, start
     )
     return found.result(resume, seed)
+
+
+def _start(space: Space, where: Where, database: Any) -> Candidate | None:
+    """The best schedule that is known already, of this machine or of one that is near."""
+    found = known(space.outputs, where, database)
+    if found is None:
+        return None
+    try:
+        return space.of(found.schedule, found.entry.trial.decisions, "database")
+    except SchedlangError:
+        return None
 
 
 def _rank(trial: Trial) -> tuple[float, float]:
