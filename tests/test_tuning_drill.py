@@ -57,6 +57,11 @@ EXPECTED = {
 }  # fmt: skip
 
 
+bounded = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the memory of a process is bounded on Linux alone"
+)
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where temporary files go, and the turns that other processes have nothing to do with."""
@@ -67,6 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
+@bounded
 def test_every_outcome(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tuning.jsonl"
     assert sorted(EXPECTED) == sorted(FAULTS)
@@ -211,6 +217,7 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
     assert trial.outcome == "build timed out"
 
 
+@bounded
 def test_a_schedule_that_takes_much_memory(folder: Path) -> None:
     A = sl.placeholder((2048, 2048), name="A")
     B = sl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")

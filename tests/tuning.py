@@ -125,10 +125,10 @@ def pragma(steps: str, name: str) -> Any:
 
 
 def processes(folder: Path) -> list[int]:
-    """The processes whose command or working files name ``folder``, other than this one."""
+    """The processes whose command names ``folder``, other than this one, where the system tells."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+    for entry in Path("/proc").glob("[0-9]*"):
+        if int(entry.name) != os.getpid():
             with suppress(OSError):
                 if str(folder).encode() in (entry / "cmdline").read_bytes():
                     found.append(int(entry.name))

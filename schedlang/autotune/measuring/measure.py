@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
-import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
-from schedlang.autotune.measuring.sandbox import COMMAND, PREFIX, Lost, Sandbox
+from schedlang.autotune.measuring.sandbox import COMMAND, Lost, Sandbox, new_folder
 from schedlang.autotune.measuring.task import Task
 from schedlang.autotune.measuring.turns import turn
 from schedlang.runtime.timing import quantile
@@ -88,7 +86,7 @@ class Local:
     def __init__(self, task: Task, workers: int, command: Sequence[str] = COMMAND) -> None:
         self.batch = 4 * workers
         self._task = task
-        self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self._folder = new_folder()
         self._boxes = [Sandbox(task, self._folder, command) for _ in range(workers)]
         self._over = False
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -27,7 +26,7 @@ from schedlang.autotune.measuring.measure import (
     measure_one,
     race,
 )
-from schedlang.autotune.measuring.sandbox import COMMAND, PATIENCE, PREFIX, Broken, Sandbox
+from schedlang.autotune.measuring.sandbox import COMMAND, PATIENCE, Broken, Sandbox, new_folder
 from schedlang.autotune.measuring.task import Task, task_from_data
 from schedlang.autotune.measuring.turns import turn
 
@@ -210,7 +209,7 @@ def _kept(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]]
     with _LOCK:
         found = _IDLE[key].pop() if _IDLE.get(key) else None
     if found is None:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        folder = new_folder()
         found = _Idle(Sandbox(known, folder, command), folder)
     elif found.timer is not None:
         found.timer.cancel()

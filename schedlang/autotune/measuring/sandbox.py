@@ -6,11 +6,13 @@ import json
 import os
 import queue
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from schedlang.autotune.measuring.child import Child
 from schedlang.autotune.measuring.task import Task
@@ -22,6 +24,11 @@ PREFIX = "schedlang-tune-"
 # seconds in which a process starts and the oracle computes what is right
 PATIENCE = 300.0
 _NUMBERS = count()
+
+
+def new_folder() -> Path:
+    """A name for a folder; the first process makes it, and sees to it that it does not stay."""
+    return Path(tempfile.gettempdir()) / f"{PREFIX}{uuid4().hex}"
 
 
 class Broken(TuningError):
@@ -115,7 +122,7 @@ class Sandbox:
             if self._over:
                 raise Lost("crashed", "it was ended")
             try:
-                self._folder.mkdir(parents=True, exist_ok=True)
+                self._folder.mkdir(mode=0o700, exist_ok=True)
                 self._child = child = Child(self._command, self._log, _environment(self._folder))
             except OSError as error:
                 raise Broken(failed + str(error)) from None
@@ -145,4 +152,4 @@ def _environment(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-__all__ = ["COMMAND", "PREFIX", "Broken", "Lost", "Sandbox"]
+__all__ = ["COMMAND", "PREFIX", "Broken", "Lost", "Sandbox", "new_folder"]
