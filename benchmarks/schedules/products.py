@@ -84,6 +84,9 @@ def batched(work: Work, target: sl.Target) -> Made:
     """A product a thread; B is read in place, as a row of it is as wide as a few tiles."""
     count, M, N, K = (work.sizes[name] for name in ("count", "m", "n", "k"))
     rows, lanes = tile_sizes(target)
+    if target.vector_registers >= 32:
+        # wide tiles read fewer elements of A a sum, and a whole row of B stays near
+        rows, lanes = rows // 2, lanes * 2
     A, B = sl.placeholder((count, M, K), name="A"), sl.placeholder((count, K, N), name="B")
     k = sl.reduce_axis(K, name="k")
     C = sl.compute((count, M, N), lambda b, i, j: sl.sum(A[b, i, k] * B[b, k, j], axis=k), name="C")
@@ -92,10 +95,10 @@ def batched(work: Work, target: sl.Target) -> Made:
     b, i, j = s[C].op.axis
     panel, lane = s[C].split(j, factor=lanes)
     strip, row = s[C].split(i, factor=rows, tail="cut")
-    s[C].reorder(b, strip, panel, row, lane)
+    s[C].reorder(b, panel, strip, row, lane)
     s[C].vectorize(lane)
     s[C].parallel(b)
-    s[CL].compute_at(s[C], panel)
+    s[CL].compute_at(s[C], strip)
     register_tile(s, CL)
     return s, [A, B, C]
 

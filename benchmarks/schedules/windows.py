@@ -43,6 +43,42 @@ def depthwise(work: Work, target: sl.Target) -> Made:
     return s, [X, W, Y]
 
 
+@scheduled("depthwise D7 14^2x512/1")
+def whole_vectors(work: Work, target: sl.Target) -> Made:
+    """Rows of 14 and their borders are 16 wide: a channel is one line of whole vectors.
+
+    What is computed between two rows is dropped on the way out.
+    """
+    size, C, K = (work.sizes[n] for n in ("size", "channels", "k"))
+    wide = size + 2
+    X, W = sl.placeholder((1, C, size, size), name="X"), sl.placeholder((C, 1, K, K), name="W")
+    inside = sl.pad(X, (0, 0, 1, 1), (0, 0, 2, 1), name="XP")
+    line = sl.compute(
+        (C, wide * wide + 2), lambda c, p: inside[0, c, p // wide, p % wide], name="L"
+    )
+    v, u = sl.reduce_axis(K, name="v"), sl.reduce_axis(K, name="u")
+    Z = sl.compute(
+        (C, size * wide),
+        lambda c, p: sl.sum(line[c, p + v * wide + u] * W[c, 0, v, u], axis=(v, u)), name="Z",
+    )  # fmt: skip
+    Y = sl.compute((1, C, size, size), lambda n, c, y, x: Z[c, y * wide + x], name="Y")
+    s = sl.schedule(Y)
+    s[inside].compute_inline()
+    _, c, y, x = s[Y].op.axis
+    s[Y].parallel(c)
+    s[Y].vectorize(x)
+    for stage in (line, Z):
+        s[stage].compute_at(s[Y], c)
+        s[stage].set_scope("local")
+    s[line].vectorize(s[line].split(s[line].op.axis[1], factor=wide)[1])
+    row, lane = s[Z].split(s[Z].op.axis[1], factor=wide)
+    s[Z].reorder(v, u, row, lane)
+    for axis in (v, u, row):
+        s[Z].unroll(axis)
+    s[Z].vectorize(lane)
+    return s, [X, W, Y]
+
+
 @scheduled("max_pool")
 def max_pool(work: Work, target: sl.Target) -> Made:
     """A maximum along rows, then one along columns, a block of rows of a channel at a time."""
