@@ -9,7 +9,7 @@ from itertools import combinations
 
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.sketch import Level, Sketch
+from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
@@ -41,11 +41,11 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
     """``tensor`` a tile a block inside of ``head``, which reads it; ``head`` may be ``tensor``."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     reads = sketch.reads(tensor)
-    reused = {r.tensor for r in reads if _reused(sketch, tensor, r)}
+    again = {r.tensor for r in reads if reused(sketch, tensor, r)}
     parts = _parts(sketch, head, positions, tensor)
     operands = list(dict.fromkeys(
         r.tensor for r in reads
-        if r.tensor in reused and r.tensor in sketch.op(tensor).input_tensors
+        if r.tensor in again and r.tensor in sketch.op(tensor).input_tensors
     ))  # fmt: skip
     shared = []
     for operand in operands:
@@ -71,7 +71,8 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
     sketch.leads(head, (), count)
 
 
-def _reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
+def reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
+    """Whether the elements of a read are read again along some data axis."""
     return any(read.fixed(a) for a in sketch.op(tensor).axis if sketch.long(a))
 
 
@@ -132,7 +133,6 @@ def _loops(sketch: Sketch, head: Tensor, parts: Sequence[Part]) -> tuple[Axis, i
     s[head].bind(thread, "threadIdx.x")
     for axis in each:
         s[head].unroll(axis)
-    sketch.home.pop(head, None)
     return thread, math.prod(p.threads for p in parts)
 
 
@@ -173,4 +173,4 @@ def _fetch(sketch: Sketch, tile: Tensor, threads: int) -> None:
     s[tile].bind(thread, "threadIdx.x")
 
 
-__all__ = ["THREADS", "Level", "blocked"]
+__all__ = ["THREADS", "blocked", "reused"]

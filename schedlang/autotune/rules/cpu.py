@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
-from schedlang.autotune.rules.pack import place
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
 from schedlang.autotune.rules.rows import along_memory, rows
-from schedlang.autotune.rules.sketch import Sketch, Spot
+from schedlang.autotune.rules.sketch import Sketch
+from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.tiled import tiled
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
@@ -35,7 +35,7 @@ def schedule_cpu(
 def _stage(sketch: Sketch, tensor: Tensor) -> None:
     """The loops of one stage whose readers have theirs; what is computed with it comes along."""
     op = sketch.op(tensor)
-    spot = _spot(sketch, tensor)
+    spot = spot_of(sketch, tensor)
     inner = anchor(sketch, tensor, _tileable) if op.reducer is None else None
     if inner is not None:
         tiled(sketch, inner[0], tensor, inner[1], root=spot is None)
@@ -67,18 +67,3 @@ def _ways(sketch: Sketch, tensor: Tensor) -> list[str]:
     if along_memory(sketch, tensor):
         ways.append("rows")
     return ways or ["points"]
-
-
-def _spot(sketch: Sketch, tensor: Tensor) -> Spot | None:
-    """A loop of the one nest that reads ``tensor``, as a knob says; ``None`` is the root."""
-    readers = sketch.consumers(tensor)
-    homes = [sketch.home[r] for r in readers if r in sketch.home]
-    nests = {id(home.nest) for home in homes}
-    if tensor in sketch.s.outputs or len(homes) < len(readers) or len(nests) != 1:
-        return None
-    reads = [
-        (read, home)
-        for reader, home in zip(readers, homes) for read in sketch.reads(reader)
-        if read.tensor is tensor and (home.along or not home.nest.levels)
-    ]  # fmt: skip
-    return place(sketch, tensor, reads, homes[0].nest)

@@ -7,16 +7,15 @@ threads one ``threadIdx.x``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.anchor import anchor
-from schedlang.autotune.rules.blocks import THREADS, blocked
+from schedlang.autotune.rules.blocks import THREADS, blocked, reused
 from schedlang.autotune.rules.inline import inline
 from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.pack import place
 from schedlang.autotune.rules.sketch import Level, Sketch, Spot
+from schedlang.autotune.rules.spot import spot_of
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
 from schedlang.schedule.schedule import Schedule
@@ -47,16 +46,16 @@ def schedule_cuda(
 
 def _stage(sketch: Sketch, tensor: Tensor) -> None:
     op = sketch.op(tensor)
-    spot = _spot(sketch, tensor)
+    spot = spot_of(sketch, tensor)
     if op.reducer is None:
-        inner = anchor(sketch, tensor, _reused) if spot is None else None
+        inner = anchor(sketch, tensor, _tileable) if spot is None else None
         if inner is not None:
             blocked(sketch, inner[0], tensor, inner[1])
         else:
             _points(sketch, tensor, spot)
         return
     ways = []
-    if len(op.outputs) == 1 and op.axis and _reused(sketch, tensor, 0) and spot is None:
+    if len(op.outputs) == 1 and op.axis and _tileable(sketch, tensor, 0) and spot is None:
         ways.append("tile")
     if (
         len(op.outputs) == 1
@@ -85,11 +84,8 @@ def _step_of_scan(sketch: Sketch, tensor: Tensor) -> None:
     s[tensor].bind(thread, "threadIdx.x")
 
 
-def _reused(sketch: Sketch, tensor: Tensor, last: int) -> bool:
-    """Whether elements are read again along some data axis."""
-    op = sketch.op(tensor)
-    moving = [a for a in op.axis if sketch.long(a)]
-    return any(read.fixed(axis) for axis in moving for read in sketch.reads(tensor))
+def _tileable(sketch: Sketch, tensor: Tensor, last: int) -> bool:
+    return any(reused(sketch, tensor, read) for read in sketch.reads(tensor))
 
 
 def _points(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
@@ -171,22 +167,3 @@ def _across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         if axes:
             s[tensor].bind(fused(s, tensor, axes), "blockIdx.x")
         sketch.leads(tensor, ())
-
-
-def _spot(sketch: Sketch, tensor: Tensor) -> Spot | None:
-    """The block of the one kernel that reads ``tensor`` a row a block, if there is one."""
-    readers = sketch.consumers(tensor)
-    homes = [sketch.home[r] for r in readers if r in sketch.home]
-    if tensor in sketch.s.outputs or not homes or len(homes) < len(readers):
-        return None
-    if any(h.nest is not homes[0].nest for h in homes) or not homes[0].nest.levels:
-        return None
-    reads: list[tuple[Access, object]] = [
-        (read, home)
-        for reader, home in zip(readers, homes) for read in sketch.reads(reader)
-        if read.tensor is tensor
-    ]  # fmt: skip
-    return place(sketch, tensor, reads, homes[0].nest)  # type: ignore[arg-type]
-
-
-__all__: Sequence[str] = ["schedule_cuda"]

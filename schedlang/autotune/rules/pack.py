@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.sketch import Home, Nest, Sketch, Spot
+from schedlang.autotune.rules.sketch import Home, Sketch
+from schedlang.autotune.rules.spot import place
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
 
 # steps along the rows that are transposed in registers at once
 SQUARE = 16
-# a copy may be made this many times over, as by each of a few threads
-MOST_COPIES = 2
 
 
 def pack(
@@ -31,7 +28,11 @@ def pack(
     others = [d for d in range(len(read.indices)) if d != dimension]
     inner = [d for d in others if read.depends(d, op.reduce_axis)]
     outer = [d for d in others if d not in inner]
-    own = isinstance(read.tensor.op, ComputeOp) and sketch.consumers(read.tensor) == [reader]
+    own = (
+        isinstance(read.tensor.op, ComputeOp)
+        and read.tensor not in s.outputs
+        and sketch.consumers(read.tensor) == [reader]
+    )
     packed = read.tensor if own else s.cache_read(read.tensor, "global", [reader])
     if dimension != len(read.indices) - 1 or lanes < sketch.extents([axis])[0]:
         s[packed].transform_layout(
@@ -48,7 +49,8 @@ def pack(
     rows = [axes[d] for d in inner]
     front = [*(axes[d] for d in outer), panel]
     s[packed].reorder(*front, *rows, lane)
-    if dimension != len(read.indices) - 1 and rows:
+    fixed = all(isinstance(axis.extent, int) for axis in rows)
+    if dimension != len(read.indices) - 1 and rows and fixed:
         row = fused(s, packed, rows)
         _, step = s[packed].split(row, factor=SQUARE, tail="cut")
         s[packed].unroll(step)
@@ -56,27 +58,3 @@ def pack(
     if spot is None:
         s[packed].parallel(fused(s, packed, front))
     return packed
-
-
-def place(
-    sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: Nest
-) -> Spot | None:
-    """A loop of ``nest``, in which the readers stand, as a knob says; ``None`` is ahead of it."""
-    legal = set(range(len(nest.levels)))
-    for read, home in reads:
-        legal &= set(places(read, home))
-    at = sketch.knobs.choice(f"{sketch.name(tensor)}.at", [-1, *sorted(legal)])
-    return None if at < 0 else Spot(nest, nest.levels[at])
-
-
-def places(read: Access, home: Home) -> list[int]:
-    """The levels at which what is read can be made without making most of it many times."""
-    found, copies = [], 1
-    for at, level in enumerate(home.nest.levels):
-        axes = [home.along[p] for p in level.along if p in home.along]
-        if all(read.fixed(axis) for axis in axes):
-            copies *= level.extent
-        if copies > MOST_COPIES:
-            break
-        found.append(at)
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
 
 VECTORS = (1, 2, 4)
 # a row of at most so many vectors is one vector operation of emitted source
@@ -41,7 +42,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     sketch.leads(tensor, levels)
 
 
-def _vectors(sketch: Sketch, tensor: Tensor, lanes: int, reduce: list) -> None:  # type: ignore[type-arg]
+def _vectors(sketch: Sketch, tensor: Tensor, lanes: int, reduce: list[Axis]) -> None:
     s = sketch.s
     *others, last = s[tensor].op.axis
     lane = last

@@ -9,7 +9,7 @@ from schedlang.autotune.rules.nest import blocks, fused, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Home, Level, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 
-MOST_VECTORS = 4
+VECTORS = (1, 2, 4)
 MOST_ROWS = 4
 # parts a thread: enough to even out threads that others interrupt
 PARTS = (1, 4)
@@ -36,7 +36,7 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     width = sketch.target.vector_width(tensor.dtype)
     data = math.prod(sketch.extents(sketch.op(tensor).axis))
     many = [
-        v for v in (1, 2, 4) if v * width <= sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]
+        v for v in VECTORS if v * width <= sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]
     ]
     lanes = width * knobs.choice(f"{name}.vectors", many)
     if spot is None and data < sketch.threads:
@@ -49,7 +49,7 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     if spot is not None:
         for stage in (partial, tensor):
             sketch.attach(stage, spot)
-            sketch.home[stage] = Home(spot.nest, {})
+            sketch.home[stage] = Home(spot.nest, {}, spot.nest.levels.index(spot.level) + 1)
         _in_lanes(sketch, partial, None)
         return
     *_, last = s[tensor].op.axis

@@ -36,10 +36,13 @@ class Nest:
 
 @dataclass(frozen=True)
 class Home:
-    """The nest that a stage stands in, and which of its axes each data axis of the head is."""
+    """The nest that a stage stands in, inside of how many of its levels (all, without a number),
+    and which of its axes each data axis of the head is.
+    """
 
     nest: Nest
     along: Mapping[int, Axis]
+    depth: int | None = None
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,8 @@ def tiled(
     if head is not tensor:
         s[tensor].set_scope("local")
     nest = _outer(sketch, head, positions, inside, lane, root)
-    holder = next((level for level in reversed(nest.levels)), None)
-    if holder is not None:
-        s[local].compute_at(s[head], holder.loop)
+    if nest.levels:
+        s[local].compute_at(s[head], nest.levels[-1].loop)
     axes = list(s[local].op.axis)
     home = Home(nest, {at: axes[p] for at, p in enumerate(positions) if p >= 0})
     sketch.home[local] = home
