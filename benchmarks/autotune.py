@@ -217,6 +217,7 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--search", default="random")
     parser.add_argument("--timeout", type=float, default=300.0)
+    parser.add_argument("--json", type=Path, default=None)
     return parser.parse_known_args()
 
 
@@ -237,22 +238,16 @@ def all_parts() -> int:
     with TemporaryDirectory() as scratch:
         run = Run(Path(scratch))
         searches = Searches(run, options)
+        tables = {
+            "products": ("products and convolutions", searches.products, score_products),
+            "families": ("operator families", searches.families, score_families(run)),
+        }
         try:
-            if options.part in (None, "products"):
-                title = "searches for products and convolutions, float32, two threads"
-                status |= main(
-                    title, searches.products(), _columns(run), run.ceilings, rest, score_products
-                )
-            if options.part in (None, "families"):
-                title = "searches for operator families, float32, two threads"
-                status |= main(
-                    title,
-                    searches.families(),
-                    _columns(run),
-                    run.ceilings,
-                    rest,
-                    score_families(run),
-                )
+            for part, (what, cases, score) in tables.items():
+                if options.part in (None, part):
+                    title = f"searches for {what}, float32, two threads"
+                    given = [*rest, *_json(options, part)]
+                    status |= main(title, cases(), _columns(run), run.ceilings, given, score)
             if options.part in (None, "progress"):
                 start = perf_counter()
                 searches.progress()
@@ -260,6 +255,14 @@ def all_parts() -> int:
         finally:
             run.close()
     return status
+
+
+def _json(options: argparse.Namespace, part: str) -> list[str]:
+    """Where the rows of a part go: a file of its own, if there are several."""
+    if options.json is None:
+        return []
+    path = options.json
+    return ["--json", str(path if options.part else path.with_stem(f"{path.stem}-{part}"))]
 
 
 if __name__ == "__main__":

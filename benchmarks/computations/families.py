@@ -23,7 +23,7 @@ def family_c1d(work: Work) -> list[sl.Tensor]:
     rl, rc = (sl.reduce_axis(n, name=m) for n, m in zip(W.shape, ("rl", "rc")))
     Y = sl.compute(
         work.outputs["y"],
-        lambda n, l, o: sl.sum(XP[n, l * s + rl, rc] * W[rl, rc, o], axis=(rl, rc)),  # noqa: E741
+        lambda n, x, o: sl.sum(XP[n, x * s + rl, rc] * W[rl, rc, o], axis=(rl, rc)),
         name="Y",
     )
     return [X, W, Y]
@@ -145,16 +145,16 @@ def family_cbr(work: Work) -> list[sl.Tensor]:
     shape = work.outputs["y"]
     B = sl.compute(shape, lambda n, h, w, o: C[n, h, w, o] + bias[o], name="B")
     S = sl.compute(shape, lambda n, h, w, o: B[n, h, w, o] * scale[o], name="S")
-    O = sl.compute(shape, lambda n, h, w, o: S[n, h, w, o] + offset[o], name="O")  # noqa: E741
-    Y = sl.compute(shape, lambda n, h, w, o: sl.max(O[n, h, w, o], 0), name="Y")
+    Z = sl.compute(shape, lambda n, h, w, o: S[n, h, w, o] + offset[o], name="Z")
+    Y = sl.compute(shape, lambda n, h, w, o: sl.max(Z[n, h, w, o], 0), name="Y")
     return [X, W, bias, scale, offset, Y]
 
 
 def family_tbg(work: Work) -> list[sl.Tensor]:
     batch, length, heads, width = work.inputs["query"]
     Q, V = (sl.placeholder(work.inputs[v], name=v[0].upper()) for v in ("query", "value"))
-    QT = sl.compute((batch, heads, length, width), lambda b, h, l, d: Q[b, l, h, d], name="QT")  # noqa: E741
-    VT = sl.compute((batch, heads, width, length), lambda b, h, d, l: V[b, l, h, d], name="VT")  # noqa: E741
+    QT = sl.compute((batch, heads, length, width), lambda b, h, i, d: Q[b, i, h, d], name="QT")
+    VT = sl.compute((batch, heads, width, length), lambda b, h, d, j: V[b, j, h, d], name="VT")
     k = sl.reduce_axis(width, name="k")
     C = sl.compute(
         work.outputs["out"],
