@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.measuring.workbench import MARGIN, Workbench
+from schedlang.autotune.measuring.outputs import MARGIN
+from schedlang.autotune.measuring.workbench import Workbench
 from schedlang.autotune.measuring.worker import serve
 
 PRAGMA = "drill.fault"

@@ -17,7 +17,7 @@ Decision = Any
 Decisions = Mapping[str, Decision]
 
 
-class Rejected(Exception):  # noqa: N818
+class Rejected(Exception):
     """A candidate that a constraint refused before anything was built: no error of anybody."""
 
 
@@ -39,8 +39,6 @@ class Knobs:
         self._given = dict(given or {})
         self._rng = rng
         self.decisions: dict[str, Decision] = {}
-        # how many options each had: a knob with one option decides nothing
-        self.options: dict[str, int] = {}
 
     def choice(self, name: str, options: Sequence[T]) -> T:
         """One of ``options``: numbers, text, booleans, None, and lists or tuples of these.
@@ -60,7 +58,7 @@ class Knobs:
             at = plain.index(wanted)
         else:
             at = 0 if self._rng is None else self._rng.randrange(len(known))
-        self._keep(name, plain[at], len(known))
+        self._keep(name, plain[at])
         return known[at]
 
     def split(
@@ -101,7 +99,7 @@ class Knobs:
             order = list(wanted)
         elif self._rng is not None:
             self._rng.shuffle(order)
-        self._keep(name, order, math.factorial(len(known)))
+        self._keep(name, order)
         return tuple(known[n] for n in order)
 
     def require(self, holds: bool | Callable[..., bool], why: str = "") -> None:
@@ -122,13 +120,12 @@ class Knobs:
         if not holds:
             raise Rejected(why or "a constraint does not hold")
 
-    def _keep(self, name: str, value: Decision, options: int) -> None:
+    def _keep(self, name: str, value: Decision) -> None:
         if not isinstance(name, str) or not name:
             raise TuningError(f"a knob's name is text, not {name!r}")
         if name in self.decisions:
             raise TuningError(f"knob {name!r} is asked for twice: give each a name of its own")
         self.decisions[name] = value
-        self.options[name] = options
 
 
 _NOTHING = object()

@@ -19,12 +19,12 @@ GLANCES = 4
 FRESH, PARENTS, CHANGED = 0.15, 12, 3
 
 
-class Exhausted(Exception):  # noqa: N818
+class Exhausted(Exception):
     """There is nothing left to propose."""
 
 
 class Strategy(Protocol):
-    """Proposes candidates, and learns how trials ended; ``estimate``: whether estimates count."""
+    """Proposes candidates, and learns how trials ended."""
 
     name: str
 

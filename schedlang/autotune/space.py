@@ -41,7 +41,6 @@ class Candidate:
     """
 
     decisions: Decisions
-    options: Decisions
     schedule: Schedule
     nest: Nest
     estimate: Estimate
@@ -102,12 +101,12 @@ class Space:
                 raise Rejected("a tile of sums does not fit the registers")
             if found.flops > MOST_WORK * max(self._work, LITTLE):
                 raise Rejected("computes too much again")
-        return Candidate(knobs.decisions, dict(knobs.options), s, nest, found)
+        return Candidate(knobs.decisions, s, nest, found)
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
         """A candidate that no draw made: a schedule from elsewhere."""
         nest = lower_state(s.state)
-        return Candidate(decisions, {}, s, nest, self._estimate(nest), origin)
+        return Candidate(decisions, s, nest, self._estimate(nest), origin)
 
     def _estimate(self, nest: Nest) -> Estimate:
         """What ``nest`` should cost at the sizes that are tuned for; refused if no GPU runs it."""

@@ -46,7 +46,6 @@ class Measured:
     outcome: str
     seconds: float | None = None
     detail: str = ""
-    source: str = ""
     took: float = 0.0
     resources: Mapping[str, Any] = field(default_factory=dict)
 
@@ -197,9 +196,9 @@ def build(box: Sandbox, job: Job, task: Task) -> Measured:
     none = Measured(job.number, "ok")
     reply = _asked(box, "build", "build", task.limits.build, none, steps=job.steps)
     if not isinstance(reply, Measured):
-        source, resources = reply.get("source"), reply.get("resources")
-        if isinstance(source, str) and isinstance(resources, dict):
-            reply = replace(none, source=source, resources=resources)
+        resources = reply.get("resources")
+        if isinstance(resources, dict):
+            reply = replace(none, resources=resources)
         else:
             reply = _no_answer(box, none)
     return replace(reply, took=perf_counter() - start)

@@ -35,7 +35,7 @@ class Broken(TuningError):
     """There is nothing to measure with, or not any more."""
 
 
-class Lost(Exception):  # noqa: N818
+class Lost(Exception):
     """The child did not answer: ``how`` is "timed out", "crashed" or "out of memory"."""
 
     def __init__(self, how: str, detail: str) -> None:

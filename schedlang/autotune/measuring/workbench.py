@@ -6,6 +6,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.autotune.measuring.calm import lost_cores, median_of_calm
+from schedlang.autotune.measuring.outputs import Guarded, unequal
 from schedlang.autotune.measuring.task import Task
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
@@ -20,19 +22,17 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
 from schedlang.runtime.build import build
+from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# bytes on both sides of an output in which a kernel has no business
-MARGIN = 4096
-FILL = 0xA5
 # seconds: a timing lasts at least so long, and at most while others take cores away; a kernel this
 # slow is called once, and so is one that takes this many times the best one's time
 WINDOW, PATIENCE, SLOW, FAR = 0.04, 0.4, 0.5, 16
 
 
-class Wrong(Exception):  # noqa: N818
+class Wrong(Exception):
     """A result that is not the computation's; ``spoiled``: memory is not either, any more."""
 
     def __init__(self, detail: str, spoiled: bool = False) -> None:
@@ -59,26 +59,22 @@ class Workbench:
             if v not in self._sizes:
                 self.scalars[v.name] = _scalar(v.dtype, rng)
         self._expected: list[np.ndarray[Any, Any]] | None = None
-        self._outs = [_Guarded(self._shape(t), t.dtype) for t in task.outputs]
+        self._outs = [Guarded(self._shape(t), t.dtype) for t in task.outputs]
         self._digests = [_digest(a) for a in self.inputs]
 
     def build(self, number: int, steps: str) -> dict[str, Any]:
-        """Compile a schedule; the hash of its source."""
-        start = perf_counter()
+        """Compile a schedule; what its machine code takes, where it is only compiled."""
         s = Schedule.from_json(steps, list(self.task.outputs))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             kernel = build(s, target=self.task.target)
             facts: dict[str, Any] = {}
-            if self.task.timed or kernel.target.kind != "cuda":
-                kernel.compile()
+            if isinstance(kernel, CudaKernel) and not self.task.timed:
+                facts = {name: asdict(found) for name, found in kernel.resources.items()}
             else:
-                facts = {k: _plain(r) for k, r in kernel.resources.items()}  # type: ignore[attr-defined]
+                kernel.compile()
         self.kernels[number] = kernel
-        return {
-            "source": hashlib.sha256(kernel.source.encode()).hexdigest()[:16],
-            "took": perf_counter() - start, "resources": facts,
-        }  # fmt: skip
+        return {"resources": facts}
 
     def check(self, number: int) -> dict[str, Any]:
         """Run once into poisoned outputs and compare with the oracle.
@@ -197,63 +193,6 @@ class Workbench:
         return rng.uniform(-1, 1, shape).astype(dtype)
 
 
-class _Guarded:
-    """An output with room on both sides that shows whether somebody wrote there."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        self._room = np.full(size + 2 * MARGIN, FILL, "uint8")
-        self.array = self._room[MARGIN : MARGIN + size].view(dtype).reshape(shape)
-
-    def poison(self, want: np.ndarray[Any, Any]) -> None:
-        """Fill the array with what is right nowhere."""
-        self._room[:] = FILL
-        if self.array.dtype.kind == "f":
-            self.array.fill(np.nan)
-            self.array[np.isnan(want)] = 0
-        elif self.array.dtype.kind == "b":
-            np.logical_not(want, out=self.array)
-        else:
-            np.bitwise_not(want, out=self.array)
-
-    def intact(self) -> bool:
-        edges = (self._room[:MARGIN], self._room[len(self._room) - MARGIN :])
-        return all(bool((edge == FILL).all()) for edge in edges)
-
-
-def unequal(
-    name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float
-) -> str:
-    """Where and how ``got`` is off, or nothing.
-
-    >>> import numpy as np
-    >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
-    'C[1] is 2.0 and not 3.0 (1 of 2 elements are off)'
-    """
-    if want.dtype.kind != "f":
-        off = got != want
-    else:
-        with np.errstate(all="ignore"):
-            finite = np.isfinite(want)
-            typical = (
-                float(np.sqrt(np.mean(np.square(want[finite], dtype="float64"))))
-                if finite.any()
-                else 0.0
-            )
-            far = np.abs(got.astype("float64") - want) > tolerance * (
-                np.abs(want.astype("float64")) + typical
-            )
-            same = (got == want) | (np.isnan(got) & np.isnan(want))
-            off = ~same & (far | ~np.isfinite(got) | ~finite)
-    count = int(np.count_nonzero(off))
-    if not count:
-        return ""
-    at = tuple(int(n) for n in np.argwhere(off)[0])
-    spot = f"{name}[{', '.join(map(str, at))}]" if at else name
-    values = f"{got[at].item()} and not {want[at].item()}"
-    return f"{spot} is {values} ({count} of {off.size} elements are off)"
-
-
 def _digest(array: np.ndarray[Any, Any]) -> bytes:
     return (
         hashlib.blake2b(np.ascontiguousarray(array).view("uint8").data, digest_size=16).digest()
@@ -265,10 +204,6 @@ def _digest(array: np.ndarray[Any, Any]) -> bytes:
 def _scalar(dtype: str, rng: np.random.Generator) -> Any:
     kind = np.dtype(dtype)
     return kind.type(rng.integers(1, 5)) if kind.kind in "iu" else kind.type(rng.uniform(0.5, 1.5))
-
-
-def _plain(record: Any) -> dict[str, Any]:
-    return {k: getattr(record, k) for k in record.__dataclass_fields__}
 
 
 def _on_device(
@@ -299,5 +234,5 @@ def on_target(target: Target) -> bool:
         from numba import cuda
 
         return bool(cuda.is_available())
-    except Exception:
+    except ImportError:
         return False

@@ -1,0 +1,71 @@
+"""Outputs that show what was written to them and around them, and whether it is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+# bytes on both sides of an output in which a kernel has no business
+MARGIN = 4096
+FILL = 0xA5
+
+
+class Guarded:
+    """An output with room on both sides that shows whether somebody wrote there."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        self._room = np.full(size + 2 * MARGIN, FILL, "uint8")
+        self.array = self._room[MARGIN : MARGIN + size].view(dtype).reshape(shape)
+
+    def poison(self, want: np.ndarray[Any, Any]) -> None:
+        """Fill the array with what is right nowhere."""
+        self._room[:] = FILL
+        if self.array.dtype.kind == "f":
+            self.array.fill(np.nan)
+            self.array[np.isnan(want)] = 0
+        elif self.array.dtype.kind == "b":
+            np.logical_not(want, out=self.array)
+        else:
+            np.bitwise_not(want, out=self.array)
+
+    def intact(self) -> bool:
+        edges = (self._room[:MARGIN], self._room[len(self._room) - MARGIN :])
+        return all(bool((edge == FILL).all()) for edge in edges)
+
+
+def unequal(
+    name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float
+) -> str:
+    """Where and how ``got`` is off, or nothing.
+
+    >>> import numpy as np
+    >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
+    'C[1] is 2.0 and not 3.0 (1 of 2 elements are off)'
+    """
+    if want.dtype.kind != "f":
+        off = got != want
+    else:
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(want)
+            typical = (
+                float(np.sqrt(np.mean(np.square(want[finite], dtype="float64"))))
+                if finite.any()
+                else 0.0
+            )
+            far = np.abs(got.astype("float64") - want) > tolerance * (
+                np.abs(want.astype("float64")) + typical
+            )
+            same = (got == want) | (np.isnan(got) & np.isnan(want))
+            off = ~same & (far | ~np.isfinite(got) | ~finite)
+    count = int(np.count_nonzero(off))
+    if not count:
+        return ""
+    at = tuple(int(n) for n in np.argwhere(off)[0])
+    spot = f"{name}[{', '.join(map(str, at))}]" if at else name
+    values = f"{got[at].item()} and not {want[at].item()}"
+    return f"{spot} is {values} ({count} of {off.size} elements are off)"
+
+
+__all__ = ["Guarded", "unequal"]
