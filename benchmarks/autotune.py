@@ -2,14 +2,17 @@
 
     python -m benchmarks.autotune [--part products|families|progress] [--trials N] [--seeds N]
                                   [--search NAME] [--timeout S] [--only PATTERN] [--json FILE]
+                                  [--keep FILE]
 
-Every search starts from an empty database, with rules that know no operator by name.
+Every search starts from an empty database, with rules that know no operator by name. ``--keep``
+adds what each found to a tuning database.
 
 * ``products``: sgemm 1024^3 beside OpenBLAS, and C1 to C12 beside the schedules of
   ``benchmarks/schedules``; the median over the seeds is what counts.
 * ``families``: the 13 operator families of the Ansor benchmark at the sizes TVM publishes, beside
   Halide's automatic schedulers and a numba user's loops.
-* ``progress``: the best time after 10, 30 and 100 trials of each strategy, and candidates a second.
+* ``progress``: the best time after 10, 30 and 100 trials of each strategy, and candidates a second
+  beside those of TVM's MetaSchedule (``benchmarks/progress.py``).
 
 Kernels are timed in turns with their peers, as in ``benchmarks/cpu.py``.
 """
@@ -23,7 +26,6 @@ from itertools import groupby
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any
 
 from benchmarks import works
@@ -32,16 +34,17 @@ from benchmarks.cpu import Run
 from benchmarks.harness import Case, Column, Row, Unavailable, main
 from benchmarks.peers import PEERS
 from benchmarks.peers.tuned import steps_file
+from benchmarks.progress import progress
 from benchmarks.schedules import MAIN
 from benchmarks.works import Work
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune import TuningResult, autotune
+from schedlang.autotune.database import Database
 from schedlang.errors import TuningError
 
 PRODUCTS = ("sgemm 1024^3", *(f"conv C{n} " for n in range(1, 13)))
 # what a search must reach: of OpenBLAS, of the schedule by hand, of numba's loops, of the ceiling
 OF_OPENBLAS, OF_HAND, OF_LOOPS, OF_CEILING = 0.9, 0.8, 3.0, 0.8
-AFTER = (10, 30, 100)
 TUNED = "tuned"
 
 
@@ -83,12 +86,17 @@ class Searches:
 
     def search(self, work: Work, seed: int, trials: int, search: str = "") -> TuningResult:
         """One search from an empty database."""
+        output = computation(work)[-1]
         with TemporaryDirectory() as folder:
-            return autotune(
-                computation(work)[-1], "cpu", trials=trials, seed=seed, progress=False,
+            result = autotune(
+                output, "cpu", trials=trials, seed=seed, progress=False,
                 timeout=self.options.timeout, search=search or self.options.search,
                 database=Path(folder) / "tuning.jsonl",
             )  # fmt: skip
+        if self.options.keep is not None:
+            database = Database(self.options.keep)
+            database.add(result.facts.where, work.name, result.best, [output])
+        return result
 
     def products(self) -> Iterator[Case]:
         for work in works.ALL.values():
@@ -109,39 +117,6 @@ class Searches:
                     yield self.run.case(work, peer.module, peer.implementation, peer.missing())
             for seed in range(self.options.seeds or 1):
                 yield self.case(work, seed, self.options.trials or 64)
-
-    def progress(self) -> None:
-        """Best-so-far of each strategy on one product and one convolution, over seeds."""
-        print(
-            f"{'work':<28} {'search':<8} {'after':>5}  best: median (least to most), of all's best"
-        )
-        for name in ("sgemm 512^3", "conv C6 28^2x128>128 3x3/1"):
-            work = works.ALL[name]
-            found: dict[str, list[TuningResult]] = {}
-            for search in ("random", "evolve"):
-                found[search] = [
-                    self.search(work, seed, self.options.trials or max(AFTER), search)
-                    for seed in range(self.options.seeds or 5)
-                ]
-            best = min(r.seconds or 1e9 for results in found.values() for r in results)
-            for search, results in found.items():
-                for count in AFTER:
-                    self._after(work, search, results, count, best)
-                rates = [len(r.trials) / r.facts.spent for r in results]
-                print(f"{work.name:<28} {search:<8} candidates a second: {median(rates):.2f} "
-                      f"({min(rates):.2f} to {max(rates):.2f})")  # fmt: skip
-
-    def _after(
-        self, work: Work, search: str, results: Sequence[TuningResult], count: int, best: float
-    ) -> None:
-        times = []
-        for result in results:
-            timed = [t.seconds for t in result.trials[:count] if t.seconds is not None]
-            if timed:
-                times.append(best / min(timed))
-        if times:
-            print(f"{work.name:<28} {search:<8} {count:>5}  {median(times):.2f} "
-                  f"({min(times):.2f} to {max(times):.2f})", flush=True)  # fmt: skip
 
 
 def _outcomes(result: TuningResult) -> dict[str, int]:
@@ -217,6 +192,8 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--search", default="random")
     parser.add_argument("--timeout", type=float, default=300.0)
+    parser.add_argument("--keep", type=Path, default=None)
+    parser.add_argument("--only", default="")
     parser.add_argument("--json", type=Path, default=None)
     return parser.parse_known_args()
 
@@ -246,23 +223,24 @@ def all_parts() -> int:
             for part, (what, cases, score) in tables.items():
                 if options.part in (None, part):
                     title = f"searches for {what}, float32, two threads"
-                    given = [*rest, *_json(options, part)]
+                    given = [*rest, "--only", options.only]
+                    if (path := _json(options, part)) is not None:
+                        given += ["--json", str(path)]
                     status |= main(title, cases(), _columns(run), run.ceilings, given, score)
             if options.part in (None, "progress"):
-                start = perf_counter()
-                searches.progress()
-                print(f"in {perf_counter() - start:.0f} s")
+                progress(searches.search, options.only, options.trials, options.seeds,
+                         _json(options, "progress"))  # fmt: skip
         finally:
             run.close()
     return status
 
 
-def _json(options: argparse.Namespace, part: str) -> list[str]:
+def _json(options: argparse.Namespace, part: str) -> Path | None:
     """Where the rows of a part go: a file of its own, if there are several."""
-    if options.json is None:
-        return []
-    path = options.json
-    return ["--json", str(path if options.part else path.with_stem(f"{path.stem}-{part}"))]
+    path: Path | None = options.json
+    if path is None or options.part:
+        return path
+    return path.with_stem(f"{path.stem}-{part}")
 
 
 if __name__ == "__main__":

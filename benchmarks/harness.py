@@ -29,7 +29,7 @@ ROUNDS = 5
 LEAST = 0.3
 # seconds after which three samples of a case are enough
 ENOUGH = 2.0
-PACKAGES = ("numpy", "numba", "llvmlite", "torch", "halide")
+PACKAGES = ("numpy", "numba", "llvmlite", "torch", "halide", "apache-tvm")
 
 
 class Unavailable(Exception):
@@ -131,14 +131,19 @@ def main(
         for item in measured:
             print(table.line(item, [r for r in measured if isinstance(r, Row)]), flush=True)
         rows += [r for r in measured if isinstance(r, Row)]
-    if options.json is not None:
-        data = {"machine": machine(), "ceilings": limits, "rows": [r.data() for r in rows]}
-        options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        if options.json is not None:
+            write_json(options.json, [r.data() for r in rows], limits)
     if plot is not None and options.plot is not None:
         plot(rows, options.plot)
     if summary is not None:
         print(summary(rows))
     return 0 if all(r.correct for r in rows) else 1
+
+
+def write_json(path: Path, rows: Sequence[dict[str, Any]], ceilings: dict[str, float]) -> None:
+    """What every benchmark keeps: the machine, its ceilings, the rows (see :meth:`Row.data`)."""
+    data = {"machine": machine(), "ceilings": ceilings, "rows": rows}
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]:
@@ -278,4 +283,4 @@ class _Table:
         return "  ".join(parts) + ("  over its limit" if over else "") + verdict
 
 
-__all__ = ["Case", "Column", "Row", "Unavailable", "machine", "main", "measure"]
+__all__ = ["Case", "Column", "Row", "Unavailable", "machine", "main", "measure", "write_json"]

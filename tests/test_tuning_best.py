@@ -20,7 +20,7 @@ from schedlang import te
 from schedlang.autotune.best import apply_best, best, packaged
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, Where
-from schedlang.compute.data import structure_key
+from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of, renamed
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, DatabaseWarning, TuningError
@@ -279,7 +279,7 @@ def test_sizes_go_by_position_too(database: Database) -> None:
     # the same names the other way round
     first, second = sl.var("m"), sl.var("n")
     wanted = product("X Y P Q a b c d e", m=first, n=second)
-    assert structure_key(wanted.C) == structure_key(recorded.C)
+    assert structure(wanted.C) == structure(recorded.C)
     found = best(wanted.C, database=database, sizes={"m": 24, "n": 32})
     assert found.exact and dict(found.entry.where.sizes) == {"m": 24, "n": 32}
     assert found.exact == best(wanted.C, database=database, sizes={first: 24, second: 32}).exact
@@ -356,6 +356,42 @@ def test_steps_that_do_not_fit_are_reported_and_the_next_is_tried(database: Data
     assert all("its steps do not fit: " in p for p in database.problems)
     # said once
     assert best(g.C, database=database).seconds == 3.0
+
+
+def test_other_extents_do_where_there_is_nothing_else(database: Database) -> None:
+    def line(extent: int) -> Tensor:
+        X = sl.placeholder((extent,), name="X")
+        return sl.compute((extent,), lambda i: X[i] * 2 + 1, name="Y")
+
+    for extent, factor in ((64, 8), (1024, 32)):
+        Y = line(extent)
+        s = sl.schedule(Y)
+        s[Y].split(Y.op.axis[0], factor=factor)
+        keep(database, s, extent * 1e-9)
+    with pytest.warns(DatabaseWarning, match="for extents 64, not 100"):
+        near = best(line(100), database=database)
+    assert near.schedule.steps[0].args["factor"] == 8 and not near.exact
+    f, x = sl.build(near.schedule), np.arange(100, dtype="float32")
+    np.testing.assert_array_equal(f(x), x * 2 + 1)
+    with pytest.warns(DatabaseWarning, match="for extents 1024, not 1000"):
+        assert best(line(1000), database=database).entry.where.extents == (1024,) * 3
+
+
+def test_steps_for_other_extents_need_not_fit(database: Database) -> None:
+    def rows(extent: int) -> Tensor:
+        X = sl.placeholder((extent, 4), name="X")
+        return sl.compute((extent, 4), lambda i, j: X[i, j] * 2, name="Y")
+
+    Y = rows(8)
+    s = sl.schedule(Y)
+    # needs an extent that is a number
+    s[Y].unroll(Y.op.axis[1])
+    keep(database, s)
+    text = s.to_json().replace("unroll", "vectorise")
+    database.add(Where.here([Y], CPU, {}), "Y", Trial(1, "ok", text, seconds=1e-9), [Y])
+    with pytest.warns(DatabaseWarning, match="for extents 8, not 16"):
+        assert best(rows(16), database=database).schedule.steps[0].primitive == "unroll"
+    assert database.problems == []
 
 
 def test_steps_that_do_not_lower_are_skipped(database: Database) -> None:
@@ -447,20 +483,21 @@ def test_the_module_can_be_called_and_imported(database: Database) -> None:
 
 
 def test_a_schedule_starts_with_the_best_steps(database: Database) -> None:
-    g, other = product(), product(NAMES[1], depth=8)
+    g = product()
+    other = sl.compute((8, 8), lambda i, j: i + j, name="C")
     s = sl.schedule(g.C)
     tiled(g, s)
     keep(database, s)
     with apply_best(database) as applied:
         started = sl.schedule(g.C)
         assert sl.create_schedule(g.C.op).steps == te.create_schedule(g.C.op).steps == s.steps
-        assert sl.schedule([other.C]).steps == ()
+        assert sl.schedule([other]).steps == ()
         # it goes on from there, and the next one is a fresh one
         started[g.C].unroll(started[g.C].leaf_axes[2])
         assert len(started.steps) == 4 and len(sl.schedule(g.C).steps) == 3
         run(started, g)
     assert [len(b.schedule.steps) for b in applied.used] == [4, 3, 3, 3]
-    assert applied.missing == [(other.C,)]
+    assert applied.missing == [(other,)]
     assert sl.schedule(g.C).steps == ()
 
 
@@ -596,7 +633,7 @@ def test_a_computation_under_other_names_is_an_equal_one() -> None:
     assert again is not g.C and names_of([again]) == names
     other = Names(tuple(f"n{k}" for k in range(len(names.parts))))
     (twin,) = renamed([g.C], other)
-    assert structure_key(twin) == structure_key(g.C)
+    assert structure(twin) == structure(g.C)
     assert names_of([twin]).parts[1] == "n1" and names_of([g.C]) == names
     for wrong in (Names(), Names(names.parts, ("n",)), Names((*names.parts, "x"))):
         with pytest.raises(ComputeError, match="do not fit a computation"):

@@ -26,7 +26,7 @@ from schedlang.errors import DatabaseWarning, TuningError
 
 HERE = Where(
     "ab" * 32, (("m", 8), ("n", 64)), "cpu, 16 vectors of 32 bytes", "AMD EPYC 7R13, 2 cores",
-    (("llvmlite", "0.45"), ("numba", "0.62"), ("schedlang", "0.1")),
+    (("llvmlite", "0.45"), ("numba", "0.62"), ("schedlang", "0.1")), (64, 64, 8),
 )  # fmt: skip
 STEPS = '{"schedlang": 1, "steps": []}'
 bound_by_permissions = pytest.mark.skipif(
@@ -125,8 +125,10 @@ DIFFERENT: list[tuple[str, Where, str]] = [
      "on Xeon, 8 cores, not on AMD EPYC 7R13, 2 cores"),
     ("target", replace(HERE, target="cpu, 32 vectors of 64 bytes"),
      "for cpu, 32 vectors of 64 bytes, not for cpu, 16 vectors of 32 bytes"),
+    ("extents", replace(HERE, extents=(72, 72, 8)), "for extents 72, not 64"),
     ("sizes", replace(HERE, sizes=(("m", 8), ("n", 128))),
      "for m = 8, n = 128, not for m = 8, n = 64"),
+    ("far extents", replace(HERE, extents=(100, 72, 30)), "for extents 100, 72, 30, not 64, 64, 8"),
     ("far sizes", replace(HERE, sizes=(("m", 8), ("n", 1024))),
      "for m = 8, n = 1024, not for m = 8, n = 64"),
     ("no sizes", replace(HERE, sizes=()), "for any size, not for m = 8, n = 64"),
@@ -318,7 +320,8 @@ def test_a_killed_process_loses_the_trial_in_flight_alone(path: Path) -> None:
 
 
 LINE: dict[str, Any] = {
-    "format": "schedlang.tuning", "version": 1, "name": "C", "op": "ab" * 32, "sizes": {"n": 64},
+    "format": "schedlang.tuning", "version": 1, "name": "C", "op": "ab" * 32,
+    "extents": [64], "sizes": {"n": 64},
     "target": "cpu", "machine": "M", "versions": {"numba": "0.62"},
     "names": {"parts": [], "sizes": []},
     "trial": {"number": 0, "outcome": "ok", "seconds": 1.0, "estimate": None, "took": 0.5,
@@ -362,6 +365,9 @@ HOSTILE: list[tuple[bytes, str]] = [
     (edited("version", [[[[]]]]), "of version a list"),
     (edited("op", "abc"), '"op" is no key'),
     (edited("op", 3), "'op' is no text"),
+    (edited("extents", {}), '"extents" is no list'),
+    (edited("extents", [64, -1]), "'extents' is no count: -1"),
+    (edited("extents", [64.0]), "'extents' is no count"),
     (edited("sizes", []), '"sizes" is no object'),
     (edited("sizes.n", -1), "'n' is no count: -1"),
     (edited("sizes.n", 2**63), "'n' is no count"),
@@ -458,7 +464,7 @@ def test_whatever_stands_in_the_file_valid_lines_are_kept(lines: list[bytes], en
             warnings.simplefilter("ignore", DatabaseWarning)
             database = Database(path)
             kept = {e.line for e in database.entries()}
-            where = Where("ab" * 32, (("n", 64),), "cpu", "M", (("numba", "0.62"),))
+            where = Where("ab" * 32, (("n", 64),), "cpu", "M", (("numba", "0.62"),), (64,))
             assert len(database.trials(where)) >= lines.count(GOOD)
             database.nearest(where)
             bad = {int(p.split(":")[0].removeprefix("line ")) for p in database.problems}

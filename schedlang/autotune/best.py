@@ -23,6 +23,8 @@ from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.schedule.starting import STARTER
 from schedlang.target import Target
 
+# schedules for other extents that are tried: each is lowered
+_GUESSES = 8
 _PACKAGED = Path(__file__).parent / "data"
 
 
@@ -153,11 +155,18 @@ def _find(
         (distance(where, entry.where), rank, entry.seconds or 0.0, entry)
         for rank, source in enumerate(sources) for entry in source.ranked(where, outputs)
     ]  # fmt: skip
+    guesses = 0
     for _, rank, seconds, entry in sorted(ranked, key=lambda item: item[:3]):
+        guess = entry.where.extents != where.extents
+        guesses += guess
+        if guesses > _GUESSES:
+            break
         try:
             made = replay(entry, outputs)
         except SchedlangError as error:
-            sources[rank].skip(entry, str(error))
+            # steps for other extents need not fit
+            if not guess:
+                sources[rank].skip(entry, str(error))
             continue
         note = _note(outputs, entry)
         if note and not silent:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from schedlang.autotune.knobs import Decision
-from schedlang.compute.data import structure_key
+from schedlang.compute.data import structure
 from schedlang.compute.tensor import Tensor
 from schedlang.target import Target
 from schedlang.version import __version__
@@ -51,8 +51,8 @@ class Trial:
 class Where:
     """What a time holds for: the computation, the target, the machine, the versions.
 
-    ``op`` is the computation's structure (:func:`~schedlang.compute.data.structure_key`: shapes and
-    dtypes, not names), ``sizes`` the values of its symbolic sizes.
+    ``op`` and ``extents`` are the computation's structure, whatever its names (see
+    :func:`~schedlang.compute.data.structure`), ``sizes`` the values of its symbolic sizes.
     """
 
     op: str
@@ -60,13 +60,15 @@ class Where:
     target: str
     machine: str
     versions: tuple[tuple[str, str], ...]
+    extents: tuple[int, ...] = ()
 
     @staticmethod
     def here(outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int]) -> Where:
         """This machine, these versions."""
+        form = structure(outputs)
         return Where(
-            structure_key(outputs), tuple(sorted(sizes.items())), target_text(target), machine(),
-            versions(),
+            form.key, tuple(sorted(sizes.items())), target_text(target), machine(), versions(),
+            form.extents,
         )  # fmt: skip
 
 

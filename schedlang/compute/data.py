@@ -106,16 +106,25 @@ def _load_tensor(data: Any) -> Tensor:
 copyreg.pickle(Tensor, pickle_tensor)
 
 
-def structure_key(outputs: Tensor | Sequence[Tensor]) -> str:
-    """A hash (sha256, hex) of what ``outputs`` compute: the same for the same structure, whatever
-    its names and however its expressions share parts.
+@dataclass(frozen=True)
+class Structure:
+    """What a computation is, whatever its names: ``key`` is a hash (sha256, hex) of its form, and
+    ``extents`` has those of its tensors and axes that are numbers, in the order of the form.
+    """
+
+    key: str
+    extents: tuple[int, ...]
+
+
+def structure(outputs: Tensor | Sequence[Tensor]) -> Structure:
+    """What ``outputs`` compute: the same whatever the names, and however expressions share parts.
 
     >>> import schedlang as sl
-    >>> A, X = sl.placeholder((4,), name="A"), sl.placeholder((4,), name="X")
+    >>> A, X = sl.placeholder((4,), name="A"), sl.placeholder((8,), name="X")
     >>> B = sl.compute((4,), lambda i: A[i] + 1, name="B")
-    >>> Y = sl.compute((4,), lambda j: X[j] + 1, name="Y")
-    >>> structure_key(B) == structure_key(Y)
-    True
+    >>> Y = sl.compute((8,), lambda j: X[j] + 1, name="Y")
+    >>> structure(B).key == structure(Y).key, structure(B).extents, structure(Y).extents
+    (True, (4, 4), (8, 8))
     """
     tensors = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     writer = Writer(anonymous=True)
@@ -123,7 +132,7 @@ def structure_key(outputs: Tensor | Sequence[Tensor]) -> str:
         writer.forget_expressions()
         writer.operation(op)
     text = json.dumps([writer.items, [writer.tensor(t) for t in tensors]], allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return Structure(hashlib.sha256(text.encode()).hexdigest(), tuple(writer.extents))
 
 
 def expr_from_data(data: Any, leaves: Mapping[str, Expr]) -> Expr:
@@ -135,5 +144,5 @@ def expr_from_data(data: Any, leaves: Mapping[str, Expr]) -> Expr:
     return rebuild_expr(data, leaves)
 
 
-__all__ = ["Graph", "dumps", "expr_from_data", "expr_to_data", "from_data", "loads",
-           "structure_key", "to_data"]  # fmt: skip
+__all__ = ["Graph", "Structure", "dumps", "expr_from_data", "expr_to_data", "from_data", "loads",
+           "structure", "to_data"]  # fmt: skip

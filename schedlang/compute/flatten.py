@@ -57,7 +57,8 @@ def everything(tensors: Sequence[Tensor]) -> list[Operation]:
 class Writer:
     """Items written so far, and where each object stands among them.
 
-    ``anonymous`` leaves names out and writes equal expressions once.
+    ``anonymous`` leaves names out, writes equal expressions once, and keeps extents that are
+    numbers apart, in ``extents``.
     """
 
     anonymous: bool = False
@@ -66,6 +67,7 @@ class Writer:
     places: dict[Any, int] = field(default_factory=dict)
     local: dict[Any, int] = field(default_factory=dict)
     known: dict[str, int] = field(default_factory=dict)
+    extents: list[int] = field(default_factory=list)
 
     def forget_expressions(self) -> None:
         """Axes and reducers shared between operations are no part of the structure; sizes are."""
@@ -92,7 +94,12 @@ class Writer:
         return place
 
     def extent(self, value: Extent) -> Any:
-        return self.expressions([value]) if isinstance(value, Expr) else int(value)
+        if isinstance(value, Expr):
+            return self.expressions([value])
+        if not self.anonymous:
+            return int(value)
+        self.extents.append(int(value))
+        return None
 
     def tensor(self, tensor: Tensor) -> list[int]:
         return [self.place(tensor.op), tensor.value_index]
@@ -101,7 +108,8 @@ class Writer:
         for node in postorder(roots):
             if not self.has(node):
                 if isinstance(node, Axis) and self.leaves is None:
-                    extent, lo = self.extent(node.extent), self.extent(node.lo)
+                    extent = self.extent(node.extent)
+                    lo = self.expressions([node.lo]) if isinstance(node.lo, Expr) else int(node.lo)
                     item = ["axis", self.name(node.name), extent, node.kind, lo, node.tag]
                 else:
                     item = self.expression(node)

@@ -59,6 +59,7 @@ def to_line(entry: Entry) -> bytes:
         "version": VERSION,
         "name": entry.name,
         "op": where.op,
+        "extents": where.extents,
         "sizes": dict(where.sizes),
         "target": where.target,
         "machine": where.machine,
@@ -113,6 +114,7 @@ def from_line(line: bytes) -> Entry:
         fields.text("target"),
         fields.text("machine"),
         tuple((name, versions.text(name)) for name in sorted(versions.data)),
+        fields.integers("extents"),
     )
     names = fields.inner("names")
     return Entry(
@@ -169,17 +171,20 @@ class _Fields:
     def text(self, key: str) -> str:
         return _text(self.get(key), key)
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def items(self, key: str) -> list[Any]:
         found = self.get(key)
         if not isinstance(found, list):
             raise ValueError(f'its "{key}" is no list')
-        return tuple(_text(item, key) for item in found)
+        return found
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        return tuple(_text(item, key) for item in self.items(key))
 
     def integer(self, key: str) -> int:
-        found = self.get(key)
-        if type(found) is not int or not 0 <= found < 2**63:
-            raise ValueError(f"its {_short(key)} is no count: {_short(found)}")
-        return found
+        return _count(self.get(key), key)
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        return tuple(_count(item, key) for item in self.items(key))
 
     def number(self, key: str) -> float | None:
         found = self.get(key)
@@ -190,6 +195,12 @@ class _Fields:
         if type(found) is not float or not math.isfinite(found):
             raise ValueError(f"its {_short(key)} is no number: {_short(found)}")
         return found
+
+
+def _count(value: Any, key: str) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"its {_short(key)} is no count: {_short(value)}")
+    return value
 
 
 def _text(value: Any, key: str) -> str:

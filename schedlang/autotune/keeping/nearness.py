@@ -22,13 +22,15 @@ def kind(target: str) -> str:
 
 def comparable(wanted: Where, found: Where) -> bool:
     """Whether one is a guess for the other: the same computation on the same kind of target."""
-    return wanted.op == found.op and kind(wanted.target) == kind(found.target)
+    same = wanted.op == found.op and len(wanted.extents) == len(found.extents)
+    return same and kind(wanted.target) == kind(found.target)
 
 
 def distance(wanted: Where, found: Where) -> tuple[float, ...]:
     """All 0 for the same; the worst difference first, so that smaller tuples are nearer."""
     mine, theirs = dict(wanted.sizes), dict(found.sizes)
     sizes = sum(_ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
+    sizes += sum(_ratio(a, b) for a, b in zip(wanted.extents, found.extents))
     target = 0.0
     if wanted.target != found.target:
         pairs = [re.findall(r"\d+", t) for t in (wanted.target, found.target)]
@@ -46,6 +48,9 @@ def differences(wanted: Where, found: Where) -> tuple[str, ...]:
     >>> here = Where("", (("n", 64),), "cpu", "M1", (("numba", "0.62"),))
     >>> differences(here, Where("", (("n", 32),), "cpu", "M2", (("numba", "0.61"),)))
     ('numba 0.61, not 0.62', 'on M2, not on M1', 'for n = 32, not for n = 64')
+    >>> square, wide = (Where("", (), "cpu", "", (), shape) for shape in ((8, 8, 8), (8, 5, 5)))
+    >>> differences(square, wide)
+    ('for extents 5, not 8',)
     """
     said = [f"{name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
     if wanted.machine != found.machine:
@@ -54,6 +59,11 @@ def differences(wanted: Where, found: Where) -> tuple[str, ...]:
         said.append(f"for {plain(found.target)}, not for {plain(wanted.target)}")
     if dict(wanted.sizes) != dict(found.sizes):
         said.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
+    if wanted.extents != found.extents:
+        # an extent stands in the structure once for each tensor and axis that has it
+        pairs = dict.fromkeys(p for p in zip(found.extents, wanted.extents) if p[0] != p[1])
+        theirs, mine = (", ".join(map(str, side)) for side in zip(*pairs))
+        said.append(f"for extents {plain(theirs)}, not {plain(mine)}")
     return tuple(said)
 
 
