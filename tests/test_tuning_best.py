@@ -374,7 +374,7 @@ def test_other_extents_do_where_there_is_nothing_else(database: Database) -> Non
     f, x = sl.build(near.schedule), np.arange(100, dtype="float32")
     np.testing.assert_array_equal(f(x), x * 2 + 1)
     with pytest.warns(DatabaseWarning, match="for extents 1024, not 1000"):
-        assert best(line(1000), database=database).entry.where.extents == (1024,) * 3
+        assert best(line(1000), database=database).entry.where.extents == (1024,) * 2
 
 
 def test_steps_for_other_extents_need_not_fit(database: Database) -> None:

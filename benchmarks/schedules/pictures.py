@@ -1,4 +1,4 @@
-"""Pipelines over pictures: a block of rows at a time, its intermediate rows in the caches."""
+"""Pipelines over pictures: a block at a time, its intermediate rows in the caches."""
 
 from __future__ import annotations
 
@@ -86,13 +86,15 @@ def harris(work: Work, target: sl.Target) -> Made:
 
     Y = sl.compute((height - 4, width - 4), response, name="Y")
     s = sl.schedule(Y)
-    block, y = s[Y].split(Y.op.axis[0], factor=16)
+    y, x = Y.op.axis
+    block, across, y, x = s[Y].tile(y, x, 32, 256)
     s[Y].parallel(block)
-    for T in (gray, iy, ix):
-        s[T].compute_at(s[Y], block)
-    for T in (xx, yy, xy):
+    for T in (gray, iy, ix, xx, yy, xy):
         s[T].compute_at(s[Y], y)
-    for T in (gray, iy, ix, xx, yy, xy, Y):
+    for T in (gray, iy, ix):
+        s[T].store_at(s[Y], across)
+    for T in (gray, iy, ix, xx, yy, xy):
         _by_rows(s, T, lanes)
+    s[Y].vectorize(s[Y].split(x, factor=lanes)[1])
     s[Y].pragma(block, "nontemporal")
     return s, [rgb, Y]

@@ -101,6 +101,7 @@ class _KernelWriter(Statements):
     ) -> None:
         super().__init__(nest, names, target, public)
         self.expressions.aligned = one_access
+        self.expressions.masks = False
         self.launch = launch
         self.dynamic = launch.shared_bytes > target.device.shared_static
         self.offset = 0

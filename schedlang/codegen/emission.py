@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedlang.codegen.columns import column_text
-from schedlang.codegen.context import Context, Text
+from schedlang.codegen.context import Context, Lanes, Text
 from schedlang.codegen.loads import load_text
 from schedlang.expr import dtypes
 from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
@@ -33,6 +33,7 @@ from schedlang.expr.printer import (
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
+from schedlang.ir.offsets import lane_step
 
 if TYPE_CHECKING:
     from schedlang.codegen.expression import Expressions
@@ -353,6 +354,9 @@ class Emission:
     def _lazy(self, node: Select) -> Text:
         """Only the chosen side is evaluated: a conditional expression, or masked lanes."""
         cond = self.done[id(node.cond)]
+        lanes = self.context.lanes
+        if not cond.lanes and lanes is not None and self._reads_a_vector(node, lanes):
+            cond = Text(self._wide(cond, lanes.count), ATOM, lanes.count)
         if cond.lanes:
             return self._masked_sides(node, cond)
         # what a branch names is not there outside of it
@@ -369,14 +373,14 @@ class Emission:
         self.done, self.repeated = before, named
         self.context = around
         (first, a), (second, b) = lines
-        lanes, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
-        x, y = self._wide(a, lanes), self._wide(b, lanes)
-        if not first and not second and is_both(node) and not lanes:
+        count, depth = max(a.lanes, b.lanes), max(cond.depth, a.depth, b.depth) + 1
+        x, y = self._wide(a, count), self._wide(b, count)
+        if not first and not second and is_both(node) and not count:
             return Text(f"{cond.at(2)} and {a.at(2)}", 2, 0, depth)
         if not first and not second:
             parts = [paren(x, a.level if x == a.text else ATOM, 2), cond.at(2),
                      paren(y, b.level if y == b.text else ATOM, 1)]  # fmt: skip
-            return Text(f"{parts[0]} if {parts[1]} else {parts[2]}", LOWEST + 1, lanes, depth)
+            return Text(f"{parts[0]} if {parts[1]} else {parts[2]}", LOWEST + 1, count, depth)
         name = self.owner.names.fresh("t")
         self.owner.line(f"if {cond.text}:")
         for line in (*first, f"{name} = {x}"):
@@ -384,12 +388,37 @@ class Emission:
         self.owner.line("else:")
         for line in (*second, f"{name} = {y}"):
             self.owner.line("    " + line)
-        return Text(name, ATOM, lanes)
+        return Text(name, ATOM, count)
+
+    def _reads_a_vector(self, node: Select, lanes: Lanes) -> bool:
+        """Whether one test is between a vector and a number: read under a mask, since a branch
+        would end what is kept in registers.
+        """
+        if not isinstance(node.a, Load) or not isinstance(node.b, Const) or not self.owner.masks:
+            return False
+        return lane_step(self._offset(node.a), lanes.axis) == 1
+
+    def _reads_or_is_zero(self, node: Select) -> bool:
+        """Whether ``node`` is what a masked load gives: an element, or 0 if it must not be read."""
+        if not isinstance(node.a, Load) or not isinstance(node.b, Const):
+            return False
+        sums = self.context.sums
+        kept = sums is not None and node.a.buffer in sums.buffers
+        return not kept and node.b.value == 0 and not np.signbit(node.b.value)
+
+    def _mask(self, cond: Text) -> str:
+        """A name for a mask, which unrolled copies share."""
+        key = ("mask", cond.text)
+        found = self.context.shared.get(key) if self.context.copies else None
+        if found is None:
+            found = self._named(cond, "m")
+            if self.context.copies:
+                self.context.shared[key] = found
+        return found.text
 
     def _masked_sides(self, node: Select, cond: Text) -> Text:
         use = self.owner.use
-        chosen = self.owner.names.fresh("m")
-        self.owner.line(f"{chosen} = {cond.text}")
+        chosen = self._mask(cond)
         texts = []
         for side, mask in ((node.a, chosen), (node.b, f"~{chosen}")):
             if self.context.mask:
@@ -399,12 +428,15 @@ class Emission:
                 named = self.owner.names.fresh("m")
                 self.owner.line(f"{named} = {mask}")
                 mask = named
-            inner = replace(self.context, copies={})
+            inner = self.context
             if has_loads:
                 inner = replace(inner, mask=mask, leads=False)
             emission = Emission(self.owner, inner, self.done)
-            texts.append(self._wide(emission.run(side), cond.lanes))
-        return Text(f"{use('select')}({chosen}, {texts[0]}, {texts[1]})", ATOM, cond.lanes, 2)
+            texts.append(emission.run(side))
+        if self._reads_or_is_zero(node) and texts[0].lanes:
+            return texts[0]
+        a, b = (self._wide(text, cond.lanes) for text in texts)
+        return Text(f"{use('select')}({chosen}, {a}, {b})", ATOM, cond.lanes, 2)
 
 
 def _folds(node: Expr) -> bool:

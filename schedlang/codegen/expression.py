@@ -32,14 +32,16 @@ def never(buffer: Buffer, first: Lin, count: int) -> bool:
 class Expressions:
     """Emits values; statements that must come first go through ``line``.
 
-    ``aligned`` tells whether ``count`` elements from ``first`` on are one access of the target's.
+    ``aligned`` tells whether ``count`` elements from ``first`` on are one access of the target's;
+    with ``masks`` it reads the lanes of a vector under a mask as fast as without.
     """
 
     def __init__(
         self, names: Names, line: Callable[[str], None], use: Callable[[str], str],
-        aligned: Callable[[Buffer, Lin, int], bool] = never,
+        aligned: Callable[[Buffer, Lin, int], bool] = never, masks: bool = True,
     ) -> None:  # fmt: skip
         self.aligned = aligned
+        self.masks = masks
         self.names = names
         self.line = line
         self.use = use

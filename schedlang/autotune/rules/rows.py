@@ -9,7 +9,7 @@ from schedlang.autotune.rules.nest import blocks, fused, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Home, Level, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 
-VECTORS = (1, 2, 4)
+VECTORS = (1, 2, 4, 8)
 MOST_ROWS = 4
 # parts a thread: enough to even out threads that others interrupt
 PARTS = (1, 4)
@@ -55,6 +55,8 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     *_, last = s[tensor].op.axis
     together = [n for n in range(1, MOST_ROWS + 1) if sketch.extents([last])[0] % n == 0]
     strip = knobs.choice(f"{name}.rows", together)
+    fits = strip * (lanes // width) < sketch.target.vector_registers
+    knobs.require(fits, "more partial results than registers")
     at = len(s[tensor].op.axis) - 1
     outer, inner = split_tile(sketch, tensor, {at: strip} if strip > 1 else {})
     loops = blocks(sketch, tensor, outer)

@@ -1,0 +1,71 @@
+"""Vectors that a test of the loops around guards: read under a mask, with no branch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+
+
+def column_sums(rows: int, columns: int, dtype: str, fill: float, lanes: int) -> sl.Schedule:
+    """Each element with those above and below, ``fill`` outside; the lanes go along a row."""
+    A = sl.placeholder((rows, columns), dtype, name="A")
+    padded = sl.pad(A, (1, 0), (1, 0), value=fill, name="padded")
+    k = sl.reduce_axis((0, 3), name="k")
+    B = sl.compute((rows, columns), lambda i, j: sl.sum(padded[i + k, j], axis=k), name="B")
+    s = sl.schedule(B)
+    s[padded].compute_inline()
+    local = s.cache_write(B, "local")
+    i, j = B.op.axis
+    jo, ji = s[B].split(j, factor=lanes, tail="cut")
+    s[B].vectorize(ji)
+    s[local].compute_at(s[B], jo)
+    s[local].vectorize(s[local].op.axis[1])
+    s[local].unroll(s[local].op.reduce_axis[0])
+    return s
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+@pytest.mark.parametrize("fill", [0.0, -0.0, 2.0])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64"])
+def test_rows_outside_of_the_tensor(dtype: str, fill: float, target: str) -> None:
+    rows, columns = 5, 21
+    s = column_sums(rows, columns, dtype, fill if "float" in dtype else int(fill), 8)
+    a = np.random.default_rng(1).integers(-9, 9, (rows, columns)).astype(dtype)
+    outside = np.pad(a, ((1, 1), (0, 0)), constant_values=fill)
+    np.testing.assert_array_equal(
+        sl.build(s, target=target)(a), outside[:-2] + outside[1:-1] + outside[2:]
+    )
+
+
+def test_the_mask_has_a_name_and_what_is_outside_needs_no_choice() -> None:
+    source = sl.build(column_sums(5, 21, "float32", 0.0, 8), target="python").source
+    assert "m = broadcast(" in source and "vload_masked(A, " in source
+    assert "select(" not in source.partition("def B_kernel")[2]
+    source = sl.build(column_sums(5, 21, "float32", 2.0, 8), target="python").source
+    assert "select(m, vload_masked(A, " in source
+
+
+def test_negative_zero_is_not_what_a_masked_read_gives() -> None:
+    A = sl.placeholder((3, 8), name="A")
+    B = sl.compute((4, 8), lambda i, j: sl.if_then_else(i < 3, A[i, j], -0.0), name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[1])
+    made = sl.build(s)(np.ones((3, 8), "float32"))
+    assert np.signbit(made[3]).all()
+
+
+def test_lanes_kept_in_registers_are_chosen_and_not_read() -> None:
+    A = sl.placeholder((6, 16), name="A")
+    k = sl.reduce_axis(6, name="k")
+    B = sl.compute((16,), lambda j: sl.sum(A[k, j], axis=k), name="B")
+    C = sl.compute((2, 16), lambda i, j: sl.if_then_else(i < 1, B[j], 0.0), name="C")
+    s = sl.schedule(C)
+    s[B].set_scope("local")
+    s[B].vectorize(B.op.axis[0])
+    s[C].vectorize(C.op.axis[1])
+    a = np.random.default_rng(2).random((6, 16), "float32")
+    made = sl.build(s)(a)
+    np.testing.assert_allclose(made[0], a.sum(axis=0), rtol=1e-6)
+    assert not made[1].any()
