@@ -1,175 +1,291 @@
-"""GPU kernels as machine code, without a GPU: registers, spills, instructions.
+"""GPU kernels beside the libraries, timed on a GPU; without one, their machine code.
 
-    python -m benchmarks.cuda [--only PATTERN] [--json FILE] [--arch sm_90] [--emulate]
+    python -m benchmarks.cuda [--only PATTERN] [--json FILE]
+    python -m benchmarks.cuda --code [--only PATTERN] [--json FILE] [--arch sm_90] [--emulate]
 
-Each row is a kernel of ``gpu/`` at the size it is meant for, compiled for ``arch``: the registers
-of a thread, bytes spilled, shared bytes of a block, the share of a multiprocessor's threads that
-run at once, instructions in all and in the loop that has most multiply-adds. sgemm stands beside
-the same kernel in CUDA C++, where nvcc is found. With ``--emulate`` each schedule is also run on
-the emulator at a small size and compared with NumPy. Nothing is timed here.
+float32 (tf32 off), warm, everyone in turns: 20 ms of calls back to back by the GPU's own events,
+while a kernel that sleeps holds the GPU until the calls are in its queue. Calls go through several
+sets of arrays, together larger than twice the second-level cache. Works are in ``works/gpu.py``,
+schedules in ``gpu/``; peers are PyTorch (cuBLAS, cuDNN), ``torch.compile``, Triton, and kernels by
+hand in numba.cuda, where they are installed. ``launch`` is the host's time of one call. A part of
+the table, as ``--only 'sgemm|attention'``, takes minutes, all of it about an hour. ``--code`` is
+``gpu/code.py``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from itertools import groupby
+from math import ceil
+from typing import Any
 
 import numpy as np
 
 import schedlang as sl
-from benchmarks.gpu import WORKS, GpuWork
-from schedlang.runtime.nvidia import disassembled
+from benchmarks.gpu import code
+from benchmarks.gpu.clock import Clock
+from benchmarks.gpu.timed import scheduled
+from benchmarks.harness import Case, Column, Row, main
+from benchmarks.works import Work
+from benchmarks.works.gpu import GPU_WORKS
+from schedlang.runtime import nvidia
 
-REFERENCE = Path(__file__).parent / "gpu" / "sgemm_128x128x8.cu"
-LABEL = re.compile(r"^(\.L_\w+):")
-INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")
-JUMP = re.compile(r"\bBRA\b.*?(\.L_\w+)")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One kernel as machine code."""
-
-    work: str
-    kernel: str
-    registers: int
-    spill_bytes: int
-    local_bytes: int
-    shared_bytes: int
-    occupancy: float | None
-    instructions: int
-    loop: int
-    multiply_adds: int
-
-    def text(self) -> str:
-        busy = "" if self.occupancy is None else f"{self.occupancy:.2f}"
-        return (
-            f"{self.work:28s}{self.kernel:14s}{self.registers:9d}{self.spill_bytes:8d}"
-            f"{self.shared_bytes:8d}{busy:>10s}{self.instructions:13d}{self.loop:7d}"
-            f"{self.multiply_adds:6d}"
-        )
+OURS, EAGER, COMPILED = "schedlang", "torch eager", "torch.compile"
+TRITON, BY_HAND, NUMBA = "Triton", "numba.cuda by hand", "numba.cuda"
+LAUNCH = "launch of one block"
+# what each row must reach: of cuBLAS, of cuDNN at batch 1, of the copy bandwidth
+OF_CUBLAS, OF_CUDNN, OF_COPY = 0.8, 0.5, 0.9
+MOST_SETS = 64
+Call = Callable[[], object]
 
 
-HEAD = (
-    f"{'work':28s}{'kernel':14s}{'registers':>9s}{'spills':>8s}{'shared':>8s}{'occupancy':>10s}"
-    f"{'instructions':>13s}{'loop':>7s}{'FFMA':>6s}"
-)
+class Sets:
+    """The arrays of one work on the GPU, several times over, and what is right."""
+
+    def __init__(self, work: Work, clock: Clock) -> None:
+        self.work = work
+        self.host = work.arrays()
+        count = min(MOST_SETS, max(2, ceil(2 * clock.cache_bytes / work.bytes)))
+        self.sets = [[_on_device(a) for a in self.host.values()] for _ in range(count)]
+        self.outs = [[_on_device(a) for a in work.empty().values()] for _ in range(count)]
+        self.expected: tuple[Any, ...] = ()
+
+    def each(self) -> Iterator[list[Any]]:
+        """Inputs and outputs of one call."""
+        return ([*given, *out] for given, out in zip(self.sets, self.outs))
+
+    def wrong(self, call: Call) -> str:
+        """What is wrong with what ``call`` makes of the first set."""
+        for out, fresh in zip(self.outs[0], self.work.empty().values()):
+            _view(out).copy_to_device(fresh)
+        made = call()
+        results = self.outs[0] if made is None else made if isinstance(made, tuple) else (made,)
+        if not self.expected:
+            self.expected = self.work.expected(self.host)
+        got = tuple(_view(r.contiguous() if hasattr(r, "contiguous") else r) for r in results)
+        return self.work.wrong(tuple(g.copy_to_host() for g in got), self.expected)
 
 
-def busiest_loop(sass: str) -> tuple[int, int, int]:
-    """Instructions of a kernel, and of its loop with most multiply-adds, and how many those are."""
-    found: list[str] = []
-    labels: dict[str, int] = {}
-    for line in sass.splitlines():
-        label, instruction = LABEL.match(line.strip()), INSTRUCTION.match(line)
-        if label:
-            labels[label.group(1)] = len(found)
-        elif instruction:
-            found.append(instruction.group(1))
-    loop, most = 0, 0
-    for position, text in enumerate(found):
-        jump = JUMP.search(text)
-        start = labels.get(jump.group(1)) if jump else None
-        if start is not None and start <= position:
-            inside = found[start : position + 1]
-            adds = sum("FFMA" in x for x in inside)
-            if adds > most:
-                loop, most = len(inside), adds
-    return len(found), loop, most
+def _on_device(array: np.ndarray[Any, Any]) -> Any:
+    if find_spec("torch") is not None:
+        import torch
+
+        return torch.from_numpy(array).cuda()
+    return nvidia.driver().to_device(array)
 
 
-def compiled(work: GpuWork, arch: str) -> list[Row]:
-    """The kernels of a work for ``arch``."""
-    schedule, tensors = work.make(*work.large)
-    f = sl.build(schedule, tensors, target=sl.Target("cuda", arch=arch))
-    rows = []
-    for name, one in f.machine_code.items():
-        taken = one.resources
-        rows.append(
-            Row(work.name, name, taken.registers, taken.spill_bytes, taken.local_bytes,
-                taken.shared_bytes, taken.occupancy, *busiest_loop(disassembled(one.cubin)))
-        )  # fmt: skip
-    return rows
+def _view(value: Any) -> Any:
+    return nvidia.driver().as_cuda_array(value)
 
 
-def reference(arch: str) -> list[Row]:
-    """nvcc's sgemm, where there is an nvcc."""
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        print("nvcc is not on the path: sgemm stands alone")
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "sgemm.cubin"
-        command = [
-            nvcc,
-            f"-arch={arch}",
-            "-cubin",
-            "-Xptxas",
-            "-v",
-            str(REFERENCE),
-            "-o",
-            str(target),
-        ]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-        sass = disassembled(target.read_bytes())
+class Table:
+    """The cases of a run; the sets of one work at a time are on the GPU."""
 
-    def number(pattern: str) -> int:
-        found = re.search(pattern, said)
-        return int(found.group(1)) if found else 0
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.limits: dict[str, float] = {}
+        self.held: Sets | None = None
 
-    spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
-    return [
-        Row("sgemm", "nvcc", number(r"Used (\d+) registers"), spills,
-            number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem"), None,
-            *busiest_loop(sass))
-    ]  # fmt: skip
+    def sets(self, work: Work) -> Sets:
+        if self.held is None or self.held.work is not work:
+            self.held = None
+            self.held = Sets(work, self.clock)
+        return self.held
+
+    def cases(self) -> Iterator[Case]:
+        for work in GPU_WORKS:
+            for label, prepare in PREPARE.items():
+                absent = _missing(label, work)
+                if absent is not None:
+                    yield self.case(work, label, prepare, absent)
+        for label in (OURS, NUMBA, EAGER):
+            yield Case(LAUNCH, label, partial(_launch, label), missing=_missing(label, None) or "")
+
+    def case(self, work: Work, label: str, prepare: Any, missing: str) -> Case:
+        calls: list[Call] = []
+        facts: dict[str, Any] = {}
+
+        def timed() -> Callable[[], float]:
+            sets = self.sets(work)
+            calls[:] = prepare(work, sets, self.clock)
+            facts["sets"] = len(calls)
+            return lambda: self.clock.seconds(calls)
+
+        def check() -> bool:
+            wrong = self.sets(work).wrong(calls[0])
+            calls.clear()
+            if wrong:
+                facts["wrong"] = wrong
+                print(f"{work.name}, {label}: {wrong}", file=sys.stderr)
+            return not wrong
+
+        moved = work.bytes if work.bound == "copy" else None
+        return Case(work.name, label, timed, check, work.flops, moved, missing=missing, whole=True,
+                    facts=facts)  # fmt: skip
+
+    def ceilings(self) -> dict[str, float]:
+        self.limits = self.clock.ceilings()
+        return self.limits
+
+    def fraction(self, row: Row) -> float | None:
+        """The least time that the bounding ceiling allows, over the row's own."""
+        work = _WORKS.get(row.case.work)
+        if work is None:
+            return None
+        if work.bound == "fma":
+            return (work.flops or 0) / (self.limits["FMA GFLOP/s"] * 1e9) / row.seconds
+        return work.bytes / (self.limits["copy GB/s"] * 1e9) / row.seconds
+
+    def summary(self, rows: Sequence[Row]) -> str:
+        """The rows that fall short."""
+        short = []
+        for name, members in groupby(rows, lambda r: r.case.work):
+            seconds = {r.case.implementation: r.seconds for r in members if r.correct}
+            if name in _WORKS and OURS in seconds:
+                own = next(r for r in rows if r.case.work == name and r.case.implementation == OURS)
+                text = _short(_WORKS[name], seconds, self.fraction(own) or 0)
+                short += [f"{name}: {text}"] if text else []
+        return "\n".join(short) or "every row reaches what it must"
 
 
-def emulated(work: GpuWork) -> bool:
-    """Whether the emulator gives what NumPy gives, at a small size."""
-    schedule, tensors = work.make(*work.small)
-    inputs = work.inputs(work.small)
-    found = sl.build(schedule, tensors, target="cuda-emulator")(*inputs)
-    wanted = work.oracle(*(x.astype("float64") for x in inputs))
-    return bool(np.allclose(found, wanted, rtol=1e-4, atol=1e-5))
+_WORKS = {work.name: work for work in GPU_WORKS}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda", description=__doc__)
-    parser.add_argument("--only", metavar="PATTERN", default="", help="works that match this")
-    parser.add_argument("--json", metavar="FILE", help="write the table as data")
-    parser.add_argument("--arch", default="sm_90")
-    parser.add_argument("--emulate", action="store_true", help="run each schedule at a small size")
-    options = parser.parse_args(argv)
-    chosen = [w for w in WORKS if re.search(options.only, w.name)]
-    rows: list[Row] = []
-    wrong: list[str] = []
-    print(HEAD)
-    for work in chosen:
-        made = compiled(work, options.arch) + (
-            reference(options.arch) if work.name == "sgemm" else []
-        )
-        rows += made
-        print("\n".join(row.text() for row in made), flush=True)
-        if options.emulate and not emulated(work):
-            wrong.append(work.name)
-    spilled = [f"{r.work} {r.kernel}" for r in rows if r.spill_bytes or r.local_bytes]
-    print(f"spills or tiles in memory: {', '.join(spilled) or 'none'}")
-    if options.emulate:
-        print(f"wrong on the emulator: {', '.join(wrong) or 'none'}")
-    if options.json:
-        data = {"arch": options.arch, "rows": [asdict(row) for row in rows]}
-        Path(options.json).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    return int(bool(spilled or wrong))
+def _short(work: Work, seconds: Mapping[str, float], fraction: float) -> str:
+    """What a row lacks, or nothing."""
+    own = seconds[OURS]
+    if work.kind in ("sgemm", "conv2d"):
+        library, goal = ("cuBLAS", OF_CUBLAS) if work.kind == "sgemm" else ("cuDNN", OF_CUDNN)
+        if EAGER not in seconds or work.sizes.get("batch", 1) > 1:
+            return ""
+        reached = seconds[EAGER] / own
+        return f"{reached:.2f} of {library}, short of {goal}" if reached < goal else ""
+    level = seconds[COMPILED] / own if COMPILED in seconds else None
+    if work.bound == "copy" and fraction >= OF_COPY or (level is not None and level >= 1):
+        return ""
+    beside = "" if level is None else f", {level:.2f} of torch.compile"
+    return f"{fraction:.2f} of the ceiling{beside}"
+
+
+def _missing(label: str, work: Work | None) -> str | None:
+    """Why an implementation is not there; ``None`` where it has no such work."""
+    if label == BY_HAND and work is not None:
+        from benchmarks.gpu import by_hand
+
+        return "" if work.kind in by_hand.KINDS else None
+    package = {EAGER: "torch", COMPILED: "torch", TRITON: "triton"}.get(label)
+    if package is not None and find_spec(package) is None:
+        return f"{package} is not installed"
+    if label == TRITON and work is not None:
+        from benchmarks.gpu import triton_kernels
+
+        return "" if work.kind in triton_kernels.KINDS else None
+    return ""
+
+
+def _ours(work: Work, sets: Sets, clock: Clock) -> list[Call]:
+    kernel = sl.build(*scheduled(work), target=sl.Target("cuda", arch=clock.arch))
+
+    def call(given: Sequence[Any]) -> None:
+        kernel(*given)
+
+    return [partial(call, given) for given in sets.each()]
+
+
+def _eager(work: Work, sets: Sets, _: Clock) -> list[Call]:
+    from benchmarks.peers import torch_peer
+
+    make = getattr(torch_peer, f"eager_{work.kind}")
+    return [make(work.sizes, *given) for given in sets.each()]
+
+
+def _compiled(work: Work, sets: Sets, _: Clock) -> list[Call]:
+    from benchmarks.peers import torch_peer
+
+    call = torch_peer.compiled(work)
+    inputs = len(work.inputs)
+    return [partial(call, given[:inputs], given[inputs:]) for given in sets.each()]
+
+
+def _triton(work: Work, sets: Sets, clock: Clock) -> list[Call]:
+    from benchmarks.gpu import triton_kernels
+
+    def seconds(call: Call) -> float:
+        return clock.seconds([call])
+
+    return triton_kernels.prepare(work, list(sets.each()), seconds)
+
+
+def _by_hand(work: Work, sets: Sets, _: Clock) -> list[Call]:
+    from benchmarks.gpu import by_hand
+
+    return [by_hand.prepare(work, given) for given in sets.each()]
+
+
+PREPARE: dict[str, Callable[[Work, Sets, Clock], list[Call]]] = {
+    EAGER: _eager, COMPILED: _compiled, TRITON: _triton, BY_HAND: _by_hand, OURS: _ours,
+}  # fmt: skip
+
+
+def _launch(label: str) -> Call:
+    """A call that leaves the GPU nothing to do: 32 elements."""
+    a, b = (_on_device(np.ones(32, "float32")) for _ in range(2))
+    if label == EAGER:
+        import torch
+
+        return lambda: torch.mul(a, 2, out=b)
+    if label == NUMBA:
+        cuda = nvidia.driver()
+
+        @cuda.jit
+        def twice(x: Any, y: Any) -> None:
+            i = cuda.grid(1)
+            y[i] = x[i] * 2
+
+        x, y = _view(a), _view(b)
+        return lambda: twice[1, 32](x, y)
+    A = sl.placeholder((32,), name="A")
+    B = sl.compute((32,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "threadIdx.x")
+    kernel = sl.build(s, [A, B], target=sl.Target("cuda", arch=Clock().arch))
+    return lambda: kernel(a, b)
+
+
+def timed(argv: Sequence[str]) -> int:
+    """The table of a machine with a GPU."""
+    if find_spec("torch") is not None:
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+    table = Table()
+
+    def ceiling(row: Row, _: Sequence[Row]) -> str:
+        found = table.fraction(row)
+        return "" if found is None else f"{found:.2f}"
+
+    about = {"GPU": table.clock.name, "architecture": table.clock.arch}
+    columns = [Column("ceiling", ceiling)]
+    return main("GPU kernels, float32", table.cases(), columns, table.ceilings, argv, table.summary,
+                about=about)  # fmt: skip
+
+
+def choose(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda", add_help=False)
+    parser.add_argument("--code", action="store_true")
+    options, rest = parser.parse_known_args(argv)
+    if options.code:
+        return code.main(rest)
+    if not nvidia.driver().is_available():
+        print("this machine shows no NVIDIA GPU: nothing is timed; --code compiles the schedules")
+        return 2
+    return timed(rest)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(choose(sys.argv[1:]))

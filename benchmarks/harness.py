@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from itertools import groupby
@@ -29,7 +29,7 @@ ROUNDS = 5
 LEAST = 0.3
 # seconds after which three samples of a case are enough
 ENOUGH = 2.0
-PACKAGES = ("numpy", "numba", "llvmlite", "torch", "halide", "apache-tvm")
+PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "torch", "triton", "halide", "apache-tvm")
 
 
 class Unavailable(Exception):
@@ -99,11 +99,12 @@ def main(
     summary: Callable[[Sequence[Row]], str] | None = None,
     plot: Callable[[Sequence[Row], Path], None] | None = None,
     rounds: int = ROUNDS,
+    about: Mapping[str, str] | None = None,
 ) -> int:
     """Measure the chosen cases, print the table as it grows, write the JSON; the exit status.
 
     It is 1 if a result is wrong; a missed ``limit`` is marked in the table. ``summary`` makes the
-    last lines, ``plot`` adds ``--plot FILE``.
+    last lines, ``plot`` adds ``--plot FILE``; ``about`` is said of the machine besides.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression on "
@@ -120,7 +121,8 @@ def main(
         return 2
     limits = ceilings() if ceilings is not None else {}
     print(title)
-    print(", ".join(f"{k} {v}" for k, v in machine().items()))
+    here = machine() | dict(about or {})
+    print(", ".join(f"{k} {v}" for k, v in here.items()))
     if limits:
         print("ceilings: " + ", ".join(f"{k} {v:.4g}" for k, v in limits.items()))
     rows: list[Row] = []
@@ -132,7 +134,7 @@ def main(
             print(table.line(item, [r for r in measured if isinstance(r, Row)]), flush=True)
         rows += [r for r in measured if isinstance(r, Row)]
         if options.json is not None:
-            write_json(options.json, [r.data() for r in rows], limits)
+            write_json(options.json, [r.data() for r in rows], limits, here)
     if plot is not None and options.plot is not None:
         plot(rows, options.plot)
     if summary is not None:
@@ -140,9 +142,11 @@ def main(
     return 0 if all(r.correct for r in rows) else 1
 
 
-def write_json(path: Path, rows: Sequence[dict[str, Any]], ceilings: dict[str, float]) -> None:
+def write_json(
+    path: Path, rows: Sequence[dict[str, Any]], ceilings: dict[str, float], here: dict[str, Any]
+) -> None:
     """What every benchmark keeps: the machine, its ceilings, the rows (see :meth:`Row.data`)."""
-    data = {"machine": machine(), "ceilings": ceilings, "rows": rows}
+    data = {"machine": here, "ceilings": ceilings, "rows": rows}
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import works
-from benchmarks.harness import write_json
+from benchmarks.harness import machine, write_json
 from benchmarks.peers import metaschedule
 from benchmarks.works import Work
 from schedlang.autotune import TuningResult
@@ -42,7 +42,7 @@ def progress(
             for row in _rows(works.ALL[name], search, trials or max(AFTER), seeds or SEEDS):
                 rows.append(row)
                 if json is not None:
-                    write_json(json, rows, {})
+                    write_json(json, rows, {}, machine())
 
 
 def _rows(work: Work, search: Search, trials: int, seeds: int) -> Iterator[RowData]:

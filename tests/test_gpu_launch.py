@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,19 +36,54 @@ class OnGpu:
                 "strides": known["strides"], "version": 3, "stream": self.stream}  # fmt: skip
 
 
+class ByDlpack:
+    """An array that says by DLPack alone on which GPU it lies."""
+
+    def __init__(self, data: np.ndarray, device: int = 0) -> None:
+        self.data = data
+        self.device = device
+        self.asked: list[int] = []
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.device
+
+    def __dlpack__(self, stream: int, **options: Any) -> Any:
+        self.asked.append(stream)
+        return self.data.__dlpack__(**options)
+
+
 class Driver:
     """What kernels ask of numba.cuda; it notes the streams."""
 
     def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
         self.streams: list[int] = []
         self.copied = 0
+        self.device = 0
+        self.visited: list[int] = []
         self.capability = capability
 
     def is_available(self) -> bool:
         return True
 
     def get_current_device(self) -> Any:
-        return SimpleNamespace(compute_capability=self.capability)
+        return SimpleNamespace(compute_capability=self.capability, id=self.device)
+
+    @property
+    def gpus(self) -> list[Any]:
+        """Each makes itself the current one."""
+
+        @contextmanager
+        def current(number: int) -> Iterator[None]:
+            before, self.device = self.device, number
+            self.visited.append(number)
+            yield
+            self.device = before
+
+        return [current(number) for number in range(2)]
 
     def external_stream(self, number: int) -> int:
         self.streams.append(number)
@@ -102,6 +140,36 @@ def test_arrays_of_a_gpu_are_passed_by_address(driver: Driver) -> None:
     assert f(OnGpu(a), out) is out
     np.testing.assert_array_equal(out.data, a * 2)
     assert driver.copied == 0
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_dlpack_will_do(driver: Driver) -> None:
+    f, a = kernel(), numbers(100)
+    given = ByDlpack(a)
+    found = f(given)
+    # the producer is told of the stream that reads, here the default one
+    assert isinstance(found, OnGpu) and set(given.asked) == {1}
+    np.testing.assert_array_equal(found.data, a * 2)
+    out = ByDlpack(np.zeros(100, "float32"))
+    assert f(given, out) is out
+    np.testing.assert_array_equal(out.data, a * 2)
+    with pytest.raises(CallError, match="A is strided|is strided"):
+        f(ByDlpack(numbers(200)[::2]))
+    frozen = np.zeros(100, "float32")
+    frozen.flags.writeable = False
+    with pytest.raises(CallError, match="read-only"):
+        f(given, ByDlpack(frozen))
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_it_runs_on_the_gpu_that_has_the_arrays(driver: Driver) -> None:
+    f, a = kernel(), numbers(100)
+    for _ in range(2):
+        f(ByDlpack(a, device=1))
+    f(ByDlpack(a, device=0))
+    assert driver.visited == [1, 1] and driver.device == 0 and f._ready == {0, 1}
+    with pytest.raises(CallError, match="lie on the GPUs 0 and 1: a kernel runs on one"):
+        f(ByDlpack(a), ByDlpack(numbers(100), device=1))
 
 
 def test_sizes_come_from_shapes(driver: Driver) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from benchmarks.cuda import busiest_loop, compiled
 from benchmarks.gpu import WORKS, GpuWork
+from benchmarks.gpu.code import busiest_loop, compiled
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda w: w.name)

@@ -67,7 +67,8 @@ def blurred(x: np.ndarray) -> np.ndarray:
 
 
 def five_points(x: np.ndarray) -> np.ndarray:
-    found: np.ndarray = (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]) / 4
+    sides = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+    found: np.ndarray = (x[1:-1, 1:-1] + sides) / 5
     return found
 
 
@@ -81,8 +82,8 @@ def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return found
 
 
-def depthwise(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    return np.stack([convolved(x[:, c : c + 1], w[None, c : c + 1], 1)[:, 0]
+def depthwise(x: np.ndarray, w: np.ndarray, stride: int) -> np.ndarray:
+    return np.stack([convolved(x[:, c : c + 1], w[c : c + 1], stride)[:, 0]
                      for c in range(x.shape[1])], 1)  # fmt: skip
 
 
@@ -103,7 +104,9 @@ WORKS = [
             lambda x, w: convolved(x, w, 1), (2, 8, 32, 5, 9, 3, 1), (1, 256, 256, 14, 14, 3, 1)),
     GpuWork("conv C8 28^2x128>256 1x1/2", convolution.conv2d,
             lambda x, w: convolved(x, w, 2), (1, 9, 33, 17, 18, 1, 2), (1, 128, 256, 28, 28, 1, 2)),
-    GpuWork("depthwise D3 56^2x128", convolution.depthwise, depthwise,
-            (1, 3, 10, 9), (1, 128, 56, 56)),
+    GpuWork("depthwise D3 56^2x128", convolution.depthwise,
+            lambda x, w: depthwise(x, w, 1), (1, 3, 10, 9, 1), (1, 128, 56, 56, 1)),
+    GpuWork("depthwise D4 56^2x128/2", convolution.depthwise,
+            lambda x, w: depthwise(x, w, 2), (2, 3, 11, 9, 2), (1, 128, 56, 56, 2)),
     GpuWork("attention", products.attention, attended, (2, 70, 33), (8, 512, 64)),
 ]  # fmt: skip

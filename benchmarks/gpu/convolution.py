@@ -8,7 +8,7 @@ Made = tuple[sl.Schedule, list[sl.Tensor]]
 
 
 def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Made:
-    """64 channels by 32 positions a block, 8 by 4 a thread; "same" borders, inlined."""
+    """32 channels by 32 positions a block, 4 by 1 a thread; "same" borders, inlined."""
     X = sl.placeholder((n, c, h, w), name="X")
     W = sl.placeholder((o, c, size, size), name="W")
     by = size // 2
@@ -27,7 +27,8 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
     PS, WS = s.cache_read(P, "shared", [Y]), s.cache_read(W, "shared", [Y])
     YL = s.cache_write(Y, "local")
     b, f, y, x = s[Y].op.axis
-    bf, f = s[Y].split(f, 32)
+    across, each = min(4, high) * min(8, wide), min(8, -(-o // 4))
+    bf, f = s[Y].split(f, 4 * each)
     tf, f = s[Y].split(f, 4)
     by_, y = s[Y].split(y, 4)
     bx_, x = s[Y].split(x, 8)
@@ -49,22 +50,24 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
     for part in (PS, WS):
         s[part].compute_at(s[YL], outer)
         element = s[part].fuse(*s[part].op.axis)
-        element, tx = s[part].split(element, 32)
-        _, ty = s[part].split(element, 8)
+        element, tx = s[part].split(element, across)
+        _, ty = s[part].split(element, each)
         s[part].bind(ty, "threadIdx.y")
         s[part].bind(tx, "threadIdx.x")
     return s, [X, W, Y]
 
 
-def depthwise(n: int, c: int, h: int, w: int) -> Made:
+def depthwise(n: int, c: int, h: int, w: int, stride: int) -> Made:
     """3 by 3, a channel a block row; the border is inlined, and the cache serves the windows."""
     X = sl.placeholder((n, c, h, w), name="X")
-    W = sl.placeholder((c, 3, 3), name="W")
+    W = sl.placeholder((c, 1, 3, 3), name="W")
     P = sl.pad(X, (0, 0, 1, 1))
     u, v = sl.reduce_axis(3, name="u"), sl.reduce_axis(3, name="v")
     Y = sl.compute(
-        (n, c, h, w),
-        lambda b, f, y, x: sl.sum(P[b, f, y + u, x + v] * W[f, u, v], axis=[u, v]), name="Y",
+        (n, c, -(-h // stride), -(-w // stride)),
+        lambda b, f, y, x: sl.sum(
+            P[b, f, y * stride + u, x * stride + v] * W[f, 0, u, v], axis=[u, v]
+        ), name="Y",
     )  # fmt: skip
     s = sl.schedule(Y)
     s[P].compute_inline()

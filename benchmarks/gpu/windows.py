@@ -47,8 +47,9 @@ def jacobi(m: int, n: int) -> Made:
     X = sl.placeholder((m, n), name="X")
     Y = sl.compute(
         (m - 2, n - 2),
-        lambda i, j: (X[i, j + 1] + X[i + 2, j + 1] + X[i + 1, j] + X[i + 1, j + 2]) * 0.25,
-        name="Y",
+        lambda i, j: 0.2 * (
+            X[i + 1, j + 1] + X[i, j + 1] + X[i + 2, j + 1] + X[i + 1, j] + X[i + 1, j + 2]
+        ), name="Y",
     )  # fmt: skip
     s = sl.schedule(Y)
     T = s.cache_read(X, "shared", [Y])

@@ -27,22 +27,28 @@ def prepare(implementation: str, work: Work, arrays: Arrays, outs: Arrays) -> Ca
     if implementation == "torch eager":
         eager: Call = globals()[f"eager_{work.kind}"](work.sizes, *given, *results)
         return eager
+    call = compiled(work)
+    return lambda: call(given, results)
+
+
+def compiled(work: Work) -> Callable[[list[Any], list[Any]], object]:
+    """``torch.compile`` of a work, called with the lists of its inputs and outputs."""
     formula: Callable[..., Any] = globals()[work.kind]
     sizes = dict(work.sizes)
     torch._dynamo.reset()
     if work.kind in RETURNED:
 
-        def whole(*tensors: Any) -> Any:
-            return formula(sizes, *tensors)
+        def whole(inputs: list[Any]) -> Any:
+            return formula(sizes, *inputs)
 
-        compiled = torch.compile(whole, dynamic=False, fullgraph=True)
-        return lambda: compiled(*given)
+        into = torch.compile(whole, dynamic=False, fullgraph=True)
+        return lambda inputs, _: into(inputs)
 
     def stored(inputs: list[Any], out: Any) -> None:
         out.copy_(formula(sizes, *inputs))
 
-    into = torch.compile(stored, dynamic=False, fullgraph=True)
-    return lambda: into(given, results[0])
+    storing = torch.compile(stored, dynamic=False, fullgraph=True)
+    return lambda inputs, outs: storing(inputs, outs[0])
 
 
 # compiled: an operator of the library makes these, and copying them would cost more
@@ -78,6 +84,10 @@ def layer_norm(_: Any, x: Any, gain: Any, bias: Any) -> Any:
 
 def row_sum(_: Any, x: Any) -> Any:
     return x.sum(1)
+
+
+def column_sum(_: Any, x: Any) -> Any:
+    return x.sum(0)
 
 
 def box_blur(_: Any, x: Any) -> Any:
@@ -169,12 +179,16 @@ def eager_row_sum(_: Any, x: Any, y: Any) -> Call:
     return lambda: _nothing(torch.sum(x, 1, out=y))
 
 
+def eager_column_sum(_: Any, x: Any, y: Any) -> Call:
+    return lambda: _nothing(torch.sum(x, 0, out=y))
+
+
 def eager_transpose(_: Any, x: Any, y: Any) -> Call:
     return lambda: _nothing(y.copy_(x.T))
 
 
 def eager_box_blur(_: Any, x: Any, y: Any) -> Call:
-    along = torch.empty(x.shape[0], y.shape[1])
+    along = torch.empty(x.shape[0], y.shape[1], device=x.device)
 
     def call() -> None:
         torch.add(x[:, :-2], x[:, 1:-1], out=along)

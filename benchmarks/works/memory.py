@@ -40,6 +40,13 @@ def row_sum(rows: int, width: int) -> Work:
     )
 
 
+def column_sum(rows: int, width: int) -> Work:
+    return Work(
+        f"column sum {rows}x{width}", "column_sum", {"rows": rows, "width": width},
+        {"x": (rows, width)}, {"y": (width,)}, lambda x: x.sum(axis=0), "copy", atol=1e-7 * rows,
+    )  # fmt: skip
+
+
 def _rows(
     title: str, rows: int, width: int, inputs: Any, output: Any, oracle: Any, atol: float = 1e-5
 ) -> Work:

@@ -1,4 +1,4 @@
-"""A kernel on an NVIDIA GPU: arrays of any library by their addresses, on the caller's stream."""
+"""A kernel on an NVIDIA GPU: its machine code, and its launch on the caller's stream."""
 
 from __future__ import annotations
 
@@ -10,21 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.cuda import ALIGNMENT, GpuSource
+from schedlang.codegen.cuda import GpuSource
 from schedlang.errors import CallError, CallTypeError, explain
 from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
+from schedlang.runtime.device_arrays import (
+    Described,
+    OnDevice,
+    address_of,
+    current_stream,
+    described,
+    device_of,
+    empty_on_device,
+    is_on_device,
+)
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Built
 from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
 
-# DLPack's number for memory of an NVIDIA GPU
-CUDA_DEVICE = 2
 # the stream of the call that runs in this thread
 STREAM: ContextVar[int] = ContextVar("stream", default=0)
 
@@ -33,8 +41,9 @@ class CudaKernel(GpuKernel):
     """A :class:`Kernel` for ``target="cuda"``.
 
     Takes NumPy arrays, which are copied to the GPU and back, and arrays in a GPU's memory (CuPy,
-    PyTorch, numba, anything with ``__cuda_array_interface__``), which are not. ``ptx``,
-    ``sass`` and ``resources`` need no GPU.
+    PyTorch, numba, anything with ``__cuda_array_interface__`` or DLPack), which are not. It runs on
+    the GPU that they lie on, else on the current one. ``ptx``, ``sass`` and ``resources`` need no
+    GPU.
     """
 
     def __init__(
@@ -44,6 +53,8 @@ class CudaKernel(GpuKernel):
         super().__init__(built, schedule, nest, program)
         self._source = source
         self._fastmath = fastmath
+        # the numbers of GPUs that it has run on
+        self._ready: set[int] = set()
         # the way for NumPy arrays alone is the CPU's
         self._shortcut = None
 
@@ -110,52 +121,48 @@ class CudaKernel(GpuKernel):
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _function(self) -> Any:
-        if self._entry is None:
-            cuda = nvidia.driver()
-            if not cuda.is_available():
-                raise CallError(
-                    explain(
-                        f"kernel {self.name}",
-                        "it needs an NVIDIA GPU, and this machine shows none",
-                        'Build it for target="cuda-emulator", or set SCHEDLANG_CUDA=emulator, to '
-                        "run it on the CPU.",
-                    )
+        cuda = nvidia.driver()
+        if not cuda.is_available():
+            raise CallError(
+                explain(
+                    f"kernel {self.name}",
+                    "it needs an NVIDIA GPU, and this machine shows none",
+                    'Build it for target="cuda-emulator", or set SCHEDLANG_CUDA=emulator, to '
+                    "run it on the CPU.",
                 )
-            have, wanted = (
-                cuda.get_current_device().compute_capability,
-                self.target.device.capability,
             )
-            if tuple(have) < wanted:
-                arch = "sm_{}{}".format(*have)
-                raise CallError(
-                    f"kernel {self.name} is built for {self.target.arch}, and this GPU is {arch}: "
-                    f'build it for sl.Target("cuda", arch={arch!r})'
-                )
-            module = files.load(self._path)
-            for kernel in self._source.kernels:
-                if kernel.dynamic_bytes:
-                    nvidia.allow_shared(module, kernel)
-            self._entry = module.launch
+        here = cuda.get_current_device()
+        if here.id not in self._ready:
+            self._prepare(tuple(here.compute_capability))
+            self._ready.add(here.id)
         return self._entry
+
+    def _prepare(self, have: tuple[int, ...]) -> None:
+        """What the first call on a GPU does."""
+        if have < self.target.device.capability:
+            arch = "sm_{}{}".format(*have)
+            raise CallError(
+                f"kernel {self.name} is built for {self.target.arch}, and this GPU is {arch}: "
+                f'build it for sl.Target("cuda", arch={arch!r})'
+            )
+        module = files.load(self._path)
+        for kernel in self._source.kernels:
+            if kernel.dynamic_bytes:
+                nvidia.allow_shared(module, kernel)
+        self._entry = module.launch
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
         if getattr(value, "requires_grad", False):
             raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
-        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+        if isinstance(value, np.ndarray) or is_on_device(value):
             return described(value)
-        device = getattr(value, "__dlpack_device__", None)
-        if device is not None and device()[0] == CUDA_DEVICE:
-            raise CallTypeError(
-                f"{what} is a {type(value).__name__} on a GPU without __cuda_array_interface__: "
-                "pass cupy.from_dlpack(...) or torch.from_dlpack(...) of it"
-            )
         return as_numpy(value, what, written)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return empty_on_device(first, shape, dtype)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
-        launch, cuda = self._function(), nvidia.driver()
+        launch, cuda = self._entry, nvidia.driver()
         number = STREAM.get()
         stream = cuda.external_stream(number) if number else 0
         given: list[Any] = []
@@ -179,12 +186,14 @@ class CudaKernel(GpuKernel):
             cuda.synchronize()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        self._function()
-        token = STREAM.set(current_stream((*args, *named.values())))
-        try:
-            return super().__call__(*args, **named)
-        finally:
-            STREAM.reset(token)
+        values = (*args, *named.values())
+        with nvidia.on_gpu(device_of(values)):
+            self._function()
+            token = STREAM.set(current_stream(values))
+            try:
+                return super().__call__(*args, **named)
+            finally:
+                STREAM.reset(token)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs with numba-cuda and NumPy alone; returns its path.
@@ -199,84 +208,6 @@ class CudaKernel(GpuKernel):
     def __reduce__(self) -> Any:
         made = (self._built, self.schedule, self._nest, self._program, self._source, self._fastmath)
         return CudaKernel, made
-
-
-class Described(np.ndarray):
-    """An array that lies in a GPU's memory: shape, dtype and address, which is not read here."""
-
-
-class OnDevice:
-    """A flat array of a GPU's memory as its ``__cuda_array_interface__``."""
-
-    def __init__(self, address: int, flat: np.ndarray) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": flat.shape, "typestr": flat.dtype.str, "data": (address, False), "version": 3,
-            "strides": None,
-        }  # fmt: skip
-
-
-def described(value: Any) -> np.ndarray:
-    """NumPy arrays as they are; one in a GPU's memory as :class:`Described`."""
-    if isinstance(value, np.ndarray):
-        return value
-    known = value.__cuda_array_interface__
-
-    class Holder:
-        __array_interface__ = {
-            "shape": known["shape"], "typestr": known["typestr"], "data": known["data"],
-            "strides": known.get("strides"), "version": 3,
-        }  # fmt: skip
-
-    return np.asarray(Holder()).view(Described)
-
-
-def address_of(flat: np.ndarray, name: str) -> int:
-    """Where a described array starts: kernels access up to 16 bytes at once."""
-    address = int(flat.ctypes.data)
-    if address % ALIGNMENT and flat.size:
-        raise CallError(
-            f"{name} starts at an address that is no multiple of {ALIGNMENT} bytes, as a view into "
-            "another array may: pass a copy of it"
-        )
-    return address
-
-
-def library_of(value: Any) -> str:
-    """The top package of a value's type, as ``"torch"``."""
-    return type(value).__module__.partition(".")[0]
-
-
-def current_stream(values: Sequence[Any]) -> int:
-    """The stream that the caller's library works on; 0 is the default one."""
-    for value in values:
-        if library_of(value) == "torch":
-            import torch
-
-            return int(torch.cuda.current_stream().cuda_stream)
-        if library_of(value) == "cupy":
-            import cupy
-
-            return int(cupy.cuda.get_current_stream().ptr)
-        known = getattr(value, "__cuda_array_interface__", None)
-        if known is not None and known.get("stream"):
-            return int(known["stream"])
-    return 0
-
-
-def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """An uninitialised array in the library, and on the device, of ``first``."""
-    library = library_of(first)
-    if library == "torch":
-        import torch
-
-        return torch.empty(shape, dtype=getattr(torch, dtype), device=first.device)
-    if library == "cupy":
-        import cupy
-
-        return cupy.empty(shape, dtype)
-    if hasattr(first, "__cuda_array_interface__"):
-        return nvidia.driver().device_array(shape, np.dtype(dtype))
-    return np.empty(shape, dtype)
 
 
 __all__ = ["CudaKernel"]

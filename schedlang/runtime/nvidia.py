@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,6 +67,15 @@ def driver() -> Any:
     from numba import cuda
 
     return cuda
+
+
+def on_gpu(number: int | None) -> AbstractContextManager[Any]:
+    """Makes a GPU the current one, if ``number`` is another's."""
+    cuda = driver()
+    if number is None or not cuda.is_available() or cuda.get_current_device().id == number:
+        return nullcontext()
+    found: AbstractContextManager[Any] = cuda.gpus[number]
+    return found
 
 
 def tool(name: str) -> str:

@@ -1,0 +1,107 @@
+"""Seconds that a GPU takes for a call, by its own events, and what it can do at best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from schedlang.runtime import nvidia
+
+# milliseconds of calls in a sample, and the calls that a sample has at most
+WINDOW, MOST = 20.0, 400
+# bytes that are copied to find the bandwidth
+COPIED = 1 << 30
+# threads and steps that find the rate of multiply-adds: 8 chains a thread
+BLOCKS, THREADS, STEPS, CHAINS = 132 * 16, 256, 4096, 8
+
+Calls = Sequence[Callable[[], object]]
+
+
+class Clock:
+    """Times calls on the default stream of the current device.
+
+    The GPU is held by a kernel that sleeps while the host launches the calls of a sample, so that
+    the time between the events is the GPU's alone: launches wait in its queue.
+    """
+
+    def __init__(self) -> None:
+        self.cuda = nvidia.driver()
+        self.device = self.cuda.get_current_device()
+
+    @property
+    def name(self) -> str:
+        name: Any = self.device.name
+        return name.decode() if isinstance(name, bytes) else str(name)
+
+    @property
+    def arch(self) -> str:
+        return "sm_{}{}".format(*self.device.compute_capability)
+
+    @property
+    def cache_bytes(self) -> int:
+        """The size of the second-level cache."""
+        return int(self.device.L2_CACHE_SIZE)
+
+    def seconds(self, calls: Calls) -> float:
+        """One sample: ``calls`` in turns, back to back; seconds of one."""
+        for call in calls[:3]:
+            call()
+        self.cuda.synchronize()
+        each, host = self._window(calls, 3, 0)
+        count = int(min(MOST, max(3, WINDOW / each)))
+        hold = 1 + int(2 * host * count)
+        while True:
+            each, host = self._window(calls, count, hold)
+            # the queue ran dry where the host took longer than the GPU was held
+            if host * count < hold:
+                return each * 1e-3
+            hold = 1 + int(2 * host * count)
+
+    def _window(self, calls: Calls, count: int, hold: int) -> tuple[float, float]:
+        """Milliseconds of a call on the GPU, and of launching it."""
+        start, end = self.cuda.event(), self.cuda.event()
+        if hold:
+            self._sleep[1, 1](hold)
+        start.record()
+        before = perf_counter()
+        for k in range(count):
+            calls[k % len(calls)]()
+        host = (perf_counter() - before) * 1e3 / count
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / count, host
+
+    @cached_property
+    def _sleep(self) -> Any:
+        cuda = self.cuda
+
+        @cuda.jit
+        def sleep(milliseconds: int) -> None:
+            for _ in range(milliseconds):
+                cuda.nanosleep(1_000_000)
+
+        return sleep
+
+    def ceilings(self) -> dict[str, float]:
+        """The rates of multiply-adds in float32, and of a copy within the GPU's memory."""
+        cuda = self.cuda
+
+        @cuda.jit(fastmath=True)
+        def multiply_add(out: Any, factor: float) -> None:
+            i = cuda.grid(1)
+            a = b = c = d = e = f = g = h = factor * np.float32(i)
+            for _ in range(STEPS):
+                a, b, c, d = a * factor + b, b * factor + c, c * factor + d, d * factor + a
+                e, f, g, h = e * factor + f, f * factor + g, g * factor + h, h * factor + e
+            out[i] = a + b + c + d + e + f + g + h
+
+        out = cuda.device_array(BLOCKS * THREADS, "float32")
+        seconds = self.seconds([lambda: multiply_add[BLOCKS, THREADS](out, np.float32(0.5))])
+        flops = 2.0 * BLOCKS * THREADS * STEPS * CHAINS
+        source, target = (cuda.device_array(COPIED // 4, "float32") for _ in range(2))
+        copy = self.seconds([lambda: target.copy_to_device(source)])
+        return {"FMA GFLOP/s": flops / seconds * 1e-9, "copy GB/s": 2 * COPIED / copy * 1e-9}

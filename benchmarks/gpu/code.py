@@ -1,0 +1,170 @@
+"""GPU kernels as machine code, without a GPU: registers, spills, instructions.
+
+    python -m benchmarks.cuda --code [--only PATTERN] [--json FILE] [--arch sm_90] [--emulate]
+
+Each row is a kernel of ``gpu/`` at the size it is meant for, compiled for ``arch``: the registers
+of a thread, bytes spilled, shared bytes of a block, the share of a multiprocessor's threads that
+run at once, instructions in all and in the loop that has most multiply-adds. sgemm stands beside
+the same kernel in CUDA C++, where nvcc is found. With ``--emulate`` each schedule is also run on
+the emulator at a small size and compared with NumPy. Nothing is timed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+import schedlang as sl
+from benchmarks.gpu import WORKS, GpuWork
+from schedlang.runtime.nvidia import disassembled
+
+REFERENCE = Path(__file__).parent / "sgemm_128x128x8.cu"
+LABEL = re.compile(r"^(\.L_\w+):")
+INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;")
+JUMP = re.compile(r"\bBRA\b.*?(\.L_\w+)")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel as machine code."""
+
+    work: str
+    kernel: str
+    registers: int
+    spill_bytes: int
+    local_bytes: int
+    shared_bytes: int
+    occupancy: float | None
+    instructions: int
+    loop: int
+    multiply_adds: int
+
+    def text(self) -> str:
+        busy = "" if self.occupancy is None else f"{self.occupancy:.2f}"
+        return (
+            f"{self.work:28s}{self.kernel:14s}{self.registers:9d}{self.spill_bytes:8d}"
+            f"{self.shared_bytes:8d}{busy:>10s}{self.instructions:13d}{self.loop:7d}"
+            f"{self.multiply_adds:6d}"
+        )
+
+
+HEAD = (
+    f"{'work':28s}{'kernel':14s}{'registers':>9s}{'spills':>8s}{'shared':>8s}{'occupancy':>10s}"
+    f"{'instructions':>13s}{'loop':>7s}{'FFMA':>6s}"
+)
+
+
+def busiest_loop(sass: str) -> tuple[int, int, int]:
+    """Instructions of a kernel, and of its loop with most multiply-adds, and how many those are."""
+    found: list[str] = []
+    labels: dict[str, int] = {}
+    for line in sass.splitlines():
+        label, instruction = LABEL.match(line.strip()), INSTRUCTION.match(line)
+        if label:
+            labels[label.group(1)] = len(found)
+        elif instruction:
+            found.append(instruction.group(1))
+    loop, most = 0, 0
+    for position, text in enumerate(found):
+        jump = JUMP.search(text)
+        start = labels.get(jump.group(1)) if jump else None
+        if start is not None and start <= position:
+            inside = found[start : position + 1]
+            adds = sum("FFMA" in x for x in inside)
+            if adds > most:
+                loop, most = len(inside), adds
+    return len(found), loop, most
+
+
+def compiled(work: GpuWork, arch: str) -> list[Row]:
+    """The kernels of a work for ``arch``."""
+    schedule, tensors = work.make(*work.large)
+    f = sl.build(schedule, tensors, target=sl.Target("cuda", arch=arch))
+    rows = []
+    for name, one in f.machine_code.items():
+        taken = one.resources
+        rows.append(
+            Row(work.name, name, taken.registers, taken.spill_bytes, taken.local_bytes,
+                taken.shared_bytes, taken.occupancy, *busiest_loop(disassembled(one.cubin)))
+        )  # fmt: skip
+    return rows
+
+
+def reference(arch: str) -> list[Row]:
+    """nvcc's sgemm, where there is an nvcc."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        print("nvcc is not on the path: sgemm stands alone")
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "sgemm.cubin"
+        command = [
+            nvcc,
+            f"-arch={arch}",
+            "-cubin",
+            "-Xptxas",
+            "-v",
+            str(REFERENCE),
+            "-o",
+            str(target),
+        ]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        sass = disassembled(target.read_bytes())
+
+    def number(pattern: str) -> int:
+        found = re.search(pattern, said)
+        return int(found.group(1)) if found else 0
+
+    spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
+    return [
+        Row("sgemm", "nvcc", number(r"Used (\d+) registers"), spills,
+            number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem"), None,
+            *busiest_loop(sass))
+    ]  # fmt: skip
+
+
+def emulated(work: GpuWork) -> bool:
+    """Whether the emulator gives what NumPy gives, at a small size."""
+    schedule, tensors = work.make(*work.small)
+    inputs = work.inputs(work.small)
+    found = sl.build(schedule, tensors, target="cuda-emulator")(*inputs)
+    wanted = work.oracle(*(x.astype("float64") for x in inputs))
+    return bool(np.allclose(found, wanted, rtol=1e-4, atol=1e-5))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cuda --code", description=__doc__)
+    parser.add_argument("--only", metavar="PATTERN", default="", help="works that match this")
+    parser.add_argument("--json", metavar="FILE", help="write the table as data")
+    parser.add_argument("--arch", default="sm_90")
+    parser.add_argument("--emulate", action="store_true", help="run each schedule at a small size")
+    options = parser.parse_args(argv)
+    chosen = [w for w in WORKS if re.search(options.only, w.name)]
+    rows: list[Row] = []
+    wrong: list[str] = []
+    print(HEAD)
+    for work in chosen:
+        made = compiled(work, options.arch) + (
+            reference(options.arch) if work.name == "sgemm" else []
+        )
+        rows += made
+        print("\n".join(row.text() for row in made), flush=True)
+        if options.emulate and not emulated(work):
+            wrong.append(work.name)
+    spilled = [f"{r.work} {r.kernel}" for r in rows if r.spill_bytes or r.local_bytes]
+    print(f"spills or tiles in memory: {', '.join(spilled) or 'none'}")
+    if options.emulate:
+        print(f"wrong on the emulator: {', '.join(wrong) or 'none'}")
+    if options.json:
+        data = {"arch": options.arch, "rows": [asdict(row) for row in rows]}
+        Path(options.json).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return int(bool(spilled or wrong))

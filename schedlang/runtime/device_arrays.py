@@ -1,0 +1,146 @@
+"""Arrays in a GPU's memory, of any library: address and shape, their GPU, the caller's stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.codegen.cuda import ALIGNMENT
+from schedlang.errors import CallError
+from schedlang.runtime import nvidia
+
+# DLPack's numbers: memory of an NVIDIA GPU, and the default stream
+CUDA_DEVICE, DEFAULT_STREAM = 2, 1
+
+
+class Described(np.ndarray):
+    """An array that lies in a GPU's memory: shape, dtype and address, which is not read here."""
+
+
+class OnDevice:
+    """A flat array of a GPU's memory as its ``__cuda_array_interface__``."""
+
+    def __init__(self, address: int, flat: np.ndarray) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": flat.shape, "typestr": flat.dtype.str, "data": (address, False), "version": 3,
+            "strides": None,
+        }  # fmt: skip
+
+
+class Holder:
+    """Memory for NumPy to describe; it keeps ``owner``, whose memory it is."""
+
+    def __init__(self, owner: Any, known: Mapping[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "shape": known["shape"], "typestr": known["typestr"], "data": known["data"],
+            "strides": known.get("strides"), "version": 3,
+        }  # fmt: skip
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether ``value`` says that it is an array in a GPU's memory."""
+    return hasattr(value, "__cuda_array_interface__") or _device(value) is not None
+
+
+def described(value: Any) -> np.ndarray:
+    """NumPy arrays as they are; one in a GPU's memory as :class:`Described`."""
+    if isinstance(value, np.ndarray):
+        return value
+    known = getattr(value, "__cuda_array_interface__", None)
+    owner = value
+    if known is None:
+        owner, known = _by_dlpack(value)
+    return np.asarray(Holder(owner, known)).view(Described)
+
+
+def _by_dlpack(value: Any) -> tuple[Any, dict[str, Any]]:
+    """What DLPack says of an array, in the words of ``__cuda_array_interface__``, and what keeps
+    its memory.
+    """
+    from cuda.core.utils import StridedMemoryView
+
+    # the producer's work comes before ours on the default stream
+    view = StridedMemoryView.from_dlpack(value, DEFAULT_STREAM)
+    dtype = np.dtype(view.dtype)
+    strides = view.strides and tuple(n * dtype.itemsize for n in view.strides)
+    return view, {
+        "shape": view.shape, "typestr": dtype.str, "data": (view.ptr, view.readonly),
+        "strides": strides,
+    }  # fmt: skip
+
+
+def _device(value: Any) -> int | None:
+    """The number of the GPU that an array says it lies on."""
+    said = getattr(value, "__dlpack_device__", None)
+    if said is None:
+        return None
+    kind, number = said()
+    return int(number) if kind == CUDA_DEVICE else None
+
+
+def device_of(values: Sequence[Any]) -> int | None:
+    """The number of the GPU that the arrays of one call lie on; ``None`` if they do not say."""
+    found = sorted({number for value in values if (number := _device(value)) is not None})
+    if len(found) > 1:
+        listed = " and ".join(map(str, found))
+        raise CallError(
+            f"the arrays of one call lie on the GPUs {listed}: a kernel runs on one, so copy them "
+            "to one"
+        )
+    return found[0] if found else None
+
+
+def address_of(flat: np.ndarray, name: str) -> int:
+    """Where a described array starts: kernels access up to 16 bytes at once."""
+    address = int(flat.ctypes.data)
+    if address % ALIGNMENT and flat.size:
+        raise CallError(
+            f"{name} starts at an address that is no multiple of {ALIGNMENT} bytes, as a view into "
+            "another array may: pass a copy of it"
+        )
+    return address
+
+
+def library_of(value: Any) -> str:
+    """The top package of a value's type, as ``"torch"``."""
+    return type(value).__module__.partition(".")[0]
+
+
+def current_stream(values: Sequence[Any]) -> int:
+    """The stream that the caller's library works on; 0 is the default one."""
+    for value in values:
+        if library_of(value) == "torch":
+            import torch
+
+            return int(torch.cuda.current_stream(value.device).cuda_stream)
+        if library_of(value) == "cupy":
+            import cupy
+
+            return int(cupy.cuda.get_current_stream().ptr)
+        known = getattr(value, "__cuda_array_interface__", None)
+        if known is not None and known.get("stream"):
+            return int(known["stream"])
+    return 0
+
+
+def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """An uninitialised array in the library, and on the device, of ``first``."""
+    library = library_of(first)
+    if library == "torch":
+        import torch
+
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=first.device)
+    if library == "cupy":
+        import cupy
+
+        return cupy.empty(shape, dtype)
+    if is_on_device(first):
+        return nvidia.driver().device_array(shape, np.dtype(dtype))
+    return np.empty(shape, dtype)
+
+
+__all__ = ["Described", "OnDevice", "address_of", "current_stream", "described", "device_of",
+           "empty_on_device", "is_on_device", "library_of"]  # fmt: skip

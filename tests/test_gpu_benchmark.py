@@ -1,0 +1,163 @@
+"""``benchmarks/cuda.py`` without a GPU: its table on the emulator, kernels by hand simulated."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import cuda
+from benchmarks.gpu.clock import Clock
+from benchmarks.works import Work, convolution, linear, memory
+from benchmarks.works.gpu import GPU_WORKS
+
+SMALL = (
+    linear.sgemm(130, 140, 33),
+    convolution.conv2d("C", 9, 5, 33, 3, 2, 1, 2),
+    convolution.conv2d("C", 9, 5, 33, 1, 2, 0, 1),
+    convolution.depthwise("D", 9, 3, 1, 2),
+    convolution.depthwise("D", 10, 3, 2, 1),
+    memory.softmax(5, 300),
+    memory.layer_norm(5, 300),
+    memory.row_sum(5, 3000),
+    memory.column_sum(100, 70),
+    memory.transpose(70),
+    memory.chain(5000),
+    memory.box_blur(40),
+    memory.jacobi(40),
+    linear.attention(2, 70, 33),
+)
+
+
+class HostClock(Clock):
+    """Stands in for a GPU: each call runs once, and takes a millisecond."""
+
+    name, arch, cache_bytes = "no GPU", "sm_90", 0
+
+    def __init__(self) -> None:
+        pass
+
+    def seconds(self, calls: Any) -> float:
+        for call in calls:
+            call()
+        return 1e-3
+
+    def ceilings(self) -> dict[str, float]:
+        return {"FMA GFLOP/s": 1e3, "copy GB/s": 1e2}
+
+
+class Host:
+    """A NumPy array with the methods of one on a GPU."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def copy_to_device(self, fresh: np.ndarray) -> None:
+        self.array[...] = fresh
+
+    def copy_to_host(self) -> np.ndarray:
+        return self.array.copy()
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
+    monkeypatch.setattr(cuda, "GPU_WORKS", SMALL)
+    monkeypatch.setattr(cuda, "_WORKS", {w.name: w for w in SMALL})
+    monkeypatch.setattr(cuda, "Clock", HostClock)
+    monkeypatch.setattr(cuda, "_on_device", np.array)
+    monkeypatch.setattr(cuda, "_view", Host)
+    # what is installed here is not for these arrays
+    monkeypatch.setattr(cuda, "find_spec", lambda name: None)
+    monkeypatch.setattr(cuda, "PREPARE", {cuda.EAGER: cuda._eager, cuda.OURS: cuda._ours})
+
+
+def test_every_row_is_right(
+    table: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cuda.json"
+    assert cuda.timed(["--json", str(path), "--only", f"^(?!{cuda.LAUNCH})", "--rounds", "1"]) == 0
+    printed = capsys.readouterr()
+    rows = json.loads(path.read_text("utf-8"))["rows"]
+    assert [r["work"] for r in rows] == [w.name for w in SMALL] and not printed.err
+    assert all(r["correct"] and r["implementation"] == cuda.OURS for r in rows)
+    assert printed.out.count("missing: torch is not installed") == len(SMALL)
+    # every call takes a millisecond: the sums of little memory are far from the ceiling
+    assert "row sum 5x3000: 0.00 of the ceiling" in printed.out
+
+
+def test_a_wrong_result_is_said(
+    table: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong(work: Work, sets: cuda.Sets, _: Clock) -> list[Any]:
+        return [lambda given=given: given[-1].fill(1) for given in sets.each()]
+
+    monkeypatch.setattr(cuda, "PREPARE", {cuda.OURS: wrong})
+    assert cuda.timed(["--only", "transpose", "--rounds", "1"]) == 1
+    assert "transpose 70^2, schedlang: y is off by" in capsys.readouterr().err
+
+
+def test_what_a_row_must_reach() -> None:
+    sgemm, conv, chain = linear.sgemm(8, 8, 8), SMALL[1], memory.chain(64)
+    assert cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.81}, 0.5) == ""
+    assert (
+        cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, short of 0.8"
+    )
+    # convolutions count at batch 1
+    assert cuda._short(conv, {cuda.OURS: 1.0, cuda.EAGER: 0.1}, 0.1) == ""
+    assert cuda._short(chain, {cuda.OURS: 1.0, cuda.COMPILED: 0.5}, 0.95) == ""
+    assert cuda._short(chain, {cuda.OURS: 1.0, cuda.COMPILED: 1.1}, 0.5) == ""
+    assert "0.50 of torch.compile" in cuda._short(chain, {cuda.OURS: 1, cuda.COMPILED: 0.5}, 0.5)
+
+
+def test_the_rows_are_those_that_memory_cannot_hide() -> None:
+    assert len({w.name for w in GPU_WORKS}) == len(GPU_WORKS) == 55
+    large = [w for w in GPU_WORKS if w.bound == "copy" and w.kind != "depthwise"]
+    assert all(w.bytes >= 256 << 20 for w in large) and len(large) == 8
+
+
+SIMULATED = """
+import numpy as np
+from benchmarks.gpu import by_hand
+from tests.test_gpu_benchmark import SMALL
+
+for work in SMALL:
+    if work.kind in by_hand.KINDS and work.kind != "row_sum":
+        arrays, outs = work.arrays(), work.empty()
+        kernel, follows, shape = by_hand._KERNELS[work.kind]
+        given = [*arrays.values(), *outs.values()]
+        grid, block = shape(given[follows].shape)
+        kernel[grid, block](*given)
+        wrong = work.wrong(tuple(outs.values()), work.expected(arrays))
+        print(work.kind, wrong or "right")
+"""
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_kernels_by_hand_are_right() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SIMULATED], capture_output=True, text=True, check=False,
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, cwd=Path(__file__).parent.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == sorted(
+        ["sgemm", "transpose", "chain", "column_sum", "box_blur", "jacobi"] + 6 * ["right"]
+    )
+
+
+def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    if find_spec("numba_cuda") is None:
+        pytest.skip("numba-cuda is not installed")
+    from numba import cuda as driver
+
+    if driver.is_available():
+        pytest.skip("there is a GPU")
+    assert cuda.choose([]) == 2
+    assert "shows no NVIDIA GPU: nothing is timed" in capsys.readouterr().out
