@@ -24,7 +24,9 @@ def add_commands(commands: Any) -> None:
         "and prints what was found and the schedule as code.",
     )
     _common(tune)
-    tune.add_argument("--trials", type=int, default=64, help="candidates to measure (64)")
+    tune.add_argument(
+        "--trials", type=int, help="candidates to measure (64, or what --timeout allows)"
+    )
     tune.add_argument("--timeout", type=float, default=None, help="seconds for the search")
     tune.add_argument("--search", default="random", help="random or evolve (random)")
     tune.add_argument("--seed", type=int, default=0, help="what is drawn (0)")

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import schedlang as sl
 from benchmarks import cuda
 from benchmarks.gpu.clock import Clock
+from benchmarks.gpu.timed import scheduled
 from benchmarks.works import Work, convolution, linear, memory
 from benchmarks.works.gpu import GPU_WORKS
 
@@ -42,7 +44,7 @@ class HostClock(Clock):
     name, arch, cache_bytes = "no GPU", "sm_90", 0
 
     def __init__(self) -> None:
-        pass
+        self.starved = False
 
     def seconds(self, calls: Any) -> float:
         for call in calls:
@@ -90,7 +92,8 @@ def test_every_row_is_right(
     assert all(r["correct"] and r["implementation"] == cuda.OURS for r in rows)
     assert printed.out.count("missing: torch is not installed") == len(SMALL)
     # every call takes a millisecond: the sums of little memory are far from the ceiling
-    assert "row sum 5x3000: 0.00 of the ceiling" in printed.out
+    assert "row sum 5x3000: 0.00 of the copy bandwidth" in printed.out
+    assert "sgemm 130x140x33: not compared with cuBLAS" in printed.out
 
 
 def test_a_wrong_result_is_said(
@@ -110,11 +113,30 @@ def test_what_a_row_must_reach() -> None:
     assert (
         cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, short of 0.8"
     )
-    # convolutions count at batch 1
-    assert cuda._short(conv, {cuda.OURS: 1.0, cuda.EAGER: 0.1}, 0.1) == ""
+    # cuDNN is what convolutions of one image are compared with
+    assert cuda._short(conv, {cuda.OURS: 1.0, cuda.EAGER: 0.1, cuda.COMPILED: 1.1}, 0.1) == ""
+    assert cuda._short(SMALL[2], {cuda.OURS: 1.0, cuda.EAGER: 0.1}, 0.1).startswith("0.10 of cuDNN")
     assert cuda._short(chain, {cuda.OURS: 1.0, cuda.COMPILED: 0.5}, 0.95) == ""
-    assert cuda._short(chain, {cuda.OURS: 1.0, cuda.COMPILED: 1.1}, 0.5) == ""
-    assert "0.50 of torch.compile" in cuda._short(chain, {cuda.OURS: 1, cuda.COMPILED: 0.5}, 0.5)
+    assert (
+        cuda._short(chain, {cuda.OURS: 1, cuda.COMPILED: 1.1}, 0.5) == "0.50 of the copy bandwidth"
+    )
+    assert cuda._short(SMALL[3], {cuda.OURS: 1, cuda.COMPILED: 1.1}, 0.5) == ""
+
+
+@pytest.mark.parametrize("work", GPU_WORKS, ids=lambda w: w.name)
+def test_every_row_has_a_kernel_within_the_limits(work: Work) -> None:
+    assert "def launch(" in sl.build(*scheduled(work), target=sl.Target("cuda")).source
+
+
+def test_a_row_that_fails_is_missing(
+    table: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(work: Work, sets: cuda.Sets, _: Clock) -> list[Any]:
+        raise ValueError("too large")
+
+    monkeypatch.setattr(cuda, "PREPARE", {cuda.OURS: broken})
+    assert cuda.timed(["--only", "transpose", "--rounds", "1"]) == 0
+    assert "missing: ValueError: too large" in capsys.readouterr().out
 
 
 def test_the_rows_are_those_that_memory_cannot_hide() -> None:

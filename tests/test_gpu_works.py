@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from benchmarks.gpu import WORKS, GpuWork
+from benchmarks.gpu import WORKS, GpuWork, convolution
 from benchmarks.gpu.code import busiest_loop, compiled
 
 
@@ -39,3 +39,21 @@ def test_the_busiest_loop_is_the_one_with_most_multiply_adds() -> None:
     text = [f"        /*{16 * k:04x}*/                   {line} ;" for k, line in enumerate(lines)]
     sass = "\n".join([text[0], ".L_x_1:", *text[1:4], ".L_x_2:", *text[4:]])
     assert busiest_loop(sass) == (6, 3, 2)
+
+
+def test_blocks_of_positions_need_no_barrier_where_they_are_written() -> None:
+    # a block's number is taken apart by // and %: its rows and columns, and those of a thread
+    schedule, tensors = convolution.conv2d(1, 8, 32, 20, 20, 3, 1)
+    source = sl.build(schedule, tensors, target=sl.Target("cuda")).source
+    assert source.count("cuda.syncthreads()") == 2
+
+
+def test_index_arithmetic_is_named_once_a_block() -> None:
+    schedule, tensors = convolution.conv2d(64, 64, 64, 56, 56, 3, 1)
+    lines = sl.build(schedule, tensors, target=sl.Target("cuda")).source.splitlines()
+    named = [line.strip().partition(" = ")[2] for line in lines if line.strip().startswith("t")]
+    sums = [
+        text for text in named if text.endswith("f_inner_outer*32 + y_inner_inner_x_inner_fused")
+    ]
+    # the tile of the input and the tile of the weights each have their own
+    assert len(sums) == len(set(sums)) == 2

@@ -63,8 +63,8 @@ def test_every_field_is_read_as_it_was_written(path: Path) -> None:
     trials = [
         Trial(
             k, outcome, f"steps {k} é\u2028\n", {"a": [1, [2.5, None]], "b": True, "ü": "x"},
-            1e-6 / 3 if outcome == "ok" else None, 123.25, 'first "line"', "c0ffee", "evolution",
-            0.125,
+            1e-6 / 3 if outcome == "ok" else None, 123.25, 'first "line"', f"c0ffee{k}",
+            "evolution", 0.125, template="mine",
         )
         for k, outcome in enumerate(OUTCOMES)
     ]  # fmt: skip
@@ -325,7 +325,8 @@ LINE: dict[str, Any] = {
     "target": "cpu", "machine": "M", "versions": {"numba": "0.62"},
     "names": {"parts": [], "sizes": []},
     "trial": {"number": 0, "outcome": "ok", "seconds": 1.0, "estimate": None, "took": 0.5,
-              "detail": "", "source": "", "strategy": "", "decisions": {}, "steps": ""},
+              "detail": "", "source": "", "strategy": "", "template": "",
+              "decisions": {}, "steps": ""},
 }  # fmt: skip
 
 

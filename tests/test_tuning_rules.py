@@ -157,3 +157,27 @@ def test_a_search_starts_from_what_is_known_of_another_machine(tmp_path: Path) -
     assert result.trials[0].outcome == "ok"
     anew = sl.autotune(C, trials=2, database=database, progress=False, resume=False)
     assert {t.strategy for t in anew.trials} == {"random"}
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_a_product_beside_its_transpose(kind: str) -> None:
+    """It is read at two points by what follows it: no tile of it is that of its reader."""
+    A, B = sl.placeholder((64, 64), name="A"), sl.placeholder((64, 64), name="B")
+    k = sl.reduce_axis(64, name="k")
+    S = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="S")
+    D = sl.compute((64, 64), lambda i, j: S[i, j] + S[j, i], name="D")
+    assert drawn(space(D, target=AVX2 if kind == "cpu" else GPU), 20)
+
+
+def test_inputs_of_one_name_on_a_gpu() -> None:
+    A, B = sl.placeholder((64, 64)), sl.placeholder((64, 64))
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    assert drawn(space(C, target=GPU), 20)
+
+
+def test_a_sum_of_everything_on_one_core() -> None:
+    A = sl.placeholder((64, 64), name="A")
+    i, j = sl.reduce_axis(64, name="i"), sl.reduce_axis(64, name="j")
+    S = sl.compute((), lambda: sl.sum(A[i, j], axis=(i, j)), name="S")
+    assert drawn(Space((S,), AVX2, template_for(AVX2, 1), 1), 5)

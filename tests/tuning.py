@@ -102,7 +102,9 @@ class Pretended:
         self._seconds = seconds
         self.measured: list[str] = []
 
-    def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]:
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
         for job in jobs:
             self.measured.append(job.steps)
             yield Measured(job.number, "ok", self._seconds(job.steps))

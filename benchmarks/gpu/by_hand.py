@@ -10,11 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numba import cuda, float32
 
 from benchmarks.works import Work
 
 TILE, ROWS, THREADS = 32, 8, 256
+# of the tile's own dtype
+ZERO = np.float32(0)
 # elements of a tile's column that a thread has
 EACH = TILE // ROWS
 
@@ -33,9 +36,9 @@ def sgemm(a, b, c):
         for i in range(EACH):
             at = y + i * ROWS
             inside = row + i * ROWS < a.shape[0] and start + x < a.shape[1]
-            left[at, x] = a[row + i * ROWS, start + x] if inside else 0
+            left[at, x] = a[row + i * ROWS, start + x] if inside else ZERO
             inside = start + at < b.shape[0] and column < b.shape[1]
-            right[at, x] = b[start + at, column] if inside else 0
+            right[at, x] = b[start + at, column] if inside else ZERO
         cuda.syncthreads()
         for k in range(TILE):
             shared = right[k, x]

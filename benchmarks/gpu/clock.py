@@ -11,8 +11,11 @@ import numpy as np
 
 from schedlang.runtime import nvidia
 
-# milliseconds of calls in a sample, and the calls that a sample has at most
-WINDOW, MOST = 20.0, 400
+# milliseconds of calls in a sample, and the calls that a sample has at most: a GPU's queue holds
+# about a thousand launches
+WINDOW, MOST = 20.0, 800
+# windows that are tried, each held longer, until the GPU does not wait for the host
+TRIES = 4
 # bytes that are copied to find the bandwidth
 COPIED = 1 << 30
 # threads and steps that find the rate of multiply-adds: 8 chains a thread
@@ -31,6 +34,8 @@ class Clock:
     def __init__(self) -> None:
         self.cuda = nvidia.driver()
         self.device = self.cuda.get_current_device()
+        # whether the GPU waited for the host in the last sample
+        self.starved = False
 
     @property
     def name(self) -> str:
@@ -50,30 +55,36 @@ class Clock:
         """One sample: ``calls`` in turns, back to back; seconds of one."""
         for call in calls[:3]:
             call()
+        self._sleep[1, 1](1)
         self.cuda.synchronize()
-        each, host = self._window(calls, 3, 0)
-        count = int(min(MOST, max(3, WINDOW / each)))
-        hold = 1 + int(2 * host * count)
-        while True:
-            each, host = self._window(calls, count, hold)
-            # the queue ran dry where the host took longer than the GPU was held
-            if host * count < hold:
-                return each * 1e-3
-            hold = 1 + int(2 * host * count)
+        each, host, _ = self._window(calls, 3, 5)
+        count = int(min(MOST, max(3, len(calls), WINDOW / each)))
+        hold = 1 + int(4 * host * count)
+        for _ in range(TRIES):
+            each, host, held = self._window(calls, count, hold)
+            self.starved = not held
+            if held:
+                break
+            hold *= 4
+        return each * 1e-3
 
-    def _window(self, calls: Calls, count: int, hold: int) -> tuple[float, float]:
-        """Milliseconds of a call on the GPU, and of launching it."""
+    def _window(self, calls: Calls, count: int, hold: int) -> tuple[float, float, bool]:
+        """Milliseconds of a call on the GPU, and of launching it; whether all were launched before
+        the first began.
+        """
         start, end = self.cuda.event(), self.cuda.event()
-        if hold:
+        # what is freed meanwhile would wait for the GPU
+        with self.cuda.defer_cleanup():
             self._sleep[1, 1](hold)
-        start.record()
-        before = perf_counter()
-        for k in range(count):
-            calls[k % len(calls)]()
-        host = (perf_counter() - before) * 1e3 / count
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / count, host
+            start.record()
+            before = perf_counter()
+            for k in range(count):
+                calls[k % len(calls)]()
+            host = (perf_counter() - before) * 1e3 / count
+            held = not start.query()
+            end.record()
+            end.synchronize()
+        return start.elapsed_time(end) / count, host, held
 
     @cached_property
     def _sleep(self) -> Any:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import schedlang as sl
 
 Made = tuple[sl.Schedule, list[sl.Tensor]]
+# outputs that give every multiprocessor of a large GPU several of the larger blocks
+MANY = 1 << 21
 
 
 def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Made:
-    """32 channels by 32 positions a block, 4 by 1 a thread; "same" borders, inlined."""
+    """A thread has 4 channels of a position, or 8 of 4 positions where there are enough outputs.
+
+    A block has 8 threads for channels and 32 for positions. "same" borders are inlined; the
+    weights' tile lies with its channels side by side, so that a thread reads 4 at once.
+    """
     X = sl.placeholder((n, c, h, w), name="X")
     W = sl.placeholder((o, c, size, size), name="W")
     by = size // 2
@@ -27,16 +33,20 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
     PS, WS = s.cache_read(P, "shared", [Y]), s.cache_read(W, "shared", [Y])
     YL = s.cache_write(Y, "local")
     b, f, y, x = s[Y].op.axis
-    across, each = min(4, high) * min(8, wide), min(8, -(-o // 4))
-    bf, f = s[Y].split(f, 4 * each)
-    tf, f = s[Y].split(f, 4)
-    by_, y = s[Y].split(y, 4)
+    channels, places = (8, 4) if n * o * high * wide >= MANY else (4, 1)
+    each = min(8, -(-o // channels))
+    bf, f = s[Y].split(f, channels * each)
+    tf, f = s[Y].split(f, channels)
+    by_, y = s[Y].split(y, 4 * places)
+    vy, y = s[Y].split(y, 4)
     bx_, x = s[Y].split(x, 8)
-    s[Y].reorder(b, by_, bx_, bf, tf, y, x, f)
+    s[Y].reorder(b, by_, bx_, bf, vy, tf, y, x, f)
+    across = min(4, high) * min(8, wide)
     spot = s[Y].fuse(b, by_, bx_)
     thread = s[Y].fuse(y, x)
     s[Y].bind(spot, "blockIdx.x")
     s[Y].bind(bf, "blockIdx.y")
+    s[Y].bind(vy, "vthread")
     s[Y].bind(tf, "threadIdx.y")
     s[Y].bind(thread, "threadIdx.x")
     s[Y].unroll(f)
@@ -47,6 +57,10 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
     s[YL].reorder(outer, inner, u, v, f, y, x)
     for axis in (inner, u, v, f):
         s[YL].unroll(axis)
+    s[WS].transform_layout(lambda f, c, u, v: (c, u, v, f))
+    WL = s.cache_read(WS, "local", [YL])
+    s[WL].compute_at(s[YL], v)
+    s[WL].unroll(s[WL].op.axis[0])
     for part in (PS, WS):
         s[part].compute_at(s[YL], outer)
         element = s[part].fuse(*s[part].op.axis)
@@ -77,10 +91,11 @@ def depthwise(n: int, c: int, h: int, w: int, stride: int) -> Made:
     by, ty = s[Y].split(y, 4)
     bx, tx = s[Y].split(x, 32)
     s[Y].reorder(b, f, by, bx, ty, tx, rows)
-    s[Y].bind(s[Y].fuse(b, f), "blockIdx.z")
+    # of the three only x has room for every channel of a batch
+    s[Y].bind(s[Y].fuse(b, f), "blockIdx.x")
     for axis, name in (
         (by, "blockIdx.y"),
-        (bx, "blockIdx.x"),
+        (bx, "blockIdx.z"),
         (ty, "threadIdx.y"),
         (tx, "threadIdx.x"),
     ):

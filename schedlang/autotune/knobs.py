@@ -95,7 +95,7 @@ class Knobs:
         known = list(items)
         wanted = self._given.get(name)
         order = list(range(len(known)))
-        if isinstance(wanted, (list, tuple)) and sorted(wanted, key=str) == order:
+        if isinstance(wanted, (list, tuple)) and _counts(wanted) == order:
             order = list(wanted)
         elif self._rng is not None:
             self._rng.shuffle(order)
@@ -129,6 +129,11 @@ class Knobs:
 
 
 _NOTHING = object()
+
+
+def _counts(items: Sequence[Any]) -> list[int] | None:
+    """``items`` sorted, if all are whole numbers."""
+    return sorted(items) if all(type(n) is int for n in items) else None
 
 
 def _plain(value: Any, name: str) -> Decision:

@@ -34,15 +34,14 @@ def check_numbers(trials: Any, timeout: Any, seed: Any, tolerance: Any, workers:
     """Raise :class:`~schedlang.errors.TuningError` for what is no number, or too small."""
     for name, value, least in (
         ("trials", trials, 1),
-        ("seed", seed, None),
+        ("seed", seed, 0),
         ("workers", workers, 1),
     ):
-        if name == "workers" and value is None:
+        if name != "seed" and value is None:
             continue
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or (least is not None and value < least):
-            wanted = "an integer" if least is None else f"an integer of {least} or more"
-            raise TuningError(f"autotune({name}={value!r}): give {wanted}")
+        if not whole or value < least:
+            raise TuningError(f"autotune({name}={value!r}): give an integer of {least} or more")
     for name, value in (("timeout", timeout), ("tolerance", tolerance)):
         if value is not None and not (_is_number(value) and 0 <= value < np.inf):
             raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")

@@ -12,9 +12,12 @@ from typing import Any
 from schedlang.autotune.knobs import Decision
 from schedlang.compute.data import structure
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import SchedlangError
+from schedlang.runtime import nvidia
 from schedlang.target import Target
 from schedlang.version import __version__
 
+NO_GPU = "no GPU"
 # how a trial may end; AutoTVM's MeasureErrorNo has the like
 OUTCOMES = (
     "ok", "invalid", "build failed", "build timed out", "run failed", "run timed out",
@@ -31,7 +34,8 @@ class Trial:
     knobs answered; ``estimate`` what was expected (smaller is better, no unit); ``detail`` the
     first line of what went wrong; ``source`` a hash of the loop nest, which decides the emitted
     source; ``strategy`` what proposed it; ``took`` the seconds that building, checking and timing
-    took; ``resumed`` whether a database had it.
+    took; ``resumed`` whether a database had it; ``template`` the name of the user's template that
+    made it, empty for the rules.
     """
 
     number: int
@@ -45,6 +49,7 @@ class Trial:
     strategy: str = ""
     took: float = 0.0
     resumed: bool = False
+    template: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,8 @@ class Where:
         """This machine, these versions."""
         form = structure(outputs)
         return Where(
-            form.key, tuple(sorted(sizes.items())), target_text(target), machine(), versions(),
-            form.extents,
+            form.key, tuple(sorted(sizes.items())), target_text(target), machine_for(target),
+            versions(), form.extents,
         )  # fmt: skip
 
 
@@ -82,6 +87,20 @@ def target_text(target: Target) -> str:
     if target.is_gpu:
         return f"{target.kind} {target.arch}"
     return f"{target.kind}, {target.vector_registers} vectors of {target.vector_bytes} bytes"
+
+
+def machine_for(target: Target) -> str:
+    """What runs kernels for ``target``: for ``"cuda"`` the GPU, or that there is none."""
+    if target.kind != "cuda":
+        return machine()
+    try:
+        cuda = nvidia.driver()
+        if not cuda.is_available():
+            return NO_GPU
+        name: Any = cuda.get_current_device().name
+        return name.decode() if isinstance(name, bytes) else str(name)
+    except SchedlangError:
+        return NO_GPU
 
 
 @lru_cache(maxsize=1)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.autotune.record import Trial
-from schedlang.autotune.showing.ranks import spearman
+from schedlang.autotune.search import name_of
+from schedlang.autotune.showing.facts import correlation
 from schedlang.autotune.showing.report import Facts, write_report
-from schedlang.autotune.showing.summary import summary
+from schedlang.autotune.showing.summary import HINTS, summary
 from schedlang.compute.graph import variables
 from schedlang.compute.work import flops
 from schedlang.errors import TuningError
@@ -45,17 +46,16 @@ class TuningResult:
         if best is None:
             raise TuningError(_nothing(search))
         found = Schedule.from_json(best.steps, list(task.outputs))
-        estimates = [(t.estimate, t.seconds) for t in search.trials if t.seconds and t.estimate]
         kernel = build(found, target=task.target)
         known = {v: task.sizes[v.name] for v in variables(task.outputs) if v.name in task.sizes}
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
             baseline=search.baseline, tried=search.space.counts["tried"],
             valid=search.space.counts["valid"],
-            rank_correlation=spearman(*zip(*estimates)) if estimates else None,
+            rank_correlation=correlation(search.trials),
             timed=task.timed, best_nest=str(lower(found)), best_source=kernel.source,
             best_python=found.as_python(), flops=float(flops(task.outputs, known)),
-            spent=spent, strategy=search.strategy.name, seed=seed,
+            spent=spent, strategy=name_of(search.strategy), seed=seed,
             best=best.number, seconds=best.seconds, duplicates=search.duplicates,
         )  # fmt: skip
         return TuningResult(kernel, found, best, facts, search.ended)
@@ -86,7 +86,9 @@ def _nothing(search: Search) -> str:
     if search.trials:
         ends = Counter(f"{t.outcome}: {t.detail}" for t in search.trials)
         listed = "".join(f"\n  {count} times {text}" for text, count in ends.most_common(5))
-        return f"{head}none of {len(search.trials)} candidates worked{listed}"
+        outcome = Counter(t.outcome for t in search.trials).most_common(1)[0][0]
+        hint = f"\n  {HINTS[outcome]}" if outcome in HINTS else ""
+        return f"{head}none of {len(search.trials)} candidates worked{listed}{hint}"
     if search.space.counts["tried"] and not search.space.counts["valid"]:
         refused = search.space.reasons.most_common(5)
         listed = "".join(f"\n  {count} times {text}" for text, count in refused)

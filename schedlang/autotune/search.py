@@ -24,9 +24,7 @@ class Exhausted(Exception):
 
 
 class Strategy(Protocol):
-    """Proposes candidates, and learns how trials ended."""
-
-    name: str
+    """Proposes candidates, and learns how trials ended; ``name``, if it has one, is shown."""
 
     def propose(self, space: Space) -> Candidate: ...
     def learn(self, trial: Trial) -> None: ...
@@ -71,8 +69,10 @@ class Evolve:
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:
-        if trial.seconds is not None and trial.decisions:
-            self._best.append((trial.seconds, trial.decisions))
+        # where nothing is timed, what is expected is all there is
+        value = trial.estimate if trial.seconds is None else trial.seconds
+        if trial.outcome == "ok" and value is not None and trial.decisions:
+            self._best.append((value, trial.decisions))
             self._best.sort(key=lambda item: item[0])
 
     def _child(self, space: Space) -> Candidate:
@@ -111,7 +111,8 @@ def strategy(search: Any, seed: int) -> Strategy:
     """A strategy by name, or one that a user made."""
     if isinstance(search, str) and search in STRATEGIES:
         return STRATEGIES[search](seed)
-    if hasattr(search, "propose") and hasattr(search, "learn"):
+    made = not isinstance(search, type) and hasattr(search, "propose") and hasattr(search, "learn")
+    if made:
         found: Strategy = search
         return found
     names = ", ".join(f'"{name}"' for name in STRATEGIES)
@@ -121,4 +122,9 @@ def strategy(search: Any, seed: int) -> Strategy:
     )
 
 
-__all__ = ["Evolve", "Exhausted", "Random", "Strategy", "strategy", "valid"]
+def name_of(strategy: Strategy) -> str:
+    """What a strategy is called in results."""
+    return str(getattr(strategy, "name", type(strategy).__name__))
+
+
+__all__ = ["Evolve", "Exhausted", "Random", "Strategy", "name_of", "strategy", "valid"]

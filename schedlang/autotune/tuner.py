@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
@@ -16,7 +17,6 @@ from schedlang.autotune.best import known
 from schedlang.autotune.database import Database
 from schedlang.autotune.measuring.measure import Job, Local, Measured, Measurer, digest
 from schedlang.autotune.measuring.remote import Remote
-from schedlang.autotune.measuring.sandbox import Broken
 from schedlang.autotune.measuring.task import Limits, Task, checked_sizes, tolerance_for
 from schedlang.autotune.measuring.workbench import on_target
 from schedlang.autotune.options import (
@@ -28,19 +28,22 @@ from schedlang.autotune.options import (
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.rules.templates import template_for
-from schedlang.autotune.search import Exhausted, Strategy, strategy
+from schedlang.autotune.search import Exhausted, Strategy, name_of, strategy
 from schedlang.autotune.showing.progress import Progress, Silent, progress_for
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import SchedlangError
-from schedlang.schedule.schedule import plain_schedule
+from schedlang.errors import SchedlangError, TuningError
+from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.target import Target, playing
 
-# the fastest, measured again in turns
-FINALISTS = 4
-# proposals in a row that were all measured before: then the space is taken to be exhausted
-MOST_REPEATED = 200
+# how many of the fastest are measured again in turns, and how often if they turn out to fail
+FINALISTS, HEATS = 4, 3
+# proposals in a row that were all measured before: then the space is taken to be exhausted; for
+# each trial of an earlier run, which a seed proposes again, there may be some more
+MOST_REPEATED, REPEATED_EACH = 200, 20
+# trials where neither they nor a timeout are given
+TRIALS = 64
 # trials without a gain of a hundredth after which a search stops, as a part of all, and at least
 STALLED, LEAST_STALLED = 0.5, 64
 BASELINE = -1
@@ -50,7 +53,11 @@ SPILLED = 2.0
 
 @dataclass
 class Search:
-    """All that a run of the tuner knows, as it goes; ``start`` is measured ahead of proposals."""
+    """All that a run of the tuner knows, as it goes.
+
+    ``start`` is measured ahead of proposals; ``finalists`` are the numbers of the trials that were
+    measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials.
+    """
 
     task: Task
     where: Where
@@ -63,15 +70,20 @@ class Search:
     deadline: float | None = None
     progress: Progress = field(default_factory=Silent)
     start: Candidate | None = None
+    template: str = ""
     trials: list[Trial] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+    finalists: set[int] = field(default_factory=set)
     duplicates: int = 0
     baseline: float | None = None
     ended: str = ""
 
     def best(self) -> Trial | None:
         """The fastest; where nothing is timed, what is expected to be."""
-        return min(self._good(), key=_rank, default=None)
+        good = self._good()
+        again = [t for t in good if t.number in self.finalists]
+        return min(again or good, key=_rank, default=None)
 
     def _good(self) -> list[Trial]:
         good = [t for t in self.trials if t.outcome == "ok"]
@@ -83,14 +95,15 @@ class Search:
         while not self._over():
             batch = self._proposals()
             if not batch:
-                self.ended = "the space has no more candidates"
+                self.ended = "no other candidates were found"
                 return
             jobs = [Job(n, c.schedule.to_json()) for n, c in batch.items()]
             if first:
                 jobs.insert(0, Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json()))
                 first = False
             best = self.best()
-            for found in self.measurer.measure(jobs, best.seconds if best else None):
+            least = best.seconds if best else None
+            for found in self.measurer.measure(jobs, least, self.deadline):
                 if found.number == BASELINE:
                     self.baseline = found.seconds
                 else:
@@ -111,8 +124,12 @@ class Search:
         return self.deadline is not None and monotonic() >= self.deadline
 
     def _stalled(self) -> bool:
-        patience = max(LEAST_STALLED, int(STALLED * self.most))
-        recent, before = self.trials[-patience:], self.trials[:-patience]
+        patience = max(LEAST_STALLED, int(STALLED * min(self.most, 2 * len(self.trials))))
+        own = [t for t in self.trials if not t.resumed]
+        recent = own[-patience:]
+        before = [t for t in self.trials if t.resumed] + own[:-patience]
+        if len(recent) < patience:
+            return False
         times = [t.seconds for t in before if t.seconds is not None]
         late = [t.seconds for t in recent if t.seconds is not None]
         return bool(times) and min(late, default=np.inf) > 0.99 * min(times)
@@ -125,13 +142,16 @@ class Search:
             made[len(self.trials)] = self.start
         self.start = None
         wanted = min(self.measurer.batch, self.most - len(self.trials))
-        repeated = 0
+        repeated, earlier = 0, REPEATED_EACH * len(self.kept)
         while len(made) < wanted and repeated < MOST_REPEATED:
             try:
                 candidate = self.strategy.propose(self.space)
             except Exhausted:
                 break
             key = self._key(candidate)
+            if key in self.kept and earlier:
+                earlier -= 1
+                continue
             if key in self.seen:
                 self.duplicates += 1
                 repeated += 1
@@ -150,7 +170,7 @@ class Search:
         trial = Trial(
             found.number, found.outcome, steps, candidate.decisions, found.seconds,
             _refined(candidate.estimate.seconds, found), found.detail, self._key(candidate),
-            candidate.origin or self.strategy.name, found.took,
+            candidate.origin or name_of(self.strategy), found.took, template=self.template,
         )  # fmt: skip
         self.trials.append(trial)
         self.database.add(self.where, self.name, trial, self.task.outputs)
@@ -158,18 +178,42 @@ class Search:
         self.progress.trial(trial)
 
     def resume(self) -> None:
-        """Trials that the database has are not measured again, and count."""
-        for trial in self.database.trials(self.where, self.task.outputs)[: self.most]:
-            if trial.source in self.seen:
-                continue
-            self.seen.add(trial.source)
-            self.trials.append(replace(trial, number=len(self.trials), resumed=True))
-            self.strategy.learn(self.trials[-1])
-            self.progress.trial(self.trials[-1])
+        """Trials of this template that the database has are not measured again, and count.
+
+        Where there are more than are wanted, the fastest is one of them.
+        """
+        found = self.database.trials(self.where, self.task.outputs)
+        earlier = {self._source(t): t for t in found if t.template == self.template}
+        good = [k for k, t in earlier.items() if t.outcome == "ok"]
+        best = min(good, key=lambda key: _rank(earlier[key]), default=None)
+        chosen = list(earlier)[: self.most]
+        if best is not None and best not in chosen:
+            chosen[-1] = best
+        for key in chosen:
+            number = len(self.trials)
+            trial = replace(earlier[key], number=number, source=key, resumed=True)
+            self.trials.append(trial)
+            self.strategy.learn(trial)
+            self.progress.trial(trial)
+        self.seen |= set(earlier)
+        self.kept = set(earlier)
+
+    def _source(self, trial: Trial) -> str:
+        """The key of a trial; one that was recorded under other names has it anew."""
+        if trial.source:
+            return trial.source
+        try:
+            made = Schedule.from_json(trial.steps, list(self.task.outputs))
+            return self._key(self.space.of(made, trial.decisions, trial.strategy))
+        except SchedlangError:
+            return f"trial {trial.number}"
 
     def finals(self) -> None:
-        """Measure the fastest again, in turns; the medians of that are what counts."""
-        while True:
+        """Measure the fastest again, in turns; the medians of that are what counts.
+
+        One that is not measured in time keeps its first time.
+        """
+        for _ in range(HEATS):
             finalists = sorted(self._good(), key=_rank)[:FINALISTS]
             if not finalists or (not self.task.timed and not self.task.target.is_gpu):
                 return
@@ -181,18 +225,12 @@ class Search:
                     "the fastest could not be measured again: their first times stand"
                 )
                 return
-            times = [m.seconds for m in again.values() if m.seconds is not None]
             for n, trial in enumerate(self.trials):
-                found = again.get(trial.number)
-                if found is not None:
-                    detail = f"when measured again: {found.detail}" if found.detail else ""
-                    self.trials[n] = replace(
-                        trial, outcome=found.outcome, seconds=found.seconds, detail=detail
-                    )
-                # others keep their times, and may not pass a finalist that was lucky at first
-                elif times and trial.seconds is not None and trial.seconds < max(times):
-                    self.trials[n] = replace(trial, seconds=max(times))
-            if times or any(m.outcome == "ok" for m in again.values()):
+                if (found := again.get(trial.number)) is not None:
+                    self.trials[n] = _again(trial, found)
+                    self.database.add(self.where, self.name, self.trials[n], self.task.outputs)
+            self.finalists = {t.number for t in self._good() if t.number in again}
+            if self.finalists or self._late():
                 return
 
     def result(self, resume: bool, seed: int) -> TuningResult:
@@ -208,7 +246,8 @@ class Search:
                 self.ended = "interrupted"
                 if self.best() is None:
                     raise
-            except Broken as error:
+            except TuningError as error:
+                # nothing to measure with any more, or a database that takes no more lines
                 self.ended = str(error).partition("\n")[0]
                 if self.best() is None:
                     raise
@@ -216,9 +255,9 @@ class Search:
 
 
 def autotune(
-    outputs: Tensor | Sequence[Tensor], target: Target | str | None = None, trials: int = 64,
-    timeout: float | None = None, search: str | Strategy = "random", seed: int = 0,
-    database: Database | str | os.PathLike[str] | None = None, resume: bool = True,
+    outputs: Tensor | Sequence[Tensor], target: Target | str | None = None,
+    trials: int | None = None, timeout: float | None = None, search: str | Strategy = "random",
+    seed: int = 0, database: Database | str | os.PathLike[str] | None = None, resume: bool = True,
     executor: Executor | None = None, template: Template | None = None,
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
     sizes: Mapping[str, int] | None = None, tolerance: float | None = None, progress: Any = None,
@@ -232,11 +271,12 @@ def autotune(
     timed in a child process: one that crashes, hangs or takes all memory costs a trial and no
     more. The fastest few are timed again in turns.
 
-    ``trials``: how many are measured, those that ``database`` has from earlier runs counted in. The
-    first is the best schedule that it, or a database that comes with schedlang, knows for such a
-    computation, if there is one. ``resume=False`` starts anew. ``timeout``: seconds for the search.
-    It also ends where half of ``trials`` (at least 64) bring no gain of one percent. ``search``:
-    ``"random"``, ``"evolve"`` or an object with ``propose`` and ``learn``
+    ``trials``: how many are measured, those of earlier runs in ``database`` counted in; 64, or as
+    many as there is time for where a ``timeout`` is given alone. The first is the best schedule
+    that ``database`` (by default also one that comes with schedlang) knows for such a computation.
+    ``resume=False`` starts anew. ``timeout``: seconds for the search; what is being built then, and
+    the last race, come on top. It also ends where half of ``trials`` (at least 64) bring no gain of
+    one percent. ``search``: ``"random"``, ``"evolve"`` or an object with ``propose`` and ``learn``
     (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn. ``database``: a file or a
     :class:`~schedlang.autotune.database.Database`; by default one in the cache folder. Every trial
     is written as it ends. ``executor``: any ``concurrent.futures.Executor``, to measure on its
@@ -276,14 +316,16 @@ def autotune(
     space = Space(wanted, where_to, rules, _cores(), template is None, values)
     where, chosen = Where.here(wanted, where_to, task.sizes), strategy(search, seed)
     deadline = None if timeout is None else monotonic() + timeout
-    shown = progress_for(progress, trials, deadline)
+    most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
+    shown = progress_for(progress, None if most == sys.maxsize else most, deadline)
     measurer: Measurer = (
         Local(task, workers or min(8, _cores())) if executor is None else Remote(task, executor)
     )
     start = _start(space, where, database) if resume and template is None else None
     found = Search(
-        task, where, wanted[0].name, space, chosen, measurer, kept, trials, deadline, shown, start
-    )
+        task, where, wanted[0].name, space, chosen, measurer, kept, most, deadline, shown, start,
+        "" if template is None else _name(template),
+    )  # fmt: skip
     return found.result(resume, seed)
 
 
@@ -296,6 +338,20 @@ def _start(space: Space, where: Where, database: Any) -> Candidate | None:
         return space.of(found.schedule, found.entry.trial.decisions, "database")
     except SchedlangError:
         return None
+
+
+def _again(trial: Trial, found: Measured) -> Trial:
+    """A trial that was measured once more."""
+    detail = f"when measured again: {found.detail}" if found.detail else ""
+    if found.outcome.endswith("timed out"):
+        return replace(trial, detail=detail)
+    return replace(trial, outcome=found.outcome, seconds=found.seconds, detail=detail)
+
+
+def _name(template: Template) -> str:
+    """By which trials of a template are found again."""
+    named = [getattr(template, part, "") for part in ("__module__", "__qualname__")]
+    return ".".join(part for part in named if part) or type(template).__qualname__
 
 
 def _rank(trial: Trial) -> tuple[float, float]:

@@ -91,7 +91,7 @@ class _Writer(Statements):
         self.frame = Frame(outlined=outer.outlined or outlined)
         self.stores.unfenced = False
         # what the caller named is not known here
-        self.block(body, replace(context, shared={}))
+        self.block(body, replace(context, shared={}, named={}))
         if self.stores.unfenced:
             self.line(f"{self.use('stream_fence')}()")
         self.stores.unfenced = unfenced

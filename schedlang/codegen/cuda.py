@@ -186,7 +186,8 @@ class _KernelWriter(Statements):
             bytes_ = itemsize(buffer.dtype)
             start = self.offset // bytes_
             self.offset += -(-size * bytes_ // ALIGNMENT) * ALIGNMENT
-            made = f"cuda.shared.array(0, np.{kind})[{start}:{start + size}]"
+            whole = f"cuda.shared.array(0, np.{kind}, alignment={ALIGNMENT})"
+            made = f"{whole}[{start}:{start + size}]"
         else:
             made = f"cuda.{buffer.scope}.array({size}, np.{kind}, alignment={ALIGNMENT})"
         self.line(f"{self.names[buffer]} = {made}  # {buffer.name}[{shape}]")

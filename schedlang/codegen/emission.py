@@ -155,7 +155,14 @@ class Emission:
             return text
         if self.uses.get(id(node), 0) == 0:
             return text
-        return self._named(text)
+        return self._named_index(text) if is_index(node) else self._named(text)
+
+    def _named_index(self, text: Text) -> Text:
+        """A name for index arithmetic: one for all that is written alike in this block."""
+        found = self.context.named.get(text.text)
+        if found is None:
+            found = self.context.named[text.text] = self._named(text)
+        return found
 
     def _named(self, text: Text, wanted: str = "t") -> Text:
         name = self.owner.names.fresh(wanted)
@@ -362,9 +369,10 @@ class Emission:
         # what a branch names is not there outside of it
         before, named = dict(self.done), dict(self.repeated)
         lines: list[tuple[list[str], Text]] = []
-        around, self.context = self.context, replace(self.context, copies={})
+        around = self.context
         for side in (node.a, node.b):
             self.done, self.repeated = dict(before), dict(named)
+            self.context = replace(around, copies={}, named=dict(around.named))
             collected: list[str] = []
             held, self.owner.line = self.owner.line, collected.append
             text = self._emit(side)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
+import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
     "np", "njit", "prange", "inf", "nan", "OPTIONS", "math", "numba",
@@ -55,6 +58,36 @@ class Names:
         return key in self._of
 
 
+# where a buffer is known: the numbers of the statements from its allocation to its block's end
+_Scope = tuple[int, int]
+EVERYWHERE: _Scope = (0, sys.maxsize)
+
+
+@dataclass
+class _Shared:
+    """A name, and the scopes of the buffers that have it: no two of them overlap."""
+
+    name: str
+    scopes: list[_Scope]
+
+    def apart(self, scope: _Scope) -> bool:
+        return all(end <= scope[0] or scope[1] <= start for start, end in self.scopes)
+
+
+def _scopes(body: Block) -> dict[Buffer, _Scope]:
+    found: dict[Buffer, _Scope] = {}
+    still: list[tuple[Buffer, int, int]] = []
+    for number, (stmt, depth) in enumerate(walk(body)):
+        # a statement further out ends the blocks inside of it
+        while still and still[-1][2] > depth:
+            buffer, start, _ = still.pop()
+            found[buffer] = (start, number)
+        if isinstance(stmt, Alloc):
+            still.append((stmt.buffer, number, depth))
+    found.update({buffer: (start, sys.maxsize) for buffer, start, _ in still})
+    return found
+
+
 def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
     """Names for everything in ``nest``; equal printed names in separate places may share one."""
     names = Names(reserved)
@@ -62,13 +95,18 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
         names.give(arg, arg.name)
     for size in nest.sizes:
         names.give(size, size.name)
-    shared: dict[tuple[str, str], str] = {}
+    shared: dict[tuple[str, str], list[_Shared]] = {}
+    scopes = _scopes(nest.body)
     for buffer in nest.buffers:
-        if buffer not in names:
-            key = (buffer.name, buffer.dtype)
-            if key not in shared:
-                shared[key] = names.fresh(buffer.name)
-            names.share(buffer, shared[key])
+        if buffer in names:
+            continue
+        known, scope = shared.setdefault((buffer.name, buffer.dtype), []), scopes.get(buffer)
+        found = next((s for s in known if scope is not None and s.apart(scope)), None)
+        if found is None:
+            found = _Shared(names.fresh(buffer.name), [])
+            known.append(found)
+        found.scopes.append(scope or EVERYWHERE)
+        names.share(buffer, found.name)
     loops: dict[str, str] = {}
     for axis, printed in nest.names.items():
         if printed not in loops:

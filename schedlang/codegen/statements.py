@@ -96,8 +96,9 @@ class Statements:
         raise NotImplementedError
 
     def block(self, block: Block, context: Context) -> None:
+        inside = replace(context, named=dict(context.named))
         for stmt in block.stmts:
-            self.statement(stmt, context)
+            self.statement(stmt, inside)
 
     @property
     def streamed(self) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -220,7 +221,7 @@ class _Placer:
         inside, start = [], []
         for index in access.indices:
             lin = to_lin(index, dict(step))
-            outer = Lin({p: c for p, c in lin.terms.items() if any(n in grid for n in p)})
+            outer = Lin({p: c for p, c in lin.terms.items() if any(_only(n, grid) for n in p)})
             inside.append(lin - outer)
             start.append(outer)
         return inside, start
@@ -260,6 +261,12 @@ class _Placer:
 
 def _leaves(root: Expr) -> list[Expr]:
     return [n for n in postorder([root]) if isinstance(n, (Axis, Load, Var))]
+
+
+def _only(atom: Any, axes: set[Axis]) -> bool:
+    """Whether ``atom`` is one of ``axes``, or made of nothing else, as a quotient is."""
+    leaves = set(Lin({(atom,): 1}).leaves())
+    return bool(leaves) and leaves <= axes
 
 
 def _differ(x: Lin, y: Lin, fixed: set[Axis]) -> bool:

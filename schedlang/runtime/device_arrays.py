@@ -112,7 +112,7 @@ def library_of(value: Any) -> str:
 def current_stream(values: Sequence[Any]) -> int:
     """The stream that the caller's library works on; 0 is the default one."""
     for value in values:
-        if library_of(value) == "torch":
+        if library_of(value) == "torch" and value.is_cuda:
             import torch
 
             return int(torch.cuda.current_stream(value.device).cuda_stream)

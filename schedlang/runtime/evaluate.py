@@ -87,6 +87,11 @@ def evaluate(
     given: Sequence[Any] = arrays
     moved, dtype = bytes, "float32"
     if isinstance(f, Kernel):
+        if f.target.kind == "cuda":
+            raise CallError(
+                f"evaluate({f.name}): it runs on a GPU, and what is timed here is the host. Time "
+                "it with the GPU's events, after a warm call"
+            )
         given = _with_outputs(f, arrays)
         sizes = Binder(f.signature).sizes(given)
         if f.schedule is not None and flops is None:

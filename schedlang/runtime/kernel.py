@@ -163,7 +163,8 @@ class Kernel(TeModule):
                 binder.check(k, value)
             arrays.append(value)
         sizes = binder.sizes(arrays) if binder.symbolic else {}
-        first = next((v for v in (*args, *named.values()) if hasattr(v, "dtype")), None)
+        arrays_given = (v for v, p in zip(values, parameters) if not p.is_scalar)
+        first = next((v for v in arrays_given if hasattr(v, "dtype")), None)
         results: list[Any] = []
         for k, p in enumerate(parameters):
             if not p.is_output:

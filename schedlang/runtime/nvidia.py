@@ -108,9 +108,13 @@ def signature(kernel: KernelSource) -> tuple[Any, ...]:
 
 def allow_shared(module: ModuleType, kernel: KernelSource) -> None:
     """Ask the driver for the shared memory of a kernel beyond what all have; needs a GPU."""
+    from numba.cuda.cudadrv.driver import binding
+    from numba.cuda.cudadrv.driver import driver as calls
+
     dispatcher = getattr(module, kernel.name)
-    function = dispatcher.compile(signature(kernel))._codelibrary.get_cufunc().kernel
-    function.attributes.max_dynamic_shared_size_bytes = kernel.dynamic_bytes
+    function = dispatcher.compile(signature(kernel))._codelibrary.get_cufunc()
+    most = binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    calls.cuKernelSetAttribute(most, kernel.dynamic_bytes, function.handle, function.device.id)
 
 
 def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool) -> Compiled:

@@ -36,18 +36,21 @@ def shortcut(signature: Signature) -> Callable[[Sequence[Any]], Bound | None] | 
             values = [empty(s, d) if written else next(given) for d, s, written in kinds]
         else:
             return None
-        flat = []
-        owned = True
+        flat, owners = [], []
         for value, (dtype, shape, written) in zip(values, kinds):
             if type(value) is not ndarray or value.dtype is not dtype or value.shape != shape:
                 return None
             flags = value.flags
             if not flags.c_contiguous or (written and not flags.writeable):
                 return None
-            owned = owned and flags.owndata
-            flat.append(value if len(shape) == 1 else value.reshape(-1))
+            owner = value if flags.owndata else value.base
+            # memory that an array has of someone else says nothing of who else has it
+            owners.append(owner if type(owner) is ndarray and owner.flags.owndata else None)
+            flat.append(value if len(shape) == 1 else value.ravel())
         for i, k in pairs:
-            if values[i] is values[k] or (not owned and may_share(values[i], values[k])):
+            one, other = owners[i], owners[k]
+            apart = one is not other and one is not None and other is not None
+            if not apart and may_share(values[i], values[k]):
                 return None
         result = values[outputs[0]] if len(outputs) == 1 else tuple(values[k] for k in outputs)
         return flat, result

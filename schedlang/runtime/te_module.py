@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import BuildError, explain
+from schedlang.runtime import nvidia
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,15 @@ class TeModule:
         def evaluate(*args: Any) -> TimingResult:
             # te's arrays are wrappers: unwrapped once, so that the wrapping is not timed
             given = [np.asarray(a) if hasattr(a, "__array_interface__") else a for a in args]
+            wait: Callable[[], object] = _nothing
+            if function.target.kind == "cuda":
+                # copied once, and waited for
+                cuda = nvidia.driver()
+                given = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
+                wait = cuda.synchronize
             function(*given)
-            seconds = [_repeat(function, given, number, min_repeat_ms) for _ in range(repeat)]
+            wait()
+            seconds = [_repeat(function, given, number, min_repeat_ms, wait) for _ in range(repeat)]
             return TimingResult(tuple(seconds))
 
         return evaluate
@@ -116,12 +124,20 @@ class TeModule:
         )  # fmt: skip
 
 
-def _repeat(function: Callable[..., Any], args: list[Any], number: int, min_ms: int) -> float:
+def _nothing() -> None:
+    """A CPU is done when a call returns."""
+
+
+def _repeat(
+    function: Callable[..., Any], args: list[Any], number: int, min_ms: int,
+    wait: Callable[[], object],
+) -> float:  # fmt: skip
     count = max(1, number)
     while True:
         start = time.perf_counter()
         for _ in range(count):
             function(*args)
+        wait()
         seconds = time.perf_counter() - start
         if seconds * 1e3 >= min_ms:
             return seconds / count

@@ -74,6 +74,7 @@ def to_line(entry: Entry) -> bytes:
             "detail": detail,
             "source": trial.source,
             "strategy": trial.strategy,
+            "template": trial.template,
             "decisions": dict(trial.decisions),
             "steps": trial.steps,
         },
@@ -149,6 +150,7 @@ def _trial(fields: _Fields) -> Trial:
         fields.text("strategy"),
         took,
         resumed=True,
+        template=fields.text("template"),
     )
 
 

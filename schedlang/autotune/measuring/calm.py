@@ -7,7 +7,7 @@ from time import perf_counter
 
 from schedlang.runtime.timing import SHORTEST, quantile
 
-# undisturbed samples that a time wants at least
+# undisturbed samples that a time waits for, while there is time
 LEAST = 3
 
 
@@ -18,8 +18,8 @@ def median_of_calm(
 
     A parallel kernel waits for its last thread: one thread that is put aside makes a call take a
     tick of the system's scheduler, many times its own time. Samples last ``window`` seconds
-    together, and up to ``patience`` while too few are undisturbed; if they stay too few, the least
-    sample is the answer. ``interruptions`` counts how often this process lost a core so far.
+    together, and up to ``patience`` while few are undisturbed; if none is, the least sample is the
+    answer. ``interruptions`` counts how often this process lost a core so far.
 
     >>> median_of_calm(lambda: None, 0.001, 0.002, lambda: 0) < 1e-3
     True
@@ -39,7 +39,7 @@ def median_of_calm(
             calm.append(every[-1])
         spent = perf_counter() - start
         if (spent >= window and len(calm) >= LEAST) or spent >= patience:
-            return quantile(calm, 0.5) if len(calm) >= LEAST else min(every)
+            return quantile(calm, 0.5) if calm else min(every)
 
 
 def _timed(call: Callable[[], object], batch: int) -> float:

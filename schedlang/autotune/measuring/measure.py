@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Protocol
 
 from schedlang.autotune.measuring.sandbox import COMMAND, Lost, Sandbox, new_folder
@@ -53,15 +53,18 @@ class Measured:
 class Measurer(Protocol):
     """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one.
 
-    ``race`` builds, checks and times a few once more, in turns, for times that can be compared; it
-    answers nothing where that cannot be. Both raise
-    :class:`~schedlang.autotune.measuring.sandbox.Broken` where nothing can be measured any more.
+    What is not begun by ``deadline`` (of ``time.monotonic``) is left out. ``race`` builds, checks
+    and times a few once more, in turns, for times that can be compared; it answers nothing where
+    that cannot be. Both raise :class:`~schedlang.autotune.measuring.sandbox.Broken` where nothing
+    can be measured any more.
     """
 
     @property
     def batch(self) -> int: ...
 
-    def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]: ...
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]: ...
     def race(self, jobs: Sequence[Job]) -> list[Measured]: ...
     def close(self) -> None: ...
 
@@ -89,14 +92,16 @@ class Local:
         self._boxes = [Sandbox(task, self._folder, command) for _ in range(workers)]
         self._over = False
 
-    def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]:
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
         """Each job's outcome. What a lost process had built for others is built again.
 
         So is a candidate that crashed in a process that others had used: then it is alone, and the
         one to blame.
         """
         again: list[Job] = []
-        for box, (ready, done, lost) in zip(self._boxes, self._built(jobs)):
+        for box, (ready, done, lost) in zip(self._boxes, self._built(jobs, deadline)):
             yield from done
             again += lost
             for made in ready:
@@ -129,24 +134,26 @@ class Local:
         for box in self._boxes:
             box.end()
 
-    def _built(self, jobs: Sequence[Job]) -> list[tuple[list[Built], list[Measured], list[Job]]]:
+    def _built(
+        self, jobs: Sequence[Job], deadline: float | None
+    ) -> list[tuple[list[Built], list[Measured], list[Job]]]:
         """What each process built, who takes the next one when it is free; cut short, they end."""
         left = deque(jobs)
         with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
             try:
-                return list(pool.map(self._build, self._boxes, repeat(left)))
+                return list(pool.map(self._build, self._boxes, repeat(left), repeat(deadline)))
             except BaseException:
                 self._end()
                 raise
 
     def _build(
-        self, box: Sandbox, jobs: deque[Job]
+        self, box: Sandbox, jobs: deque[Job], deadline: float | None
     ) -> tuple[list[Built], list[Measured], list[Job]]:
         """What is ready to run, what is over, and what is to be built again."""
         ready: list[Built] = []
         done: list[Measured] = []
         again: list[Job] = []
-        while jobs and not self._over:
+        while jobs and not self._over and (deadline is None or monotonic() < deadline):
             try:
                 job = jobs.popleft()
             except IndexError:
@@ -221,7 +228,7 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     are only checked; those for a GPU on the emulator, too.
     """
     if not task.timed:
-        return [_emulated(box, job, Measured(job.number, "ok"), task) for job in jobs]
+        return [_checked_there(box, job, build(box, job, task), task) for job in jobs]
     found = _heat(box, jobs, task)
     if found and len(jobs) > 1 and found[-1].outcome != "ok":
         found = []
@@ -237,8 +244,8 @@ def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     for job in jobs:
         built = build(box, job, task)
         found = _checked(box, built, task) if built.outcome == "ok" else built
-        if found.outcome == "ok" and task.target.is_gpu:
-            found = _emulated(box, job, found, task)
+        if task.target.is_gpu:
+            found = _checked_there(box, job, found, task)
         if found.outcome != "ok":
             return [found]
         ready.append(found)
@@ -255,17 +262,30 @@ def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 def _checked(box: Sandbox, built: Measured, task: Task) -> Measured:
     """``built``, or how its check failed."""
-    reply = _asked(box, "run", "check", task.limits.run, built)
+    # the first launch on a GPU compiles once more
+    limit = task.limits.run + task.limits.build * task.target.is_gpu
+    reply = _asked(box, "run", "check", limit, built)
     return reply if isinstance(reply, Measured) else built
 
 
-def _emulated(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:
-    """``built``, or how it failed on the emulator; the kernel is kept under a number of its own."""
+def _checked_there(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:
+    """``built``, or how it failed on the emulator; the kernel is kept under a number of its own.
+
+    One that is too slow for the emulator stays as it is, with a word about that.
+    """
+    if built.outcome != "ok":
+        return built
     limit = task.limits.build + task.limits.run
     there = replace(built, number=EMULATED - job.number)
     reply = _asked(box, "run", "emulate", limit, there, steps=job.steps)
     forget(box, [there.number])
-    return replace(reply, number=job.number) if isinstance(reply, Measured) else built
+    if not isinstance(reply, Measured):
+        return built
+    if reply.outcome == "run timed out":
+        # its process is gone: what is timed next is built again
+        again = build(box, job, task) if task.timed else built
+        return replace(again, detail=f"not checked on the emulator: {reply.detail}")
+    return replace(reply, number=job.number)
 
 
 def _timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -59,7 +60,9 @@ class Remote:
         """Twice as many as there are workers now."""
         return 2 * width(self._executor)
 
-    def measure(self, jobs: Sequence[Job], best: float | None) -> Iterator[Measured]:
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
         """Each job's outcome, as they end."""
         waiting: dict[Future[dict[str, Any]], Job] = {}
         sent: set[int] = set()
@@ -68,7 +71,10 @@ class Remote:
             while to_send or waiting:
                 for job in to_send:
                     waiting[self._submit(measure_there, asdict(job), best)] = job
-                done, _ = wait(waiting, self._patience, FIRST_COMPLETED)
+                left = self._patience if deadline is None else max(0.0, deadline - monotonic())
+                done, _ = wait(waiting, min(self._patience, left), FIRST_COMPLETED)
+                if not done and left < self._patience:
+                    return
                 if not done:
                     raise Broken(
                         "autotune: no worker of the executor has answered within "

@@ -21,14 +21,16 @@ def anchor(
     reduction has a tile, given the dimension that is stored side by side.
     """
     axes = sketch.op(head).axis
-    for read in sketch.reads(head):
-        tensor = read.tensor
+    reads = sketch.reads(head)
+    for tensor in dict.fromkeys(r.tensor for r in reads):
         if tensor not in sketch.stages() or tensor in sketch.done or tensor in sketch.s.outputs:
             continue
         op = sketch.op(tensor)
         if op.reducer is None or len(op.outputs) > 1 or sketch.consumers(tensor) != [head]:
             continue
-        positions = _positions(sketch, read, axes, op.axis)
+        # read at several points, as with its transpose, it has no tile that is the reader's
+        found = [_positions(sketch, r, axes, op.axis) for r in reads if r.tensor is tensor]
+        positions = found[0] if all(p == found[0] for p in found) else None
         if positions is None or not fits(sketch, tensor, positions[-1]):
             continue
         if sketch.knobs.choice(f"{sketch.name(tensor)}.fuse", [True, False]):

@@ -39,7 +39,7 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         v for v in VECTORS if v * width <= sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]
     ]
     lanes = width * knobs.choice(f"{name}.vectors", many)
-    if spot is None and data < sketch.threads:
+    if spot is None and (data < sketch.threads or not sketch.op(tensor).axis):
         _by_threads(sketch, tensor, lanes)
         return
     _, lane = s[tensor].split(s[tensor].op.reduce_axis[-1], factor=lanes)
