@@ -16,9 +16,12 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from benchmarks import works
+from benchmarks.computations import computation
 from schedlang import te
 from schedlang.autotune.best import apply_best, best, packaged
 from schedlang.autotune.database import Database
+from schedlang.autotune.keeping.replay import replay
 from schedlang.autotune.record import Trial, Where
 from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of, renamed
@@ -640,3 +643,13 @@ def test_a_computation_under_other_names_is_an_equal_one() -> None:
             renamed([g.C], wrong)
     with pytest.raises(ComputeError, match="cannot name"):
         renamed([g.C], Names(("1+1", *names.parts[1:])))
+
+
+def test_what_comes_with_the_package_is_whole() -> None:
+    (shipped,) = packaged()
+    found = list(shipped.entries())
+    assert shipped.problems == [] and len(found) >= 35
+    for entry in found:
+        outputs = computation(works.ALL[entry.name])[-1:]
+        assert entry.where.op == structure(outputs).key
+        assert entry.seconds is not None and replay(entry, outputs).steps
