@@ -179,3 +179,42 @@ def test_more_sums_than_registers_stay_in_memory():
     assert "_sum" not in f.source
     a = values(64, 10)
     np.testing.assert_allclose(f(a), a.sum(axis=1), rtol=1e-5)
+
+
+def upsampled(size: int, tile: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
+    """A transposed convolution along a line, stride 2: steps between the inputs do not count."""
+    X, W = sl.placeholder((size + 2,), name="X"), sl.placeholder((4, 16), name="W")
+    k = sl.reduce_axis(4, name="k")
+    Y = sl.compute(
+        (2 * size, 16),
+        lambda i, o: sl.sum(X[(i + k) // 2] * W[3 - k, o], axis=k, where=(i + k) % 2 == 0),
+        name="Y",
+    )
+    s = sl.schedule(Y)
+    local = s.cache_write(Y, "local")
+    i, o = Y.op.axis
+    outer, inner = s[Y].split(i, factor=tile)
+    s[Y].vectorize(o)
+    s[local].compute_at(s[Y], outer)
+    row, lanes = s[local].op.axis
+    (k,) = s[local].op.reduce_axis
+    s[local].reorder(k, row, lanes)
+    for axis in (k, row):
+        s[local].unroll(axis)
+    s[local].vectorize(lanes)
+    return s, [X, W, Y]
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+def test_tests_that_unrolled_loops_decide_leave_sums_in_registers(target: str) -> None:
+    schedule, tensors = upsampled(6, 4)
+    rng = np.random.default_rng(5)
+    x, w = rng.random(8, "float32"), rng.random((4, 16), "float32")
+    f = sl.build(schedule, tensors, target=target)
+    spread = np.zeros(15)
+    spread[::2] = x
+    wanted = [sum(spread[i + k] * w[3 - k] for k in range(4)) for i in range(12)]
+    np.testing.assert_allclose(f(x, w), wanted, rtol=1e-5)
+    body = f.source.partition("Y_local_sum")[2].partition("vstore(")[0]
+    # four rows of two steps each, with no test left
+    assert body.count("* W_el") == 8 and "if " not in body

@@ -198,7 +198,9 @@ def test_an_interrupted_search_leaves_its_terminal_as_it_was() -> None:
     import termios
 
     code = (
-        "import time\n"
+        "import signal, time\n"
+        # what a shell starts in the background ignores it
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"from {module.__name__} import progress_for\n"
         "from schedlang.autotune.record import Trial\n"
         "with progress_for(None, 5) as progress:\n"

@@ -69,6 +69,7 @@ def marked(s: Schedule, knobs: Knobs) -> None:
 
 # a search with real processes whose candidates are slow; it says when a trial has ended
 SLOW = """
+import signal
 import sys
 import schedlang as sl
 from pathlib import Path
@@ -84,6 +85,8 @@ class Said:
     def note(self, text): print(text, flush=True)
 
 if __name__ == "__main__":
+    # what a shell starts in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     faults = sys.argv[3].split(",")
     task = task_of(plus_one(), Limits(build=100, run=100))
     measurer = Local(task, 1, COMMAND)

@@ -7,6 +7,8 @@ from typing import Any
 import schedlang as sl
 
 TILE, DEPTH = 128, 8
+# two blocks for each multiprocessor of a large GPU
+ENOUGH = 256
 
 
 def register_tile(
@@ -58,12 +60,16 @@ def fetch(s: sl.Schedule, tile: sl.Tensor, threads: int, lanes: int = 4) -> None
 
 
 def sgemm(m: int, n: int, k: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
-    """128 by 128 a block; A's tile lies with its rows side by side, so that a thread reads 4."""
+    """128 by 128 a block, or 64 by 64 where those would be too few for a large GPU.
+
+    A's tile lies with its rows side by side, so that a thread reads 4.
+    """
     A, B = sl.placeholder((m, k), name="A"), sl.placeholder((k, n), name="B")
     r = sl.reduce_axis(k, name="k")
     C = sl.compute((m, n), lambda i, j: sl.sum(A[i, r] * B[r, j], axis=r), name="C")
     s = sl.schedule(C)
-    register_tile(s, C, A, B)
+    blocks = -(-m // TILE) * -(-n // TILE)
+    register_tile(s, C, A, B, TILE if blocks >= ENOUGH else TILE // 2)
     s[s.tensor("A.shared")].transform_layout(lambda i, k: (k, i))
     return s, [A, B, C]
 

@@ -188,7 +188,10 @@ def _nothing(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database
     same = [e for source in sources for e in source.entries() if e.where.op == where.op]
     wanted, name = kind(where.target), _names(outputs)
     others = sorted({plain(kind(e.where.target)) for e in same} - {wanted})
-    if any(kind(e.where.target) == wanted for e in same):
+    here = [e for e in same if kind(e.where.target) == wanted]
+    if any(e.trial.outcome == "ok" and e.seconds is None for e in here):
+        why = "it was searched where nothing could be timed"
+    elif here:
         why = "what was tried of it failed, or its steps do not fit"
     elif others:
         why = f"it was tuned for {', '.join(others)} only"

@@ -177,7 +177,7 @@ class Statements:
                     f"Unroll fewer or smaller loops, {MOST_COPIES} copies in all.",
                 )
             )
-        if loop.extent > 1 and context.lanes is None and _straight(loop):
+        if loop.extent > 1 and context.lanes is None and _straight(loop, set(context.values)):
             if not context.copies:
                 written = {b for s, _ in walk(loop.body) for b in buffers_of(s)}
                 context = replace(context, written=frozenset(written), shared={})
@@ -342,10 +342,23 @@ class Statements:
         return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
 
 
-def _straight(loop: For) -> bool:
-    """Whether the loop, written out, holds nothing but stores."""
-    return all(isinstance(s, Store) or (isinstance(s, For) and s.kind in ("unroll", "vectorize"))
-               for s, _ in walk(loop.body))  # fmt: skip
+def _straight(loop: For, known: set[Any]) -> bool:
+    """Whether the loop, written out, holds nothing but stores: its tests are of ``known`` values
+    and of what is written out.
+    """
+    inside = [s for s, _ in walk(loop.body)]
+    unrolled = {s.axis for s in inside if isinstance(s, For) and s.kind == "unroll"}
+    decided = {*known, *unrolled, loop.axis}
+
+    def plain(stmt: Stmt) -> bool:
+        if isinstance(stmt, If):
+            leaves = (n for n in postorder([stmt.cond]) if isinstance(n, (Axis, Var, Load)))
+            return all(leaf in decided for leaf in leaves)
+        return isinstance(stmt, Store) or (
+            isinstance(stmt, For) and stmt.kind in ("unroll", "vectorize")
+        )
+
+    return all(map(plain, inside))
 
 
 def with_value(context: Context, axis: Axis, value: Lin) -> Context:

@@ -59,8 +59,8 @@ def kept_buffers(
 
     ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums,
     ``steps`` are the reduction axes of the loop's stage, ``outside`` a loop around it whose
-    iterations are the lanes of a vector. A test that speaks of these alone leaves
-    out a step: the sums stand where they stand. Another may keep an element in bounds.
+    iterations are the lanes of a vector. A test that speaks of steps and of unrolled loops alone
+    leaves out steps: the sums stand where they stand. Another may keep an element in bounds.
     """
     none: frozenset[Buffer] = frozenset()
     if loop.kind not in ("serial", "unroll") or not loop.axis.is_reduce:
@@ -76,7 +76,7 @@ def kept_buffers(
         if isinstance(stmt, Block):
             stack.extend((s, around) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            if _leaves_out_steps(stmt, steps):
+            if _leaves_out_steps(stmt, steps, around):
                 stack.append((stmt.body, around))
             elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
                 return none
@@ -92,9 +92,10 @@ def kept_buffers(
     return buffers if vectors <= most else none
 
 
-def _leaves_out_steps(test: If, steps: Container[Axis]) -> bool:
+def _leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
+    written = {loop.axis for loop in around if loop.kind == "unroll"}
     axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
-    return not test.predicate and bool(axes) and all(a in steps for a in axes)
+    return not test.predicate and bool(axes) and all(a in steps or a in written for a in axes)
 
 
 def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:

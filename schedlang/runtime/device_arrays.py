@@ -45,25 +45,25 @@ def is_on_device(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__") or _device(value) is not None
 
 
-def described(value: Any) -> np.ndarray:
-    """NumPy arrays as they are; one in a GPU's memory as :class:`Described`."""
+def described(value: Any, stream: int = 0) -> np.ndarray:
+    """NumPy arrays as they are; one of a GPU as :class:`Described`, ready on ``stream``."""
     if isinstance(value, np.ndarray):
         return value
     known = getattr(value, "__cuda_array_interface__", None)
     owner = value
     if known is None:
-        owner, known = _by_dlpack(value)
+        owner, known = _by_dlpack(value, stream or DEFAULT_STREAM)
     return np.asarray(Holder(owner, known)).view(Described)
 
 
-def _by_dlpack(value: Any) -> tuple[Any, dict[str, Any]]:
+def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
     """What DLPack says of an array, in the words of ``__cuda_array_interface__``, and what keeps
     its memory.
     """
     from cuda.core.utils import StridedMemoryView
 
-    # the producer's work comes before ours on the default stream
-    view = StridedMemoryView.from_dlpack(value, DEFAULT_STREAM)
+    # the producer's work comes before ours
+    view = StridedMemoryView.from_dlpack(value, stream)
     dtype = np.dtype(view.dtype)
     strides = view.strides and tuple(n * dtype.itemsize for n in view.strides)
     return view, {

@@ -155,7 +155,7 @@ class CudaKernel(GpuKernel):
         if getattr(value, "requires_grad", False):
             raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
         if isinstance(value, np.ndarray) or is_on_device(value):
-            return described(value)
+            return described(value, STREAM.get())
         return as_numpy(value, what, written)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:

@@ -50,7 +50,8 @@ class Remote:
     ) -> None:  # fmt: skip
         self._task = json.dumps(task.to_data())
         self._executor = executor
-        self._command = tuple(command)
+        # of a worker's own Python, where it is the usual one
+        self._command = () if tuple(command) == COMMAND else tuple(command)
         self._limits = task.limits
         self._patience = patience or PATIENCE + task.limits.build + 2 * task.limits.run
         self._answered = False
@@ -216,7 +217,7 @@ def _kept(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]]
         found = _IDLE[key].pop() if _IDLE.get(key) else None
     if found is None:
         folder = new_folder()
-        found = _Idle(Sandbox(known, folder, command), folder)
+        found = _Idle(Sandbox(known, folder, command or COMMAND), folder)
     elif found.timer is not None:
         found.timer.cancel()
     try:

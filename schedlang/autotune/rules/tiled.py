@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.pack import pack
 from schedlang.autotune.rules.registers import Lane, Tile, lane_axes, sums, tiles
 from schedlang.autotune.rules.sketch import Home, Level, Nest, Sketch
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import postorder
 
 # a reduction loop of at most this many steps may be written out, up to so many multiply-adds
 SHORT, MOST_WRITTEN = 8, 128
+# steps that a condition leaves out cost nothing where all are written out, up to so many
+MOST_TESTED = 512
 AHEAD = 16
 
 
@@ -90,6 +94,10 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> 
     if len(long) > 1:
         order = knobs.permutation(f"{name}.reduce_order", long)
         reduce = [a for a in reduce if not sketch.long(a)] + list(order)
+    tested = _tested(sketch, sketch.op(local), sums(tile))
+    if tested and not knobs.choice(f"{name}.tested", [True, False]):
+        tested = []
+    reduce = [a for a in reduce if a not in tested] + tested
     inner = list(op.axis)
     outer = []
     for at, size in ((lane.at, lanes), *tile.rows):
@@ -104,13 +112,25 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> 
     for row in rows:
         s[local].unroll(row)
     s[local].vectorize(across)
+    for axis in tested:
+        s[local].unroll(axis)
     steps = sketch.extents(reduce[-1:])[0] if isinstance(reduce[-1].extent, int) else 1
     if (
-        1 < steps <= SHORT
+        not tested
+        and 1 < steps <= SHORT
         and steps * sums(tile) <= MOST_WRITTEN
         and knobs.choice(f"{name}.unroll", [False, True])
     ):
         s[local].unroll(reduce[-1])
+
+
+def _tested(sketch: Sketch, op: ComputeOp, copies: int) -> list[Axis]:
+    """The short reduction axes on which a condition decides whether a step counts."""
+    if op.where is None:
+        return []
+    inside = set(postorder([op.where]))
+    found = [a for a in op.reduce_axis if a in inside and isinstance(a.extent, int)]
+    return found if prod(sketch.extents(found)) * copies <= MOST_TESTED else []
 
 
 def _packed(

@@ -17,6 +17,7 @@ from schedlang.autotune.showing.markup import plain
 from schedlang.runtime.evaluate import duration
 
 MOST_REASONS, MOST_LETTERS = 4, 160
+UNTUNED = "the untuned schedule has no time: it failed or took too long, or was not run this time"
 NOTHING_TIMED = (
     "The target is not on this machine: candidates were built, and ranked by the estimate alone.",
     "The estimate has no unit and may be wrong: search again where the target is, to know.",
@@ -50,6 +51,8 @@ def summary(facts: Facts) -> str:
     lines = [head]
     if seconds is not None and facts.baseline:
         lines.append(against(facts.baseline, seconds))
+    elif seconds is not None:
+        lines.append(UNTUNED)
     if won is not None and not facts.timed:
         lines += NOTHING_TIMED
     if facts.trials:
