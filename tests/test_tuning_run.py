@@ -346,10 +346,12 @@ def test_what_the_race_found_is_what_is_kept(tmp_path: Path) -> None:
     assert kept[result.best.number].seconds == result.seconds
 
 
-def test_a_timeout_alone_bounds_no_trials(tmp_path: Path) -> None:
-    B = plus_one()
-    result = tune(B, timeout=1.5, target="python", database=tmp_path / "db", template=dials)
-    assert result.ended in ("the time is up", "no progress for many trials")
+def test_a_timeout_alone_bounds_no_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedlang.autotune.tuner.TRIALS", 2)
+    options: dict[str, Any] = {"target": "python", "template": dials}
+    assert len(tune(plus_one(), database=tmp_path / "a", **options).trials) == 2
+    result = tune(plus_one(), timeout=4, database=tmp_path / "b", **options)
+    assert len(result.trials) > 2 and result.ended != "all trials are done"
 
 
 KNOBS, LEVELS = 8, 6
