@@ -91,7 +91,7 @@ def columns_intrinsic(array: types.Type, columns: int, lanes: int, half: bool) -
                 rows += [ir.Constant(raw, ir.Undefined)] * (size - count)
                 squares.append(transposed(builder, rows)[:width])
             found += [joined(builder, parts, lanes) for parts in zip(*squares)]
-        values = [from_memory(builder, v, vec, half) for v in found]
+        values = [from_memory(context, builder, v, vec, half) for v in found]
         return cgutils.pack_array(builder, values)
 
     def literal(n: int) -> types.Type:

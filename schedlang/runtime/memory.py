@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.cpu import CPUContext
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -31,13 +32,25 @@ def memory_type(ty: types.Type, half: bool) -> ir.Type:
     return ir.VectorType(ir.IntType(bits), ty.lanes) if isinstance(ty, Vec) else ir.IntType(bits)
 
 
-def from_memory(builder: ir.IRBuilder, raw: ir.Value, ty: types.Type, half: bool) -> ir.Value:
+def from_memory(
+    context: Any, builder: ir.IRBuilder, raw: ir.Value, ty: types.Type, half: bool
+) -> ir.Value:
     """The value of type `ty` that was loaded as `raw`."""
+    if isinstance(ty, Vec) and isinstance(context, CPUContext):
+        align_spills(builder)
     if half:
         return from_half_bits(builder, raw)
     if isinstance(element(ty), types.Boolean):
         return builder.icmp_unsigned("!=", raw, ir.Constant(raw.type, None))
     return raw
+
+
+def align_spills(builder: ir.IRBuilder) -> None:
+    """Give the function a stack on which no vector that spills lies across two cache lines."""
+    attributes = builder.function.attributes
+    attributes.alignstack = ALIGNMENT
+    # llvmlite writes the alignment only beside an attribute that is a word
+    attributes.add("nounwind")
 
 
 def to_memory(builder: ir.IRBuilder, x: ir.Value, ty: types.Type, half: bool) -> ir.Value:
@@ -74,7 +87,7 @@ def load_intrinsic(array: types.Type, ty: types.Type, half: bool, *rest: types.T
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         ptr = pointer(context, builder, array, args[0], args[1])
         ptr = builder.bitcast(ptr, memory_type(ty, half).as_pointer())
-        return from_memory(builder, builder.load(ptr, align=size_of(ty, half)), ty, half)
+        return from_memory(context, builder, builder.load(ptr, align=size_of(ty, half)), ty, half)
 
     return ty(array, types.intp, *rest), codegen
 

@@ -66,7 +66,7 @@ def masked_load_intrinsic(array: types.Type, mask: types.Type, half: bool) -> An
         ptr = builder.bitcast(ptr, raw.as_pointer())
         operands = [ptr, I32(size_of(vec, half)), args[2], ir.Constant(raw, None)]
         loaded = call_llvm(builder, "masked.load", raw, operands, raw, ptr.type)
-        return from_memory(builder, loaded, vec, half)
+        return from_memory(context, builder, loaded, vec, half)
 
     return vec(array, types.intp, mask), codegen
 
@@ -101,7 +101,7 @@ def gather_intrinsic(array: types.Type, offs: types.Type, half: bool, *mask: typ
         where = args[2] if mask else constant(every, 1)
         operands = [ptrs, I32(size_of(vec, half)), where, ir.Constant(raw, None)]
         loaded = call_llvm(builder, "masked.gather", raw, operands, raw, ptrs.type)
-        return from_memory(builder, loaded, vec, half)
+        return from_memory(context, builder, loaded, vec, half)
 
     return vec(array, offs, *mask), codegen
 
@@ -181,7 +181,7 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
             raw = picked(builder, step, lanes, part)
         else:
             raw = one_by_one(context, builder, args)
-        return from_memory(builder, raw, vec, half)
+        return from_memory(context, builder, raw, vec, half)
 
     # numba keeps one code per signature, so the literals stay in it
     apart = types.intp if step is None else stride
@@ -211,7 +211,7 @@ def strided_masked_intrinsic(
             return call_llvm(builder, "masked.load", raw_type, operands, raw_type, ptr.type)
 
         raw = picked(builder, step, vec.lanes, part)
-        return from_memory(builder, raw, vec, half)
+        return from_memory(context, builder, raw, vec, half)
 
     return vec(array, types.intp, stride, mask), codegen
 
