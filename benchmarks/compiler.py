@@ -126,7 +126,8 @@ def chain(count: int, how: str) -> Schedule:
 
 def source(s: Schedule, nest: sl.Nest) -> str:
     """What ``sl.build`` writes to a file."""
-    return render(nest, emit(nest, Target.of(None), nest.name), s.as_python(), False, compiled=True)
+    made = emit(nest, Target.of(None), nest.name)
+    return render(nest, made, s.as_python(), fastmath=False, compiled=True, shown=str(nest))
 
 
 def _timed(*work: Callable[[], object]) -> float:

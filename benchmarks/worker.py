@@ -113,6 +113,8 @@ class Held:
 
     def __init__(self, module: str, implementation: str) -> None:
         self.module, self.implementation = module, implementation
+        self.outs: Any = None
+        self.call: Any = None
 
     def prepare(self, work: str) -> dict[str, Any]:
         from benchmarks.works import ALL

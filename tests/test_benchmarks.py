@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from benchmarks import cpu, harness, schedules, works
+from benchmarks import compiler, cpu, harness, schedules, works
 from benchmarks.worker import Worker
 from benchmarks.works import Work, convolution, linear, memory
 
@@ -186,3 +186,12 @@ def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     cpu.plot(rows(NumPy=2.0, schedlang=1.0), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 1000
+
+
+def test_the_tool_itself_is_timed() -> None:
+    """Every case of a small schedule; the source that is timed is the one that ``build`` writes."""
+    for case in compiler.cases():
+        if case.work == "matmul":
+            case.prepare()()
+    s = compiler.scheduled_matmul(compiler.matmul())
+    assert compiler.source(s, sl.lower(s)) == sl.build(s).source

@@ -512,7 +512,7 @@ def test_scratch_is_aligned() -> None:
     ["vload(A, 0, 8)", "vload_masked(A, 0, broadcast(True, 8))", "vload_strided(A, 0, 2, 8)"],
 )
 def test_vectors_that_spill_lie_within_cache_lines(read: str) -> None:
-    """A stack that starts anywhere costs a fifth of a kernel's time, in some runs and not others."""
+    """Else where the stack happens to lie decides the speed of a run."""
     scope: dict[str, Any] = {}
     exec(f"def kernel(A, B): vstore(B, 0, {read})", scope)
     made = compiled(scope["kernel"])

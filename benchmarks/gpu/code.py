@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def busiest_loop(sass: str) -> tuple[int, int, int]:
 def compiled(work: GpuWork, arch: str) -> list[Row]:
     """The kernels of a work for ``arch``."""
     schedule, tensors = work.make(*work.large)
-    f = sl.build(schedule, tensors, target=sl.Target("cuda", arch=arch))
+    f: Any = sl.build(schedule, tensors, target=sl.Target("cuda", arch=arch))
     rows = []
     for name, one in f.machine_code.items():
         taken = one.resources

@@ -13,7 +13,8 @@ def transpose(m: int, n: int) -> Made:
     Y = sl.compute((n, m), lambda i, j: X[j, i], name="Y")
     s = sl.schedule(Y)
     T = s.cache_read(X, "shared", [Y])
-    by, bx, y, x = s[Y].tile(*Y.op.axis, 32, 32)
+    i, j = Y.op.axis
+    by, bx, y, x = s[Y].tile(i, j, 32, 32)
     y, ty = s[Y].split(y, 8)
     s[Y].reorder(by, bx, ty, x, y)
     for axis, name in (

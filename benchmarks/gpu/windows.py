@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import schedlang as sl
+from schedlang.expr.nodes import Axis
 
 Made = tuple[sl.Schedule, list[sl.Tensor]]
 
 
-def tiles(s: sl.Schedule, Y: sl.Tensor) -> sl.Axis:
+def tiles(s: sl.Schedule, Y: sl.Tensor) -> Axis:
     """32 by 32 elements a block of 32 by 8 threads; the loop over blocks."""
-    by, bx, y, x = s[Y].tile(*Y.op.axis, 32, 32)
+    i, j = Y.op.axis
+    by, bx, y, x = s[Y].tile(i, j, 32, 32)
     y, ty = s[Y].split(y, 8)
     s[Y].reorder(by, bx, ty, x, y)
     s[Y].unroll(y)

@@ -40,7 +40,7 @@ def sgemm(work: Work, target: sl.Target) -> Made:
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
     column, lane = s[C].split(j, factor=lanes, tail="guard")
-    panels, K, _ = P.shape
+    panels, K = (int(n) for n in P.shape[:2])
     group, panel = s[C].split(column, factor=panels_a_group(panels, K, lanes))
     strip, row = s[C].split(i, factor=rows, tail="cut")
     s[C].reorder(group, strip, panel, row, lane)
