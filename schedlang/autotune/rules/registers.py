@@ -84,10 +84,16 @@ def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
     ]  # fmt: skip
 
 
-def tiles(sketch: Sketch, tensor: Tensor, lane: Lane, last: int) -> list[Tile]:
-    """Tiles whose sums and operands fit the target's vector registers, the largest first."""
+def tiles(
+    sketch: Sketch, tensor: Tensor, lane: Lane, last: int, sizes: Sequence[int] = ()
+) -> list[Tile]:
+    """Tiles whose sums and operands fit the target's vector registers, the largest first.
+
+    ``sizes``: how many points there are along each data axis, if not its extent.
+    """
     op = sketch.op(tensor)
-    sizes, width = sketch.extents(op.axis), sketch.target.vector_width(tensor.dtype)
+    sizes = sizes or sketch.extents(op.axis)
+    width = sketch.target.vector_width(tensor.dtype)
     rows = row_axes(sketch, tensor, lane.at)
     length = sizes[lane.at]
     most = max(1, min(MOST_VECTORS, -(-length // width)))
@@ -108,6 +114,14 @@ def tiles(sketch: Sketch, tensor: Tensor, lane: Lane, last: int) -> list[Tile]:
         most = max(map(sums, found))
         enough = [t for t in found if sums(t) == most]
     return sorted(enough, key=lambda t: (-sums(t), t.vectors, t.rows))
+
+
+def asked(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
+    """One of ``shapes``, as a knob says."""
+    # the label says what it is, so that a kept decision can be read
+    labels = [[t.vectors, *(list(r) for r in t.rows)] for t in shapes]
+    chosen = sketch.knobs.choice(f"{sketch.name(tensor)}.tile", labels)
+    return shapes[labels.index(list(chosen))]
 
 
 def sums(tile: Tile) -> int:

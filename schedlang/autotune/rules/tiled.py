@@ -8,7 +8,7 @@ from math import prod
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.pack import pack
-from schedlang.autotune.rules.registers import Lane, Tile, lane_axes, sums, tiles
+from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
 from schedlang.autotune.rules.sketch import Home, Level, Nest, Sketch
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
@@ -32,10 +32,7 @@ def tiled(
     last = positions[-1]
     lanes = lane_axes(sketch, tensor, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
-    shapes = tiles(sketch, tensor, lane, last)
-    # the label says what it is, so that a kept decision can be read
-    labels = [[t.vectors, *(list(r) for r in t.rows)] for t in shapes]
-    tile = shapes[labels.index(list(knobs.choice(f"{name}.tile", labels)))]
+    tile = asked(sketch, tensor, tiles(sketch, tensor, lane, last))
     width = sketch.target.vector_width(tensor.dtype)
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     local = s.cache_write(tensor, "local") if head is tensor else tensor
