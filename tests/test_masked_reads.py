@@ -47,6 +47,29 @@ def test_the_mask_has_a_name_and_what_is_outside_needs_no_choice() -> None:
     assert "select(m, vload_masked(A, " in source
 
 
+def test_what_the_loops_around_decide_is_not_tested() -> None:
+    """Of the taps k = 0, 1, 2 at row 2 i + k - 1 only the first can be above the picture."""
+    A = sl.placeholder((10, 16), name="A")
+    k = sl.reduce_axis((0, 3), name="k")
+    B = sl.compute(
+        (5, 16),
+        lambda i, j: sl.sum(
+            sl.if_then_else(i * 2 + k >= 1, A[sl.max(i * 2 + k - 1, 0), j], 0.0), axis=k
+        ), name="B",
+    )  # fmt: skip
+    s = sl.schedule(B)
+    i, j = B.op.axis
+    s[B].reorder(i, k, j)
+    s[B].unroll(k)
+    s[B].vectorize(j)
+    a = np.random.default_rng(1).random((10, 16), "float32")
+    outside = np.pad(a, ((1, 0), (0, 0)))
+    f = sl.build(s)
+    np.testing.assert_allclose(f(a), outside[0:10:2] + outside[1:10:2] + outside[2:11:2], rtol=1e-6)
+    body = f.source[f.source.index("def B_kernel") : f.source.index("def _array")]
+    assert body.count(">=") == 1 and ">= 1" in body
+
+
 def test_negative_zero_is_not_what_a_masked_read_gives() -> None:
     A = sl.placeholder((3, 8), name="A")
     B = sl.compute((4, 8), lambda i, j: sl.if_then_else(i < 3, A[i, j], -0.0), name="B")

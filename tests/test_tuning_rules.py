@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 import schedlang as sl
@@ -66,6 +67,48 @@ def test_a_product_gets_a_tile_of_sums_and_panels() -> None:
     assert any("B.global" in text and "prefetch" in text for text in found)
     # rows in lanes, too: the tile is transposed on its way out
     assert any("A.global" in text for text in found)
+
+
+def spread_out(size: int, channels: int, dtype: str = "float32") -> tuple[sl.Tensor, ...]:
+    """A picture's rows with zeros between, filtered: a transposed convolution of stride 3."""
+    X = sl.placeholder((size, 5), dtype, name="X")
+    W = sl.placeholder((6, 5, channels), dtype, name="W")
+    k, c = sl.reduce_axis(6, name="k"), sl.reduce_axis(5, name="c")
+    n = 3 * (size - 1)
+    Y = sl.compute(
+        (n, channels),
+        lambda i, o: sl.sum(
+            X[sl.min((i + k) // 3, size - 1), c] * W[k, c, o], axis=(k, c), where=(i + k) % 3 == 0
+        ), name="Y",
+    )  # fmt: skip
+    return X, W, Y
+
+
+def test_sums_that_a_remainder_selects_are_computed_a_phase_at_a_time() -> None:
+    X, W, Y = spread_out(9, 16)
+    rng = np.random.default_rng(0)
+    x, w = rng.random((9, 5), "float32"), rng.random((6, 5, 16), "float32")
+    between = np.zeros((27 + 5, 5), "float32")
+    between[:27:3] = x
+    between[27] = x[-1]
+    want = np.stack([np.einsum("kc,kco->o", between[i : i + 6], w) for i in range(24)])
+    found = [c for c in drawn(space(Y), 20) if c.decisions["Y.how"] == "phases"]
+    assert found
+    for candidate in found[:3]:
+        # the test stands outside of all loops over points and steps of a phase
+        nest = str(candidate.nest)
+        assert nest.index("if ") < nest.index("for c")
+        made = sl.build(candidate.schedule, [X, W, Y])(x, w)
+        np.testing.assert_allclose(made, want, rtol=1e-5)
+
+
+def test_phases_need_a_modulus_that_divides() -> None:
+    X, W = sl.placeholder((20,), name="X"), sl.placeholder((5, 16), name="W")
+    k = sl.reduce_axis(5, name="k")
+    Y = sl.compute(
+        (14, 16), lambda i, o: sl.sum(X[i + k] * W[k, o], axis=k, where=(i + k) % 2 == 0), name="Y"
+    )
+    assert {c.decisions["Y.how"] for c in drawn(space(Y), 10)} == {"tile"}
 
 
 def test_tiles_divide_or_are_cut_off_and_leave_no_test_in_the_updates() -> None:

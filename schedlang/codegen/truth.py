@@ -15,6 +15,8 @@ from schedlang.ir.nodes import Load
 from schedlang.ir.offsets import lane_step
 
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+# an inequality of ``x`` and 0 holds where ``x * sign + shift`` is 0 or more
+_HOLDS = {"<": (-1, -1), "<=": (-1, 0), ">": (1, -1), ">=": (1, 0)}
 
 
 def settled(root: Expr, context: Context) -> Expr:
@@ -96,22 +98,27 @@ def always_read(root: Expr, context: Context) -> frozenset[int]:
 
 
 def _comparison(node: Binary, context: Context) -> bool | None:
-    """What a comparison of indices comes to, if that is the same in all lanes."""
+    """What a comparison of indices comes to, if that is the same in all lanes of all iterations."""
     if not (is_index(node.a) and is_index(node.b)):
         return None
     apart = to_lin(node.a, context.values) - to_lin(node.b, context.values)
     if apart.const is not None:
         return bool(_COMPARE[node.op](apart.const, 0))
-    if context.lanes is None:
-        return None
-    lanes = context.lanes
-    step = lane_step(apart, lanes.axis)
-    first = apart.substitute({lanes.axis: lanes.start}).const
-    if step is None or first is None:
-        return None
-    last = first + step * (lanes.count - 1)
+    ends = [apart]
+    if context.lanes is not None:
+        lanes = context.lanes
+        step = lane_step(apart, lanes.axis)
+        if step is None:
+            return None
+        first = apart.substitute({lanes.axis: lanes.start})
+        ends = [first, first + step * (lanes.count - 1)]
+
+    def least(sign: int, shift: int) -> bool:
+        return all(context.known.nonneg(end * sign + shift) for end in ends)
+
     if node.op in ("==", "!="):
-        outside = min(first, last) > 0 or max(first, last) < 0
-        return (node.op == "!=") if outside else None
-    truths = {bool(_COMPARE[node.op](end, 0)) for end in (first, last)}
-    return truths.pop() if len(truths) == 1 else None
+        return (node.op == "!=") if least(1, -1) or least(-1, -1) else None
+    sign, shift = _HOLDS[node.op]
+    if least(sign, shift):
+        return True
+    return False if least(-sign, -shift - 1) else None
