@@ -25,9 +25,8 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
-from benchmarks.gpu import code
+from benchmarks.gpu import code, scheduled
 from benchmarks.gpu.clock import Clock
-from benchmarks.gpu.timed import scheduled
 from benchmarks.harness import Case, Column, Row, Unavailable, main
 from benchmarks.works import Work
 from benchmarks.works.gpu import GPU_WORKS

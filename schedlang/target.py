@@ -69,7 +69,9 @@ DEVICES = {
     "sm_90": Device("sm_90", 227 * KIB, 228 * KIB, 2048, 32),
     "sm_90a": Device("sm_90a", 227 * KIB, 228 * KIB, 2048, 32),
     "sm_100": Device("sm_100", 227 * KIB, 228 * KIB, 2048, 32),
+    "sm_103": Device("sm_103", 227 * KIB, 228 * KIB, 2048, 32),
     "sm_120": Device("sm_120", 99 * KIB, 100 * KIB, 1536, 24),
+    "sm_121": Device("sm_121", 99 * KIB, 100 * KIB, 1536, 24),
 }
 DEFAULT_ARCH = "sm_90"
 

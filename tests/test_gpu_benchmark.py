@@ -15,27 +15,10 @@ import pytest
 
 import schedlang as sl
 from benchmarks import cuda
+from benchmarks.gpu import scheduled
 from benchmarks.gpu.clock import Clock
-from benchmarks.gpu.timed import scheduled
-from benchmarks.works import Work, convolution, linear, memory
-from benchmarks.works.gpu import GPU_WORKS
-
-SMALL = (
-    linear.sgemm(130, 140, 33),
-    convolution.conv2d("C", 9, 5, 33, 3, 2, 1, 2),
-    convolution.conv2d("C", 9, 5, 33, 1, 2, 0, 1),
-    convolution.depthwise("D", 9, 3, 1, 2),
-    convolution.depthwise("D", 10, 3, 2, 1),
-    memory.softmax(5, 300),
-    memory.layer_norm(5, 300),
-    memory.row_sum(5, 3000),
-    memory.column_sum(100, 70),
-    memory.transpose(70),
-    memory.chain(5000),
-    memory.box_blur(40),
-    memory.jacobi(40),
-    linear.attention(2, 70, 33),
-)
+from benchmarks.works import Work, linear, memory
+from benchmarks.works.gpu import GPU_SMALL, GPU_WORKS
 
 
 class HostClock(Clock):
@@ -71,8 +54,8 @@ class Host:
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
-    monkeypatch.setattr(cuda, "GPU_WORKS", SMALL)
-    monkeypatch.setattr(cuda, "_WORKS", {w.name: w for w in SMALL})
+    monkeypatch.setattr(cuda, "GPU_WORKS", GPU_SMALL)
+    monkeypatch.setattr(cuda, "_WORKS", {w.name: w for w in GPU_SMALL})
     monkeypatch.setattr(cuda, "Clock", HostClock)
     monkeypatch.setattr(cuda, "_on_device", np.array)
     monkeypatch.setattr(cuda, "_view", Host)
@@ -88,9 +71,9 @@ def test_every_row_is_right(
     assert cuda.timed(["--json", str(path), "--only", f"^(?!{cuda.LAUNCH})", "--rounds", "1"]) == 0
     printed = capsys.readouterr()
     rows = json.loads(path.read_text("utf-8"))["rows"]
-    assert [r["work"] for r in rows] == [w.name for w in SMALL] and not printed.err
+    assert [r["work"] for r in rows] == [w.name for w in GPU_SMALL] and not printed.err
     assert all(r["correct"] and r["implementation"] == cuda.OURS for r in rows)
-    assert printed.out.count("missing: torch is not installed") == len(SMALL)
+    assert printed.out.count("missing: torch is not installed") == len(GPU_SMALL)
     # every call takes a millisecond: the sums of little memory are far from the ceiling
     assert "row sum 5x3000: 0.00 of the copy bandwidth" in printed.out
     assert "sgemm 130x140x33: not compared with cuBLAS" in printed.out
@@ -108,19 +91,20 @@ def test_a_wrong_result_is_said(
 
 
 def test_what_a_row_must_reach() -> None:
-    sgemm, conv, chain = linear.sgemm(8, 8, 8), SMALL[1], memory.chain(64)
+    sgemm, chain = linear.sgemm(8, 8, 8), memory.chain(64)
+    conv, pair, depthwise = GPU_SMALL[2], GPU_SMALL[3], GPU_SMALL[5]
     assert cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.81}, 0.5) == ""
     assert (
         cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, short of 0.8"
     )
     # cuDNN is what convolutions of one image are compared with
-    assert cuda._short(conv, {cuda.OURS: 1.0, cuda.EAGER: 0.1, cuda.COMPILED: 1.1}, 0.1) == ""
-    assert cuda._short(SMALL[2], {cuda.OURS: 1.0, cuda.EAGER: 0.1}, 0.1).startswith("0.10 of cuDNN")
+    assert cuda._short(pair, {cuda.OURS: 1.0, cuda.EAGER: 0.1, cuda.COMPILED: 1.1}, 0.1) == ""
+    assert cuda._short(conv, {cuda.OURS: 1.0, cuda.EAGER: 0.1}, 0.1).startswith("0.10 of cuDNN")
     assert cuda._short(chain, {cuda.OURS: 1.0, cuda.COMPILED: 0.5}, 0.95) == ""
     assert (
         cuda._short(chain, {cuda.OURS: 1, cuda.COMPILED: 1.1}, 0.5) == "0.50 of the copy bandwidth"
     )
-    assert cuda._short(SMALL[3], {cuda.OURS: 1, cuda.COMPILED: 1.1}, 0.5) == ""
+    assert cuda._short(depthwise, {cuda.OURS: 1, cuda.COMPILED: 1.1}, 0.5) == ""
 
 
 @pytest.mark.parametrize("work", GPU_WORKS, ids=lambda w: w.name)
@@ -148,9 +132,9 @@ def test_the_rows_are_those_that_memory_cannot_hide() -> None:
 SIMULATED = """
 import numpy as np
 from benchmarks.gpu import by_hand
-from tests.test_gpu_benchmark import SMALL
+from benchmarks.works.gpu import GPU_SMALL
 
-for work in SMALL:
+for work in GPU_SMALL:
     if work.kind in by_hand.KINDS:
         arrays, outs = work.arrays(), work.empty()
         kernel, follows, shape = by_hand._KERNELS[work.kind]

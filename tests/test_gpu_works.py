@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
 
 import schedlang as sl
-from benchmarks.gpu import WORKS, GpuWork, convolution
-from benchmarks.gpu.code import busiest_loop, compiled
+from benchmarks.gpu import convolution, scheduled
+from benchmarks.gpu.code import COMPARED, busiest_loop, compiled, emulated
+from benchmarks.works import Work
+from benchmarks.works.gpu import GPU_SMALL, GPU_WORKS
 
 
-@pytest.mark.parametrize("work", WORKS, ids=lambda w: w.name)
-def test_lockstep_and_emulator_give_what_numpy_gives(work: GpuWork) -> None:
-    schedule, tensors = work.make(*work.small)
-    inputs = work.inputs(work.small)
-    wanted = work.oracle(*(x.astype("float64") for x in inputs))
-    f = sl.build(schedule, tensors, target="cuda-emulator")
-    for found in (f.check(*inputs), f(*inputs)):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("work", GPU_SMALL, ids=lambda w: w.name)
+def test_lockstep_and_emulator_give_what_numpy_gives(work: Work) -> None:
+    arrays = work.arrays()
+    checked = sl.build(*scheduled(work), target="cuda-emulator").check(*arrays.values())
+    assert not work.wrong((checked,), work.expected(arrays))
+    assert not emulated(work)
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("work", WORKS, ids=lambda w: w.name)
-def test_machine_code_without_spills(work: GpuWork, arch: str) -> None:
+@pytest.mark.parametrize("work", GPU_WORKS, ids=lambda w: w.name)
+def test_machine_code_without_spills(work: Work, arch: str) -> None:
     for row in compiled(work, arch):
         assert not row.spill_bytes and not row.local_bytes, row.kernel
         assert row.instructions > 10
-        if work.name == "sgemm":
+        if work.name == COMPARED:
             # 8 steps of 8 by 8 multiply-adds a thread, and little beside them
             assert row.multiply_adds == 512 and row.loop < 620
 

@@ -20,3 +20,22 @@ GPU_WORKS = (
     memory.jacobi(8192),
     linear.attention(8, 512, 64),
 )
+# sizes that divide by nothing, for the emulator: every schedule, and each way that it may go
+GPU_SMALL = (
+    linear.sgemm(130, 140, 33),
+    linear.sgemm(130, 131, 29),
+    conv2d("C", 10, 9, 40, 3, 1, 1),
+    conv2d("C", 9, 5, 33, 3, 2, 1, 2),
+    conv2d("C", 9, 5, 33, 1, 2, 0, 1),
+    depthwise("D", 9, 3, 1, 2),
+    depthwise("D", 10, 3, 2, 1),
+    memory.softmax(5, 300),
+    memory.layer_norm(5, 300),
+    memory.row_sum(5, 3000),
+    memory.column_sum(100, 70),
+    memory.transpose(70),
+    memory.chain(5000),
+    memory.box_blur(40),
+    memory.jacobi(40),
+    linear.attention(2, 70, 33),
+)

@@ -40,7 +40,10 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class GpuSource:
-    """Emitted text in parts: kernels, the launcher, and the intrinsics they use."""
+    """Emitted text in parts: kernels, the launcher, and the intrinsics they use.
+
+    ``alignment``: for each parameter the bytes at a multiple of which its array must start.
+    """
 
     public: str
     kernels: tuple[KernelSource, ...]
@@ -48,6 +51,7 @@ class GpuSource:
     intrinsics: tuple[str, ...]
     math: tuple[str, ...]
     parameters: tuple[str, ...]
+    alignment: tuple[int, ...]
 
 
 def memory_dtype(dtype: str) -> str:
@@ -62,16 +66,19 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
     names = _names(program, taken)
     kernels: list[KernelSource] = []
     used: set[str] = set()
+    widest: dict[Buffer, int] = {}
     for launch in program.launches:
         writer = _KernelWriter(nest, names, target, public, launch)
         kernels.append(writer.kernel())
         used |= writer.used
+        widest |= {b: max(n, widest.get(b, 0)) for b, n in writer.at_once.items()}
     host = _Host(nest, names, target, public, kernels)
     parameters = tuple([names[a] for a in nest.args] + [names[v] for v in nest.sizes])
     launcher = host.launcher(program, parameters)
     return GpuSource(
         public, tuple(kernels), launcher, tuple(sorted(used - {"inf", "nan"})),
         tuple(sorted(used & {"inf", "nan"})), parameters,
+        tuple(widest.get(a, itemsize(a.dtype)) if isinstance(a, Buffer) else 0 for a in nest.args),
     )  # fmt: skip
 
 
@@ -100,12 +107,14 @@ class _KernelWriter(Statements):
         self, nest: Nest, names: Names, target: Target, public: str, launch: Launch
     ) -> None:
         super().__init__(nest, names, target, public)
-        self.expressions.aligned = one_access
+        self.expressions.aligned = self.one_access
         self.expressions.masks = False
         self.launch = launch
         self.dynamic = launch.shared_bytes > target.device.shared_static
         self.offset = 0
         self.local_names: dict[tuple[str, str, int | None], str] = {}
+        # the bytes of the widest access to each buffer
+        self.at_once: dict[Buffer, int] = {}
 
     def kernel(self) -> KernelSource:
         launch = self.launch
@@ -127,6 +136,14 @@ class _KernelWriter(Statements):
         return KernelSource(
             name, head + "\n".join(self.frame.lines), tuple(parameters), launch, self.offset
         )
+
+    def one_access(self, buffer: Buffer, first: Lin, count: int) -> bool:
+        """Whether elements are accessed at once, and may be: then that is remembered."""
+        found = one_access(buffer, first, count)
+        if found:
+            width = count * itemsize(buffer.dtype)
+            self.at_once[buffer] = max(width, self.at_once.get(buffer, 0))
+        return found
 
     def storage_name(self, buffer: Buffer) -> str:
         """Equal names of local storage stand for one another in places apart."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.cuda import ALIGNMENT
 from schedlang.errors import CallError
 from schedlang.runtime import nvidia
 
@@ -93,13 +92,13 @@ def device_of(values: Sequence[Any]) -> int | None:
     return found[0] if found else None
 
 
-def address_of(flat: np.ndarray, name: str) -> int:
-    """Where a described array starts: kernels access up to 16 bytes at once."""
+def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
+    """Where a described array starts: a kernel may access several of its elements at once."""
     address = int(flat.ctypes.data)
-    if address % ALIGNMENT and flat.size:
+    if address % alignment and flat.size:
         raise CallError(
-            f"{name} starts at an address that is no multiple of {ALIGNMENT} bytes, as a view into "
-            "another array may: pass a copy of it"
+            f"{name} starts at an address that is no multiple of {alignment} bytes, as a view into "
+            "another array may, and this kernel accesses so many at once: pass a copy of it"
         )
     return address
 

@@ -167,14 +167,16 @@ class CudaKernel(GpuKernel):
         stream = cuda.external_stream(number) if number else 0
         given: list[Any] = []
         back: list[tuple[Any, np.ndarray]] = []
-        for value, p in zip(arrays, self._built.signature.parameters):
+        parameters = self._built.signature.parameters
+        for value, p, alignment in zip(arrays, parameters, self._source.alignment):
             if p.is_scalar:
                 given.append(value)
                 continue
             flat = value.reshape(-1)
             flat = flat.view(np.uint16) if p.dtype == "float16" else flat
             if isinstance(value, Described):
-                given.append(cuda.as_cuda_array(OnDevice(address_of(flat, p.name), flat)))
+                address = address_of(flat, p.name, alignment)
+                given.append(cuda.as_cuda_array(OnDevice(address, flat)))
                 continue
             given.append(cuda.to_device(flat, stream=stream))
             if p.is_output:

@@ -1,4 +1,5 @@
-"""Random schedules for GPUs, run in lockstep with every access checked, and by the emulator.
+"""Random schedules for GPUs: in lockstep with every access checked, a share of them also by the
+emulator, and as emitted source in the simulator.
 
 ``python -m tests.fuzz.gpu --cases N --seed S``.
 """
@@ -40,7 +41,12 @@ class Binder:
         self.rng = rng
         self.s = s
         self.outputs = outputs
-        self.threads = {"x": rng.choice([1, 2, 3, 4, 5, 8, 16]), "y": rng.choice([1, 2, 3])}
+        # a warp, a warp and a half, and several of them are rarer: everything is small here
+        wide = rng.random() < 0.15
+        self.threads = {
+            "x": rng.choice([32, 48, 64, 96] if wide else [1, 2, 3, 4, 5, 8, 16]),
+            "y": rng.choice([1, 2, 3]),
+        }
         self.applied = 0
         self.serial = False
         self.loops: list[tuple[Any, Any]] = []
@@ -190,19 +196,24 @@ class Binder:
         self.loops += [(view, axis) for axis in view.leaf_axes]
 
 
-def run_gpu_case(seed: str, index: int, compiled: bool = False, features: Any = None) -> Case:
-    """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``."""
+def run_gpu_case(
+    seed: str, index: int, compiled: bool = False, simulated: bool = False, features: Any = None
+) -> Case:
+    """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``.
+
+    ``compiled``: also by the emulator; ``simulated``: also what is emitted, in the simulator.
+    """
     rng = Random(f"gpu:{seed}:{index}")
     case = Case(f"{seed}:{index}", random_graph(rng))
     try:
-        _run(rng, case, compiled, Counter() if features is None else features)
+        _run(rng, case, compiled, simulated, Counter() if features is None else features)
     except Exception as error:
         case.outcome = "failed"
         case.failure = "".join(traceback.format_exception(error)[-8:])
     return case
 
 
-def _run(rng: Random, case: Case, compiled: bool, features: Counter[str]) -> None:
+def _run(rng: Random, case: Case, compiled: bool, simulated: bool, features: Counter[str]) -> None:
     space = build(case.graph)
     outputs = [space[n] for n in case.graph.outputs]
     s = sl.schedule(outputs if len(outputs) > 1 else outputs[0])
@@ -230,6 +241,12 @@ def _run(rng: Random, case: Case, compiled: bool, features: Counter[str]) -> Non
     if compiled:
         results = _emulated(s, nest, given, wanted)
         compare(nest, results, wanted, case.graph.terms, "emulated")
+        features["by the emulator"] += 1
+    if simulated:
+        results = sl.build(s, target=TARGET).simulate(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        compare(nest, results, wanted, case.graph.terms, "simulated")
+        features["in the simulator"] += 1
     case.outcome = "passed"
 
 
@@ -264,14 +281,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--failures", type=int, default=1)
     parser.add_argument("--compiled-share", type=float, default=0.02)
+    parser.add_argument("--simulated-share", type=float, default=0.25)
     options = parser.parse_args(argv)
     started, outcomes, features = time.monotonic(), Counter(), Counter()
     unbuilt: Counter[str] = Counter()
     for index in range(options.start, options.start + options.cases):
         if time.monotonic() - started > options.minutes * 60:
             break
-        compiled = index % 1000 < 1000 * options.compiled_share
-        case = run_gpu_case(options.seed, index, compiled, features)
+        compiled, simulated = (
+            index % 1000 < 1000 * share
+            for share in (options.compiled_share, options.simulated_share)
+        )
+        case = run_gpu_case(options.seed, index, compiled, simulated, features)
         outcomes[case.outcome] += 1
         if case.outcome == "not built":
             unbuilt[case.failure.partition("\n")[0].partition(": ")[2][:70]] += 1
