@@ -13,9 +13,10 @@ from schedlang.expr.nodes import Var
 from schedlang.expr.simplify import only_size, to_lin
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
-from schedlang.lowering.build import Job, Scope, nest_stage, place_child, store_child, take
+from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
 from schedlang.lowering.names import loop_names
+from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.placement import Problem, place
 from schedlang.lowering.region import Pending, merge, whole
 from schedlang.lowering.resolve import resolve

@@ -8,7 +8,8 @@ from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.nodes import For
-from schedlang.lowering.build import Job, Loop, Nesting, Scope, attach_children, nest_stage
+from schedlang.lowering.build import attach_children, nest_stage
+from schedlang.lowering.nesting import Job, Loop, Nesting, Scope
 from schedlang.lowering.plan import Peel, Plan
 from schedlang.lowering.puts import block
 from schedlang.lowering.region import Dim, Pending, merge, relax_all, whole

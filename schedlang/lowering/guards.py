@@ -1,0 +1,94 @@
+"""Where the guards of a stage stand: at the innermost loop that they speak of, or the statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis
+from schedlang.ir.nodes import If
+from schedlang.lowering.nesting import Nesting
+from schedlang.lowering.plan import Guard
+from schedlang.lowering.puts import Draft, block
+from schedlang.lowering.sliding import new_rows_only
+from schedlang.lowering.threads import thread_variables
+
+
+def guards_at(n: Nesting, depth: int) -> list[Guard]:
+    """The guards that depend on loop ``depth`` and on no loop further in."""
+    variables = [n.plan.variables.get(a) for a in n.leaf]
+    reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
+    found = []
+    for guard in n.plan.guards:
+        if (n.init and guard.axes & reduce) or _waits(n, guard):
+            continue
+        deepest = max((k for k, v in enumerate(variables) if v in guard.axes), default=-1)
+        if deepest == depth:
+            found.append(guard)
+    return found
+
+
+def _waits(n: Nesting, guard: Guard) -> bool:
+    """Whether a guard stands at the statement alone, since threads it keeps away help inside.
+
+    What is attached inside thread loops is fetched by all threads of the block together.
+    """
+    if not guard.axes & thread_variables(n.stage, n.plan, n.scope.threads):
+        return False
+    return any((n.stage.name, axis) in n.job.placement.at for axis in n.stage.leaf)
+
+
+def late_guards(n: Nesting) -> list[Guard]:
+    """The guards that stand at the statement alone."""
+    reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
+    waiting = (g for g in n.plan.guards if _waits(n, g))
+    return [g for g in waiting if not (n.init and g.axes & reduce)]
+
+
+def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
+    """What is inside of loop ``depth`` under its guards; -1 is outside of all loops."""
+    if n.init and depth < 0:
+        return drafts
+    if n.slide is not None and depth == row_depth(n):
+        drafts = new_rows(n, drafts)
+    return wrapped(guards_at(n, depth), drafts)
+
+
+def _row(n: Nesting) -> Lin:
+    """Where a sliding stage stands in the dimension that slides."""
+    assert n.slide is not None
+    return n.dims[n.slide.dim].lo + n.plan.values[n.stage.op.axis[n.slide.dim]]
+
+
+def row_depth(n: Nesting) -> int:
+    """The innermost loop that moves along the sliding dimension, -1 for none."""
+    moving = set() if n.slide is None else set(_row(n).leaves())
+    spots = (k for k, a in enumerate(n.leaf) if n.plan.variables.get(a) in moving)
+    return max(spots, default=-1)
+
+
+def new_rows(n: Nesting, drafts: list[Draft]) -> list[Draft]:
+    """Under the test that leaves out rows which the sliding window has already."""
+    if n.slide is None or not drafts:
+        return drafts
+    return new_rows_only(n.stage, n.slide, _row(n), drafts)
+
+
+def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
+    """Under ``guards``, the first outermost."""
+    for guard in reversed(guards if drafts else ()):
+        drafts = [If(guard.cond, block(drafts), guard.note)]
+    return drafts
+
+
+def lets_a_start_through(n: Nesting, axis: Axis) -> bool:
+    """Whether the guards at this loop let iterations through from the first up to some last one."""
+    var = n.plan.variables.get(axis)
+    depth = next((k for k, a in enumerate(n.leaf) if a is axis), 0)
+    if var is None or (n.slide is not None and row_depth(n) == depth):
+        return False
+    for guard in guards_at(n, depth):
+        step = (guard.fact.substitute({var: Lin.of(var) + 1}) - guard.fact).const
+        if step is None or step < 0:
+            return False
+    return True

@@ -1,0 +1,90 @@
+"""What the nesting of stages works on: the schedule at large, a place in it, one stage's loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis
+from schedlang.ir.nodes import Alloc
+from schedlang.lowering.placement import Placement, Problem
+from schedlang.lowering.plan import Peel, Plan, Threads, make_plan
+from schedlang.lowering.puts import Draft
+from schedlang.lowering.region import Dim, Pending
+from schedlang.lowering.sliding import Slide
+from schedlang.lowering.storage import allocate
+from schedlang.stage.state import At, Stage, State
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What every pass over one schedule shares.
+
+    ``alias`` maps the tensors of a scan to the output they are parts of; ``given`` are the
+    tensors that exist outside the nest, ``prefetched`` those that some loop asks for ahead.
+    """
+
+    state: State
+    placement: Placement
+    given: frozenset[Tensor]
+    alias: Mapping[Tensor, Tensor]
+    names: Mapping[str, str] = field(default_factory=dict)
+    prefetched: frozenset[Tensor] = frozenset()
+    problems: list[Problem] = field(default_factory=list)
+    unclipped: set[Tensor] = field(default_factory=set)
+    clipped: set[Tensor] = field(default_factory=set)
+
+    def needs_box(self, tensor: Tensor) -> bool:
+        """Whether what is read of ``tensor`` decides what is computed of it."""
+        name = self.state.defined.get(tensor)
+        if name is None or tensor in self.alias:
+            return False
+        return tensor not in self.given or isinstance(self.placement.attach[name], At)
+
+    def storage(self, stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
+        """Storage for what ``stage`` computes; arguments bring theirs."""
+        made = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
+        return [a for a in made if a.buffer.tensor not in self.given]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop in scope around a stage."""
+
+    var: Axis
+    extent: Lin
+    tag: str
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is known where a stage is placed."""
+
+    ranges: Ranges
+    loops: tuple[Loop, ...] = ()
+    threads: Threads = Threads()
+
+
+@dataclass(frozen=True, eq=False)
+class Nesting:
+    """One stage being nested: its box, its plan, the loops still to make."""
+
+    job: Job
+    stage: Stage
+    dims: tuple[Dim, ...]
+    scope: Scope
+    peel: Peel
+    plan: Plan
+    leaf: tuple[Axis, ...]
+    slide: Slide | None = None
+    init: bool = False
+
+    def planned(self, peel: Peel) -> Nesting:
+        plan = make_plan(self.stage, self.dims, self.scope.ranges, peel, self.scope.threads)
+        return replace(self, peel=peel, plan=plan)
+
+
+Made = tuple[list[Draft], Pending]

@@ -1,0 +1,106 @@
+"""The innermost statement of a stage: the store of one point, and what it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedlang.compute.bounds import facts_of
+from schedlang.compute.tensor import ComputeOp
+from schedlang.expr.interval import Ranges
+from schedlang.expr.lazy import is_both
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder, rewrite
+from schedlang.ir.nodes import If
+from schedlang.lowering.guards import late_guards, wrapped
+from schedlang.lowering.instantiate import instantiate
+from schedlang.lowering.nesting import Job, Made, Nesting, Scope
+from schedlang.lowering.plan import thread_tag
+from schedlang.lowering.puts import Draft, Put, block
+from schedlang.lowering.region import Pending, add, point
+
+
+def statement(n: Nesting, scope: Scope) -> Made:
+    """The store of one point, under the guards that stand here alone."""
+    drafts, pending = _point(n, scope)
+    return wrapped(late_guards(n), drafts), pending
+
+
+def _point(n: Nesting, scope: Scope) -> Made:
+    """The store of one point: the body, the init, or one update of a reduction."""
+    stage, op, plan = n.stage, n.stage.op, n.plan
+    assert isinstance(op, ComputeOp)
+    at = {a: d.lo + plan.values[a] for a, d in zip(op.axis, n.dims)}
+    indices = tuple(at[a] for a in op.axis)
+    values: dict[Axis, Lin] = dict(at)
+    for axis in op.reduce_axis:
+        values[axis] = to_lin(axis.lo) + plan.values[axis]
+    pending: Pending = {}
+    reducer = op.reducer
+    if reducer is not None and n.init:
+        roots: tuple[Expr, ...] = op.init or reducer.identity
+        made = instantiate(roots, values, {}, scope.ranges).roots
+        return _predicated(n, scope, [Put(op.outputs, indices, made, None, stage.name)]), pending
+    tests: list[Expr] = []
+    ranges = scope.ranges
+    for cond in _conditions(op.where):
+        test = instantiate((cond,), values, n.job.placement.inline, ranges)
+        if isinstance(test.roots[0], Const):
+            if not test.roots[0].value:
+                return [], {}
+            continue
+        _collect(n.job, test.reads, pending, ranges)
+        ranges = ranges.assuming(facts_of(test.roots[0], True, ranges))
+        tests.append(test.roots[0])
+    body = instantiate(op.body, values, n.job.placement.inline, ranges)
+    _collect(n.job, body.reads, pending, scope.ranges)
+    drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
+    for cond in reversed(tests):
+        drafts = [If(cond, block(drafts), stage.where_note)]
+    return _predicated(n, scope, drafts), pending
+
+
+def _conditions(where: Expr | None) -> list[Expr]:
+    """The tests of ``where``, each asked only where those before it hold."""
+    found: list[Expr] = []
+    while where is not None and is_both(where):
+        found.append(where.cond)
+        where = where.a
+    return found if where is None else [*found, where]
+
+
+def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
+    """The store under ``set_store_predicate``, its thread axes those in scope."""
+    if n.stage.predicate is None or (n.init and _mentions_reduction(n)):
+        return drafts
+    if any(thread_tag(n.stage.kinds.get(a, "")) for a in n.stage.reduce_leaves):
+        # it chooses the threads that store the sum; every thread adds its part
+        return drafts
+
+    def bound(node: Expr) -> Expr | None:
+        if isinstance(node, Axis) and node.tag:
+            found = scope.threads.find(node.tag)
+            return None if found is None else found[0]
+        if isinstance(node, Axis) and (node in at or node in n.plan.values):
+            return to_expr(at[node] if node in at else n.plan.values[node])
+        return None
+
+    # a dimension is where the element stands in its tensor, a loop counts from 0
+    op = n.stage.op
+    at = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
+    at.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
+    cond = rewrite(n.stage.predicate, bound)
+    return [If(cond, block(drafts), "store predicate", predicate=True)]
+
+
+def _mentions_reduction(n: Nesting) -> bool:
+    """Whether the store predicate speaks of loops that the init stands outside of."""
+    assert n.stage.predicate is not None
+    return any(isinstance(a, Axis) and a.is_reduce for a in postorder([n.stage.predicate]))
+
+
+def _collect(job: Job, reads: list[Any], pending: Pending, ranges: Ranges) -> None:
+    for tensor, indices in reads:
+        if job.needs_box(tensor) or tensor in job.prefetched:
+            add(pending, tensor, point(indices, ranges), ranges)
