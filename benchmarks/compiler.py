@@ -1,9 +1,9 @@
-"""The speed of the tool itself: steps to nest, nest to source, growth with the number of stages.
+"""The speed of the tool itself: from steps to source, with more stages, and of a call.
 
     python -m benchmarks.compiler [--only PATTERN] [--json FILE]
 
-Nothing here compiles machine code. Chains of 10, 100 and 1000 stages show how time grows:
-``per stage`` should stay what it is.
+Only the two kernels whose calls are timed become machine code. Chains of 10, 100 and 1000 stages
+show how time grows: ``per stage`` should stay what it is.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from time import perf_counter
+from typing import Any
+
+import numba
+import numpy as np
 
 import schedlang as sl
 from benchmarks.harness import Case, Column, Row, main
 from schedlang.codegen.cpu import emit
 from schedlang.codegen.file import render
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Expr
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -54,7 +57,7 @@ def _smoothed(image: Tensor, k: int) -> Tensor:
     h, w = image.shape
     dy, dx = (0, 1) if k % 2 else (1, 0)
 
-    def smooth(y: Expr, x: Expr) -> Expr:
+    def smooth(y: sl.Expr, x: sl.Expr) -> sl.Expr:
         return (image[y, x] + image[y + dy, x + dx] * 2 + image[y + 2 * dy, x + 2 * dx]) / 4
 
     return sl.compute((h - 2 * dy, w - 2 * dx), smooth, name=f"{'rows' if k % 2 else 'cols'}{k}")
@@ -222,8 +225,46 @@ def _same(call: Callable[[], object]) -> Callable[[], object]:
     return call
 
 
+def _by_numba(parallel: bool) -> Callable[..., object]:
+    @numba.njit(parallel=parallel)
+    def more(A: Any, B: Any) -> None:
+        for i in numba.prange(A.size):
+            B[i] = A[i] + 1
+
+    return more
+
+
+def _kernel(parallel: bool) -> sl.Kernel:
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((8,), lambda i: A[i] + 1, name="B")
+    s = sl.schedule(B)
+    if parallel:
+        s[B].parallel(B.op.axis[0])
+    return sl.build(s, [A, B])
+
+
+def _calls() -> Iterator[Case]:
+    """Calls on tiny arrays, where all is overhead: numba's own, a kernel's, one without checks."""
+    arrays = np.ones(8, "float32"), np.ones(8, "float32")
+    made: dict[str, Callable[[bool], Callable[..., object]]] = {
+        "numba": _by_numba, "schedlang": _kernel,
+        "schedlang, unchecked": lambda parallel: _kernel(parallel).unchecked,
+    }  # fmt: skip
+
+    def prepare(make: Callable[[bool], Callable[..., object]], parallel: bool) -> Any:
+        call = partial(make(parallel), *arrays)
+        call()
+        return call
+
+    for parallel in (False, True):
+        for name, make in made.items():
+            work = "call of a parallel kernel" if parallel else "call of a kernel"
+            yield Case(work, name, partial(prepare, make, parallel))
+
+
 def cases() -> Iterator[Case]:
     yield from _imports()
+    yield from _calls()
     yield from _parts(lambda: scheduled_matmul(matmul()), "matmul", 0.020)
     yield from _parts(lambda: scheduled_pipeline(pipeline()), "20-stage image pipeline", 0.150)
     for how in ("at root", "inlined", "at the last", "at the next"):

@@ -20,10 +20,12 @@ from schedlang.compute.reduce import argmax, argmin, comm_reducer, max, min, pro
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder, var
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
 from schedlang.runtime.build import build, lower
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule, thread_axis
+from schedlang.schedule.stage import StageView
 from schedlang.target import Target
 from schedlang.version import __version__
 
@@ -38,7 +40,8 @@ _ON_DEMAND = {
 }
 
 __all__ = [
-    "Kernel", "Nest", "Schedule", "Target", "Tensor", "__version__", "abs", "acos", "all", "any",
+    "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
+    "abs", "acos", "all", "any",
     "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
     "build", "cast", "ceil", "comm_reducer",
     "compute", "const", "cos", "cosh", "create_schedule", "erf", "errors", "evaluate", "exp",

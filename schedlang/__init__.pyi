@@ -63,6 +63,8 @@ from schedlang.compute.scan import scan as scan
 from schedlang.compute.tensor import Tensor as Tensor
 from schedlang.compute.tensor import placeholder as placeholder
 from schedlang.compute.tensor import var as var
+from schedlang.expr.nodes import Axis as Axis
+from schedlang.expr.nodes import Expr as Expr
 from schedlang.ir.nest import Nest as Nest
 from schedlang.nd import cpu as cpu
 from schedlang.nd import cuda as cuda
@@ -75,6 +77,7 @@ from schedlang.runtime.kernel import Kernel as Kernel
 from schedlang.schedule.schedule import Schedule as Schedule
 from schedlang.schedule.schedule import schedule as schedule
 from schedlang.schedule.schedule import thread_axis as thread_axis
+from schedlang.schedule.stage import StageView as StageView
 from schedlang.target import Target as Target
 from schedlang.version import __version__ as __version__
 

@@ -80,9 +80,9 @@ DEFAULT_ARCH = "sm_90"
 class Target:
     """Where a kernel runs: the bytes of a vector register, and how many of them there are.
 
-    What is not given is the host's; registers of a given width count 32 from 64 bytes on (AVX-512),
-    else 16. For GPUs ``arch`` names the architecture, sm_90 if it is left out, and ``device`` what
-    that allows.
+    What is not given is the host's; registers of another width than the host's count 32 from 64
+    bytes on (AVX-512), else 16. For GPUs ``arch`` names the architecture, sm_90 if it is left out,
+    and ``device`` what that allows.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
@@ -112,7 +112,7 @@ class Target:
             object.__setattr__(self, "vector_bytes", self.vector_bytes or 16)
             object.__setattr__(self, "vector_registers", self.vector_registers or 64)
         width, registers = host_vectors()
-        if self.vector_bytes:
+        if self.vector_bytes not in (0, width):
             registers = 32 if self.vector_bytes >= 64 else 16
         object.__setattr__(self, "vector_bytes", self.vector_bytes or width)
         object.__setattr__(self, "vector_registers", self.vector_registers or registers)

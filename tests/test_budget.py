@@ -82,3 +82,11 @@ def test_the_machine_code_of_what_warns_uses_the_stack(make, rows):
     (text,) = kernel.inspect_asm().values()
     spilled = re.findall(r"vmovup?[sd].*\(%r[sb]p\).*%zmm|%zmm\d+, -?\d*\(%r[sb]p\)", text)
     assert bool(spilled) == bool(texts)
+
+
+def test_registers_of_the_host_s_own_width_are_the_host_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    for neon in (sl.Target("cpu"), sl.Target("cpu", vector_bytes=16)):
+        assert (neon.vector_width("float32"), neon.vector_registers) == (4, 32)
+    assert sl.Target("cpu", vector_bytes=32).vector_registers == 16
+    assert sl.Target("cpu", vector_bytes=64).vector_registers == 32

@@ -189,6 +189,52 @@ def test_one_reduction_stage_at_block_level_is_done_by_one_thread() -> None:
     np.testing.assert_allclose(f.check(a), a - a.sum(1, keepdims=True))
 
 
+def few(data: int, threads: int) -> Scheduled:
+    """A thread an element, and most threads have none."""
+    return scaled(data, threads, data)
+
+
+def sums_of_few(columns: int, threads: int) -> Scheduled:
+    """Rows of fewer elements than there are threads to add them up."""
+    return row_reduction(7, columns, threads)
+
+
+def fetched_by_many() -> Scheduled:
+    """A tile of 8 by 8 is fetched by 64 threads, of which 5 have a column."""
+    A, B = sl.placeholder((16, 32), name="A"), sl.placeholder((32, 5), name="B")
+    k = sl.reduce_axis(32, name="k")
+    C = sl.compute((16, 5), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    tile, local = s.cache_read(A, "shared", [C]), s.cache_write(C, "local")
+    i, j = C.op.axis
+    block, row = s[C].split(i, 8)
+    _, thread = s[C].split(j, 64)
+    s[C].reorder(block, thread, row)
+    s[C].bind(block, "blockIdx.x")
+    s[C].bind(thread, "threadIdx.x")
+    s[local].compute_at(s[C], thread)
+    outer, inner = s[local].split(s[local].op.reduce_axis[0], 8)
+    s[local].reorder(outer, inner, *s[local].op.axis)
+    s[tile].compute_at(s[local], outer)
+    _, fetch = s[tile].split(s[tile].fuse(*s[tile].op.axis), 64)
+    s[tile].bind(fetch, "threadIdx.x")
+    a, b = numbers(16, 32), numbers(32, 5, seed=1)
+    return Scheduled(s, [A, B, C], (a, b), a @ b)
+
+
+@pytest.mark.parametrize(
+    "case", [few(5, 32), few(33, 64), sums_of_few(5, 64), sums_of_few(33, 64), fetched_by_many()]
+)
+def test_a_block_has_more_threads_than_there_is_data(case: Scheduled) -> None:
+    """Indices are simplified by what a loop runs over, not by what its axis declares."""
+    emulator = sl.build(case.schedule, case.args, target="cuda-emulator")
+    source = sl.build(case.schedule, case.args, target="cuda")
+    for found in (
+        emulator(*case.inputs), emulator.check(*case.inputs), source.simulate(*case.inputs)
+    ):  # fmt: skip
+        np.testing.assert_allclose(found, case.expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("index", range(60))
 def test_random_schedules(index: int) -> None:
     case = run_gpu_case("tests", index, compiled=index % 20 == 0, simulated=index % 3 == 0)

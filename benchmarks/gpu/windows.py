@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import schedlang as sl
-from schedlang.expr.nodes import Axis
 
 Made = tuple[sl.Schedule, list[sl.Tensor]]
 
 
-def tiles(s: sl.Schedule, Y: sl.Tensor) -> Axis:
+def tiles(s: sl.Schedule, Y: sl.Tensor) -> sl.Axis:
     """32 by 32 elements a block of 32 by 8 threads; the loop over blocks."""
     i, j = Y.op.axis
     by, bx, y, x = s[Y].tile(i, j, 32, 32)

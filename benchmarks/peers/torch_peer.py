@@ -2,7 +2,7 @@
 
 Eager calls write the given outputs where the operator takes ``out=``. Compiled ones store into
 them at the end of what is fused; where an operator of the library makes the result, it is
-returned, out of memory that malloc keeps (see ``ENVIRONMENT`` of the workers).
+returned, out of memory that malloc keeps (see ``environment`` of ``worker.py``).
 """
 
 from __future__ import annotations

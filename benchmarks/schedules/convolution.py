@@ -6,7 +6,6 @@ import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
 from schedlang.demo import tile_sizes
-from schedlang.expr.nodes import Axis
 
 
 def layer(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
@@ -33,7 +32,7 @@ def layer(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
     return X, W, XP, WP, Y
 
 
-def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[Axis, ...]:
+def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[sl.Axis, ...]:
     """A strip of a row in registers, transposed on its way out; weights transposed into panels."""
     YL = s.cache_write(Y, "local")
     n, o, y, x = s[Y].op.axis

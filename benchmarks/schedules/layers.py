@@ -7,7 +7,6 @@ from benchmarks.schedules import Made, scheduled
 from benchmarks.schedules.products import register_tile
 from benchmarks.works import Work
 from schedlang.demo import tile_sizes
-from schedlang.expr.nodes import Expr
 
 
 def pack(s: sl.Schedule, P: sl.Tensor) -> None:
@@ -41,7 +40,7 @@ def lstm_cell(work: Work, target: sl.Target) -> Made:
         packs.append(P)
         products.append(G)
 
-    def cell(i: Expr, j: Expr) -> tuple[Expr, Expr]:
+    def cell(i: sl.Expr, j: sl.Expr) -> tuple[sl.Expr, sl.Expr]:
         gate = [sum(G[g, i, j] for G in products) + bias[g * hidden + j] for g in range(4)]
         after = sl.sigmoid(gate[1]) * c[i, j] + sl.sigmoid(gate[0]) * sl.tanh(gate[2])
         return sl.sigmoid(gate[3]) * sl.tanh(after), after

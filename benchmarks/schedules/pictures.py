@@ -8,7 +8,6 @@ import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
 from benchmarks.works.memory import GAUSS, KAPPA, LUMA
-from schedlang.expr.nodes import Expr
 
 Pixels = sl.Tensor
 
@@ -31,7 +30,7 @@ def unsharp(work: Work, target: sl.Target) -> Made:
     rgb = sl.placeholder((3, height, width), name="rgb")
     gray = _gray(rgb, height, width)
 
-    def row(y: Expr) -> Expr:
+    def row(y: sl.Expr) -> sl.Expr:
         return sl.max(sl.min(y, height - 1), 0)
 
     down = sl.compute(
@@ -66,7 +65,7 @@ def harris(work: Work, target: sl.Target) -> Made:
     rgb = sl.placeholder((3, height, width), name="rgb")
     gray, inner, outer = _gray(rgb, height, width), (height - 2, width - 2), (height - 4, width - 2)
 
-    def sobel(name: str, at: Callable[..., Expr]) -> Pixels:
+    def sobel(name: str, at: Callable[..., sl.Expr]) -> Pixels:
         return sl.compute(
             inner, lambda y, x: sum(
                 (at(y, x, 2, k) - at(y, x, 0, k)) * (2 if k == 1 else 1) for k in range(3)
@@ -80,7 +79,7 @@ def harris(work: Work, target: sl.Target) -> Made:
                    name=name) for a, b, name in ((ix, ix, "xx"), (iy, iy, "yy"), (ix, iy, "xy"))
     )  # fmt: skip
 
-    def response(y: Expr, x: Expr) -> Expr:
+    def response(y: sl.Expr, x: sl.Expr) -> sl.Expr:
         sxx, syy, sxy = (T[y, x] + T[y, x + 1] + T[y, x + 2] for T in (xx, yy, xy))
         return sxx * syy - sxy * sxy - KAPPA * (sxx + syy) * (sxx + syy)
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.schedule.stage import StageView
 
 
 def in_lanes(
-    s: sl.Schedule, T: sl.Tensor, axis: Axis, lanes: int, at: StageView, loop: Axis
+    s: sl.Schedule, T: sl.Tensor, axis: sl.Axis, lanes: int, at: sl.StageView, loop: sl.Axis
 ) -> None:
     """A reduction as partial results in vector lanes, both computed at a loop."""
     P = s.rfactor(T, s[T].split(axis, factor=lanes)[1], factor_axis=1)
@@ -73,7 +71,7 @@ def layer_norm(work: Work, target: sl.Target) -> Made:
     k, r = sl.reduce_axis(width, name="k"), sl.reduce_axis(width, name="r")
     S = sl.compute((rows,), lambda i: sl.sum(X[i, k], axis=k), name="S")
 
-    def apart(i: Axis, j: Axis) -> Expr:
+    def apart(i: sl.Axis, j: sl.Axis) -> sl.Expr:
         return X[i, j] - S[i] * (1 / width)
 
     V = sl.compute((rows,), lambda i: sl.sum(apart(i, r) * apart(i, r), axis=r), name="V")

@@ -68,7 +68,7 @@ def _too_many(store: Store, around: tuple[For, ...], target: Target) -> str | No
         f"stage {store.stage}: its tile of {shape} {dtype} ({axes}) needs {needed} "
         f"vector registers, {sums} for sums, {operands} for operands that several sums read"
         f"{f' and {more} more' if more else ''}; "
-        f"{target.vector_bytes * 8}-bit vectors have {target.vector_registers}, so that some sums "
+        f"{target.vector_bytes * 8}-bit vectors have {target.vector_registers}, so that sums "
         "go through memory in each iteration. Make the tile smaller."
     )
 

@@ -40,7 +40,8 @@ class Lanes:
 class Context:
     """Where text is emitted: loop variables with known values, lanes, the mask in force.
 
-    ``known`` are the ranges of the loops around and what the tests around say; with ``leads`` the
+    ``known`` are the ranges of the loops (and on a GPU of the indices) around and what the tests
+    around say; with ``leads`` the
     first lane is certain to be one of those that ``mask`` lets through.
     ``sums`` are values that the reduction loop around keeps in registers; ``stream`` names the
     stage whose stores bypass the cache. ``copies`` are the unrolled loops, with their extents, that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -182,20 +183,36 @@ class _Writer(Statements):
         self.function(name, [*first, *parameters], loop.body, context, outlined=parallel)
         return name, parameters
 
+    def unrolled(self, loop: For, context: Context) -> None:
+        """Storage on the stack is made once for all copies: one each would all be there at once."""
+        made = self.made(loop.body) if self.frame.copies == 1 else []
+        # what shares a name with other storage has it in its own block alone
+        named = Counter(self.names[b] for b in made)
+        ahead = {b for b in made if named[self.names[b]] == 1 and self._on_stack(b)}
+        for buffer in (b for b in made if b in ahead):
+            self.allocate(buffer, context)
+        self.frame.ahead |= ahead
+        super().unrolled(loop, context)
+        self.frame.ahead -= ahead
+
+    def _on_stack(self, buffer: Buffer) -> bool:
+        """Whether there is room for it."""
+        room = min(STACK_BYTES, STACK_TOTAL - self.frame.stack)
+        return buffer.size is not None and buffer.size * dtypes.itemsize(buffer.dtype) <= room
+
     def allocate(self, buffer: Buffer, context: Context) -> None:
+        if buffer in self.frame.ahead:
+            return
         dtype = "uint16" if buffer.dtype == "float16" else buffer.dtype
         kind = self.use("boolean" if dtype == "bool" else dtype)
         size = buffer.size
         shape = ", ".join(str(e) for e in buffer.shape)
         note = f"  # {buffer.name}[{shape}]"
-        if size is not None:
-            room = min(STACK_BYTES, STACK_TOTAL - self.frame.stack)
-            needed = size * dtypes.itemsize(buffer.dtype)
-            if needed <= room:
-                self.frame.stack += needed
-                made = f"{self.use('stack_array')}({max(size, 1)}, {kind})"
-                self.line(f"{self.names[buffer]} = {made}{note}")
-                return
+        if size is not None and self._on_stack(buffer):
+            self.frame.stack += size * dtypes.itemsize(buffer.dtype)
+            made = f"{self.use('stack_array')}({max(size, 1)}, {kind})"
+            self.line(f"{self.names[buffer]} = {made}{note}")
+            return
         total = Lin.of(1)
         for extent in buffer.shape:
             total = total * to_lin(extent)

@@ -12,7 +12,8 @@ from schedlang.codegen.statements import Frame, Statements
 from schedlang.codegen.sums import Sums
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import Lin
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.grid.lanes import lanes_differ
@@ -124,7 +125,10 @@ class _KernelWriter(Statements):
         self.frame = Frame()
         for index in launch.indices:
             self.line(self._index_line(index))
-        context = Context({})
+        running: dict[Axis | Var, tuple[Lin, Lin]] = {
+            i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
+        }
+        context = Context({}, known=Ranges(running))
         self.block(launch.body, context)
         own = {i.axis for i in launch.indices}
         free = [k for k in self.free_keys(launch.body, context) if k not in own]

@@ -49,7 +49,10 @@ WIDTH = 98
 
 @dataclass
 class Frame:
-    """The function being written: its lines, and how deep in loops and blocks they are."""
+    """The function being written: its lines, and how deep in loops and blocks they are.
+
+    ``ahead`` is the storage that all copies of an unrolled loop use in turn, made ahead of them.
+    """
 
     lines: list[str] = field(default_factory=list)
     depth: int = 1
@@ -58,6 +61,7 @@ class Frame:
     outlined: bool = False
     stack: int = 0
     copies: int = 1
+    ahead: set[Buffer] = field(default_factory=set)
 
 
 class Statements:

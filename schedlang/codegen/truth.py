@@ -1,4 +1,7 @@
-"""Conditions that unrolled loops and lanes decide: what is known is not tested at run time."""
+"""Conditions that are known where code is written: those are not tested at run time.
+
+Unrolled loops and lanes decide them, with the ranges of the loops around.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ _HOLDS = {"<": (-1, -1), "<=": (-1, 0), ">": (1, -1), ">=": (1, 0)}
 
 
 def settled(root: Expr, context: Context) -> Expr:
-    """``root`` with each choice whose condition is known replaced by the side it takes."""
+    """``root`` with each choice whose condition is known replaced by the side it takes.
+
+    Outside of unrolled loops and lanes lowering has settled what ranges decide.
+    """
     if not context.values and context.lanes is None:
         return root
     if not any(isinstance(node, Select) for node in postorder([root])):
@@ -113,12 +119,12 @@ def _comparison(node: Binary, context: Context) -> bool | None:
         first = apart.substitute({lanes.axis: lanes.start})
         ends = [first, first + step * (lanes.count - 1)]
 
-    def least(sign: int, shift: int) -> bool:
+    def proven(sign: int, shift: int) -> bool:
         return all(context.known.nonneg(end * sign + shift) for end in ends)
 
     if node.op in ("==", "!="):
-        return (node.op == "!=") if least(1, -1) or least(-1, -1) else None
+        return (node.op == "!=") if proven(1, -1) or proven(-1, -1) else None
     sign, shift = _HOLDS[node.op]
-    if least(sign, shift):
+    if proven(sign, shift):
         return True
-    return False if least(-sign, -shift - 1) else None
+    return False if proven(-sign, -shift - 1) else None

@@ -161,6 +161,10 @@ class _Walker:
             self.fail(f"loop {loop.axis.name} stands inside another loop over the same variable")
         if isinstance(loop.extent, int) and loop.extent < 0:
             self.fail(f"loop {loop.axis.name} has extent {loop.extent}")
+        declared = loop.axis.extent
+        if isinstance(loop.extent, int) and isinstance(declared, int) and loop.extent > declared:
+            # what is simplified by the axis alone would be wrong further on
+            self.fail(f"loop {loop.axis.name} runs to {loop.extent}, and its axis to {declared}")
         extent = to_lin(loop.extent)
         self.axes.add(loop.axis)
         self.ranges.learn(loop.axis, Lin.of(0), extent - 1)

@@ -12,7 +12,7 @@ from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.rules import floordiv, mod
 from schedlang.expr.simplify import ceildiv, to_lin
 from schedlang.lowering.region import Dim
-from schedlang.stage.relations import Fuse, Split, Unit, split_extents
+from schedlang.stage.relations import Fuse, Split, Unit, extent_of, split_extents
 from schedlang.stage.state import THREADS, Stage
 
 
@@ -73,17 +73,30 @@ def thread_tag(kind: str) -> bool:
     return kind in THREADS
 
 
-_FROM_ZERO: WeakKeyDictionary[Axis, Axis] = WeakKeyDictionary()
+_VARIABLES: WeakKeyDictionary[Axis, dict[Lin | None, Axis]] = WeakKeyDictionary()
 
 
-def loop_variable(axis: Axis) -> Axis:
-    """The variable of a loop over ``axis``, counting from 0: the axis itself where it does too."""
-    if isinstance(axis.lo, int) and axis.lo == 0:
+def loop_variable(axis: Axis, extent: Lin, ranges: Ranges) -> Axis:
+    """The variable of a loop over ``axis``: the axis itself, if it says what the loop runs over.
+
+    A loop counts from 0, and may run further than its axis declares: a block has its threads,
+    however few a stage needs. The same loop has the same variable in every plan.
+    """
+    from_zero = isinstance(axis.lo, int) and axis.lo == 0
+    within = ranges.nonneg(to_lin(axis.extent) - extent)
+    if from_zero and within:
         return axis
-    found = _FROM_ZERO.get(axis)
-    if found is None:
-        found = _FROM_ZERO[axis] = replace(axis, lo=0)
-    return found
+    made = _VARIABLES.setdefault(axis, {})
+    key = None if within else extent
+    if key not in made:
+        declared = axis.extent if within else extent_of(extent)
+        made[key] = replace(axis, lo=0, extent=declared)
+    return made[key]
+
+
+def runs_over(var: Axis, axis: Axis) -> bool:
+    """Whether ``var`` is the variable of some loop over ``axis``."""
+    return var is axis or any(var is v for v in _VARIABLES.get(axis, {}).values())
 
 
 def make_plan(
@@ -130,7 +143,7 @@ def make_plan(
         elif extent.const == 1 and not thread_tag(kind):
             values[axis] = ZERO
         else:
-            variables[axis] = var = loop_variable(axis)
+            variables[axis] = var = loop_variable(axis, extent, base)
             values[axis] = Lin.of(var)
             ranges.known[var] = (ZERO, extent - 1)
     for relation in reversed(stage.relations):

@@ -35,7 +35,10 @@ def memory_type(ty: types.Type, half: bool) -> ir.Type:
 def from_memory(
     context: Any, builder: ir.IRBuilder, raw: ir.Value, ty: types.Type, half: bool
 ) -> ir.Value:
-    """The value of type `ty` that was loaded as `raw`."""
+    """The value of type `ty` that was loaded as `raw`.
+
+    A function for the CPU that loads vectors gets a stack on which they may spill.
+    """
     if isinstance(ty, Vec) and isinstance(context, CPUContext):
         align_spills(builder)
     if half:
@@ -49,7 +52,7 @@ def align_spills(builder: ir.IRBuilder) -> None:
     """Give the function a stack on which no vector that spills lies across two cache lines."""
     attributes = builder.function.attributes
     attributes.alignstack = ALIGNMENT
-    # llvmlite writes the alignment only beside an attribute that is a word
+    # llvmlite prints the alignment only if some other attribute is set
     attributes.add("nounwind")
 
 

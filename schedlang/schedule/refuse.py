@@ -11,7 +11,7 @@ from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
 from schedlang.ir.printer import INDENT, statement_lines
 from schedlang.lowering.lower import lower_state
-from schedlang.lowering.plan import loop_variable
+from schedlang.lowering.plan import runs_over
 from schedlang.stage.relations import parts
 from schedlang.stage.state import Stage, State
 
@@ -33,7 +33,7 @@ def marked_nest(state: State, axis: Axis) -> str:
     lines: list[str] = []
     mark = -1
     for stmt, depth in walk(nest.body):
-        if isinstance(stmt, For) and stmt.axis is loop_variable(axis) and mark < 0:
+        if isinstance(stmt, For) and runs_over(stmt.axis, axis) and mark < 0:
             mark = len(lines)
         lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names)]
     if mark < 0:

@@ -27,23 +27,27 @@ MOST_WRITTEN = 512
 def phases(sketch: Sketch, tensor: Tensor) -> dict[int, tuple[Axis, int]]:
     """For data axes, by position, the reduction axis and the modulus of a test on both.
 
-    Only those of ``(axis + reduction axis + constant) % modulus`` whose extents it divides.
+    The test is on the remainder of the two, added or subtracted, and a constant; the modulus
+    divides both extents.
     """
     op = sketch.op(tensor)
     found: dict[int, tuple[Axis, int]] = {}
     for node in postorder([op.where] if op.where is not None else []):
         if not (isinstance(node, Binary) and node.op == "%" and isinstance(node.b, Const)):
             continue
+        modulus = node.b.value
+        if not isinstance(modulus, int) or modulus < 2:
+            continue
         terms = {p: n for p, n in to_lin(node.a).terms.items() if p}
         data = [at for at, axis in enumerate(op.axis) if terms.get((axis,)) in (1, -1)]
         reduce = [axis for axis in op.reduce_axis if terms.get((axis,)) in (1, -1)]
         if len(terms) != 2 or len(data) != 1 or len(reduce) != 1:
             continue
-        ends = (op.axis[data[0]].extent, reduce[0].extent)
-        whole = all(isinstance(n, int) and n % int(node.b.value) == 0 for n in ends)
+        extents = (op.axis[data[0]].extent, reduce[0].extent)
+        whole = all(isinstance(n, int) and n % modulus == 0 for n in extents)
         taken = data[0] in found or any(axis is reduce[0] for axis, _ in found.values())
         if whole and not taken:
-            found[data[0]] = (reduce[0], int(node.b.value))
+            found[data[0]] = (reduce[0], modulus)
     return found
 
 
