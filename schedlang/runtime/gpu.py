@@ -201,7 +201,8 @@ class CudaKernel(GpuKernel):
         """Write a file that runs with numba-cuda and NumPy alone; returns its path.
 
         Its function ``launch`` takes flat arrays of the GPU, then the sizes; it has the intrinsics
-        that the kernels use.
+        that the kernels use. It checks nothing: arrays must start at a multiple of 16 bytes, as
+        new ones do.
         """
         target = Path(path)
         target.write_text(bundle(self._built.text, DEVICE_PACKAGE), encoding="utf-8")

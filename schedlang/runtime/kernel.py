@@ -108,7 +108,8 @@ class Kernel(TeModule):
         its bits (``a.view("uint16")``; a scalar as float32). Nothing is checked, overlap and reads
         that depend on sizes neither: a wrong argument reads or writes memory that is not its own.
         Nor are calls kept apart: parallel kernels need one thread at a time, or a threading layer
-        of numba's that is safe for several. On the CPU compiled code may call it too.
+        of numba's that is safe for several. On the CPU compiled code may call it too. On a GPU the
+        arrays are numba's, on it, and start at a multiple of 16 bytes.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((2, 3), name="A")
