@@ -92,7 +92,7 @@ def test_sums_that_a_remainder_selects_are_computed_a_phase_at_a_time() -> None:
     between[:27:3] = x
     between[27] = x[-1]
     want = np.stack([np.einsum("kc,kco->o", between[i : i + 6], w) for i in range(24)])
-    found = [c for c in drawn(space(Y), 20) if c.decisions["Y.how"] == "phases"]
+    found = [c for c in drawn(space(Y), 20) if c.decisions["Y.how"] == "steps"]
     assert found
     for candidate in found[:3]:
         # the test stands outside of all loops over points and steps of a phase

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
-from schedlang.autotune.rules.phases import phase_lane, phased
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
 from schedlang.autotune.rules.rows import along_memory, rows
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.spot import spot_of
+from schedlang.autotune.rules.steps import step_lane, stepped
 from schedlang.autotune.rules.tiled import tiled
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
@@ -45,10 +45,10 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
     way = sketch.knobs.choice(f"{sketch.name(tensor)}.how", _ways(sketch, tensor))
     if way == "tile":
         tiled(sketch, tensor, tensor, range(len(op.axis)), root=spot is None)
-    elif way == "phases":
-        lane = phase_lane(sketch, tensor)
+    elif way == "steps":
+        lane = step_lane(sketch, tensor)
         assert lane is not None
-        phased(sketch, tensor, lane, root=spot is None)
+        stepped(sketch, tensor, lane, root=spot is None)
     elif way == "rows":
         rows(sketch, tensor, spot)
         return
@@ -69,8 +69,8 @@ def _ways(sketch: Sketch, tensor: Tensor) -> list[str]:
     ways = []
     if op.axis and lane_axes(sketch, tensor, len(op.axis) - 1):
         ways.append("tile")
-    if phase_lane(sketch, tensor) is not None:
-        ways.append("phases")
+    if step_lane(sketch, tensor) is not None:
+        ways.append("steps")
     if along_memory(sketch, tensor):
         ways.append("rows")
     return ways or ["points"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.access import Access, accesses
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Call, Var
 from schedlang.expr.visit import postorder
@@ -87,6 +88,11 @@ class Sketch:
             max(1, a.extent if isinstance(a.extent, int) else int(evaluate(a.extent, self.sizes)))
             for a in axes
         )
+
+    def bytes(self, tensor: Tensor) -> int:
+        """The size of a tensor."""
+        shape = (n if isinstance(n, int) else int(evaluate(n, self.sizes)) for n in tensor.shape)
+        return math.prod(shape) * itemsize(tensor.dtype)
 
     def long(self, axis: Axis) -> bool:
         """Whether an axis has more than one step, or may have."""

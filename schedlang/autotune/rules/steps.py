@@ -1,7 +1,9 @@
-"""Sums whose steps a remainder selects, as those of a transposed convolution: a phase at a time.
+"""Sums added up where they are stored, a block of steps at a time, past all tiles of a row.
 
-Points whose indices leave the same remainder take the same steps, and share them with no others:
-the polyphase form of a filter (Vaidyanathan, Multirate Systems and Filter Banks, section 4.3).
+An operand that is larger than a cache is then read once, as it lies. That is also the way for sums
+whose steps a remainder selects, as those of a transposed convolution: points whose indices leave
+the same remainder take the same steps and share them with no others, but are no box of which a
+copy could be kept (the polyphase form: Vaidyanathan, Multirate Systems and Filter Banks, 4.3).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from schedlang.autotune.knobs import divisors
 from schedlang.autotune.rules.nest import Loop, in_threads
 from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
 from schedlang.autotune.rules.sketch import Sketch
@@ -17,21 +20,27 @@ from schedlang.expr.nodes import Axis, Binary, Const
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 
-# steps of the longest reduction loop during which sums stay in registers, while what is read by
-# neighbouring tiles stays in a cache
+# steps of the longest reduction loop during which sums stay in registers, while what neighbouring
+# tiles read stays in a cache
 BLOCKS = (8, 16, 32, 64)
+# groups of tiles along the lanes that threads may share
+GROUPS = (1, 2, 4, 8, 16)
+# bytes of an operand that no cache near a core holds
+LARGE = 2 << 20
 # copies of a multiply-add in the code
 MOST_WRITTEN = 512
+# by the position of a data axis: the reduction axis and the modulus of a test on both
+Phases = dict[int, tuple[Axis, int]]
 
 
-def phases(sketch: Sketch, tensor: Tensor) -> dict[int, tuple[Axis, int]]:
+def phases(sketch: Sketch, tensor: Tensor) -> Phases:
     """For data axes, by position, the reduction axis and the modulus of a test on both.
 
     The test is on the remainder of the two, added or subtracted, and a constant; the modulus
     divides both extents.
     """
     op = sketch.op(tensor)
-    found: dict[int, tuple[Axis, int]] = {}
+    found: Phases = {}
     for node in postorder([op.where] if op.where is not None else []):
         if not (isinstance(node, Binary) and node.op == "%" and isinstance(node.b, Const)):
             continue
@@ -51,33 +60,35 @@ def phases(sketch: Sketch, tensor: Tensor) -> dict[int, tuple[Axis, int]]:
     return found
 
 
-def phase_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
-    """The lanes of such a sum: along memory, with nothing to pack, in tiles that divide a phase."""
-    last, found = len(sketch.op(tensor).axis) - 1, phases(sketch, tensor)
-    if not found or last in found:
-        return None
-    for lane in lane_axes(sketch, tensor, last):
-        if lane.at == last and not lane.packed:
-            return lane if _whole(sketch, tensor, lane, _points(sketch, tensor, found)) else None
-    return None
+def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
+    """The lanes of such a sum: along memory, with nothing to pack, in tiles that divide a phase.
 
-
-def phased(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
-    """A phase and its steps' remainders outside; a block of steps goes past all tiles of a row.
-
-    Sums are added up in the result, since a phase of it is no box that a buffer could hold.
+    There are none where neither a remainder selects steps nor an operand is large.
     """
-    s, found = sketch.s, phases(sketch, tensor)
+    op, found = sketch.op(tensor), phases(sketch, tensor)
+    last = len(op.axis) - 1
+    lane = next((x for x in lane_axes(sketch, tensor, last) if x.at == last), None)
+    if lane is None or lane.packed or last in found:
+        return None
+    large = any(sketch.bytes(read.tensor) > LARGE for read in lane.packable)
+    if not found and not (large and _block_sizes(sketch, op.reduce_axis)):
+        return None
+    return lane if _whole(sketch, tensor, lane, _points(sketch, tensor, found)) else None
+
+
+def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
+    """Phases, groups along the lanes and other tiles in threads; inside blocks of steps."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
+    op, found = sketch.op(tensor), phases(sketch, tensor)
     sizes = _points(sketch, tensor, found)
     tile = asked(sketch, tensor, _whole(sketch, tensor, lane, sizes))
     inside = {lane.at: tile.vectors * sketch.target.vector_width(tensor.dtype), **dict(tile.rows)}
-    op = sketch.op(tensor)
-    axes, others = list(op.axis), list(op.reduce_axis)
+    axes, steps = list(op.axis), list(op.reduce_axis)
     loops, remainders, taps = [], [], []
     for at, (reduce, modulus) in found.items():
         axes[at], phase = s[tensor].split(axes[at], factor=modulus)
         tap, remainder = s[tensor].split(reduce, factor=modulus)
-        others.remove(reduce)
+        steps.remove(reduce)
         loops.append(Loop(phase, at, modulus))
         remainders.append(remainder)
         taps.append(tap)
@@ -85,15 +96,26 @@ def phased(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     for at, size in inside.items():
         if size < sizes[at]:
             axes[at], inner[at] = s[tensor].split(axes[at], factor=size)
-    across = [axes[lane.at]] if axes[lane.at] is not inner[lane.at] else []
-    for at, axis in enumerate(axes):
-        if at != lane.at and axis is not inner.get(at):
-            loops.append(Loop(axis, at, sizes[at] // inside.get(at, 1)))
+    across = []
+    if axes[lane.at] is not inner[lane.at]:
+        count = sizes[lane.at] // inside[lane.at]
+        groups = knobs.choice(f"{name}.groups", [n for n in GROUPS if count % n == 0])
+        group, past = s[tensor].split(axes[lane.at], nparts=groups)
+        loops.append(Loop(group, lane.at, groups))
+        across.append(past)
+    others = [
+        Loop(axis, at, sizes[at] // inside.get(at, 1))
+        for at, axis in enumerate(axes) if at != lane.at and axis is not inner.get(at)
+    ]  # fmt: skip
+    if knobs.choice(f"{name}.past", ["lanes", "all"]) == "lanes":
+        loops += others
+    else:
+        across += [x.axis for x in others]
     loops.sort(key=lambda loop: loop.extent == 1)
-    blocks, others = _blocks(sketch, tensor, others)
+    blocks, steps = _blocks(sketch, tensor, steps)
     rows = [inner[at] for at, _ in tile.rows]
-    steps = [*remainders, *blocks, *across, *others, *taps]
-    s[tensor].reorder(*(loop.axis for loop in loops), *steps, *rows, inner[lane.at])
+    order = [*remainders, *blocks, *across, *steps, *taps, *rows, inner[lane.at]]
+    s[tensor].reorder(*(loop.axis for loop in loops), *order)
     if root:
         in_threads(sketch, tensor, loops)
     written = taps if prod(sketch.extents(taps)) * sums(tile) <= MOST_WRITTEN else []
@@ -103,9 +125,7 @@ def phased(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     sketch.done.add(tensor)
 
 
-def _points(
-    sketch: Sketch, tensor: Tensor, found: dict[int, tuple[Axis, int]]
-) -> tuple[int, ...]:  # fmt: skip
+def _points(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
     """How many points of one phase there are along each data axis."""
     extents = sketch.extents(sketch.op(tensor).axis)
     return tuple(n // found[at][1] if at in found else n for at, n in enumerate(extents))
@@ -120,17 +140,23 @@ def _whole(sketch: Sketch, tensor: Tensor, lane: Lane, sizes: Sequence[int]) -> 
     ]  # fmt: skip
 
 
+def _block_sizes(sketch: Sketch, steps: Sequence[Axis]) -> list[int]:
+    """Into blocks of how many steps the longest loop can be cut."""
+    length = max(sketch.extents(steps), default=1)
+    return [n for n in BLOCKS if n < length and n in divisors(length)]
+
+
 def _blocks(
     sketch: Sketch, tensor: Tensor, steps: list[Axis]
 ) -> tuple[list[Axis], list[Axis]]:  # fmt: skip
     """The longest of some reduction loops in blocks, as a knob says, and what is inside."""
-    lengths = sketch.extents(steps)
     if not steps:
         return [], []
+    lengths = sketch.extents(steps)
     at = lengths.index(max(lengths))
-    sizes = [n for n in BLOCKS if n < lengths[at] and lengths[at] % n == 0]
-    size = sketch.knobs.choice(f"{sketch.name(tensor)}.steps", [*sizes, lengths[at]])
+    sizes = [*_block_sizes(sketch, steps), lengths[at]]
+    size = sketch.knobs.choice(f"{sketch.name(tensor)}.steps", sizes)
     if size == lengths[at]:
         return [], steps
-    outer, inner = sketch.s[tensor].split(steps[at], factor=size)
-    return [outer], [*steps[:at], inner, *steps[at + 1 :]]
+    outer, within = sketch.s[tensor].split(steps[at], factor=size)
+    return [outer], [*steps[:at], *steps[at + 1 :], within]
