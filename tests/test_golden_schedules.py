@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 
@@ -21,6 +22,17 @@ def test_nest(name: str, golden: Golden) -> None:
     work = works.TABLE[name]
     s, args = schedules.of(work)[schedules.MAIN].make(work, AVX2)
     golden(sl.lower(s, args))
+
+
+@pytest.mark.parametrize("name", works.TABLE)
+def test_a_schedule_is_a_page_of_steps(name: str) -> None:
+    """30 lines at most, after what is computed is said."""
+    make = schedules.of(works.TABLE[name])[schedules.MAIN].make
+    lines = inspect.getsource(make).splitlines()
+    start = next(
+        n for n, line in enumerate(lines) if "s = sl.schedule(" in line or "tile(s" in line
+    )
+    assert 0 < len(lines) - start <= 30
 
 
 @pytest.mark.parametrize("name", works.TABLE)
