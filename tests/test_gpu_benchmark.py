@@ -20,7 +20,6 @@ from benchmarks.gpu.clock import Clock
 from benchmarks.works import Work, linear, memory
 from benchmarks.works.gpu import GPU_SMALL, GPU_WORKS
 
-
 BY_HAND = ("sgemm", "transpose", "chain", "row_sum", "column_sum", "box_blur", "jacobi")
 
 
