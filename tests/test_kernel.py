@@ -516,3 +516,19 @@ def test_the_unchecked_entry_inside_compiled_code():
     a = np.arange(5, dtype="float32")
     three_times(a, np.empty_like(a))
     np.testing.assert_array_equal(a, np.arange(5) * 8 + 7)
+
+
+def test_storage_in_an_unrolled_loop_is_made_once() -> None:
+    """An array a copy would be four times what the nest says."""
+    A = sl.placeholder((66,), name="A")
+    B = sl.compute((66,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((64,), lambda i: B[i] + B[i + 2], name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[0], nparts=4)
+    s[C].unroll(outer)
+    s[B].compute_at(s[C], outer)
+    s[B].set_scope("local")
+    f = sl.build(s, [A, C])
+    assert f.source.count("stack_array(18") == 1
+    a = np.arange(66, dtype="float32")
+    np.testing.assert_array_equal(f(a), a[:64] * 2 + a[2:] * 2)

@@ -38,6 +38,12 @@ def test_an_axis_outside_of_its_loop():
     refused(nest([A], [C], loop(i, store(C, (i,), load(A, j)))), "j is used outside of its loop")
 
 
+def test_a_loop_that_runs_past_its_axis():
+    """What is simplified by the axis alone would be wrong further on."""
+    body = loop(k, guard(k < 4, store(C, (k,), 0.0)), extent=8)
+    refused(nest([A], [C], body), "loop k runs to 8, and its axis to 4")
+
+
 def test_an_axis_after_its_loop():
     body = (loop(i, store(C, (i,), 0.0)), store(C, (i,), 0.0))
     refused(nest([A], [C], *body), "i is used outside of its loop")
