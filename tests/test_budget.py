@@ -48,6 +48,7 @@ def built(s: sl.Schedule, bits: int) -> tuple[sl.Kernel, list[str]]:
     (product, 14, 32, 512, None), (product, 15, 32, 512, 33),
     (product, 6, 64, 512, None), (product, 7, 64, 512, 33),
     (product, 31, 16, 512, None), (product, 32, 16, 512, 33),
+    (product, 2, 160, 512, None), (product, 5, 128, 512, 49),
     (product, 6, 16, 256, None), (product, 7, 16, 256, 17),
     (product, 14, 8, 256, None), (product, 15, 8, 256, 17),
     (correlation, 8, 32, 512, None), (correlation, 15, 32, 512, None),
@@ -67,12 +68,65 @@ def test_a_tile_whose_reductions_are_all_unrolled_has_the_same_budget():
     assert len(built(s, 512)[1]) == 1
 
 
-@pytest.mark.skipif(sl.Target().vector_bytes != 64, reason="these tiles are for 512-bit vectors")
-@pytest.mark.parametrize(("make", "rows"), [
-    (correlation, 8), (correlation, 14), (correlation, 16), (product, 14), (product, 15),
+@pytest.mark.parametrize(("rows", "columns", "advice"), [
+    (15, 32, "14 of i would fit"), (5, 128, "2 of i would fit"),
+    (1, 600, "496 of j would fit"),
 ])  # fmt: skip
-def test_the_machine_code_of_what_warns_uses_the_stack(make, rows):
-    s = make(rows, 32)
+def test_the_advice_fits_and_one_more_would_not(rows, columns, advice):
+    _, (text,) = built(product(rows, columns), 512)
+    assert text.endswith(f"Make the tile smaller: {advice}.")
+    if rows > 1:
+        fits = int(advice.split()[0])
+        assert not built(product(fits, columns), 512)[1]
+        assert built(product(fits + 1, columns), 512)[1]
+
+
+@pytest.mark.parametrize("target", ["cpu", "python", sl.Target("cpu", vector_bytes=32)])
+@pytest.mark.parametrize(("make", "rows", "columns"), [
+    (product, 1, 77), (product, 1, 256), (product, 2, 160), (product, 3, 131), (product, 1, 601),
+    (correlation, 2, 100), (correlation, 1, 257),
+])  # fmt: skip
+def test_rows_of_more_than_a_strip_of_lanes_are_right(make, rows, columns, target):
+    s = make(rows, columns)
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpillWarning)
+        f = sl.build(s, target=target)
+    a, b = (
+        rng.random([int(e) for e in t.shape]).astype("float32") for t in f.loop_nest.args[:2]
+    )
+    windows = np.lib.stride_tricks.sliding_window_view
+    expected = a @ b if make is product else np.einsum("ijyx,yx->ij", windows(a, (5, 5)), b)
+    np.testing.assert_allclose(f(a, b), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("tail", ["guard", "cut"])
+def test_a_tail_that_keeps_sums_in_memory_is_named(tail):
+    s = product(20, 100)
+    (C,) = s.outputs
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    strip, row = s[C].split(i, factor=8, tail=tail)
+    panel, lane = s[C].split(j, factor=32, tail=tail)
+    s[C].reorder(strip, panel, *C.op.reduce_axis, row, lane)
+    s[C].unroll(row)
+    s[C].vectorize(lane)
+    f, texts = built(s, 512)
+    assert [("j.outer*32 + j.inner < 100 (tail of j split by 32)" in t) for t in texts] == (
+        [True] if tail == "guard" else []
+    )
+    a, b = np.random.default_rng(0).random((2, 6400)).astype("float32")
+    a, b = a[: 20 * 64].reshape(20, 64), b.reshape(64, 100)
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
+
+
+@pytest.mark.skipif(sl.Target().vector_bytes != 64, reason="these tiles are for 512-bit vectors")
+@pytest.mark.parametrize(("make", "rows", "columns"), [
+    (correlation, 8, 32), (correlation, 14, 32), (correlation, 16, 32), (product, 14, 32),
+    (product, 15, 32), (product, 3, 96), (product, 1, 400), (product, 5, 128),
+])  # fmt: skip
+def test_the_machine_code_of_what_warns_uses_the_stack(make, rows, columns):
+    s = make(rows, columns)
     f, texts = built(s, 512)
     names = {"__name__": "alone"}
     exec(f.source.replace("cache=True", "cache=False"), names)

@@ -1,13 +1,15 @@
-"""Tiles of sums that take more vector registers than the target has."""
+"""Tiles of sums that do not stay in the vector registers of the target, and why."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import NamedTuple
 
-from schedlang.codegen.sums import vectors_of
+from schedlang.codegen.sums import leaves_out_steps, vectors_of
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.visit import postorder
@@ -23,61 +25,153 @@ MOST_COPIES = 512
 def spills(nest: Nest, target: Target) -> list[str]:
     """A sentence for each tile that does not fit into the vector registers of ``target``."""
     found: dict[str, None] = {}
-    for loop in nest.loops:
-        if loop.kind in ("serial", "unroll") and loop.axis.is_reduce:
-            for store, around in _updates(loop):
-                text = _too_many(store, around, target)
-                if text is not None:
-                    found[text] = None
+    for update in _updates(nest):
+        if (text := _too_many(update, target)) is not None:
+            found[text] = None
     return list(found)
 
 
-def _updates(loop: For) -> Iterator[tuple[Store, tuple[For, ...]]]:
-    """The updates for which ``loop`` is the innermost reduction, with the loops around them."""
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (loop,))]
+def guarded(nest: Nest, target: Target) -> list[str]:
+    """A sentence for each tile that would stay in registers, were it not for a guard.
+
+    Where only the rest of a tile is guarded, beside a main loop without a test, there is none.
+    """
+    updates = list(_updates(nest))
+    free = {update.store.stage for update in updates if update.guard is None}
+    found: dict[str, None] = {}
+    for update in updates:
+        guard = update.guard
+        tile = _tile(update, target) if guard and update.store.stage not in free else None
+        if guard and tile is not None and tile.need(target).sums <= target.vector_registers:
+            found[
+                f"stage {tile.store.stage}: its tile of {tile} could stay in vector registers, but "
+                f"{update.step.axis.name} runs around the test {guard.cond} ({guard.note}), so "
+                "that sums go through memory in each iteration. "
+                'A split with tail="cut", or by a factor that divides the extent, needs no test.'
+            ] = None
+    return list(found)
+
+
+@dataclass(frozen=True)
+class Update:
+    """A sum, ``step``, the innermost reduction loop around it, and the loops from there on.
+
+    ``guard`` is a test in that loop that keeps the sum in memory, other than the user's own.
+    """
+
+    store: Store
+    step: For
+    inside: tuple[For, ...]
+    guard: If | None
+
+
+def _updates(nest: Nest) -> Iterator[Update]:
+    for loop in nest.loops:
+        if loop.kind in ("serial", "unroll") and loop.axis.is_reduce:
+            yield from _updates_in(loop, nest)
+
+
+def _updates_in(loop: For, nest: Nest) -> Iterator[Update]:
+    steps = {f.axis for f in nest.loops if f.stage == loop.stage and f.axis.is_reduce}
+    stack: list[tuple[Stmt, tuple[For, ...], If | None]] = [(loop.body, (), None)]
     while stack:
-        stmt, around = stack.pop()
+        stmt, inside, guard = stack.pop()
         if isinstance(stmt, Block):
-            stack.extend((s, around) for s in stmt.stmts)
+            stack.extend((s, inside, guard) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            stack.append((stmt.body, around))
+            kept = leaves_out_steps(stmt, steps, (loop, *inside))
+            stack.append((stmt.body, inside, guard if kept or stmt.predicate else stmt))
         elif isinstance(stmt, For) and not (stmt.kind == "serial" and stmt.axis.is_reduce):
-            stack.append((stmt.body, (*around, stmt)))
+            stack.append((stmt.body, (*inside, stmt), guard))
         elif isinstance(stmt, Store) and stmt.reducer is not None:
-            yield stmt, around
+            yield Update(stmt, loop, inside, guard)
 
 
-def _too_many(store: Store, around: tuple[For, ...], target: Target) -> str | None:
+@dataclass(frozen=True)
+class Tile:
+    """The sums of an update: unrolled loops around a vectorized one."""
+
+    store: Store
+    unrolled: tuple[For, ...]
+    lanes: For
+
+    def __str__(self) -> str:
+        loops = (*self.unrolled, self.lanes)
+        shape = " x ".join(str(f.extent) for f in loops)
+        names = " and ".join(f.axis.name for f in loops)
+        return f"{shape} {self.store.buffers[0].dtype} ({names})"
+
+    def need(self, target: Target) -> Need:
+        around = (*self.unrolled, self.lanes)
+        width = target.vector_width(self.store.buffers[0].dtype)
+        pieces = -(-_size(self.lanes) // width)
+        reads = _reads(self.store, self.unrolled, self.lanes.axis)
+        sums = vectors_of(self.store, around, target.vector_width)
+        return Need(sums or 0, _held(reads) * pieces, _passing(reads, pieces, target))
+
+
+class Need(NamedTuple):
+    """Vector registers for sums, for operands that several of them read, and for the rest."""
+
+    sums: int
+    operands: int
+    more: int
+
+
+def _tile(update: Update, target: Target) -> Tile | None:
+    loops = (update.step, *update.inside)
+    lanes = next((f for f in loops if f.kind == "vectorize"), None)
+    if lanes is None or vectors_of(update.store, loops, target.vector_width) is None:
+        return None
     # a reduction that is unrolled adds to the same sums
-    unrolled = [f for f in around if f.kind == "unroll" and not f.axis.is_reduce]
-    lanes = next((f for f in around if f.kind == "vectorize"), None)
-    sums = vectors_of(store, around, target.vector_width)
-    if lanes is None or sums is None or not isinstance(lanes.extent, int):
+    unrolled = [f for f in loops if f.kind == "unroll" and not f.axis.is_reduce]
+    return Tile(update.store, tuple(unrolled), lanes)
+
+
+def _too_many(update: Update, target: Target) -> str | None:
+    tile = _tile(update, target)
+    if tile is None:
         return None
-    pieces = -(-lanes.extent // target.vector_width(store.buffers[0].dtype))
-    reads = _reads(store, unrolled, lanes.axis)
-    operands = _held(reads) * pieces
-    more = _passing(reads, pieces, target)
-    needed = sums + operands + more
-    if needed <= target.vector_registers:
+    need = tile.need(target)
+    if sum(need) <= target.vector_registers:
         return None
-    loops = [*unrolled, lanes]
-    shape = " x ".join(str(f.extent) for f in loops)
-    axes, dtype = " and ".join(f.axis.name for f in loops), store.buffers[0].dtype
+    parts = [
+        f"{count} {what}"
+        for count, what in zip(need, ("for sums", "for operands that several sums read", "more"))
+        if count
+    ]
     return (
-        f"stage {store.stage}: its tile of {shape} {dtype} ({axes}) needs {needed} "
-        f"vector registers, {sums} for sums, {operands} for operands that several sums read"
-        f"{f' and {more} more' if more else ''}; "
-        f"{target.vector_bytes * 8}-bit vectors have {target.vector_registers}, so that sums "
-        "go through memory in each iteration. Make the tile smaller."
+        f"stage {tile.store.stage}: its tile of {tile} needs {sum(need)} vector registers "
+        f"({', '.join(parts)}); {target.vector_bytes * 8}-bit vectors have "
+        f"{target.vector_registers}, so that sums go through memory in each iteration. "
+        f"{_advice(tile, target)}"
     )
+
+
+def _advice(tile: Tile, target: Target) -> str:
+    """The most of the tile that fits, with less of its outermost loop."""
+    registers = target.vector_registers
+    loops = (*tile.unrolled, tile.lanes)
+    step = 1 if tile.unrolled else target.vector_width(tile.store.buffers[0].dtype)
+    size = _size(loops[0])
+    most = min(size - 1, registers * size // tile.need(target).sums)
+    for fewer in range(most // step * step, 0, -step):
+        *unrolled, lanes = (replace(loops[0], extent=fewer), *loops[1:])
+        if sum(Tile(tile.store, tuple(unrolled), lanes).need(target)) <= registers:
+            return f"Make the tile smaller: {fewer} of {loops[0].axis.name} would fit."
+    return f"Make the tile smaller, {tile.lanes.axis.name} first."
+
+
+def _size(loop: For) -> int:
+    assert isinstance(loop.extent, int)
+    return loop.extent
 
 
 # what one sum reads: the element of a buffer, and whether all lanes read that one
 Operand = tuple[Buffer, Lin, bool]
 
 
-def _reads(store: Store, unrolled: list[For], lanes: Axis) -> list[set[Operand]]:
+def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Operand]]:
     """What each copy of an update reads besides its sum, in the order of the copies."""
     counts = [f.extent for f in unrolled if isinstance(f.extent, int)]
     if len(counts) < len(unrolled) or prod(counts) > MOST_COPIES:
@@ -119,4 +213,4 @@ def _passing(reads: list[set[Operand]], pieces: int, target: Target) -> int:
     return int(spread or not reads or any(n != 1 for n in once))
 
 
-__all__ = ["spills"]
+__all__ = ["guarded", "spills"]

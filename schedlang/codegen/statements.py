@@ -222,8 +222,10 @@ class Statements:
         widest = self.widest(loop)
         most = self.target.vector_width(widest) * self.strips
         whole, rest = divmod(loop.extent, most)
-        if loop.extent <= most:
-            self.pieces(loop, context, loop.extent, 0)
+        if loop.extent <= most or self.adds_to_kept(loop, context):
+            for start in range(0, whole * most, most):
+                self.lanes(loop, context, most, Lin.of(start))
+            self.pieces(loop, context, rest, whole * most)
             return
         if self.frame.loops >= DEEPEST_LOOPS:
             self.outline(loop, context)
@@ -237,6 +239,11 @@ class Statements:
             self.lanes(loop, context, most, Lin.of(start))
         self.frame.loops -= 1
         self.pieces(loop, context, rest, whole * most)
+
+    def adds_to_kept(self, loop: For, context: Context) -> bool:
+        """Whether ``loop`` updates sums that stand in registers, and which no strip may share."""
+        kept = context.sums.buffers if context.sums is not None else frozenset()
+        return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
 
     def widest(self, loop: For) -> str:
         found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]

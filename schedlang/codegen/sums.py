@@ -76,7 +76,7 @@ def kept_buffers(
         if isinstance(stmt, Block):
             stack.extend((s, around) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            if _leaves_out_steps(stmt, steps, around):
+            if leaves_out_steps(stmt, steps, around):
                 stack.append((stmt.body, around))
             elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
                 return none
@@ -92,7 +92,8 @@ def kept_buffers(
     return buffers if vectors <= most else none
 
 
-def _leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
+def leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
+    """Whether ``test`` speaks of steps and of unrolled loops alone, so that no sum waits for it."""
     written = {loop.axis for loop in around if loop.kind == "unroll"}
     axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
     return not test.predicate and bool(axes) and all(a in steps or a in written for a in axes)
@@ -110,7 +111,7 @@ def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
 
 
 def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], int]) -> int | None:
-    """The registers that the sums of ``store`` take; ``None`` where they move or are too many."""
+    """The registers that the sums of ``store`` take; ``None`` where they move."""
     count = len(store.buffers)
     for loop in around:
         if loop.kind == "serial":
@@ -121,8 +122,7 @@ def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], in
                 count *= loop.extent if any(_moves(i, loop.axis) for i in store.indices) else 1
                 continue
             lanes = min(widest(b.dtype) for b in store.buffers)
-            if loop.extent > 4 * lanes or any(lane_step(flat(b, store.indices), loop.axis) != 1
-                                              for b in store.buffers):  # fmt: skip
+            if any(lane_step(flat(b, store.indices), loop.axis) != 1 for b in store.buffers):
                 return None
             count *= -(-loop.extent // lanes)
         else:
@@ -134,4 +134,4 @@ def _moves(index: Expr, axis: Axis) -> bool:
     return any(node is axis for node in postorder([index]))
 
 
-__all__ = ["Sum", "Sums", "kept_buffers", "vectors_of"]
+__all__ = ["Sum", "Sums", "kept_buffers", "leaves_out_steps", "vectors_of"]

@@ -23,7 +23,8 @@ def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
                 explain(
                     f"bind({axis.name}, {kind!r}) on stage {stage.name}",
                     f"it is {extent} long, and it is computed inside {around[1]} {kind}",
-                    f"Split it by a factor (or nparts) of {around[1]}, and bind that part.",
+                    f"Split it, and bind the part that is {around[1]} long: the inner one of "
+                    f"factor={around[1]}, or the outer one of nparts={around[1]}.",
                 )
             )
     return found

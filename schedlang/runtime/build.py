@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.codegen.budget import spills
+from schedlang.codegen.budget import guarded, spills
 from schedlang.codegen.cpu import emit
 from schedlang.codegen.cuda import emit_program
 from schedlang.codegen.cuda_file import render_program
@@ -78,7 +78,7 @@ def build(
     Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
     :class:`~schedlang.errors.BuildError` where the target cannot run it. Warns with
     :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more vector registers than
-    the target has.
+    the target has, or a guard keeps it out of them.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -112,7 +112,7 @@ def build(
         built = Built(signature, where, "launch", public, text, False, checked)
         return CudaKernel(built, schedule.copy(), nest, program, kernels, fastmath)
     source = emit(loops, Target("cpu") if where.is_gpu else where, public)
-    for warning in spills(nest, where) if where.kind == "cpu" else ():
+    for warning in (*spills(nest, where), *guarded(nest, where)) if where.kind == "cpu" else ():
         warnings.warn(warning, SpillWarning, stacklevel=2)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)

@@ -22,7 +22,8 @@ class Evaluation:
     """Timings of one callable.
 
     ``seconds`` is the median of one call, ``spread`` the distance between the quartiles as a part
-    of it, ``runs`` the number of samples. ``gflops`` counts the computation's arithmetic, however
+    of it, ``fastest`` the fastest sample (far below the median where the machine was busy), ``runs``
+    the number of samples. ``gflops`` counts the computation's arithmetic, however
     it is scheduled, and ``gbps`` each argument once. ``fraction`` is the least time that this
     machine's ``bound`` (``"arithmetic"`` or ``"memory"``) allows, divided by ``seconds``; above 1
     the arrays stayed in a cache. What is not known is ``None``.
@@ -30,6 +31,7 @@ class Evaluation:
 
     seconds: float
     spread: float
+    fastest: float
     runs: int
     gflops: float | None = None
     gbps: float | None = None
@@ -37,7 +39,8 @@ class Evaluation:
     bound: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%}"]
+        fastest = f"fastest {duration(self.fastest)}"
+        parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} ({fastest})"]
         if self.gflops is not None:
             parts.append(f"{self.gflops:.4g} GFLOP/s")
         if self.gbps is not None:
@@ -102,17 +105,18 @@ def evaluate(
             moved = sum(_bytes(a) for a in given)
     found = samples(lambda: f(*given), repeat, min_time)
     seconds, spread = median_and_spread(found)
+    fastest = min(found)
     gflops = None if flops is None else flops / seconds * 1e-9
     gbps = None if moved is None else moved / seconds * 1e-9
     if flops is None and moved is None:
-        return Evaluation(seconds, spread, len(found))
+        return Evaluation(seconds, spread, fastest, len(found))
     # a small kernel may beat the memory by staying in a cache, which says nothing of the ceiling
     large = moved is not None and moved >= 2 * COPIED_BYTES
     limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)
     arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
     bound = "arithmetic" if arithmetic >= memory else "memory"
     fraction = max(arithmetic, memory) / seconds
-    return Evaluation(seconds, spread, len(found), gflops, gbps, fraction, bound)
+    return Evaluation(seconds, spread, fastest, len(found), gflops, gbps, fraction, bound)
 
 
 def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:

@@ -39,9 +39,12 @@ def marked_nest(state: State, axis: Axis) -> str:
     if mark < 0:
         return ""
     lines[mark] += "    <-- here"
-    shown = lines[max(0, mark - CONTEXT) : mark + CONTEXT + 1]
-    indent = min(len(line) - len(line.lstrip()) for line in shown)
-    return "\n".join(line[indent:] for line in shown)
+    first, end = max(0, mark - CONTEXT), mark + CONTEXT + 1
+    around = lines[first:end]
+    indent = min(len(line) - len(line.lstrip()) for line in around)
+    left_out = ["..."]
+    above, below = left_out if first else [], left_out if end < len(lines) else []
+    return "\n".join([*above, *(line[indent:] for line in around), *below])
 
 
 def shown(value: object) -> str:
