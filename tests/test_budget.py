@@ -92,9 +92,7 @@ def test_rows_of_more_than_a_strip_of_lanes_are_right(make, rows, columns, targe
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SpillWarning)
         f = sl.build(s, target=target)
-    a, b = (
-        rng.random([int(e) for e in t.shape]).astype("float32") for t in f.loop_nest.args[:2]
-    )
+    a, b = (rng.random([int(e) for e in t.shape]).astype("float32") for t in f.loop_nest.args[:2])
     windows = np.lib.stride_tricks.sliding_window_view
     expected = a @ b if make is product else np.einsum("ijyx,yx->ij", windows(a, (5, 5)), b)
     np.testing.assert_allclose(f(a, b), expected, rtol=1e-5)

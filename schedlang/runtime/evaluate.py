@@ -22,11 +22,11 @@ class Evaluation:
     """Timings of one callable.
 
     ``seconds`` is the median of one call, ``spread`` the distance between the quartiles as a part
-    of it, ``fastest`` the fastest sample (far below the median where the machine was busy), ``runs``
-    the number of samples. ``gflops`` counts the computation's arithmetic, however
-    it is scheduled, and ``gbps`` each argument once. ``fraction`` is the least time that this
-    machine's ``bound`` (``"arithmetic"`` or ``"memory"``) allows, divided by ``seconds``; above 1
-    the arrays stayed in a cache. What is not known is ``None``.
+    of it, ``fastest`` the fastest sample (far below the median where the machine was busy),
+    ``runs`` the number of samples. ``gflops`` counts the computation's arithmetic, however it is
+    scheduled, and ``gbps`` each argument once. ``fraction`` is the least time that this machine's
+    ``bound`` (``"arithmetic"`` or ``"memory"``) allows, divided by ``seconds``; above 1 the arrays
+    stayed in a cache. What is not known is ``None``.
     """
 
     seconds: float
