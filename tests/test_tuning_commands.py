@@ -50,7 +50,7 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
     more = ["--trials", "2", "--report", str(report), "--save", str(saved)]
     assert main(["tune", f"{script}:both", *given, *more]) == 0
     printed = capsys.readouterr().out
-    assert "2 ok" in printed and "s = sl.schedule(B)" in printed and report.exists()
+    assert re.search("[23] ok", printed) and "s = sl.schedule(B)" in printed and report.exists()
     assert len(database.read_text().splitlines()) >= 2
     kernel = importlib.import_module(saved.stem)
     assert (kernel.B(np.ones((32, 64), "float32")) == 3).all()

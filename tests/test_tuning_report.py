@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schedlang.autotune.record import OUTCOMES, Trial, Where
@@ -366,6 +366,7 @@ def test_what_explains_nothing_more_than_chance_would_explains_nothing() -> None
 
 
 @given(st.lists(st.floats(1e-9, 1e6) | st.floats(-1e6, 1e6), min_size=1, max_size=9), st.booleans())
+@example([1.0, 2.2250738585e-313], True)
 def test_a_scale_holds_its_values_and_some_round_numbers(values: list[float], log: bool) -> None:
     scale = scale_of(values, 0.0, 100.0, log)
     assert all(-1e-6 <= scale(v) <= 100 + 1e-6 for v in values)

@@ -18,6 +18,8 @@ from schedlang.target import Target
 from schedlang.version import __version__
 
 NO_GPU = "no GPU"
+# what "proposes" the schedule without steps
+UNTUNED = "untuned"
 # how a trial may end; AutoTVM's MeasureErrorNo has the like
 OUTCOMES = (
     "ok", "invalid", "build failed", "build timed out", "run failed", "run timed out",

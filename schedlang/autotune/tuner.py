@@ -25,7 +25,7 @@ from schedlang.autotune.options import (
     checked_inputs,
     checked_outputs,
 )
-from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.search import Exhausted, Strategy, name_of, strategy
@@ -208,6 +208,21 @@ class Search:
         except SchedlangError:
             return f"trial {trial.number}"
 
+    def untuned(self) -> None:
+        """Where the rules made nothing faster than the schedule without steps, that is a trial too.
+
+        A template of the user's is kept to what it makes: its result has its decisions.
+        """
+        best = self.best()
+        if not self.space.made or self.baseline is None:
+            return
+        if best is not None and best.seconds is not None and best.seconds <= self.baseline:
+            return
+        plain = self.space.of(plain_schedule(list(self.task.outputs)), {}, UNTUNED)
+        if self._key(plain) not in self.seen:
+            job = Job(len(self.trials), plain.schedule.to_json())
+            self._ended(plain, [job], Measured(job.number, "ok", self.baseline))
+
     def finals(self) -> None:
         """Measure the fastest again, in turns; the medians of that are what counts.
 
@@ -241,6 +256,7 @@ class Search:
                 self.resume()
             try:
                 self.run()
+                self.untuned()
                 self.finals()
             except KeyboardInterrupt:
                 self.ended = "interrupted"
@@ -269,7 +285,8 @@ def autotune(
     steps to a schedule ``s`` and asks ``knobs`` for each decision
     (:class:`~schedlang.autotune.knobs.Knobs`). Each is built, checked against the NumPy oracle and
     timed in a child process: one that crashes, hangs or takes all memory costs a trial and no
-    more. The fastest few are timed again in turns.
+    more. The fastest few are timed again in turns. The untuned schedule, which has no steps, is
+    timed as well; where nothing that the rules make is faster, it is one trial more, and may win.
 
     ``trials``: how many are measured, those of earlier runs in ``database`` counted in; 64, or as
     many as there is time for where a ``timeout`` is given alone. The first is the best schedule

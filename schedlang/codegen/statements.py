@@ -223,8 +223,8 @@ class Statements:
         most = self.target.vector_width(widest) * self.strips
         whole, rest = divmod(loop.extent, most)
         if loop.extent <= most or self.adds_to_kept(loop, context):
-            for start in range(0, whole * most, most):
-                self.lanes(loop, context, most, Lin.of(start))
+            for first in range(0, whole * most, most):
+                self.lanes(loop, context, most, Lin.of(first))
             self.pieces(loop, context, rest, whole * most)
             return
         if self.frame.loops >= DEEPEST_LOOPS:

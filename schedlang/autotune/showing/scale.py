@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+# what is nearer to 0 is laid out as 0 would be
+TINY = 1e-100
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -52,7 +55,7 @@ class Scale:
 
 
 def scale_of(values: Iterable[float], start: float, end: float, log: bool = True) -> Scale:
-    """A scale that all ``values`` fit with room at both ends, by logarithm if they are positive.
+    """A scale that all ``values`` fit with room at both ends, by logarithm if none is 0 or less.
 
     >>> made = scale_of([2.0, 2.0], 0.0, 10.0)
     >>> made.low < 2.0 < made.high, scale_of([0.0, 1.0], 0.0, 1.0).log
@@ -60,7 +63,7 @@ def scale_of(values: Iterable[float], start: float, end: float, log: bool = True
     """
     known = list(values) or [1.0]
     low, high = min(known), max(known)
-    if log and low > 0:
+    if log and low > TINY:
         room = max((high / low) ** 0.06, 1.05)
         return Scale(low / room, high * room, start, end, True)
     room = (high - low) * 0.06 or abs(high) * 0.05 or 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.autotune.record import UNTUNED
 from schedlang.autotune.showing.facts import (
     Facts,
     against,
@@ -17,7 +18,10 @@ from schedlang.autotune.showing.markup import plain
 from schedlang.runtime.evaluate import duration
 
 MOST_REASONS, MOST_LETTERS = 4, 160
-UNTUNED = "the untuned schedule has no time: it failed or took too long, or was not run this time"
+NO_BASELINE = (
+    "the untuned schedule has no time: it failed or took too long, or was not run this time"
+)
+NOTHING_FASTER = "this is the untuned schedule, without a step: nothing that was tried is faster"
 NOTHING_TIMED = (
     "The target is not on this machine: candidates were built, and ranked by the estimate alone.",
     "The estimate has no unit and may be wrong: search again where the target is, to know.",
@@ -49,10 +53,12 @@ def summary(facts: Facts) -> str:
     else:
         head += ", ".join(filter(None, (duration(seconds), gflops(facts, seconds))))
     lines = [head]
-    if seconds is not None and facts.baseline:
+    if won is not None and won.strategy == UNTUNED:
+        lines.append(NOTHING_FASTER)
+    elif seconds is not None and facts.baseline:
         lines.append(against(facts.baseline, seconds))
     elif seconds is not None:
-        lines.append(UNTUNED)
+        lines.append(NO_BASELINE)
     if won is not None and not facts.timed:
         lines += NOTHING_TIMED
     if facts.trials:
