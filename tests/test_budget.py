@@ -100,8 +100,7 @@ def test_rows_of_more_than_a_strip_of_lanes_are_right(make, rows, columns, targe
 
 @pytest.mark.parametrize("tail", ["guard", "cut"])
 def test_a_tail_that_keeps_sums_in_memory_is_named(tail):
-    s = product(20, 100)
-    (C,) = s.outputs
+    (C,) = product(20, 100).outputs
     s = sl.schedule(C)
     i, j = C.op.axis
     strip, row = s[C].split(i, factor=8, tail=tail)

@@ -34,9 +34,10 @@ def spills(nest: Nest, target: Target) -> list[str]:
 def guarded(nest: Nest, target: Target) -> list[str]:
     """A sentence for each tile that would stay in registers, were it not for a guard.
 
-    Where only the rest of a tile is guarded, beside a main loop without a test, there is none.
+    Where only the rest of a tile is guarded, beside a main loop without a test, there is none; nor
+    where all reduction loops are unrolled: LLVM then decides.
     """
-    updates = list(_updates(nest))
+    updates = [update for update in _updates(nest) if update.step.kind == "serial"]
     free = {update.store.stage for update in updates if update.guard is None}
     found: dict[str, None] = {}
     for update in updates:
@@ -45,8 +46,8 @@ def guarded(nest: Nest, target: Target) -> list[str]:
         if guard and tile is not None and tile.need(target).sums <= target.vector_registers:
             found[
                 f"stage {tile.store.stage}: its tile of {tile} could stay in vector registers, but "
-                f"{update.step.axis.name} runs around the test {guard.cond} ({guard.note}), so "
-                "that sums go through memory in each iteration. "
+                f"the test {guard.cond} ({guard.note}) stands in its reduction loops, so that "
+                "sums go through memory in each iteration. "
                 'A split with tail="cut", or by a factor that divides the extent, needs no test.'
             ] = None
     return list(found)
