@@ -55,6 +55,11 @@ class Device:
         return {"x": 2**31 - 1, "y": 65535, "z": 65535}
 
     @property
+    def specific(self) -> bool:
+        """Whether its machine code runs on no later GPU of its kind, as that of sm_90a."""
+        return not self.arch[-1].isdigit()
+
+    @property
     def capability(self) -> tuple[int, int]:
         number = int(self.arch.removeprefix("sm_").rstrip("af"))
         return number // 10, number % 10

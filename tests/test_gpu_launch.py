@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -12,8 +14,12 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import CallError, CallTypeError
-from schedlang.runtime import gpu
+from schedlang.codegen.cuda import KernelSource, memory_dtype
+from schedlang.errors import BuildError, CallError, CallTypeError
+from schedlang.ir.nodes import Buffer
+from schedlang.runtime import gpu, loaded
+from schedlang.runtime.loaded import Memory
+from schedlang.runtime.nvidia import Compiled
 from schedlang.runtime.simulator import launcher
 from tests.gpu_schedules import numbers, scaled
 
@@ -61,7 +67,7 @@ class Driver:
 
     def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
         self.streams: list[int] = []
-        self.copied = 0
+        self.copied = self.allocated = 0
         self.device = 0
         self.visited: list[int] = []
         self.capability = capability
@@ -89,15 +95,12 @@ class Driver:
         self.streams.append(number)
         return number
 
-    def as_cuda_array(self, value: Any) -> np.ndarray:
-        known = {**value.__cuda_array_interface__, "version": 3}
-        return np.asarray(type("Holder", (), {"__array_interface__": known})())
-
     def to_device(self, array: np.ndarray, stream: int = 0) -> np.ndarray:
         self.copied += 1
         return array.copy().view(Copied)
 
     def device_array(self, shape: Any, dtype: Any) -> OnGpu:
+        self.allocated += 1
         return OnGpu(np.zeros(shape, dtype))
 
     def synchronize(self) -> None:
@@ -105,12 +108,69 @@ class Driver:
 
 
 class Copied(np.ndarray):
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return OnGpu(self.view(np.ndarray)).__cuda_array_interface__
+
     def copy_to_host(self, target: np.ndarray, stream: int = 0) -> None:
         target[:] = self
 
 
+class Core:
+    """What launches ask of cuda.core: kernels run in the simulator, on what their arguments say."""
+
+    def __init__(self) -> None:
+        self.codes: list[tuple[Any, KernelSource]] = []
+        self.archs: list[str] = []
+        self.streams: list[int] = []
+        self.parameters_of_an_array = 7
+        self.Stream = SimpleNamespace(from_handle=lambda number: number)
+        self.ObjectCode = SimpleNamespace(from_cubin=self.loaded)
+        self.LaunchConfig = SimpleNamespace
+
+    def compiled(self, module: Any, kernel: KernelSource, device: Any, _: bool) -> Compiled:
+        self.codes.append((module.launch.__globals__[kernel.name], kernel))
+        self.archs.append(device.arch)
+        return Compiled("", bytes([len(self.codes) - 1]), None)  # type: ignore[arg-type]
+
+    def loaded(self, cubin: bytes) -> Any:
+        run, source = self.codes[cubin[0]]
+        arrays = sum(isinstance(p, Buffer) for p in source.parameters)
+        count = len(source.parameters) + (self.parameters_of_an_array - 1) * arrays
+        kernel = SimpleNamespace(num_arguments=count, run=run, source=source)
+        return SimpleNamespace(get_kernel=lambda name: kernel)
+
+    def launch(self, stream: int, config: Any, kernel: Any, *args: Any) -> None:
+        self.streams.append(stream)
+        given, waiting = [], list(args)
+        for p in kernel.source.parameters:
+            if not isinstance(p, Buffer):
+                given.append(waiting.pop(0).value)
+                continue
+            (zero, null, count, itemsize, address, length, stride), waiting = (
+                waiting[:7],
+                waiting[7:],
+            )
+            dtype = np.dtype(memory_dtype(p.dtype))
+            assert (zero, null, length, stride) == (0, 0, count, itemsize)
+            assert itemsize == dtype.itemsize
+            given.append(
+                np.frombuffer((ctypes.c_char * (count * itemsize)).from_address(address), dtype)
+            )
+        assert not waiting
+        kernel.run[config.grid, config.block, stream, config.shmem_size](*given)
+
+
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+def core(monkeypatch: pytest.MonkeyPatch) -> Core:
+    found = Core()
+    monkeypatch.setattr(loaded, "core", lambda: found)
+    monkeypatch.setattr(gpu.nvidia, "compiled", found.compiled)
+    return found
+
+
+@pytest.fixture
+def driver(core: Core, monkeypatch: pytest.MonkeyPatch) -> Driver:
     found = Driver()
     monkeypatch.setattr(gpu.nvidia, "driver", lambda: found)
     monkeypatch.setattr(gpu.files, "load", lambda path: SimpleNamespace(launch=launcher(path)))
@@ -167,7 +227,7 @@ def test_it_runs_on_the_gpu_that_has_the_arrays(driver: Driver) -> None:
     for _ in range(2):
         f(ByDlpack(a, device=1))
     f(ByDlpack(a, device=0))
-    assert driver.visited == [1, 1] and driver.device == 0 and f._ready == {0, 1}
+    assert driver.visited == [1, 1] and driver.device == 0 and set(f._ready) == {0, 1}
     with pytest.raises(CallError, match="lie on the GPUs 0 and 1: a kernel runs on one"):
         f(ByDlpack(a), ByDlpack(numbers(100), device=1))
 
@@ -179,9 +239,99 @@ def test_sizes_come_from_shapes(driver: Driver) -> None:
         np.testing.assert_array_equal(f(OnGpu(a)).data, a * 2)
 
 
-def test_the_stream_that_an_array_names_is_the_launch_s(driver: Driver) -> None:
-    kernel()(OnGpu(numbers(100), stream=7))
-    assert driver.streams == [7]
+def test_the_stream_that_an_array_names_is_the_launch_s(driver: Driver, core: Core) -> None:
+    f = kernel()
+    f(OnGpu(numbers(100), stream=7))
+    f(OnGpu(numbers(100)))
+    assert driver.streams == [7] and core.streams == [7, 0]
+
+
+def test_storage_between_kernels_is_kept_for_each_stream(driver: Driver) -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((n,), lambda i: B[n - 1 - i] + 1, name="C")
+    s = sl.schedule(C)
+    for stage in (B, C):
+        block, thread = s[stage].split(stage.op.axis[0], 32)
+        s[stage].bind(block, "blockIdx.x")
+        s[stage].bind(thread, "threadIdx.x")
+    f = sl.build(s, [A, C], target="cuda")
+    counts = []
+    for size, stream in ((40, 0), (33, 0), (40, 3), (40, 3), (90, 0), (50, 0)):
+        a, out = numbers(size), np.zeros(size, "float32")
+        f(OnGpu(a, stream or None), OnGpu(out))
+        np.testing.assert_array_equal(out, (a * 2)[::-1] + 1)
+        counts.append(driver.allocated)
+    assert counts == [1, 1, 2, 2, 3, 3]
+
+
+def test_scalars_of_every_kind_reach_the_kernel(driver: Driver) -> None:
+    A = sl.placeholder((40,), name="A")
+    scale, add = sl.var("scale", dtype="float32"), sl.var("add", dtype="int8")
+    B = sl.compute((40,), lambda i: A[i] * scale + add.astype("float32"), name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "threadIdx.x")
+    f, a = sl.build(s, target="cuda"), numbers(40)
+    np.testing.assert_allclose(f(OnGpu(a), scale=2.5, add=-3).data, a * 2.5 - 3, rtol=1e-6)
+    out = np.zeros(40, "float32")
+    given = dict(zip(("A", "B", "scale", "add"), (OnGpu(a), OnGpu(out), 2.0, 1)))
+    f.unchecked(*(given[p.name] for p in f.signature.parameters), stream=5)
+    np.testing.assert_allclose(out, a * 2 + 1, rtol=1e-6)
+
+
+def test_a_gpu_of_a_later_kind_has_machine_code_of_its_own(driver: Driver, core: Core) -> None:
+    for capability, arch in (((9, 0), "sm_90"), ((10, 0), "sm_100"), ((12, 1), "sm_121")):
+        driver.capability = capability
+        f, a = kernel(), numbers(100)
+        np.testing.assert_array_equal(f(OnGpu(a)).data, a * 2)
+        assert core.archs[-1] == arch
+    case = scaled(100, 32)
+    f = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch="sm_80"))
+    driver.capability = (8, 9)
+    f(OnGpu(numbers(100)))
+    assert core.archs[-1] == "sm_80"
+    for capability, arch in (((9, 9), "sm_90a"), ((14, 0), "sm_90")):
+        driver.capability = capability
+        f = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch=arch))
+        with pytest.raises(CallError, match=f"built for {arch}, and this GPU is sm_"):
+            f(OnGpu(numbers(100)))
+
+
+def test_machine_code_with_other_parameters_is_refused(driver: Driver, core: Core) -> None:
+    core.parameters_of_an_array = 5
+    with pytest.raises(BuildError, match="has 10 parameters in its machine code, and 14 are known"):
+        kernel()(OnGpu(numbers(100)))
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_the_parameters_of_machine_code_are_those_that_are_passed() -> None:
+    n, scale = sl.var("n"), sl.var("scale", dtype="float16")
+    flag, add = sl.var("flag", dtype="bool"), sl.var("add", dtype="int16")
+    A = sl.placeholder((n,), name="A", dtype="float16")
+    on = sl.placeholder((n,), name="on", dtype="bool")
+
+    def body(i: Any) -> Any:
+        return sl.if_then_else(on[i] & flag, A[i] * scale + add.astype("float16"), A[i])
+
+    B = sl.compute((n,), body, name="B")
+    s = sl.schedule(B)
+    block, thread = s[B].split(B.op.axis[0], 32)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    f = sl.build(s, target="cuda")
+    (source,) = f._source.kernels
+    bits = [int(b) for b in re.findall(r"\.param \.[a-z](\d+)", f.ptx)]
+    passed: list[int] = []
+    for p in source.parameters:
+        cast = loaded._cast(p)
+        passed += [64] * loaded.ARRAY if cast is None else [8 * ctypes.sizeof(cast)]
+    assert bits == passed and len(bits) == 3 * 7 + 4
+
+
+def test_memory_is_where_an_array_says() -> None:
+    data = numbers(12)
+    assert Memory.of(OnGpu(data)) == (data.ctypes.data, 12, 4)
 
 
 def test_what_does_not_fit_is_refused(driver: Driver) -> None:
@@ -236,7 +386,7 @@ def test_shared_memory_beyond_the_static_limit_is_asked_for(
     _, x = s[B].split(B.op.axis[1], 64)
     s[B].bind(x, "threadIdx.x")
     asked: list[int] = []
-    monkeypatch.setattr(gpu.nvidia, "allow_shared", lambda m, k: asked.append(k.dynamic_bytes))
+    monkeypatch.setattr(gpu.nvidia, "allow_shared", lambda kernel, count: asked.append(count))
     a = numbers(8, 2048)
     f = sl.build(s, [A, C], target="cuda")
     np.testing.assert_array_equal(f(a), (a * 2)[:, ::-1] + 1)

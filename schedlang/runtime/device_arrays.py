@@ -18,16 +18,6 @@ class Described(np.ndarray):
     """An array that lies in a GPU's memory: shape, dtype and address, which is not read here."""
 
 
-class OnDevice:
-    """A flat array of a GPU's memory as its ``__cuda_array_interface__``."""
-
-    def __init__(self, address: int, flat: np.ndarray) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": flat.shape, "typestr": flat.dtype.str, "data": (address, False), "version": 3,
-            "strides": None,
-        }  # fmt: skip
-
-
 class Holder:
     """Memory for NumPy to describe; it keeps ``owner``, whose memory it is."""
 
@@ -141,5 +131,5 @@ def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return np.empty(shape, dtype)
 
 
-__all__ = ["Described", "OnDevice", "address_of", "current_stream", "described", "device_of",
+__all__ = ["Described", "address_of", "current_stream", "described", "device_of",
            "empty_on_device", "is_on_device", "library_of"]  # fmt: skip

@@ -19,7 +19,6 @@ from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
 from schedlang.runtime.device_arrays import (
     Described,
-    OnDevice,
     address_of,
     current_stream,
     described,
@@ -29,9 +28,11 @@ from schedlang.runtime.device_arrays import (
 )
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Built
+from schedlang.runtime.loaded import Launcher, Memory
 from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
+from schedlang.target import DEVICES, Device
 
 # the stream of the call that runs in this thread
 STREAM: ContextVar[int] = ContextVar("stream", default=0)
@@ -53,17 +54,19 @@ class CudaKernel(GpuKernel):
         super().__init__(built, schedule, nest, program)
         self._source = source
         self._fastmath = fastmath
-        # the numbers of GPUs that it has run on
-        self._ready: set[int] = set()
+        # by the number of the GPU that it has run on
+        self._ready: dict[int, Launcher] = {}
         # the way for NumPy arrays alone is the CPU's
         self._shortcut = None
 
     @cached_property
     def machine_code(self) -> Mapping[str, Compiled]:
         """Each kernel compiled: its PTX, its cubin, its resources, by kernel name."""
+        return self._compiled(self.target.device)
+
+    def _compiled(self, device: Device) -> dict[str, Compiled]:
         nvidia.driver()
         module = files.load(self._path)
-        device = self.target.device
         return {
             k.name: nvidia.compiled(module, k, device, self._fastmath) for k in self._source.kernels
         }
@@ -122,7 +125,7 @@ class CudaKernel(GpuKernel):
 
     def _function(self) -> Any:
         cuda = nvidia.driver()
-        if not cuda.is_available():
+        if not self._ready and not cuda.is_available():
             raise CallError(
                 explain(
                     f"kernel {self.name}",
@@ -132,24 +135,25 @@ class CudaKernel(GpuKernel):
                 )
             )
         here = cuda.get_current_device()
-        if here.id not in self._ready:
-            self._prepare(tuple(here.compute_capability))
-            self._ready.add(here.id)
-        return self._entry
+        found = self._ready.get(here.id)
+        if found is None:
+            code = self._code_for(tuple(here.compute_capability))
+            found = Launcher(files.load(self._path), self._source.kernels, code)
+            self._ready[here.id] = found
+        return found
 
-    def _prepare(self, have: tuple[int, ...]) -> None:
-        """What the first call on a GPU does."""
-        if have < self.target.device.capability:
-            arch = "sm_{}{}".format(*have)
+    def _code_for(self, have: tuple[int, ...]) -> Mapping[str, Compiled]:
+        """Machine code for a GPU: that of ``sass``, or compiled anew for one of a later kind."""
+        built, arch = self.target.device, "sm_{}{}".format(*have)
+        later = have > built.capability and not built.specific
+        if have == built.capability or (later and have[0] == built.capability[0]):
+            return self.machine_code
+        if not later or arch not in DEVICES:
             raise CallError(
                 f"kernel {self.name} is built for {self.target.arch}, and this GPU is {arch}: "
                 f'build it for sl.Target("cuda", arch={arch!r})'
             )
-        module = files.load(self._path)
-        for kernel in self._source.kernels:
-            if kernel.dynamic_bytes:
-                nvidia.allow_shared(module, kernel)
-        self._entry = module.launch
+        return self._compiled(DEVICES[arch])
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
         if getattr(value, "requires_grad", False):
@@ -162,7 +166,7 @@ class CudaKernel(GpuKernel):
         return empty_on_device(first, shape, dtype)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
-        launch, cuda = self._entry, nvidia.driver()
+        launch, cuda = self._function(), nvidia.driver()
         number = STREAM.get()
         stream = cuda.external_stream(number) if number else 0
         given: list[Any] = []
@@ -176,12 +180,12 @@ class CudaKernel(GpuKernel):
             flat = flat.view(np.uint16) if p.dtype == "float16" else flat
             if isinstance(value, Described):
                 address = address_of(flat, p.name, alignment)
-                given.append(cuda.as_cuda_array(OnDevice(address, flat)))
+                given.append(Memory(address, flat.size, flat.itemsize))
                 continue
             given.append(cuda.to_device(flat, stream=stream))
             if p.is_output:
                 back.append((given[-1], flat))
-        launch(*given, *(sizes[n] for n in self._built.signature.sizes), stream=stream)
+        launch(*given, *(sizes[n] for n in self._built.signature.sizes), stream=number)
         for there, here in back:
             there.copy_to_host(here, stream=stream)
         if back:

@@ -109,7 +109,8 @@ class Kernel(TeModule):
         that depend on sizes neither: a wrong argument reads or writes memory that is not its own.
         Nor are calls kept apart: parallel kernels need one thread at a time, or a threading layer
         of numba's that is safe for several. On the CPU compiled code may call it too. On a GPU the
-        arrays are numba's, on it, and start at a multiple of 16 bytes.
+        arrays are there, say so by ``__cuda_array_interface__``, and start at a multiple of 16
+        bytes; ``stream=`` takes a stream's number.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((2, 3), name="A")

@@ -23,7 +23,7 @@ import numpy as np
 
 from schedlang.codegen.cuda import KernelSource, memory_dtype
 from schedlang.errors import BuildError, explain, missing_extra
-from schedlang.expr.nodes import Var
+from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
 from schedlang.target import Device
 
@@ -98,30 +98,32 @@ def signature(kernel: KernelSource) -> tuple[Any, ...]:
         if isinstance(parameter, Buffer):
             stored = from_dtype(np.dtype(memory_dtype(parameter.dtype)))
             found.append(types.Array(stored, 1, "C"))
-        elif isinstance(parameter, Var) and not parameter.is_size:
-            passed = "float32" if parameter.dtype == "float16" else parameter.dtype
-            found.append(from_dtype(np.dtype(passed)))
         else:
-            found.append(types.int64)
+            found.append(from_dtype(np.dtype(passed_dtype(parameter))))
     return tuple(found)
 
 
-def allow_shared(module: ModuleType, kernel: KernelSource) -> None:
-    """Ask the driver for the shared memory of a kernel beyond what all have; needs a GPU."""
+def passed_dtype(parameter: Var | Axis) -> str:
+    """How a scalar goes to a kernel: half precision as float32, sizes and time as int64."""
+    if isinstance(parameter, Axis) or parameter.is_size:
+        return "int64"
+    return "float32" if parameter.dtype == "float16" else parameter.dtype
+
+
+def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
+    """Ask the driver for the shared memory of a loaded kernel beyond what all have."""
     from numba.cuda.cudadrv.driver import binding
     from numba.cuda.cudadrv.driver import driver as calls
 
-    dispatcher = getattr(module, kernel.name)
-    function = dispatcher.compile(signature(kernel))._codelibrary.get_cufunc()
     most = binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    calls.cuKernelSetAttribute(most, kernel.dynamic_bytes, function.handle, function.device.id)
+    here = driver().get_current_device().id
+    calls.cuKernelSetAttribute(most, dynamic_bytes, kernel.handle, here)
 
 
 def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool) -> Compiled:
     """One kernel of an emitted file, compiled for ``device``."""
     cuda = driver()
-    suffix = device.arch.removeprefix("sm_").lstrip("0123456789")
-    capability = (*device.capability, suffix) if suffix else device.capability
+    capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
     function = getattr(module, kernel.name).py_func
     ptx, _ = cuda.compile_ptx(
         function, signature(kernel), cc=capability, fastmath=fastmath,
@@ -218,4 +220,5 @@ __all__ = [
     "disassembled",
     "driver",
     "occupancy",
+    "passed_dtype",
 ]
