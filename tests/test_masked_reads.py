@@ -92,3 +92,22 @@ def test_lanes_kept_in_registers_are_chosen_and_not_read() -> None:
     made = sl.build(s)(a)
     np.testing.assert_allclose(made[0], a.sum(axis=0), rtol=1e-6)
     assert not made[1].any()
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+def test_a_mask_of_what_unrolled_copies_write_is_each_copy_s_own(target: str) -> None:
+    capped = sl.comm_reducer(
+        lambda x, y: sl.if_then_else(x + y > 100, 100.0, x + y), lambda dtype: 0.0
+    )
+    A = sl.placeholder((16,), name="A")
+    k = sl.reduce_axis(4, name="k")
+    C = sl.compute((16,), lambda j: capped(A[j], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].reorder(k, C.op.axis[0])
+    s[C].unroll(k)
+    s[C].vectorize(C.op.axis[0])
+    a = np.linspace(10, 60, 16).astype("float32")
+    expected = np.zeros(16, "float32")
+    for _ in range(4):
+        expected = np.minimum(expected + a, 100)
+    np.testing.assert_allclose(sl.build(s, target=target)(a), expected, rtol=1e-6)

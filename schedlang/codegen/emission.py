@@ -414,19 +414,21 @@ class Emission:
         kept = sums is not None and node.a.buffer in sums.buffers
         return not kept and node.b.value == 0 and not np.signbit(node.b.value)
 
-    def _mask(self, cond: Text) -> str:
-        """A name for a mask, which unrolled copies share."""
+    def _mask(self, node: Expr, cond: Text) -> str:
+        """A name for a mask; unrolled copies share one that reads nothing which they write."""
+        written = self.context.written
+        reads = (n.buffer for n in postorder([node]) if isinstance(n, Load))
+        if not self.context.copies or any(buffer in written for buffer in reads):
+            return self._named(cond, "m").text
         key = ("mask", cond.text)
-        found = self.context.shared.get(key) if self.context.copies else None
+        found = self.context.shared.get(key)
         if found is None:
-            found = self._named(cond, "m")
-            if self.context.copies:
-                self.context.shared[key] = found
+            found = self.context.shared[key] = self._named(cond, "m")
         return found.text
 
     def _masked_sides(self, node: Select, cond: Text) -> Text:
         use = self.owner.use
-        chosen = self._mask(cond)
+        chosen = self._mask(node.cond, cond)
         texts = []
         for side, mask in ((node.a, chosen), (node.b, f"~{chosen}")):
             if self.context.mask:
