@@ -28,7 +28,7 @@ from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tuner import MOST_REPEATED
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import TuningError
+from schedlang.errors import DatabaseWarning, TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.tuning import (
     Pretended,
@@ -209,7 +209,7 @@ def test_one_trial(tmp_path: Path) -> None:
     a = np.ones((8, 8), "float32")
     assert (result.kernel(a) == 2).all()
     again = tune(B, trials=1, database=tmp_path / "db")
-    assert [(t.number, t.resumed) for t in again.trials] == [(0, True)]
+    assert [(t.number, t.resumed) for t in drawn(again)] == [(0, True)]
     assert again.best.steps == result.best.steps
     anew = tune(B, trials=1, database=tmp_path / "db", resume=False)
     assert [t.resumed for t in drawn(anew)] == [False]
@@ -368,10 +368,76 @@ def test_the_untuned_schedule_is_the_result_where_nothing_is_faster(
     assert (result.best.steps == untuned, len(result.trials)) == (kept, 5 + kept)
     assert ("nothing that was tried is faster" in str(result)) == kept
     assert ("keep that one" in str(result)) == (plain < 2.0 and not made)
-    # it is in the database, and no reason to stumble when the search goes on
+    # it is in the database, and does not count when the search goes on
     again = search_of(task, pretended, Evolve(0), tmp_path / "db", 9, marked)
     again.space.made = made
-    assert (again.result(True, 0).best.steps == untuned) == kept
+    more = again.result(True, 0)
+    assert (more.best.steps == untuned, len(drawn(more))) == (kept, 9)
+    # nor is it a guess for another size
+    if kept:
+        known = {"target": "python", "database": tmp_path / "db"}
+        assert sl.best(task.outputs[0], **known).seconds == plain
+        with pytest.warns(DatabaseWarning, match="for extents 16, not 9"):
+            assert sl.best(plus_one((9, 9)), **known).seconds == 2.0
+
+
+def test_the_race_decides_whether_the_untuned_schedule_is_faster(tmp_path: Path) -> None:
+    task = task_of(plus_one(), Limits())
+    untuned = sl.schedule(*task.outputs).to_json()
+    # first time and time in the race, of the untuned schedule and of candidates
+    for first, raced, others, again, kept in (
+        (1.0, 3.0, 2.0, 2.0, False), (3.0, 1.0, 2.0, 2.0, True), (1.0, 1.2, 1.1, 1.15, False),
+    ):  # fmt: skip
+        fickle = Fickle(
+            lambda job, raced=raced, again=again: Measured(
+                job.number, "ok", raced if job.steps == untuned else again
+            )
+        )
+        fickle._seconds = lambda steps, first=first, others=others: (
+            first if steps == untuned else others
+        )
+        search = search_of(task, fickle, RandomSearch(0), tmp_path / f"{first}", 5, marked)
+        search.space.made = True
+        result = search.result(False, 0)
+        assert (result.best.steps == untuned) == kept and result.facts.baseline == raced
+        assert "keep that one" not in str(result)
+
+
+class Cut(Pretended):
+    """Answers for some of a batch, not in order, until the time is up."""
+
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
+        chosen = [job for job in jobs if job.number in (-1, 0, 2)]
+        for job in chosen:
+            yield Measured(job.number, "ok", self._seconds(job.steps))
+        raise KeyboardInterrupt
+
+
+def test_the_untuned_schedule_has_a_number_of_its_own(tmp_path: Path) -> None:
+    task = task_of(plus_one(), Limits())
+    untuned = sl.schedule(*task.outputs).to_json()
+    cut = Cut(lambda steps: 1.0 if steps == untuned else 2.0)
+    search = search_of(task, cut, RandomSearch(0), tmp_path / "db", 9, marked)
+    search.space.made = True
+    result = search.result(False, 0)
+    assert [t.number for t in result.trials] == [0, 2, 3] and result.ended == "interrupted"
+    assert result.best.number == 3 and result.best.steps == untuned
+
+
+def test_where_no_candidate_works_the_untuned_schedule_is_no_result(tmp_path: Path) -> None:
+    class Failing(Pretended):
+        def measure(self, jobs: Sequence[Job], *_: Any) -> Iterator[Measured]:  # type: ignore[override]
+            for job in jobs:
+                good = job.number < 0
+                yield Measured(job.number, "ok" if good else "crashed", 1.0 if good else None)
+
+    task = task_of(plus_one(), Limits())
+    search = search_of(task, Failing(dialled), RandomSearch(0), tmp_path / "db", 3, marked)
+    search.space.made = True
+    with pytest.raises(TuningError, match="none of 3 candidates worked"):
+        search.result(False, 0)
 
 
 def test_a_timeout_alone_bounds_no_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -669,7 +735,7 @@ def test_tuning_where_the_best_is_applied(tmp_path: Path) -> None:
         second = tune(B, trials=2, database=tmp_path / "db")
         assert known.used == known.missing == []
         s = sl.schedule(B)
-    assert [t.outcome for t in second.trials] == ["ok", "ok"]
+    assert [t.outcome for t in drawn(second)] == ["ok", "ok"]
     assert second.trials[0].steps == first.trials[0].steps
     assert len(known.used) == 1 and s.to_json() == known.used[0].schedule.to_json()
 

@@ -13,7 +13,7 @@ from schedlang.autotune.keeping.entry import Entry
 from schedlang.autotune.keeping.nearness import distance, kind, plain
 from schedlang.autotune.keeping.replay import replay
 from schedlang.autotune.keeping.warn import warn
-from schedlang.autotune.record import Where
+from schedlang.autotune.record import UNTUNED, Where
 from schedlang.callable_module import make_callable
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
@@ -158,6 +158,9 @@ def _find(
     guesses = 0
     for _, rank, seconds, entry in sorted(ranked, key=lambda item: item[:3]):
         guess = entry.where.extents != where.extents
+        if guess and entry.trial.strategy == UNTUNED:
+            # that no steps are best for one size says nothing of another
+            continue
         guesses += guess
         if guesses > _GUESSES:
             break

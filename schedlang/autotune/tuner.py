@@ -99,7 +99,7 @@ class Search:
                 return
             jobs = [Job(n, c.schedule.to_json()) for n, c in batch.items()]
             if first:
-                jobs.insert(0, Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json()))
+                jobs.insert(0, self._plain())
                 first = False
             best = self.best()
             least = best.seconds if best else None
@@ -182,7 +182,11 @@ class Search:
 
         Where there are more than are wanted, the fastest is one of them.
         """
-        found = self.database.trials(self.where, self.task.outputs)
+        known = self.database.trials(self.where, self.task.outputs)
+        found = [t for t in known if t.strategy != UNTUNED]
+        self.baseline = min(
+            (t.seconds for t in known if t not in found and t.seconds), default=None
+        )
         earlier = {self._source(t): t for t in found if t.template == self.template}
         good = [k for k, t in earlier.items() if t.outcome == "ok"]
         best = min(good, key=lambda key: _rank(earlier[key]), default=None)
@@ -208,33 +212,21 @@ class Search:
         except SchedlangError:
             return f"trial {trial.number}"
 
-    def untuned(self) -> None:
-        """Where the rules made nothing faster than the schedule without steps, that is a trial too.
-
-        A template of the user's is kept to what it makes: its result has its decisions.
-        """
-        best = self.best()
-        if not self.space.made or self.baseline is None:
-            return
-        if best is not None and best.seconds is not None and best.seconds <= self.baseline:
-            return
-        plain = self.space.of(plain_schedule(list(self.task.outputs)), {}, UNTUNED)
-        if self._key(plain) not in self.seen:
-            job = Job(len(self.trials), plain.schedule.to_json())
-            self._ended(plain, [job], Measured(job.number, "ok", self.baseline))
-
     def finals(self) -> None:
         """Measure the fastest again, in turns; the medians of that are what counts.
 
-        One that is not measured in time keeps its first time.
+        One that is not measured in time keeps its first time. The untuned schedule runs with them.
         """
+        plain = [] if self.baseline is None else [self._plain()]
         for _ in range(HEATS):
             finalists = sorted(self._good(), key=_rank)[:FINALISTS]
             if not finalists or (not self.task.timed and not self.task.target.is_gpu):
                 return
-            again = {
-                m.number: m for m in self.measurer.race([Job(t.number, t.steps) for t in finalists])
-            }
+            jobs = [Job(t.number, t.steps) for t in finalists]
+            again = {m.number: m for m in self.measurer.race([*jobs, *plain])}
+            found = again.pop(BASELINE, None)
+            if found is not None and found.outcome == "ok":
+                self.baseline = found.seconds
             if not again:
                 self.progress.note(
                     "the fastest could not be measured again: their first times stand"
@@ -248,6 +240,28 @@ class Search:
             if self.finalists or self._late():
                 return
 
+    def untuned(self) -> None:
+        """The schedule without steps is one trial more where nothing that the rules made beats it.
+
+        A template of the user's is kept to what it makes: its result has its decisions.
+        """
+        best = self.best()
+        if best is None or best.seconds is None or self.baseline is None or not self.space.made:
+            return
+        plain = self.space.of(plain_schedule(list(self.task.outputs)), {}, UNTUNED)
+        key = self._key(plain)
+        if self.baseline >= best.seconds or key in self.seen:
+            return
+        number = 1 + max(t.number for t in self.trials)
+        trial = Trial(number, "ok", self._plain().steps, {}, self.baseline,
+                      plain.estimate.seconds, source=key, strategy=UNTUNED)  # fmt: skip
+        self.trials.append(trial)
+        self.finalists.add(number)
+        self.database.add(self.where, self.name, trial, self.task.outputs)
+
+    def _plain(self) -> Job:
+        return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json())
+
     def result(self, resume: bool, seed: int) -> TuningResult:
         """Run to the end, whatever that is; the best so far."""
         started = monotonic()
@@ -256,12 +270,13 @@ class Search:
                 self.resume()
             try:
                 self.run()
-                self.untuned()
                 self.finals()
+                self.untuned()
             except KeyboardInterrupt:
                 self.ended = "interrupted"
                 if self.best() is None:
                     raise
+                self.untuned()
             except TuningError as error:
                 # nothing to measure with any more, or a database that takes no more lines
                 self.ended = str(error).partition("\n")[0]
@@ -286,7 +301,8 @@ def autotune(
     (:class:`~schedlang.autotune.knobs.Knobs`). Each is built, checked against the NumPy oracle and
     timed in a child process: one that crashes, hangs or takes all memory costs a trial and no
     more. The fastest few are timed again in turns. The untuned schedule, which has no steps, is
-    timed as well; where nothing that the rules make is faster, it is one trial more, and may win.
+    timed as well on a CPU; where nothing that the rules make is faster, it is one trial more, and
+    the result.
 
     ``trials``: how many are measured, those of earlier runs in ``database`` counted in; 64, or as
     many as there is time for where a ``timeout`` is given alone. The first is the best schedule
@@ -315,8 +331,8 @@ def autotune(
     >>> B = sl.compute((64, 64), lambda i, j: A[j, i] * 2, name="B")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = sl.autotune(B, trials=2, database=folder + "/tuning.jsonl")
-    >>> len(result.trials), result.seconds > 0
-    (2, True)
+    >>> len(result.trials) >= 2, result.seconds > 0
+    (True, True)
     >>> a = np.ones((64, 64), "float32")
     >>> bool((result.kernel(a) == 2).all())
     True
@@ -349,7 +365,7 @@ def autotune(
 def _start(space: Space, where: Where, database: Any) -> Candidate | None:
     """The best schedule that is known already, of this machine or of one that is near."""
     found = known(space.outputs, where, database)
-    if found is None:
+    if found is None or found.entry.trial.strategy == UNTUNED:
         return None
     try:
         return space.of(found.schedule, found.entry.trial.decisions, "database")
