@@ -533,3 +533,17 @@ def test_a_parent_that_is_an_input_is_refused(primitive: str) -> None:
     assert wrong != text
     with pytest.raises(ScheduleError, match=r"B is no stage of this schedule, so it has no loops"):
         sl.Schedule.from_json(wrong, C)
+
+
+def test_the_nest_in_a_message_says_where_it_was_cut() -> None:
+    made = [sl.placeholder((64, 64), name="A")]
+    for n in range(6):
+        made.append(sl.compute((64, 64), lambda i, j: made[-1][i, j] + 1, name=f"S{n}"))
+    s = sl.schedule(made[-1])
+    middle, j = made[4], made[4].op.axis[1]
+    s[middle].vectorize(j)
+    with pytest.raises(ScheduleError) as caught:
+        s[middle].unroll(j)
+    nest = str(caught.value).partition("each part once.\n")[2].splitlines()
+    assert nest[0] == nest[-1] == "    ..." and len(nest) == 15
+    assert "      vectorize j in 0..64:    <-- here" in nest

@@ -27,7 +27,7 @@ def column_text(e: Expressions, node: Load, context: Context) -> Text | None:
     if lanes is None or context.mask or node.buffer in context.written:
         return None
     if lanes.start.const is None:
-        # strips of a long vector stand inside the copies, and could not share a block
+        # a loop over strips of a long vector stands inside the copies, which share no block then
         return None
     for axis, extent in context.copies.items():
         values = {a: v for a, v in context.values.items() if a is not axis}

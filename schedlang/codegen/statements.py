@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 from schedlang.codegen.context import Context, Lanes
 from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names
 from schedlang.codegen.stores import Stores
-from schedlang.codegen.sums import Sums, kept_buffers
+from schedlang.codegen.sums import Sums, kept_buffers, vectors
 from schedlang.codegen.truth import condition, first_lane
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import BuildError, explain
@@ -240,8 +241,24 @@ class Statements:
         self.frame.loops -= 1
         self.pieces(loop, context, rest, whole * most)
 
+    def too_long(self, reduction: For) -> bool:
+        """Whether strips of vectors, written out in a reduction loop, make too many copies."""
+        inside = [s for s, _ in walk(reduction.body) if isinstance(s, For)]
+        lanes = [f for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)]
+        strips = [
+            vectors(int(f.extent), self.target.vector_width(self.widest(f)) * self.strips)  # type: ignore[arg-type]
+            for f in lanes
+        ]
+        unrolled = [f.extent for f in inside if f.kind == "unroll" and isinstance(f.extent, int)]
+        most = max(strips, default=1)
+        return most > 1 and self.frame.copies * prod(unrolled) * most > MOST_COPIES
+
     def adds_to_kept(self, loop: For, context: Context) -> bool:
-        """Whether ``loop`` updates sums that stand in registers, and which no strip may share."""
+        """Whether ``loop`` updates sums that stand in registers.
+
+        In a loop over strips their place would not be known ahead of the reduction loop, and all
+        strips would go by one name.
+        """
         kept = context.sums.buffers if context.sums is not None else frozenset()
         return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
 
@@ -292,7 +309,7 @@ class Statements:
         nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
         if not loop.axis.is_reduce or context.sums is not None or context.mask:
             return None
-        if self.frame.loops + nested + 1 >= DEEPEST_LOOPS:
+        if self.frame.loops + nested + 1 >= DEEPEST_LOOPS or self.too_long(loop):
             return None
         most = self.target.vector_registers
         steps = {f.axis for f in self.nest.loops if f.stage == loop.stage and f.axis.is_reduce}

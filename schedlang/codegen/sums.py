@@ -92,6 +92,11 @@ def kept_buffers(
     return buffers if vectors <= most else none
 
 
+def vectors(lanes: int, width: int) -> int:
+    """The vectors of ``width`` lanes that ``lanes`` fill, the last perhaps in part."""
+    return -(-lanes // width)
+
+
 def leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
     """Whether ``test`` speaks of steps and of unrolled loops alone, so that no sum waits for it."""
     written = {loop.axis for loop in around if loop.kind == "unroll"}
@@ -110,8 +115,14 @@ def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
     return False
 
 
-def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], int]) -> int | None:
-    """The registers that the sums of ``store`` take; ``None`` where they move."""
+def vectors_of(
+    store: Store, around: tuple[For, ...], widest: Callable[[str], int],
+    registers: Callable[[int, int], int] = vectors,
+) -> int | None:  # fmt: skip
+    """The registers that the sums of ``store`` take; ``None`` where they move.
+
+    ``registers`` gives those of so many lanes, where so many fit in one.
+    """
     count = len(store.buffers)
     for loop in around:
         if loop.kind == "serial":
@@ -124,7 +135,7 @@ def vectors_of(store: Store, around: tuple[For, ...], widest: Callable[[str], in
             lanes = min(widest(b.dtype) for b in store.buffers)
             if any(lane_step(flat(b, store.indices), loop.axis) != 1 for b in store.buffers):
                 return None
-            count *= -(-loop.extent // lanes)
+            count *= registers(loop.extent, lanes)
         else:
             return None
     return count
@@ -134,4 +145,4 @@ def _moves(index: Expr, axis: Axis) -> bool:
     return any(node is axis for node in postorder([index]))
 
 
-__all__ = ["Sum", "Sums", "kept_buffers", "leaves_out_steps", "vectors_of"]
+__all__ = ["Sum", "Sums", "kept_buffers", "leaves_out_steps", "vectors", "vectors_of"]

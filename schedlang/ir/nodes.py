@@ -87,13 +87,15 @@ class For:
 class If:
     """``body`` where ``cond`` holds; ``note`` says what the guard is for.
 
-    ``predicate``: the user's own, which leaves elements unwritten on purpose.
+    ``predicate``: the user's own, which leaves elements unwritten on purpose. ``tail``: a split's,
+    where its factor does not divide the extent.
     """
 
     cond: Expr
     body: Block
     note: str = ""
     predicate: bool = False
+    tail: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def new_rows(n: Nesting, drafts: list[Draft]) -> list[Draft]:
 def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
     """Under ``guards``, the first outermost."""
     for guard in reversed(guards if drafts else ()):
-        drafts = [If(guard.cond, block(drafts), guard.note)]
+        drafts = [If(guard.cond, block(drafts), guard.note, tail=guard.tail)]
     return drafts
 
 

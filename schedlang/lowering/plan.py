@@ -18,12 +18,16 @@ from schedlang.stage.state import THREADS, Stage
 
 @dataclass(frozen=True)
 class Guard:
-    """``cond`` must hold for a point to count; ``fact`` (0 or less) says the same."""
+    """``cond`` must hold for a point to count; ``fact`` (0 or less) says the same.
+
+    ``tail``: a split's, which may be cut.
+    """
 
     cond: Expr
     fact: Lin
     note: str
     axes: frozenset[Axis]
+    tail: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ def make_plan(
     for relation in stage.relations:
         if isinstance(relation, Split):
             parent = relation.parent
-            _guard(guards, values[parent], extents[parent], relation.note, ranges)
+            _guard(guards, values[parent], extents[parent], relation.note, ranges, tail=True)
     for axis, dim in zip(stage.op.axis, dims):
         _domain_guards(guards, axis, dim, values[axis], ranges)
     return Plan(extents, values, strides, variables, tuple(guards), ranges)
@@ -185,6 +189,7 @@ def _guard(
     note: str,
     ranges: Ranges,
     also: Axis | None = None,
+    tail: bool = False,
 ) -> None:
     """Add ``value < extent`` unless it is proven."""
     fact = value - extent + 1
@@ -194,7 +199,7 @@ def _guard(
     axes = {leaf for leaf in fact.leaves() if isinstance(leaf, Axis)}
     if also is not None:
         axes.add(also)
-    guards.append(Guard(cond, fact, note, frozenset(axes)))
+    guards.append(Guard(cond, fact, note, frozenset(axes), tail))
 
 
 def _domain_guards(guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges) -> None:

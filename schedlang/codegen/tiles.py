@@ -1,0 +1,166 @@
+"""Tiles of sums in a nest, and the vector registers that they need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from schedlang.codegen.sums import leaves_out_steps, vectors_of
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Var
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.offsets import flat, lane_step
+from schedlang.target import Target
+
+# unrolled further than this, a tile is far beyond any budget and not looked at in detail
+MOST_COPIES = 512
+
+
+@dataclass(frozen=True)
+class Update:
+    """A sum, a reduction loop ``step`` with no serial one inside, and the loops from there on.
+
+    ``tail`` is a split's test in that loop, which keeps the sum in memory.
+    """
+
+    store: Store
+    step: For
+    inside: tuple[For, ...]
+    tail: If | None
+
+
+def updates(nest: Nest) -> Iterator[Update]:
+    """The updates of sums of a nest, once for each reduction loop that they may be kept in."""
+    for loop in nest.loops:
+        if loop.kind in ("serial", "unroll") and loop.axis.is_reduce:
+            yield from _updates_in(loop, steps_of(loop, nest))
+
+
+def steps_of(loop: For, nest: Nest) -> set[Axis]:
+    """The reduction axes of the stage of ``loop``."""
+    return {f.axis for f in nest.loops if f.stage == loop.stage and f.axis.is_reduce}
+
+
+def _updates_in(loop: For, steps: set[Axis]) -> Iterator[Update]:
+    stack: list[tuple[Stmt, tuple[For, ...], If | None]] = [(loop.body, (), None)]
+    while stack:
+        stmt, inside, tail = stack.pop()
+        if isinstance(stmt, Block):
+            stack.extend((s, inside, tail) for s in stmt.stmts)
+        elif isinstance(stmt, If):
+            kept = not stmt.tail or leaves_out_steps(stmt, steps, (loop, *inside))
+            stack.append((stmt.body, inside, tail if kept else stmt))
+        elif isinstance(stmt, For) and not (stmt.kind == "serial" and stmt.axis.is_reduce):
+            stack.append((stmt.body, (*inside, stmt), tail))
+        elif isinstance(stmt, Store) and stmt.reducer is not None:
+            yield Update(stmt, loop, inside, tail)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The sums of an update: unrolled loops around a vectorized one."""
+
+    store: Store
+    unrolled: tuple[For, ...]
+    lanes: For
+
+    def __str__(self) -> str:
+        loops = (*self.unrolled, self.lanes)
+        shape = " x ".join(str(f.extent) for f in loops)
+        names = " and ".join(f.axis.name for f in loops)
+        return f"{shape} {self.store.buffers[0].dtype} ({names})"
+
+
+class Need(NamedTuple):
+    """Vector registers for sums, for operands that several of them read, and for the rest."""
+
+    sums: int
+    operands: int
+    more: int
+
+
+def tile_of(update: Update, target: Target) -> Tile | None:
+    """The tile of an update, if its lanes are a vector and its sums stand still."""
+    loops = (update.step, *update.inside)
+    lanes = next((f for f in loops if f.kind == "vectorize"), None)
+    if lanes is None or vectors_of(update.store, loops, target.vector_width) is None:
+        return None
+    # a reduction that is unrolled adds to the same sums
+    unrolled = [f for f in loops if f.kind == "unroll" and not f.axis.is_reduce]
+    return Tile(update.store, tuple(unrolled), lanes)
+
+
+def need(tile: Tile, target: Target) -> Need:
+    """What a tile takes. Of lanes that fill no whole vector each power of two takes a register."""
+    width = min(target.vector_width(b.dtype) for b in tile.store.buffers)
+    pieces = _registers(size(tile.lanes), width)
+    reads = _reads(tile.store, tile.unrolled, tile.lanes.axis)
+    loops = (*tile.unrolled, tile.lanes)
+    sums = vectors_of(tile.store, loops, target.vector_width, _registers)
+    assert sums is not None
+    return Need(sums, _held(reads) * pieces, _passing(reads, pieces, target))
+
+
+def size(loop: For) -> int:
+    """The extent of a loop that is written out, or the lanes of a vector."""
+    assert isinstance(loop.extent, int)
+    return loop.extent
+
+
+def _registers(lanes: int, width: int) -> int:
+    return lanes // width + bin(lanes % width).count("1")
+
+
+# what one sum reads: the element of a buffer, and whether all lanes read that one
+Operand = tuple[Buffer, Lin, bool]
+
+
+def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Operand]]:
+    """What each copy of an update reads besides its sum, in the order of the copies."""
+    counts = [f.extent for f in unrolled if isinstance(f.extent, int)]
+    if len(counts) < len(unrolled) or prod(counts) > MOST_COPIES:
+        return []
+    loads = [n for n in postorder(store.values) if isinstance(n, Load)]
+    offsets = [(n.buffer, flat(n.buffer, n.indices)) for n in loads]
+    found = []
+    for place in product(*(range(c) for c in counts)):
+        at: dict[Axis | Var, Lin] = {f.axis: Lin.of(k) for f, k in zip(unrolled, place)}
+        found.append({(b, o.substitute(at), lane_step(o, lanes) == 0) for b, o in offsets})
+    return found
+
+
+def _held(reads: list[set[Operand]]) -> int:
+    """The most vectors that are kept from one copy to a later one.
+
+    One that is read once is an operand in memory of the instruction that adds.
+    """
+    first: dict[Operand, int] = {}
+    last: dict[Operand, int] = {}
+    for n, operands in enumerate(reads):
+        for operand in operands:
+            first.setdefault(operand, n)
+            last[operand] = n
+    kept = [k for k in first if not k[2] and first[k] < last[k]]
+    return max((sum(first[k] <= n <= last[k] for k in kept) for n in range(len(reads))), default=0)
+
+
+def _passing(reads: list[set[Operand]], pieces: int, target: Target) -> int:
+    """Whether a register is needed for what passes by, such as an element for all lanes.
+
+    The widest x86 vectors spread an element to all lanes as they read it, once.
+    """
+    times = Counter(operand for operands in reads for operand in operands)
+    once = [
+        sum(times[o] == 1 and (pieces == 1 or not o[2]) for o in operands) for operands in reads
+    ]
+    spread = any(o[2] and (times[o] * pieces > 1 or target.vector_bytes < 64) for o in times)
+    return int(spread or not reads or any(n != 1 for n in once))
+
+
+__all__ = ["Need", "Tile", "Update", "need", "size", "steps_of", "tile_of", "updates"]
