@@ -16,6 +16,7 @@ import pytest
 import schedlang as sl
 from schedlang.codegen.cuda import KernelSource, memory_dtype
 from schedlang.errors import BuildError, CallError, CallTypeError
+from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Buffer
 from schedlang.runtime import gpu, loaded
 from schedlang.runtime.loaded import Memory
@@ -67,6 +68,7 @@ class Driver:
 
     def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
         self.streams: list[int] = []
+        self.waited: list[int] = []
         self.copied = self.allocated = 0
         self.device = 0
         self.visited: list[int] = []
@@ -91,11 +93,14 @@ class Driver:
 
         return [current(number) for number in range(2)]
 
-    def external_stream(self, number: int) -> int:
+    def external_stream(self, number: int) -> Any:
         self.streams.append(number)
-        return number
+        return SimpleNamespace(synchronize=lambda: self.waited.append(number))
 
-    def to_device(self, array: np.ndarray, stream: int = 0) -> np.ndarray:
+    def default_stream(self) -> Any:
+        return SimpleNamespace(synchronize=lambda: self.waited.append(0))
+
+    def to_device(self, array: np.ndarray, stream: Any = None) -> np.ndarray:
         self.copied += 1
         return array.copy().view(Copied)
 
@@ -103,16 +108,13 @@ class Driver:
         self.allocated += 1
         return OnGpu(np.zeros(shape, dtype))
 
-    def synchronize(self) -> None:
-        return
-
 
 class Copied(np.ndarray):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return OnGpu(self.view(np.ndarray)).__cuda_array_interface__
 
-    def copy_to_host(self, target: np.ndarray, stream: int = 0) -> None:
+    def copy_to_host(self, target: np.ndarray, stream: Any = None) -> None:
         target[:] = self
 
 
@@ -123,10 +125,14 @@ class Core:
         self.codes: list[tuple[Any, KernelSource]] = []
         self.archs: list[str] = []
         self.streams: list[int] = []
-        self.parameters_of_an_array = 7
+        self.bytes_of_a_size = 8
         self.Stream = SimpleNamespace(from_handle=lambda number: number)
         self.ObjectCode = SimpleNamespace(from_cubin=self.loaded)
-        self.LaunchConfig = SimpleNamespace
+
+    def LaunchConfig(self, grid: Any, block: Any, shmem_size: int) -> Any:  # noqa: N802
+        # the real one takes no NumPy integers
+        assert all(type(n) is int for n in (*grid, *block, shmem_size))
+        return SimpleNamespace(grid=grid, block=block, shmem_size=shmem_size)
 
     def compiled(self, module: Any, kernel: KernelSource, device: Any, _: bool) -> Compiled:
         self.codes.append((module.launch.__globals__[kernel.name], kernel))
@@ -135,9 +141,15 @@ class Core:
 
     def loaded(self, cubin: bytes) -> Any:
         run, source = self.codes[cubin[0]]
-        arrays = sum(isinstance(p, Buffer) for p in source.parameters)
-        count = len(source.parameters) + (self.parameters_of_an_array - 1) * arrays
-        kernel = SimpleNamespace(num_arguments=count, run=run, source=source)
+        sizes: list[int] = []
+        for p in source.parameters:
+            if isinstance(p, Buffer):
+                sizes += [8] * 7
+            elif isinstance(p, Axis) or p.is_size:
+                sizes.append(self.bytes_of_a_size)
+            else:
+                sizes.append(4 if p.dtype == "float16" else np.dtype(p.dtype).itemsize)
+        kernel = SimpleNamespace(arguments_info=[(0, n) for n in sizes], run=run, source=source)
         return SimpleNamespace(get_kernel=lambda name: kernel)
 
     def launch(self, stream: int, config: Any, kernel: Any, *args: Any) -> None:
@@ -173,6 +185,7 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Core:
 def driver(core: Core, monkeypatch: pytest.MonkeyPatch) -> Driver:
     found = Driver()
     monkeypatch.setattr(gpu.nvidia, "driver", lambda: found)
+    monkeypatch.setattr(gpu.nvidia, "gpu_of", lambda address: None)
     monkeypatch.setattr(gpu.files, "load", lambda path: SimpleNamespace(launch=launcher(path)))
     return found
 
@@ -299,9 +312,74 @@ def test_a_gpu_of_a_later_kind_has_machine_code_of_its_own(driver: Driver, core:
 
 
 def test_machine_code_with_other_parameters_is_refused(driver: Driver, core: Core) -> None:
-    core.parameters_of_an_array = 5
-    with pytest.raises(BuildError, match="has 10 parameters in its machine code, and 14 are known"):
-        kernel()(OnGpu(numbers(100)))
+    core.bytes_of_a_size = 4
+    with pytest.raises(BuildError, match=r"takes parameters of \[8, .*4\] bytes in its machine"):
+        kernel(sl.var("n"))(OnGpu(numbers(100)))
+
+
+def doubled_by_size(target: str, size_is_given: bool) -> Any:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    block, thread = s[B].split(B.op.axis[0], 32)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    return sl.build(s, [n, A, B] if size_is_given else [A, B], target=target)
+
+
+def test_a_size_may_be_numpy_s(driver: Driver) -> None:
+    a = numbers(100)
+    given, taken = (doubled_by_size("cuda", is_given) for is_given in (True, False))
+    for size in (np.int64(100), 100):
+        out, other = np.zeros(100, "float32"), np.zeros(100, "float32")
+        given(size, a, out)
+        taken.unchecked(OnGpu(a), OnGpu(other), size)
+        np.testing.assert_array_equal(out, a * 2)
+        np.testing.assert_array_equal(other, a * 2)
+
+
+def test_a_size_may_be_an_argument_of_the_emulator() -> None:
+    a, out = numbers(100), np.zeros(100, "float32")
+    doubled_by_size("cuda-emulator", True)(100, a, out)
+    np.testing.assert_array_equal(out, a * 2)
+
+
+def test_a_call_waits_for_what_it_copied_and_for_other_streams(driver: Driver) -> None:
+    A, B = sl.placeholder((40,), name="A"), sl.placeholder((40,), name="B")
+    C = sl.compute((40,), lambda i: A[i] + B[i], name="C")
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "threadIdx.x")
+    f, a, out = sl.build(s, target="cuda"), numbers(40), OnGpu(np.zeros(40, "float32"), stream=5)
+    f(OnGpu(a, stream=5), OnGpu(a, stream=7), out)
+    assert driver.waited == [7]
+    # a copy of NumPy's array may not be let go while the kernel runs
+    f(OnGpu(a, stream=5), a, out)
+    assert driver.waited == [7, 5]
+    np.testing.assert_array_equal(out.data, a * 2)
+
+
+def test_arrays_without_dlpack_say_by_their_address_where_they_lie(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f, a, out = kernel(), numbers(100), np.zeros(100, "float32")
+    places = {a.ctypes.data: 1, out.ctypes.data: 1}
+    monkeypatch.setattr(gpu.nvidia, "gpu_of", places.get)
+    f(OnGpu(a), OnGpu(out))
+    assert driver.visited == [1] and set(f._ready) == {1}
+    f.unchecked(OnGpu(a), OnGpu(out))
+    with pytest.raises(CallError, match="lie on the GPUs 0 and 1"):
+        f(OnGpu(a), ByDlpack(out))
+
+
+def test_a_later_gpu_with_less_shared_memory_is_named(driver: Driver) -> None:
+    s, args = shares_more_than_is_static(4096)
+    f = sl.build(s, args, target=sl.Target("cuda", arch="sm_80"))
+    driver.capability = (8, 9)
+    with pytest.raises(CallError, match="131,072 B of shared memory, and this GPU is sm_89, which"):
+        f(numbers(8, 4096))
+    with pytest.raises(BuildError, match="save: kernel C_kernel needs 131,072 B of shared memory"):
+        f.save("never.py")
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
@@ -331,7 +409,8 @@ def test_the_parameters_of_machine_code_are_those_that_are_passed() -> None:
 
 def test_memory_is_where_an_array_says() -> None:
     data = numbers(12)
-    assert Memory.of(OnGpu(data)) == (data.ctypes.data, 12, 4)
+    known = OnGpu(data).__cuda_array_interface__
+    assert Memory.of(known) == (data.ctypes.data, 12, 4)
 
 
 def test_what_does_not_fit_is_refused(driver: Driver) -> None:
@@ -369,12 +448,10 @@ def test_an_older_gpu_is_named(driver: Driver) -> None:
         kernel()(numbers(100))
 
 
-def test_shared_memory_beyond_the_static_limit_is_asked_for(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    A = sl.placeholder((8, 2048), name="A")
-    B = sl.compute((8, 2048), lambda i, j: A[i, j] * 2, name="B")
-    C = sl.compute((8, 2048), lambda i, j: B[i, 2047 - j] + 1, name="C")
+def shares_more_than_is_static(columns: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
+    A = sl.placeholder((8, columns), name="A")
+    B = sl.compute((8, columns), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((8, columns), lambda i, j: B[i, columns - 1 - j] + 1, name="C")
     s = sl.schedule(C)
     s[B].compute_at(s[C], s[C].op.axis[0])
     _, thread = s[C].split(C.op.axis[1], 64)
@@ -385,9 +462,16 @@ def test_shared_memory_beyond_the_static_limit_is_asked_for(
     s[B].compute_at(s[C], block)
     _, x = s[B].split(B.op.axis[1], 64)
     s[B].bind(x, "threadIdx.x")
+    return s, [A, C]
+
+
+def test_shared_memory_beyond_the_static_limit_is_asked_for(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s, args = shares_more_than_is_static(2048)
     asked: list[int] = []
     monkeypatch.setattr(gpu.nvidia, "allow_shared", lambda kernel, count: asked.append(count))
     a = numbers(8, 2048)
-    f = sl.build(s, [A, C], target="cuda")
+    f = sl.build(s, args, target="cuda")
     np.testing.assert_array_equal(f(a), (a * 2)[:, ::-1] + 1)
     assert asked == [8 * 2048 * 4]

@@ -62,16 +62,17 @@ def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
 
 
 def _device(value: Any) -> int | None:
-    """The number of the GPU that an array says it lies on."""
+    """The number of the GPU that an array lies on."""
     said = getattr(value, "__dlpack_device__", None)
-    if said is None:
-        return None
-    kind, number = said()
-    return int(number) if kind == CUDA_DEVICE else None
+    if said is not None:
+        kind, number = said()
+        return int(number) if kind == CUDA_DEVICE else None
+    known = getattr(value, "__cuda_array_interface__", None)
+    return None if known is None else nvidia.gpu_of(known["data"][0])
 
 
 def device_of(values: Sequence[Any]) -> int | None:
-    """The number of the GPU that the arrays of one call lie on; ``None`` if they do not say."""
+    """The number of the GPU that the arrays of one call lie on; ``None`` if there are none."""
     found = sorted({number for value in values if (number := _device(value)) is not None})
     if len(found) > 1:
         listed = " and ".join(map(str, found))
@@ -98,21 +99,25 @@ def library_of(value: Any) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def current_stream(values: Sequence[Any]) -> int:
-    """The stream that the caller's library works on; 0 is the default one."""
+def streams_of(values: Sequence[Any]) -> tuple[int, ...]:
+    """The streams that the arrays' libraries work on, or that they name; 0 is the default one."""
+    found: dict[int, None] = {}
     for value in values:
-        if library_of(value) == "torch" and value.is_cuda:
+        if library_of(value) == "torch":
+            if not value.is_cuda:
+                continue
             import torch
 
-            return int(torch.cuda.current_stream(value.device).cuda_stream)
-        if library_of(value) == "cupy":
+            found[int(torch.cuda.current_stream(value.device).cuda_stream)] = None
+        elif library_of(value) == "cupy":
             import cupy
 
-            return int(cupy.cuda.get_current_stream().ptr)
-        known = getattr(value, "__cuda_array_interface__", None)
-        if known is not None and known.get("stream"):
-            return int(known["stream"])
-    return 0
+            found[int(cupy.cuda.get_current_stream().ptr)] = None
+        else:
+            known = getattr(value, "__cuda_array_interface__", None)
+            if known is not None and known.get("stream"):
+                found[int(known["stream"])] = None
+    return tuple(found)
 
 
 def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -131,5 +136,5 @@ def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return np.empty(shape, dtype)
 
 
-__all__ = ["Described", "address_of", "current_stream", "described", "device_of",
+__all__ = ["Described", "address_of", "streams_of", "described", "device_of",
            "empty_on_device", "is_on_device", "library_of"]  # fmt: skip

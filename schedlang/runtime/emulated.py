@@ -30,6 +30,7 @@ class GpuKernel(Kernel):
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, program: Program) -> None:
         super().__init__(built, schedule, nest)
         self._program = program
+        self._grids_known_good: set[tuple[int, ...]] = set()
 
     @property
     def program(self) -> str:
@@ -38,7 +39,12 @@ class GpuKernel(Kernel):
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         super()._check_sizes(sizes)
-        known: dict[Any, int] = {v: sizes[v.name] for v in self._nest.sizes}
+        key = tuple(sizes.values())
+        if key in self._grids_known_good:
+            return
+        # a size may be an argument too
+        given_sizes = (*self._nest.sizes, *(a for a in self._nest.args if isinstance(a, Var)))
+        known: dict[Any, int] = {v: sizes[v.name] for v in given_sizes if v.name in sizes}
         for launch in self._program.launches:
             for index in launch.grid:
                 if isinstance(index.extent, int):
@@ -51,6 +57,7 @@ class GpuKernel(Kernel):
                         f"kernel {self.name} where {given}: {index.tag} of {launch.name} would run "
                         f"over {count}, {self.target.arch} allows {most}"
                     )
+        self._grids_known_good.add(key)
 
     def check(self, *args: Any, order: str = "forward", **named: Any) -> Any:
         """New outputs, computed in lockstep with every access checked; for small sizes.

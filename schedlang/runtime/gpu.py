@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,11 @@ from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
 from schedlang.runtime.device_arrays import (
     Described,
     address_of,
-    current_stream,
     described,
     device_of,
     empty_on_device,
     is_on_device,
+    streams_of,
 )
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Built
@@ -34,8 +34,15 @@ from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import DEVICES, Device
 
-# the stream of the call that runs in this thread
-STREAM: ContextVar[int] = ContextVar("stream", default=0)
+
+class Running(NamedTuple):
+    """The call that runs in this thread: what launches on its GPU, and its stream."""
+
+    launcher: Launcher
+    stream: int
+
+
+RUNNING: ContextVar[Running | None] = ContextVar("running", default=None)
 
 
 class CudaKernel(GpuKernel):
@@ -123,9 +130,18 @@ class CudaKernel(GpuKernel):
         outputs = [a for a, p in zip(arrays, self._built.signature.parameters) if p.is_output]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _function(self) -> Any:
-        cuda = nvidia.driver()
-        if not self._ready and not cuda.is_available():
+    def _function(self) -> Launcher:
+        self._check_gpu()
+        here = nvidia.driver().get_current_device()
+        found = self._ready.get(here.id)
+        if found is None:
+            code = self._code_for(tuple(here.compute_capability))
+            found = Launcher(files.load(self._path), self._source.kernels, code)
+            self._ready[here.id] = found
+        return found
+
+    def _check_gpu(self) -> None:
+        if not self._ready and not nvidia.driver().is_available():
             raise CallError(
                 explain(
                     f"kernel {self.name}",
@@ -134,19 +150,13 @@ class CudaKernel(GpuKernel):
                     "run it on the CPU.",
                 )
             )
-        here = cuda.get_current_device()
-        found = self._ready.get(here.id)
-        if found is None:
-            code = self._code_for(tuple(here.compute_capability))
-            found = Launcher(files.load(self._path), self._source.kernels, code)
-            self._ready[here.id] = found
-        return found
 
     def _code_for(self, have: tuple[int, ...]) -> Mapping[str, Compiled]:
         """Machine code for a GPU: that of ``sass``, or compiled anew for one of a later kind."""
         built, arch = self.target.device, "sm_{}{}".format(*have)
         later = have > built.capability and not built.specific
         if have == built.capability or (later and have[0] == built.capability[0]):
+            self._check_shared(arch)
             return self.machine_code
         if not later or arch not in DEVICES:
             raise CallError(
@@ -155,22 +165,36 @@ class CudaKernel(GpuKernel):
             )
         return self._compiled(DEVICES[arch])
 
+    def _check_shared(self, arch: str) -> None:
+        """A later GPU of the same kind may have less shared memory: sm_89 than sm_80."""
+        allowed = DEVICES[arch].shared_opt_in if arch in DEVICES else None
+        for kernel in self._source.kernels:
+            if allowed is not None and kernel.launch.shared_bytes > allowed:
+                raise CallError(
+                    f"kernel {kernel.name} is built for {self.target.arch} and needs "
+                    f"{kernel.launch.shared_bytes:,} B of shared memory, and this GPU is {arch}, "
+                    f"which allows {allowed:,}: make the tiles that blocks share smaller"
+                )
+
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
         if getattr(value, "requires_grad", False):
             raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
         if isinstance(value, np.ndarray) or is_on_device(value):
-            return described(value, STREAM.get())
+            running = RUNNING.get()
+            return described(value, 0 if running is None else running.stream)
         return as_numpy(value, what, written)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
         return empty_on_device(first, shape, dtype)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
-        launch, cuda = self._function(), nvidia.driver()
-        number = STREAM.get()
-        stream = cuda.external_stream(number) if number else 0
+        running = RUNNING.get()
+        assert running is not None
+        launcher, number = running
+        cuda = nvidia.driver()
+        stream = nvidia.stream_of(number)
         given: list[Any] = []
-        back: list[tuple[Any, np.ndarray]] = []
+        copied: list[tuple[Any, np.ndarray, bool]] = []
         parameters = self._built.signature.parameters
         for value, p, alignment in zip(arrays, parameters, self._source.alignment):
             if p.is_scalar:
@@ -183,23 +207,28 @@ class CudaKernel(GpuKernel):
                 given.append(Memory(address, flat.size, flat.itemsize))
                 continue
             given.append(cuda.to_device(flat, stream=stream))
-            if p.is_output:
-                back.append((given[-1], flat))
-        launch(*given, *(sizes[n] for n in self._built.signature.sizes), stream=number)
-        for there, here in back:
-            there.copy_to_host(here, stream=stream)
-        if back:
-            cuda.synchronize()
+            copied.append((given[-1], flat, p.is_output))
+        launcher.start([*given, *(sizes[n] for n in self._built.signature.sizes)], number)
+        for there, here, is_output in copied:
+            if is_output:
+                there.copy_to_host(here, stream=stream)
+        if copied:
+            # what was copied may be changed, and is let go, when the call returns
+            stream.synchronize()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         values = (*args, *named.values())
+        self._check_gpu()
         with nvidia.on_gpu(device_of(values)):
-            self._function()
-            token = STREAM.set(current_stream(values))
+            number, *others = streams_of(values) or (0,)
+            for other in others:
+                # what the others' libraries have begun is done first
+                nvidia.stream_of(other).synchronize()
+            token = RUNNING.set(Running(self._function(), number))
             try:
                 return super().__call__(*args, **named)
             finally:
-                STREAM.reset(token)
+                RUNNING.reset(token)
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs with numba-cuda and NumPy alone; returns its path.
@@ -207,7 +236,17 @@ class CudaKernel(GpuKernel):
         Its function ``launch`` takes flat arrays of the GPU, then the sizes; it has the intrinsics
         that the kernels use. It checks nothing: arrays must start at a multiple of 16 bytes, as
         new ones do.
+
+        Raises :class:`~schedlang.errors.BuildError` for a kernel that has to ask for its shared
+        memory, which numba's launches do not.
         """
+        large = next((k for k in self._source.kernels if k.dynamic_bytes), None)
+        if large is not None:
+            raise BuildError(
+                f"save: kernel {large.name} needs {large.launch.shared_bytes:,} B of shared memory, "
+                f"and in a file of its own it has {self.target.device.shared_static:,}: make the "
+                "tiles that blocks share smaller"
+            )
         target = Path(path)
         target.write_text(bundle(self._built.text, DEVICE_PACKAGE), encoding="utf-8")
         return target

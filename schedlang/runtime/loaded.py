@@ -6,10 +6,11 @@ numba's and scratch memory that is made once.
 
 from __future__ import annotations
 
+import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from threading import Lock
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from schedlang.ir.nodes import Buffer
 from schedlang.runtime import nvidia
 from schedlang.runtime.nvidia import Compiled
 
+# launches of other sizes that are remembered
+MOST_CONFIGS = 256
 # a flat array is seven parameters of machine code that numba makes: two that stay 0, elements,
 # bytes of one, the address, and for its one dimension again elements and bytes
 ARRAY = 7
@@ -35,49 +38,67 @@ class Memory(NamedTuple):
     itemsize: int
 
     @staticmethod
-    def of(array: Any) -> Memory:
-        """Of anything flat that says by ``__cuda_array_interface__`` where it lies."""
-        known = array.__cuda_array_interface__
+    def of(known: Mapping[str, Any]) -> Memory:
+        """Of a flat array, by its ``__cuda_array_interface__``."""
         (length,) = known["shape"]
         return Memory(known["data"][0], length, np.dtype(known["typestr"]).itemsize)
 
 
 class Launcher:
-    """The function ``launch`` of an emitted file for the current GPU.
+    """The function ``launch`` of an emitted file for one GPU, the one that is current when made.
 
-    Takes flat arrays on the GPU, as :class:`Memory` or with a ``__cuda_array_interface__``, then
+    Takes flat arrays on that GPU, as :class:`Memory` or with a ``__cuda_array_interface__``, then
     scalars and sizes, in the order of the file's function, and a stream's number.
     """
 
     def __init__(
         self, module: ModuleType, kernels: Sequence[KernelSource], code: Mapping[str, Compiled]
     ) -> None:
+        self._device = nvidia.driver().get_current_device().id
         self._scratch = Scratch()
+        self._streams: dict[int, Any] = {}
         made = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
         launch = module.launch
         names = {**launch.__globals__, **made, "cuda": self._scratch}
         self._launch = FunctionType(launch.__code__, names, "launch", launch.__defaults__)
-        # launches that share scratch memory follow each other whole
-        self._lock = Lock()
 
     def __call__(self, *args: Any, stream: int = 0) -> None:
-        given = [Memory.of(a) if hasattr(a, "__cuda_array_interface__") else a for a in args]
-        with self._lock:
-            self._scratch.start(stream)
-            self._launch(*given, stream=core().Stream.from_handle(stream))
+        with nvidia.on_gpu(self._device):
+            self.start(args, stream)
+
+    def start(self, args: Sequence[Any], number: int) -> None:
+        """A call where its GPU is the current one."""
+        stream = self._streams.get(number)
+        if stream is None:
+            stream = self._streams[number] = core().Stream.from_handle(number)
+        self._scratch.begin(number)
+        self._launch(*map(_passed, args), stream=stream)
+
+
+def _passed(value: Any) -> Any:
+    known = getattr(value, "__cuda_array_interface__", None)
+    if known is not None:
+        return Memory.of(known)
+    # the grid is made of sizes, and cuda.core takes plain integers
+    return int(value) if isinstance(value, np.integer) else value
 
 
 class Loaded:
     """One kernel; ``kernel[grid, block, stream, dynamic_bytes](*args)`` launches it, as numba's."""
 
     def __init__(self, source: KernelSource, cubin: bytes) -> None:
-        self._kernel = core().ObjectCode.from_cubin(cubin).get_kernel(source.name)
+        cuda = core()
+        self._kernel = cuda.ObjectCode.from_cubin(cubin).get_kernel(source.name)
+        self._launch, self._config = cuda.launch, cuda.LaunchConfig
         self._casts = [_cast(p) for p in source.parameters]
-        wanted = sum(ARRAY if cast is None else 1 for cast in self._casts)
-        if self._kernel.num_arguments != wanted:
+        wanted: list[int] = []
+        for cast in self._casts:
+            wanted += [8] * ARRAY if cast is None else [ctypes.sizeof(cast)]
+        found = [size for _, size in self._kernel.arguments_info]
+        if found != wanted:
             raise BuildError(
-                f"kernel {source.name} has {self._kernel.num_arguments} parameters in its machine "
-                f"code, and {wanted} are known: this version of numba-cuda passes arrays otherwise"
+                f"kernel {source.name} takes parameters of {found} bytes in its machine code, and "
+                f"{wanted} are known: this version of numba-cuda passes arrays otherwise"
             )
         self._configs: dict[tuple[Any, ...], Any] = {}
         if source.dynamic_bytes:
@@ -88,9 +109,10 @@ class Loaded:
         key = (grid, block, *dynamic)
         config = self._configs.get(key)
         if config is None:
+            if len(self._configs) >= MOST_CONFIGS:
+                self._configs.clear()
             shared = dynamic[0] if dynamic else 0
-            config = core().LaunchConfig(grid=grid, block=block, shmem_size=shared)
-            self._configs[key] = config
+            config = self._configs[key] = self._config(grid=grid, block=block, shmem_size=shared)
         return partial(self._start, stream, config)
 
     def _start(self, stream: Any, config: Any, *args: Any) -> None:
@@ -101,22 +123,21 @@ class Loaded:
                 flat += (0, 0, length, itemsize, address, length, itemsize)
             else:
                 flat.append(cast(value))
-        core().launch(stream, config, self._kernel, *flat)
+        self._launch(stream, config, self._kernel, *flat)
 
 
-class Scratch:
+class Scratch(threading.local):
     """Stands for ``numba.cuda`` in ``launch``: arrays between its kernels, kept from call to call.
 
-    Each stream has its own, so that launches on two streams do not meet in them.
+    Each thread and each of its streams has its own, so that launches do not meet in them.
     """
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], Memory] = {}
-        self._owners: dict[tuple[int, int], Any] = {}
+        self._held: dict[tuple[int, int], tuple[Memory, Any]] = {}
         self._stream = 0
         self._position = 0
 
-    def start(self, stream: int) -> None:
+    def begin(self, stream: int) -> None:
         """A call begins; it asks for its arrays in one order."""
         self._stream, self._position = stream, 0
 
@@ -125,11 +146,14 @@ class Scratch:
         itemsize = np.dtype(dtype).itemsize
         place = self._stream, self._position
         self._position += 1
-        held = self._held.get(place)
-        if held is None or held.length < count * itemsize:
-            self._owners[place] = nvidia.driver().device_array(max(1, count * itemsize), np.uint8)
-            held = self._held[place] = Memory.of(self._owners[place])
-        return Memory(held.address, count, itemsize)
+        found = self._held.get(place)
+        if found is None or found[0].length < count * itemsize:
+            # what is too small goes first
+            found = None
+            self._held.pop(place, None)
+            owner = nvidia.driver().device_array(max(1, count * itemsize), np.uint8)
+            found = self._held[place] = Memory.of(owner.__cuda_array_interface__), owner
+        return Memory(found[0].address, count, itemsize)
 
 
 def core() -> Any:

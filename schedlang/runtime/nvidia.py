@@ -72,10 +72,28 @@ def driver() -> Any:
 def on_gpu(number: int | None) -> AbstractContextManager[Any]:
     """Makes a GPU the current one, if ``number`` is another's."""
     cuda = driver()
-    if number is None or not cuda.is_available() or cuda.get_current_device().id == number:
+    if number is None or cuda.get_current_device().id == number:
         return nullcontext()
     found: AbstractContextManager[Any] = cuda.gpus[number]
     return found
+
+
+def gpu_of(address: int) -> int | None:
+    """The number of the GPU whose memory holds ``address``; not asked where there is one GPU."""
+    cuda = driver()
+    if not address or not cuda.is_available() or len(cuda.gpus) < 2:
+        return None
+    from numba.cuda.cudadrv.driver import binding
+    from numba.cuda.cudadrv.driver import driver as calls
+
+    wanted = binding.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(calls.cuPointerGetAttribute(wanted, binding.CUdeviceptr(address)))
+
+
+def stream_of(number: int) -> Any:
+    """A stream for copies; 0 is the default one."""
+    cuda = driver()
+    return cuda.external_stream(number) if number else cuda.default_stream()
 
 
 def tool(name: str) -> str:
@@ -132,6 +150,15 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
     ptx = _plain_name(ptx, kernel.name)
     cubin, said = _assembled(ptx, device.arch)
     taken = _resources(said, kernel, device)
+    if taken.shared_bytes > device.shared_opt_in:
+        raise BuildError(
+            explain(
+                f"kernel {kernel.name} for {device.arch}",
+                f"it needs {taken.shared_bytes:,} B of shared memory; {device.arch} allows "
+                f"{device.shared_opt_in:,}",
+                "Make the tiles that blocks share smaller.",
+            )
+        )
     if not taken.occupancy:
         raise BuildError(
             explain(
@@ -219,6 +246,8 @@ __all__ = [
     "compiled",
     "disassembled",
     "driver",
+    "gpu_of",
     "occupancy",
     "passed_dtype",
+    "stream_of",
 ]
