@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schedlang.codegen.cuda import GpuSource
-from schedlang.errors import CallError, CallTypeError, explain
+from schedlang.errors import BuildError, CallError, CallTypeError, explain
 from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
@@ -243,9 +243,9 @@ class CudaKernel(GpuKernel):
         large = next((k for k in self._source.kernels if k.dynamic_bytes), None)
         if large is not None:
             raise BuildError(
-                f"save: kernel {large.name} needs {large.launch.shared_bytes:,} B of shared memory, "
-                f"and in a file of its own it has {self.target.device.shared_static:,}: make the "
-                "tiles that blocks share smaller"
+                f"save: kernel {large.name} needs {large.launch.shared_bytes:,} B of shared "
+                f"memory, and in a file of its own it has {self.target.device.shared_static:,}: "
+                "make the tiles that blocks share smaller"
             )
         target = Path(path)
         target.write_text(bundle(self._built.text, DEVICE_PACKAGE), encoding="utf-8")
