@@ -6,6 +6,7 @@ import ast
 import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import schedlang as sl
 from schedlang.codegen.dialect import GPU_NAMES
 from schedlang.errors import CallError, MissingExtraError
 from tests.conftest import Golden
-from tests.gpu_schedules import CASES, gemm, row_reduction, scaled, softmax
+from tests.gpu_schedules import CASES, Scheduled, gemm, row_reduction, scaled, softmax
 
 HERE = Path(__file__).parent
 GPU_PROGRAMS = [
@@ -36,9 +37,9 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_the_source_itself_gives_what_numpy_gives(name: str) -> None:
-    case = SMALL[name]()
+@pytest.mark.parametrize("make", [*SMALL.values(), *CASES.values()], ids=[*SMALL, *CASES])
+def test_the_source_itself_gives_what_numpy_gives(make: Callable[[], Scheduled]) -> None:
+    case = make()
     f = sl.build(case.schedule, case.args, target="cuda")
     np.testing.assert_allclose(f.simulate(*case.inputs), case.expected, rtol=1e-5, atol=1e-5)
 

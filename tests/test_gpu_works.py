@@ -21,6 +21,13 @@ def test_lockstep_and_emulator_give_what_numpy_gives(work: Work) -> None:
     assert not emulated(work)
 
 
+@pytest.mark.parametrize("work", GPU_SMALL, ids=lambda w: w.name)
+def test_the_source_itself_gives_what_numpy_gives(work: Work) -> None:
+    arrays = work.arrays()
+    found = sl.build(*scheduled(work), target="cuda").simulate(*arrays.values())
+    assert not work.wrong((found,), work.expected(arrays))
+
+
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("work", GPU_WORKS, ids=lambda w: w.name)
