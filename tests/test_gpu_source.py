@@ -170,3 +170,31 @@ print(".entry" in ptx)
     assert "schedlang" not in [
         n.module for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)
     ]
+
+
+def test_indices_keep_apart_from_loops_of_the_same_name() -> None:
+    """Loops i.outer and i.inner of two stages meet in a kernel, where indices are around all."""
+    A = sl.placeholder((15, 13), name="A")
+    B = sl.compute((15, 13), lambda j, i: A[j, i] * 2, name="B")
+    C = sl.compute((15, 12), lambda i, j: B[j, 12 - j] + B[i, j], name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    j_outer, j_inner = s[C].split(j, factor=2)
+    i_outer, i_inner = s[C].split(i, factor=2)
+    s[C].reorder(j_outer, i_outer, j_inner, i_inner)
+    s[C].bind(j_outer, "blockIdx.x")
+    s[C].bind(i_outer, "blockIdx.y")
+    s[C].bind(j_inner, "threadIdx.x")
+    s[C].bind(i_inner, "threadIdx.y")
+    s[B].compute_at(s[C], j_outer)
+    s[B].set_scope("shared")
+    s[B].bind(s[B].split(B.op.axis[1], factor=2)[1], "threadIdx.x")
+    a = np.random.default_rng(0).random((15, 13)).astype("float32")
+    rows, columns = np.indices((15, 12))
+    expected = 2 * (a[columns, 12 - columns] + a[rows, columns])
+    f = sl.build(s, [A, C], target="cuda")
+    np.testing.assert_allclose(f.simulate(a), expected, rtol=1e-6)
+    np.testing.assert_allclose(sl.build(s, target="cuda-emulator")(a), expected, rtol=1e-6)
+    head = f.source.partition("def C_kernel")[2].partition("cuda.shared")[0]
+    named = [line.partition(" = ")[0].strip() for line in head.splitlines() if " = cuda." in line]
+    assert len(named) == len(set(named)) == 4

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from schedlang.grid.doubled import with_two_copies
 from schedlang.grid.limits import check_limits
+from schedlang.grid.names import program_names
 from schedlang.grid.program import Launch, Program, Repeat, Scratch, Step, When
 from schedlang.grid.split import check_host, host_statements, is_region
 from schedlang.grid.sync import with_barriers
@@ -25,6 +26,7 @@ def device_program(nest: Nest, target: Target) -> Program:
     check_host(nest, nest.body)
     names: dict[str, int] = {}
     program = Program(nest, _steps(nest, nest.body, names))
+    program = replace(program, nest=replace(nest, names=program_names(program)))
     for launch in program.launches:
         check_limits(launch, target)
     return program
