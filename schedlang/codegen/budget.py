@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from schedlang.codegen.sums import kept_buffers
-from schedlang.codegen.tiles import Tile, Update, need, size, steps_of, tile_of, updates
+from schedlang.codegen.sums import kept_buffers, steps_of
+from schedlang.codegen.tiles import Tile, Update, need, size, tile_of, updates
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt
 from schedlang.target import Target

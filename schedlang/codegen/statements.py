@@ -12,7 +12,7 @@ from schedlang.codegen.context import Context, Lanes
 from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names
 from schedlang.codegen.stores import Stores
-from schedlang.codegen.sums import Sums, kept_buffers, vectors
+from schedlang.codegen.sums import Sums, kept_buffers, steps_of, vectors
 from schedlang.codegen.truth import condition, first_lane
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import BuildError, explain
@@ -244,11 +244,10 @@ class Statements:
     def too_long(self, reduction: For) -> bool:
         """Whether strips of vectors, written out in a reduction loop, make too many copies."""
         inside = [s for s, _ in walk(reduction.body) if isinstance(s, For)]
-        lanes = [f for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)]
         strips = [
-            vectors(int(f.extent), self.target.vector_width(self.widest(f)) * self.strips)  # type: ignore[arg-type]
-            for f in lanes
-        ]
+            vectors(f.extent, self.target.vector_width(self.widest(f)) * self.strips)
+            for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)
+        ]  # fmt: skip
         unrolled = [f.extent for f in inside if f.kind == "unroll" and isinstance(f.extent, int)]
         most = max(strips, default=1)
         return most > 1 and self.frame.copies * prod(unrolled) * most > MOST_COPIES
@@ -312,7 +311,7 @@ class Statements:
         if self.frame.loops + nested + 1 >= DEEPEST_LOOPS or self.too_long(loop):
             return None
         most = self.target.vector_registers
-        steps = {f.axis for f in self.nest.loops if f.stage == loop.stage and f.axis.is_reduce}
+        steps = steps_of(loop, self.nest)
         lanes = context.lanes
         around = () if lanes is None else (replace(loop, axis=lanes.axis, extent=lanes.count,
                                                    kind="vectorize"),)  # fmt: skip

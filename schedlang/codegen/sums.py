@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -69,7 +70,7 @@ def kept_buffers(
     buffers = frozenset(b for s in updates for b in s.buffers)
     if not updates or _used_otherwise(loop.body, buffers):
         return none
-    vectors = 0
+    held = 0
     stack: list[tuple[Stmt, tuple[For, ...]]] = [(loop.body, (*outside, loop))]
     while stack:
         stmt, around = stack.pop()
@@ -88,8 +89,13 @@ def kept_buffers(
             taken = vectors_of(stmt, around, widest)
             if taken is None:
                 return none
-            vectors += taken
-    return buffers if vectors <= most else none
+            held += taken
+    return buffers if held <= most else none
+
+
+def steps_of(loop: For, nest: Nest) -> set[Axis]:
+    """The reduction axes of the stage of ``loop``."""
+    return {f.axis for f in nest.loops if f.stage == loop.stage and f.axis.is_reduce}
 
 
 def vectors(lanes: int, width: int) -> int:
@@ -145,4 +151,5 @@ def _moves(index: Expr, axis: Axis) -> bool:
     return any(node is axis for node in postorder([index]))
 
 
-__all__ = ["Sum", "Sums", "kept_buffers", "leaves_out_steps", "vectors", "vectors_of"]
+__all__ = ["Sum", "Sums", "kept_buffers", "leaves_out_steps", "steps_of", "vectors",
+           "vectors_of"]  # fmt: skip

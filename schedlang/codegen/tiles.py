@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from schedlang.codegen.sums import leaves_out_steps, vectors_of
+from schedlang.codegen.sums import leaves_out_steps, steps_of, vectors_of
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.visit import postorder
@@ -40,11 +40,6 @@ def updates(nest: Nest) -> Iterator[Update]:
     for loop in nest.loops:
         if loop.kind in ("serial", "unroll") and loop.axis.is_reduce:
             yield from _updates_in(loop, steps_of(loop, nest))
-
-
-def steps_of(loop: For, nest: Nest) -> set[Axis]:
-    """The reduction axes of the stage of ``loop``."""
-    return {f.axis for f in nest.loops if f.stage == loop.stage and f.axis.is_reduce}
 
 
 def _updates_in(loop: For, steps: set[Axis]) -> Iterator[Update]:
@@ -163,4 +158,4 @@ def _passing(reads: list[set[Operand]], pieces: int, target: Target) -> int:
     return int(spread or not reads or any(n != 1 for n in once))
 
 
-__all__ = ["Need", "Tile", "Update", "need", "size", "steps_of", "tile_of", "updates"]
+__all__ = ["Need", "Tile", "Update", "need", "size", "tile_of", "updates"]
