@@ -12,6 +12,7 @@ import numpy as np
 
 from schedlang.codegen.cuda import GpuSource
 from schedlang.errors import BuildError, CallError, CallTypeError, explain
+from schedlang.grid.limits import check_limits
 from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
@@ -32,7 +33,7 @@ from schedlang.runtime.loaded import Launcher, Memory
 from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import DEVICES, Device
+from schedlang.target import DEVICES, Device, Target
 
 
 class Running(NamedTuple):
@@ -155,8 +156,11 @@ class CudaKernel(GpuKernel):
         """Machine code for a GPU: that of ``sass``, or compiled anew for one of a later kind."""
         built, arch = self.target.device, "sm_{}{}".format(*have)
         later = have > built.capability and not built.specific
+        if later and arch in DEVICES:
+            # it may have less shared memory: sm_89 than sm_80
+            for launch in self._program.launches:
+                check_limits(launch, Target("cuda", arch=arch))
         if have == built.capability or (later and have[0] == built.capability[0]):
-            self._check_shared(arch)
             return self.machine_code
         if not later or arch not in DEVICES:
             raise CallError(
@@ -164,17 +168,6 @@ class CudaKernel(GpuKernel):
                 f'build it for sl.Target("cuda", arch={arch!r})'
             )
         return self._compiled(DEVICES[arch])
-
-    def _check_shared(self, arch: str) -> None:
-        """A later GPU of the same kind may have less shared memory: sm_89 than sm_80."""
-        allowed = DEVICES[arch].shared_opt_in if arch in DEVICES else None
-        for kernel in self._source.kernels:
-            if allowed is not None and kernel.launch.shared_bytes > allowed:
-                raise CallError(
-                    f"kernel {kernel.name} is built for {self.target.arch} and needs "
-                    f"{kernel.launch.shared_bytes:,} B of shared memory, and this GPU is {arch}, "
-                    f"which allows {allowed:,}: make the tiles that blocks share smaller"
-                )
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
         if getattr(value, "requires_grad", False):

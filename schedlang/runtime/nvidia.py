@@ -150,15 +150,6 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
     ptx = _plain_name(ptx, kernel.name)
     cubin, said = _assembled(ptx, device.arch)
     taken = _resources(said, kernel, device)
-    if taken.shared_bytes > device.shared_opt_in:
-        raise BuildError(
-            explain(
-                f"kernel {kernel.name} for {device.arch}",
-                f"it needs {taken.shared_bytes:,} B of shared memory; {device.arch} allows "
-                f"{device.shared_opt_in:,}",
-                "Make the tiles that blocks share smaller.",
-            )
-        )
     if not taken.occupancy:
         raise BuildError(
             explain(
