@@ -494,3 +494,17 @@ def test_what_counts_for_an_unrolled_loop_is_the_attached_box():
     s[B].compute_at(s[C], outer)
     s[B].unroll(B.op.axis[0])
     checked(s, C, values(4096))
+
+
+def test_a_fused_row_that_runs_over_asks_for_no_later_row():
+    """Seven elements in two loops of four: the eighth is not the first of the next row."""
+    A = sl.placeholder((3, 7), name="A")
+    B = sl.compute((3, 7), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((3, 7), lambda i, j: B[i, 6 - j], name="C")
+    D = sl.compute((3, 7), lambda i, j: C[i, j] + 1, name="D")
+    s = sl.schedule(D)
+    for stage in (C, B):
+        s[stage].compute_at(s[D], D.op.axis[0])
+    s[C].split(s[C].fuse(*C.op.axis), factor=4, tail="guard")
+    assert shape(s, "B") == ["1", "7"]
+    checked(s, D, values(3, 7))

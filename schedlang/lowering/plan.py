@@ -157,6 +157,10 @@ def make_plan(
             )
         elif isinstance(relation, Fuse):
             fused, inner = values[relation.fused], extents[relation.inner]
+            if extents[relation.outer].const == 1:
+                # whatever is past the only row is guarded away, and nothing is read for it
+                values[relation.outer], values[relation.inner] = ZERO, fused
+                continue
             values[relation.outer] = floordiv(fused, inner, ranges)
             values[relation.inner] = mod(fused, inner, ranges)
     for relation in stage.relations:
