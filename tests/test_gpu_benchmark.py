@@ -94,7 +94,7 @@ def test_a_wrong_result_is_said(
 
 def test_what_a_row_must_reach() -> None:
     sgemm, chain = linear.sgemm(8, 8, 8), memory.chain(64)
-    conv, pair, depthwise = GPU_SMALL[2], GPU_SMALL[3], GPU_SMALL[5]
+    conv, pair, depthwise = GPU_SMALL[2], GPU_SMALL[3], GPU_SMALL[6]
     assert cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.81}, 0.5) == ""
     assert (
         cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, short of 0.8"

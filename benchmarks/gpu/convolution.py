@@ -7,53 +7,69 @@ import schedlang as sl
 Made = tuple[sl.Schedule, list[sl.Tensor]]
 # outputs that give every multiprocessor of a large GPU several of the larger blocks
 MANY = 1 << 21
+# blocks that give every multiprocessor of a large GPU one, and input channels worth a block
+FEW, LEAST = 132, 32
 
 
 def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Made:
     """A thread has 4 channels of a position, or 8 of 4 positions where there are enough outputs.
 
     A block has 8 threads for channels and 32 for positions. "same" borders are inlined; the
-    weights' tile lies with its channels side by side, so that a thread reads 4 at once.
+    weights' tile lies with its channels side by side, so that a thread reads 4 at once. Where that
+    makes few blocks, each sums up a share of the input channels, and a second kernel the shares.
     """
     X = sl.placeholder((n, c, h, w), name="X")
     W = sl.placeholder((o, c, size, size), name="W")
     by = size // 2
     high, wide = -(-h // stride), -(-w // stride)
-    P = sl.pad(X, (0, 0, by, by)) if by else X
+    P, step = sl.pad(X, (0, 0, by, by)) if by else X, stride
+    if size == 1 and stride > 1:
+        # what lies between the positions that count has no place in shared memory
+        read = (n, c, high, wide)
+        P, step = sl.compute(read, lambda b, r, y, x: X[b, r, y * stride, x * stride], name="R"), 1
     r, u, v = (sl.reduce_axis(e, name=x) for e, x in ((c, "c"), (size, "u"), (size, "v")))
     Y = sl.compute(
         (n, o, high, wide),
         lambda b, f, y, x: sl.sum(
-            P[b, r, y * stride + u, x * stride + v] * W[f, r, u, v], axis=[r, u, v]
+            P[b, r, y * step + u, x * step + v] * W[f, r, u, v], axis=[r, u, v]
         ), name="Y",
     )  # fmt: skip
     s = sl.schedule(Y)
-    if by:
+    if P is not X:
         s[P].compute_inline()
-    PS, WS = s.cache_read(P, "shared", [Y]), s.cache_read(W, "shared", [Y])
-    YL = s.cache_write(Y, "local")
-    b, f, y, x = s[Y].op.axis
     channels, places = (8, 4) if n * o * high * wide >= MANY else (4, 1)
     each = min(8, -(-o // channels))
-    bf, f = s[Y].split(f, channels * each)
-    tf, f = s[Y].split(f, channels)
-    by_, y = s[Y].split(y, 4 * places)
-    vy, y = s[Y].split(y, 4)
-    bx_, x = s[Y].split(x, 8)
-    s[Y].reorder(b, by_, bx_, bf, vy, tf, y, x, f)
+    blocks = n * -(-high // (4 * places)) * -(-wide // 8) * -(-o // (channels * each))
+    shares = 1
+    while blocks * shares < FEW and c % (2 * shares * LEAST) == 0:
+        shares *= 2
+    part = Y
+    if shares > 1:
+        share, r = s[Y].split(r, nparts=shares)
+        part = s.rfactor(Y, share)
+        _elementwise(s, Y)
+    PS, WS = s.cache_read(P, "shared", [part]), s.cache_read(W, "shared", [part])
+    YL = s.cache_write(part, "local")
+    *images, f, y, x = s[part].op.axis
+    bf, f = s[part].split(f, channels * each)
+    tf, f = s[part].split(f, channels)
+    by_, y = s[part].split(y, 4 * places)
+    vy, y = s[part].split(y, 4)
+    bx_, x = s[part].split(x, 8)
+    s[part].reorder(*images, by_, bx_, bf, vy, tf, y, x, f)
     across = min(4, high) * min(8, wide)
-    spot = s[Y].fuse(b, by_, bx_)
-    thread = s[Y].fuse(y, x)
-    s[Y].bind(spot, "blockIdx.x")
-    s[Y].bind(bf, "blockIdx.y")
-    s[Y].bind(vy, "vthread")
-    s[Y].bind(tf, "threadIdx.y")
-    s[Y].bind(thread, "threadIdx.x")
-    s[Y].unroll(f)
-    s[YL].compute_at(s[Y], thread)
-    _, f, y, x = s[YL].op.axis
+    spot = s[part].fuse(*images, by_, bx_)
+    thread = s[part].fuse(y, x)
+    s[part].bind(spot, "blockIdx.x")
+    s[part].bind(bf, "blockIdx.y")
+    s[part].bind(vy, "vthread")
+    s[part].bind(tf, "threadIdx.y")
+    s[part].bind(thread, "threadIdx.x")
+    s[part].unroll(f)
+    s[YL].compute_at(s[part], thread)
+    *_, f, y, x = s[YL].op.axis
     r, u, v = s[YL].op.reduce_axis
-    outer, inner = s[YL].split(r, 4)
+    outer, inner = s[YL].split(r, 4 if size > 1 else 16)
     s[YL].reorder(outer, inner, u, v, f, y, x)
     for axis in (inner, u, v, f):
         s[YL].unroll(axis)
@@ -61,14 +77,24 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
     WL = s.cache_read(WS, "local", [YL])
     s[WL].compute_at(s[YL], v)
     s[WL].unroll(s[WL].op.axis[0])
-    for part in (PS, WS):
-        s[part].compute_at(s[YL], outer)
-        element = s[part].fuse(*s[part].op.axis)
-        element, tx = s[part].split(element, across)
-        _, ty = s[part].split(element, each)
-        s[part].bind(ty, "threadIdx.y")
-        s[part].bind(tx, "threadIdx.x")
+    for tile in (PS, WS):
+        s[tile].compute_at(s[YL], outer)
+        element = s[tile].fuse(*s[tile].op.axis)
+        element, tx = s[tile].split(element, across)
+        _, ty = s[tile].split(element, each)
+        s[tile].bind(ty, "threadIdx.y")
+        s[tile].bind(tx, "threadIdx.x")
     return s, [X, W, Y]
+
+
+def _elementwise(s: sl.Schedule, Y: sl.Tensor) -> None:
+    """A thread an element, and its whole sum."""
+    YL = s.cache_write(Y, "local")
+    block, thread = s[Y].split(s[Y].fuse(*s[Y].op.axis), 256)
+    s[Y].bind(block, "blockIdx.x")
+    s[Y].bind(thread, "threadIdx.x")
+    s[YL].compute_at(s[Y], thread)
+    s[YL].unroll(s[YL].op.reduce_axis[0])
 
 
 def depthwise(n: int, c: int, h: int, w: int, stride: int) -> Made:

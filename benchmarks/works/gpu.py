@@ -27,6 +27,7 @@ GPU_SMALL = (
     conv2d("C", 10, 9, 40, 3, 1, 1),
     conv2d("C", 9, 5, 33, 3, 2, 1, 2),
     conv2d("C", 9, 5, 33, 1, 2, 0, 1),
+    conv2d("C", 5, 64, 5, 3, 2, 1),
     depthwise("D", 9, 3, 1, 2),
     depthwise("D", 10, 3, 2, 1),
     memory.softmax(5, 300),
