@@ -21,7 +21,7 @@ from schedlang.autotune.measuring.measure import Local
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.measuring.turns import turn
 from schedlang.autotune.record import OUTCOMES, Trial
-from schedlang.autotune.tuner import FINALISTS
+from schedlang.autotune.run import FINALISTS
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS

@@ -23,12 +23,12 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.measuring import remote
+from schedlang.autotune.measuring import remote, site
 from schedlang.autotune.measuring.remote import Remote, width
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import Trial
 from schedlang.autotune.search import Random
-from schedlang.errors import TuningError
+from schedlang.errors import DatabaseWarning, TuningError
 from tests.hostile_worker import COMMAND
 from tests.tuning import (
     InOrder,
@@ -98,6 +98,50 @@ def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
         assert left_behind(Path(tempfile.gettempdir())) == []
     assert [t.outcome for t in result.trials] == len(result.trials) * ["ok"]
     assert result.seconds is not None
+
+
+class Elsewhere(ThreadPoolExecutor):
+    """Its workers say that they are on another machine, or cannot say anything."""
+
+    def __init__(self, said: dict[str, Any] | BaseException) -> None:
+        super().__init__(1)
+        self.said = said
+
+    def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
+        if fn is not site._there:
+            return super().submit(fn, *args, **named)
+        found: Future[Any] = Future()
+        if isinstance(self.said, BaseException):
+            found.set_exception(self.said)
+        else:
+            found.set_result(self.said)
+        return found
+
+
+def test_times_are_those_of_the_workers_machine(tmp_path: Path) -> None:
+    said = {"machine": "Another, 7 cores", "cores": 7, "memory": 8 << 30, "timed": True}
+    with Elsewhere(said) as pool:
+        sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+    entries = Database(tmp_path / "db").entries()
+    assert {e.where.machine for e in entries} == {"Another, 7 cores"}
+    with pytest.warns(DatabaseWarning, match="Another, 7 cores"):
+        assert not sl.best(plus_one(), database=tmp_path / "db").exact
+
+
+def test_a_worker_that_cannot_say_what_it_runs_on(tmp_path: Path) -> None:
+    with Elsewhere(ModuleNotFoundError("No module named 'schedlang'")) as pool:
+        with pytest.raises(TuningError, match="what it runs on: No module named 'schedlang'"):
+            sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+
+
+def test_whether_there_is_a_gpu_is_asked_of_a_worker() -> None:
+    target = sl.Target("cuda", arch="sm_80")
+    said = {"machine": "NVIDIA H100", "cores": 2, "memory": 0, "timed": True}
+    with Elsewhere(said) as pool:
+        assert site.of_workers(pool, target).timed
+    with ThreadPoolExecutor(1) as pool:
+        assert site.of_workers(pool, sl.Target("cpu")) == site.here(sl.Target("cpu"))
+        assert not site.of_workers(pool, sl.Target("cuda-emulator")).timed
 
 
 def test_children_of_a_lost_worker_end(folder: Path, tmp_path: Path) -> None:

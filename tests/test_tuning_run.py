@@ -23,10 +23,10 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.measuring.measure import Job, Local, Measured
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.run import MOST_REPEATED
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tuner import MOST_REPEATED
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import DatabaseWarning, TuningError
 from schedlang.schedule.schedule import Schedule

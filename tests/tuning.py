@@ -19,9 +19,9 @@ from schedlang.autotune.knobs import Knobs, Rejected
 from schedlang.autotune.measuring.measure import Job, Local, Measured, Measurer
 from schedlang.autotune.measuring.task import Limits, Task
 from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.run import Search
 from schedlang.autotune.search import Exhausted, Strategy
 from schedlang.autotune.space import Candidate, Space
-from schedlang.autotune.tuner import Search
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS, PRAGMA

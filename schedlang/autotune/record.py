@@ -70,12 +70,14 @@ class Where:
     extents: tuple[int, ...] = ()
 
     @staticmethod
-    def here(outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int]) -> Where:
-        """This machine, these versions."""
+    def here(
+        outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int], machine: str = ""
+    ) -> Where:
+        """These versions, and this machine or the one that is named."""
         form = structure(outputs)
         return Where(
-            form.key, tuple(sorted(sizes.items())), target_text(target), machine_for(target),
-            versions(), form.extents,
+            form.key, tuple(sorted(sizes.items())), target_text(target),
+            machine or machine_for(target), versions(), form.extents,
         )  # fmt: skip
 
 

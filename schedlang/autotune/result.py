@@ -19,7 +19,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
-    from schedlang.autotune.tuner import Search
+    from schedlang.autotune.run import Search
 
 
 class TuningResult:

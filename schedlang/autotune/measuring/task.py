@@ -51,9 +51,9 @@ class Task:
     def to_data(self) -> dict[str, Any]:
         """What JSON holds; :func:`task_from_data` reads it."""
         given = None if self.inputs is None else [_packed(a) for a in self.inputs]
-        target = {k: getattr(self.target, k) for k in _TARGET}
         return {
-            "computation": to_data(self.outputs), "target": target, "sizes": dict(self.sizes),
+            "computation": to_data(self.outputs), "target": target_data(self.target),
+            "sizes": dict(self.sizes),
             "inputs": given, "seed": self.seed, "tolerance": self.tolerance,
             "limits": [self.limits.build, self.limits.run, self.limits.memory],
             "timed": self.timed,
@@ -61,6 +61,11 @@ class Task:
 
 
 _TARGET = ("kind", "vector_bytes", "vector_registers", "arch")
+
+
+def target_data(target: Target) -> dict[str, Any]:
+    """A target as data; ``Target(**data)`` is the same on any machine."""
+    return {name: getattr(target, name) for name in _TARGET}
 
 
 def task_from_data(data: Mapping[str, Any]) -> Task:

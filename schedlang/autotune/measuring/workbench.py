@@ -254,15 +254,3 @@ def _on_device(
                 device.copy_to_host(host)
 
     return call, fetch
-
-
-def on_target(target: Target) -> bool:
-    """Whether kernels for a target can be timed here; the emulator's time is no GPU's."""
-    if target.kind != "cuda":
-        return not target.is_gpu
-    try:
-        from numba import cuda
-
-        return bool(cuda.is_available())
-    except ImportError:
-        return False

@@ -1,0 +1,68 @@
+"""Where candidates run: this machine, or what a worker of an executor says of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from schedlang.autotune.measuring.sandbox import PATIENCE, Broken
+from schedlang.autotune.measuring.task import target_data
+from schedlang.autotune.record import NO_GPU, machine_for
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class Site:
+    """A machine that measures: its name in the database, its cores, its memory in bytes.
+
+    ``timed`` tells whether kernels for the target can be timed there; ``memory`` is 0 where the
+    system does not say.
+    """
+
+    machine: str
+    cores: int
+    memory: int
+    timed: bool
+
+
+def here(target: Target) -> Site:
+    """This machine."""
+    machine = machine_for(target)
+    # the emulator's time is no GPU's
+    timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu
+    return Site(machine, _cores(), _memory(), timed)
+
+
+def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
+    """The machine of the workers, which are taken to be alike: the first to answer says it."""
+    try:
+        return Site(**executor.submit(_there, target_data(target)).result(patience))
+    except Exception as error:
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise Broken(
+            f"autotune: no worker of the executor says what it runs on: {said}. They need this "
+            "version of schedlang"
+        ) from None
+
+
+def _there(target: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`here` in a worker of an executor."""
+    return asdict(here(Target(**target)))
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+__all__ = ["Site", "here", "of_workers"]

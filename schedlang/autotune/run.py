@@ -1,0 +1,287 @@
+"""A search as it runs: it proposes, measures, learns and keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from time import monotonic
+
+import numpy as np
+
+from schedlang.autotune.database import Database
+from schedlang.autotune.measuring.measure import Job, Measured, Measurer, digest
+from schedlang.autotune.measuring.task import Task
+from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.result import TuningResult
+from schedlang.autotune.search import Exhausted, Strategy, name_of
+from schedlang.autotune.showing.progress import Progress, Silent
+from schedlang.autotune.space import Candidate, Space
+from schedlang.errors import SchedlangError, TuningError
+from schedlang.schedule.schedule import Schedule, plain_schedule
+
+# how many of the fastest are measured again in turns, and how often if they turn out to fail
+FINALISTS, HEATS = 4, 3
+# proposals in a row that were all measured before: then the space is taken to be exhausted; for
+# each trial of an earlier run, which a seed proposes again, there may be some more
+MOST_REPEATED, REPEATED_EACH = 200, 20
+# trials without a gain of a hundredth after which a search stops, as a part of all, and at least
+STALLED, LEAST_STALLED = 0.5, 64
+BASELINE = -1
+# an estimate where registers do not suffice
+SPILLED = 2.0
+
+
+@dataclass
+class Search:
+    """All that a run of the tuner knows, as it goes.
+
+    ``start`` is measured ahead of proposals; ``finalists`` are the numbers of the trials that were
+    measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials.
+    """
+
+    task: Task
+    where: Where
+    name: str
+    space: Space
+    strategy: Strategy
+    measurer: Measurer
+    database: Database
+    most: int
+    deadline: float | None = None
+    progress: Progress = field(default_factory=Silent)
+    start: Candidate | None = None
+    template: str = ""
+    trials: list[Trial] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+    finalists: set[int] = field(default_factory=set)
+    duplicates: int = 0
+    baseline: float | None = None
+    ended: str = ""
+
+    def best(self) -> Trial | None:
+        """The fastest; where nothing is timed, what is expected to be."""
+        good = self._good()
+        again = [t for t in good if t.number in self.finalists]
+        return min(again or good, key=_rank, default=None)
+
+    def _good(self) -> list[Trial]:
+        good = [t for t in self.trials if t.outcome == "ok"]
+        return [t for t in good if t.seconds is not None] if self.task.timed else good
+
+    def run(self) -> None:
+        """Propose, measure and learn until there is a reason to stop."""
+        first = self.task.timed and not self.task.target.is_gpu
+        while not self._over():
+            batch = self._proposals()
+            if not batch:
+                self.ended = "no other candidates were found"
+                return
+            jobs = [Job(n, c.schedule.to_json()) for n, c in batch.items()]
+            if first:
+                jobs.insert(0, self._plain())
+                first = False
+            best = self.best()
+            least = best.seconds if best else None
+            for found in self.measurer.measure(jobs, least, self.deadline):
+                if found.number == BASELINE:
+                    self.baseline = found.seconds
+                else:
+                    self._ended(batch[found.number], jobs, found)
+                if self._late():
+                    break
+
+    def _over(self) -> bool:
+        if len(self.trials) >= self.most:
+            self.ended = "all trials are done"
+        elif self._late():
+            self.ended = "the time is up"
+        elif self._stalled():
+            self.ended = "no progress for many trials"
+        return bool(self.ended)
+
+    def _late(self) -> bool:
+        return self.deadline is not None and monotonic() >= self.deadline
+
+    def _stalled(self) -> bool:
+        patience = max(LEAST_STALLED, int(STALLED * min(self.most, 2 * len(self.trials))))
+        own = [t for t in self.trials if not t.resumed]
+        recent = own[-patience:]
+        before = [t for t in self.trials if t.resumed] + own[:-patience]
+        if len(recent) < patience:
+            return False
+        times = [t.seconds for t in before if t.seconds is not None]
+        late = [t.seconds for t in recent if t.seconds is not None]
+        return bool(times) and min(late, default=np.inf) > 0.99 * min(times)
+
+    def _proposals(self) -> dict[int, Candidate]:
+        """Candidates that were not measured before, by their trial's number."""
+        made: dict[int, Candidate] = {}
+        if self.start is not None and self._key(self.start) not in self.seen:
+            self.seen.add(self._key(self.start))
+            made[len(self.trials)] = self.start
+        self.start = None
+        wanted = min(self.measurer.batch, self.most - len(self.trials))
+        repeated, earlier = 0, REPEATED_EACH * len(self.kept)
+        while len(made) < wanted and repeated < MOST_REPEATED:
+            try:
+                candidate = self.strategy.propose(self.space)
+            except Exhausted:
+                break
+            key = self._key(candidate)
+            if key in self.kept and earlier:
+                earlier -= 1
+                continue
+            if key in self.seen:
+                self.duplicates += 1
+                repeated += 1
+                continue
+            self.seen.add(key)
+            repeated = 0
+            made[len(self.trials) + len(made)] = candidate
+        return made
+
+    def _key(self, candidate: Candidate) -> str:
+        """The emitted source is a function of the nest."""
+        return digest(str(candidate.nest))
+
+    def _ended(self, candidate: Candidate, jobs: Sequence[Job], found: Measured) -> None:
+        steps = next(job.steps for job in jobs if job.number == found.number)
+        trial = Trial(
+            found.number, found.outcome, steps, candidate.decisions, found.seconds,
+            _refined(candidate.estimate.seconds, found), found.detail, self._key(candidate),
+            candidate.origin or name_of(self.strategy), found.took, template=self.template,
+        )  # fmt: skip
+        self.trials.append(trial)
+        self.database.add(self.where, self.name, trial, self.task.outputs)
+        self.strategy.learn(trial)
+        self.progress.trial(trial)
+
+    def resume(self) -> None:
+        """Trials of this template that the database has are not measured again, and count.
+
+        Where there are more than are wanted, the fastest is one of them.
+        """
+        known = self.database.trials(self.where, self.task.outputs)
+        found = [t for t in known if t.strategy != UNTUNED]
+        self.baseline = min(
+            (t.seconds for t in known if t not in found and t.seconds), default=None
+        )
+        earlier = {self._source(t): t for t in found if t.template == self.template}
+        good = [k for k, t in earlier.items() if t.outcome == "ok"]
+        best = min(good, key=lambda key: _rank(earlier[key]), default=None)
+        chosen = list(earlier)[: self.most]
+        if best is not None and best not in chosen:
+            chosen[-1] = best
+        for key in chosen:
+            number = len(self.trials)
+            trial = replace(earlier[key], number=number, source=key, resumed=True)
+            self.trials.append(trial)
+            self.strategy.learn(trial)
+            self.progress.trial(trial)
+        self.seen |= set(earlier)
+        self.kept = set(earlier)
+
+    def _source(self, trial: Trial) -> str:
+        """The key of a trial; one that was recorded under other names has it anew."""
+        if trial.source:
+            return trial.source
+        try:
+            made = Schedule.from_json(trial.steps, list(self.task.outputs))
+            return self._key(self.space.of(made, trial.decisions, trial.strategy))
+        except SchedlangError:
+            return f"trial {trial.number}"
+
+    def finals(self) -> None:
+        """Measure the fastest again, in turns; the medians of that are what counts.
+
+        One that is not measured in time keeps its first time. The untuned schedule runs with them.
+        """
+        plain = [] if self.baseline is None else [self._plain()]
+        for _ in range(HEATS):
+            finalists = sorted(self._good(), key=_rank)[:FINALISTS]
+            if not finalists or (not self.task.timed and not self.task.target.is_gpu):
+                return
+            jobs = [Job(t.number, t.steps) for t in finalists]
+            again = {m.number: m for m in self.measurer.race([*jobs, *plain])}
+            found = again.pop(BASELINE, None)
+            if found is not None and found.outcome == "ok":
+                self.baseline = found.seconds
+            if not again:
+                self.progress.note(
+                    "the fastest could not be measured again: their first times stand"
+                )
+                return
+            for n, trial in enumerate(self.trials):
+                if (found := again.get(trial.number)) is not None:
+                    self.trials[n] = _again(trial, found)
+                    self.database.add(self.where, self.name, self.trials[n], self.task.outputs)
+            self.finalists = {t.number for t in self._good() if t.number in again}
+            if self.finalists or self._late():
+                return
+
+    def untuned(self) -> None:
+        """The schedule without steps is one trial more where nothing that the rules made beats it.
+
+        A template of the user's is kept to what it makes: its result has its decisions.
+        """
+        best = self.best()
+        if best is None or best.seconds is None or self.baseline is None or not self.space.made:
+            return
+        plain = self.space.of(plain_schedule(list(self.task.outputs)), {}, UNTUNED)
+        key = self._key(plain)
+        if self.baseline >= best.seconds or key in self.seen:
+            return
+        number = 1 + max(t.number for t in self.trials)
+        trial = Trial(number, "ok", self._plain().steps, {}, self.baseline,
+                      plain.estimate.seconds, source=key, strategy=UNTUNED)  # fmt: skip
+        self.trials.append(trial)
+        self.finalists.add(number)
+        self.database.add(self.where, self.name, trial, self.task.outputs)
+
+    def _plain(self) -> Job:
+        return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json())
+
+    def result(self, resume: bool, seed: int) -> TuningResult:
+        """Run to the end, whatever that is; the best so far."""
+        started = monotonic()
+        with closing(self.measurer), self.progress:
+            if resume:
+                self.resume()
+            try:
+                self.run()
+                self.finals()
+                self.untuned()
+            except KeyboardInterrupt:
+                self.ended = "interrupted"
+                if self.best() is None:
+                    raise
+                self.untuned()
+            except TuningError as error:
+                # nothing to measure with any more, or a database that takes no more lines
+                self.ended = str(error).partition("\n")[0]
+                if self.best() is None:
+                    raise
+        return TuningResult.of(self, monotonic() - started, seed)
+
+
+def _again(trial: Trial, found: Measured) -> Trial:
+    """A trial that was measured once more."""
+    detail = f"when measured again: {found.detail}" if found.detail else ""
+    if found.outcome.endswith("timed out"):
+        return replace(trial, detail=detail)
+    return replace(trial, outcome=found.outcome, seconds=found.seconds, detail=detail)
+
+
+def _rank(trial: Trial) -> tuple[float, float]:
+    return (trial.seconds or 0.0, trial.estimate or 0.0)
+
+
+def _refined(estimate: float, found: Measured) -> float:
+    """An estimate for a GPU after its machine code is known: what spills goes through memory."""
+    spilled = any(r.get("spill_bytes") for r in found.resources.values())
+    return estimate * SPILLED if spilled else estimate
+
+
+__all__ = ["Search"]
