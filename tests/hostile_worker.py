@@ -46,9 +46,9 @@ def loop(start: int) -> int:
 
 def allocate(size: int) -> float:
     total = 0.0
-    kept = [np.ones(size)]
+    kept = [np.empty(size)]
     while size > 0:
-        kept.append(np.ones(size))
+        kept.append(np.empty(size))
         total += kept[-1][size // 2]
     return total
 
@@ -68,7 +68,7 @@ def hoard_compiled() -> None:
 def hoard() -> None:
     kept = []
     while True:
-        kept.append(np.ones(1 << 20))
+        kept.append(np.empty(1 << 20))
 
 
 def refuse() -> None:
