@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
@@ -10,7 +11,7 @@ from schedlang.autotune.rules.inline import inline
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
 from schedlang.autotune.rules.rows import along_memory, rows
-from schedlang.autotune.rules.sketch import Sketch
+from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.steps import step_lane, stepped
 from schedlang.autotune.rules.tiled import tiled
@@ -42,35 +43,27 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
         tiled(sketch, inner[0], tensor, inner[1], root=spot is None)
         sketch.attach(tensor, spot)
         return
-    way = sketch.knobs.choice(f"{sketch.name(tensor)}.how", _ways(sketch, tensor))
-    if way == "tile":
-        tiled(sketch, tensor, tensor, range(len(op.axis)), root=spot is None)
-    elif way == "steps":
-        lane = step_lane(sketch, tensor)
-        assert lane is not None
-        stepped(sketch, tensor, lane, root=spot is None)
-    elif way == "rows":
-        rows(sketch, tensor, spot)
-        return
-    else:
-        points(sketch, tensor, root=spot is None)
-    sketch.attach(tensor, spot)
+    ways = _ways(sketch, tensor, spot)
+    way = sketch.knobs.choice(f"{sketch.name(tensor)}.how", list(ways))
+    ways[way]()
+    if way != "rows":
+        sketch.attach(tensor, spot)
 
 
 def _tileable(sketch: Sketch, tensor: Tensor, last: int) -> bool:
     return bool(lane_axes(sketch, tensor, last))
 
 
-def _ways(sketch: Sketch, tensor: Tensor) -> list[str]:
-    """How a stage may be computed."""
-    op = sketch.op(tensor)
-    if op.reducer is None or len(op.outputs) > 1:
-        return ["points"]
-    ways = []
-    if op.axis and lane_axes(sketch, tensor, len(op.axis) - 1):
-        ways.append("tile")
-    if step_lane(sketch, tensor) is not None:
-        ways.append("steps")
-    if along_memory(sketch, tensor):
-        ways.append("rows")
-    return ways or ["points"]
+def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callable[[], None]]:
+    """How a stage may be computed: the steps of each way."""
+    op, root = sketch.op(tensor), spot is None
+    ways: dict[str, Callable[[], None]] = {}
+    single = op.reducer is not None and len(op.outputs) == 1
+    if single and op.axis and lane_axes(sketch, tensor, len(op.axis) - 1):
+        ways["tile"] = partial(tiled, sketch, tensor, tensor, range(len(op.axis)), root=root)
+    lane = step_lane(sketch, tensor) if single else None
+    if lane is not None:
+        ways["steps"] = partial(stepped, sketch, tensor, lane, root=root)
+    if single and along_memory(sketch, tensor):
+        ways["rows"] = partial(rows, sketch, tensor, spot)
+    return ways or {"points": partial(points, sketch, tensor, root=root)}

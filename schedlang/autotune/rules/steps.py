@@ -8,7 +8,8 @@ copy could be kept (the polyphase form: Vaidyanathan, Multirate Systems and Filt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 
 from schedlang.autotune.knobs import divisors
@@ -78,51 +79,78 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
 
 def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     """Phases, groups along the lanes and other tiles in threads; inside blocks of steps."""
-    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
-    op, found = sketch.op(tensor), phases(sketch, tensor)
+    s, width = sketch.s, sketch.target.vector_width(tensor.dtype)
+    found = phases(sketch, tensor)
     sizes = _points(sketch, tensor, found)
     tile = asked(sketch, tensor, _whole(sketch, tensor, lane, sizes))
-    inside = {lane.at: tile.vectors * sketch.target.vector_width(tensor.dtype), **dict(tile.rows)}
-    axes, steps = list(op.axis), list(op.reduce_axis)
-    loops, remainders, taps = [], [], []
-    for at, (reduce, modulus) in found.items():
-        axes[at], phase = s[tensor].split(axes[at], factor=modulus)
-        tap, remainder = s[tensor].split(reduce, factor=modulus)
-        steps.remove(reduce)
-        loops.append(Loop(phase, at, modulus))
-        remainders.append(remainder)
-        taps.append(tap)
-    inner = {at: axes[at] for at in inside}
+    inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
+    cut = _phased(sketch, tensor, found)
+    inner = {at: cut.axes[at] for at in inside}
     for at, size in inside.items():
         if size < sizes[at]:
-            axes[at], inner[at] = s[tensor].split(axes[at], factor=size)
-    across = []
-    if axes[lane.at] is not inner[lane.at]:
-        count = sizes[lane.at] // inside[lane.at]
-        groups = knobs.choice(f"{name}.groups", [n for n in GROUPS if count % n == 0])
-        group, past = s[tensor].split(axes[lane.at], nparts=groups)
-        loops.append(Loop(group, lane.at, groups))
-        across.append(past)
-    others = [
-        Loop(axis, at, sizes[at] // inside.get(at, 1))
-        for at, axis in enumerate(axes) if at != lane.at and axis is not inner.get(at)
-    ]  # fmt: skip
-    if knobs.choice(f"{name}.past", ["lanes", "all"]) == "lanes":
-        loops += others
-    else:
-        across += [x.axis for x in others]
-    loops.sort(key=lambda loop: loop.extent == 1)
-    blocks, steps = _blocks(sketch, tensor, steps)
+            cut.axes[at], inner[at] = s[tensor].split(cut.axes[at], factor=size)
+    counts = {at: sizes[at] // inside.get(at, 1) for at in range(len(sizes))}
+    past = {at: axis for at, axis in enumerate(cut.axes) if axis is not inner.get(at)}
+    across = _threads(sketch, tensor, cut.loops, past, counts, lane.at)
+    blocks, steps = _blocks(sketch, tensor, cut.steps)
     rows = [inner[at] for at, _ in tile.rows]
-    order = [*remainders, *blocks, *across, *steps, *taps, *rows, inner[lane.at]]
-    s[tensor].reorder(*(loop.axis for loop in loops), *order)
+    order = [*cut.remainders, *blocks, *across, *steps, *cut.taps, *rows, inner[lane.at]]
+    s[tensor].reorder(*(loop.axis for loop in cut.loops), *order)
     if root:
-        in_threads(sketch, tensor, loops)
-    written = taps if prod(sketch.extents(taps)) * sums(tile) <= MOST_WRITTEN else []
+        in_threads(sketch, tensor, cut.loops)
+    written = cut.taps if prod(sketch.extents(cut.taps)) * sums(tile) <= MOST_WRITTEN else []
     for axis in (*written, *rows):
         s[tensor].unroll(axis)
     s[tensor].vectorize(inner[lane.at])
     sketch.done.add(tensor)
+
+
+@dataclass
+class _Cut:
+    """A sum's axes with its phases split off.
+
+    ``axes`` count the points of a phase, ``loops`` the phases; a split step is a remainder, which a
+    phase's points share, and a tap; ``steps`` are the others.
+    """
+
+    axes: list[Axis]
+    steps: list[Axis]
+    loops: list[Loop] = field(default_factory=list)
+    remainders: list[Axis] = field(default_factory=list)
+    taps: list[Axis] = field(default_factory=list)
+
+
+def _phased(sketch: Sketch, tensor: Tensor, found: Phases) -> _Cut:
+    op, view = sketch.op(tensor), sketch.s[tensor]
+    cut = _Cut(list(op.axis), list(op.reduce_axis))
+    for at, (reduce, modulus) in found.items():
+        cut.axes[at], phase = view.split(cut.axes[at], factor=modulus)
+        tap, remainder = view.split(reduce, factor=modulus)
+        cut.steps.remove(reduce)
+        cut.loops.append(Loop(phase, at, modulus))
+        cut.remainders.append(remainder)
+        cut.taps.append(tap)
+    return cut
+
+
+def _threads(
+    sketch: Sketch, tensor: Tensor, loops: list[Loop], past: dict[int, Axis],
+    counts: Mapping[int, int], lane: int,
+) -> list[Axis]:  # fmt: skip
+    """Adds to ``loops`` those past the tile that threads share; the others, which go in blocks."""
+    knobs, name, across = sketch.knobs, sketch.name(tensor), []
+    if lane in past:
+        groups = knobs.choice(f"{name}.groups", [n for n in GROUPS if counts[lane] % n == 0])
+        group, rest = sketch.s[tensor].split(past.pop(lane), nparts=groups)
+        loops.append(Loop(group, lane, groups))
+        across.append(rest)
+    if knobs.choice(f"{name}.past", ["lanes", "all"]) == "lanes":
+        loops += [Loop(axis, at, counts[at]) for at, axis in past.items()]
+    else:
+        across += past.values()
+    # loops of one iteration are no work to share
+    loops.sort(key=lambda loop: loop.extent == 1)
+    return across
 
 
 def _points(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
