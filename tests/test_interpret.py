@@ -9,7 +9,6 @@ import schedlang as sl
 from schedlang.errors import CallError, VerifyError
 from schedlang.expr.nodes import Const, Select
 from schedlang.ir.interpret import interpret
-from schedlang.ir.nodes import Let
 from schedlang.lowering.lower import lower_state
 from tests.nests import alloc, axis, buffer, guard, load, loop, nest, store
 
@@ -71,14 +70,6 @@ def test_only_the_taken_side_of_a_lazy_select_is_evaluated():
     eager = Select(i < 7, load(A, i + 1), Const(5.0, "float32"), "float32")
     with pytest.raises(VerifyError, match=r"reads A\[8\]"):
         interpret(nest([A], [C], loop(i, store(C, (i,), eager))), [ONES])
-
-
-def test_a_let_names_a_value():
-    from schedlang.expr.nodes import Var
-
-    half = Var("half", "float32", weak=False)
-    body = loop(i, Let(half, load(A, i) * 0.5), store(C, (i,), half + half))
-    assert interpret(nest([A], [C], body), [ONES]).outputs[0].tolist() == [1.0] * 8
 
 
 def test_a_race_shows_in_another_order():

@@ -21,7 +21,6 @@ from schedlang.ir.nodes import (
     Buffer,
     For,
     If,
-    Let,
     Stmt,
 )  # fmt: skip
 from schedlang.stage.state import NONTEMPORAL
@@ -125,9 +124,9 @@ class _Writer(Statements):
                 part.clear()
 
         for stmt in block.stmts:
-            if isinstance(stmt, Let) or len(part) == MOST_NESTS:
+            if len(part) == MOST_NESTS:
                 flush()
-            if isinstance(stmt, (Alloc, Let)):
+            if isinstance(stmt, Alloc):
                 self.statement(stmt, context)
             else:
                 part.append(stmt)

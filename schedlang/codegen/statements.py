@@ -31,7 +31,6 @@ from schedlang.ir.nodes import (
     Fetch,
     For,
     If,
-    Let,
     Load,
     Note,
     Stmt,
@@ -150,9 +149,6 @@ class Statements:
             self.allocate(stmt.buffer, context)
         elif isinstance(stmt, Fetch):
             self.fetch(stmt, context)
-        elif isinstance(stmt, Let):
-            name = self.names.give(stmt.var, stmt.var.name)
-            self.line(f"{name} = {self.expressions.value(stmt.value, context).text}")
         elif isinstance(stmt, Block):
             self.block(stmt, context)
         elif isinstance(stmt, (Barrier, Exchange)):
@@ -345,8 +341,6 @@ class Statements:
                 inside.add(stmt.axis)
             elif isinstance(stmt, Alloc):
                 inside.add(stmt.buffer)
-            elif isinstance(stmt, Let):
-                self.names.give(stmt.var, stmt.var.name)
             roots = [*expressions(stmt), *self._shapes(stmt)]
             for node in postorder(roots):
                 if isinstance(node, Load):
@@ -357,8 +351,6 @@ class Statements:
                         mention(leaf)
             for buffer in buffers_of(stmt):
                 mention(buffer)
-            if isinstance(stmt, Let):
-                inside.add(stmt.var)
         return list(found)
 
     def _shapes(self, stmt: Stmt) -> list[Expr]:

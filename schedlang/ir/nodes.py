@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.stage.layout import Layout
 
 if TYPE_CHECKING:
@@ -126,14 +126,6 @@ class Alloc:
 
 
 @dataclass(frozen=True, eq=False)
-class Let:
-    """A named value for the rest of the enclosing block."""
-
-    var: Var
-    value: Expr
-
-
-@dataclass(frozen=True, eq=False)
 class Fetch:
     """A hint to bring one element's cache line in."""
 
@@ -172,7 +164,7 @@ class Block:
     stmts: tuple[Stmt, ...] = ()
 
 
-Stmt = Union[For, If, Store, Alloc, Let, Fetch, Barrier, Exchange, Note, Block]
+Stmt = Union[For, If, Store, Alloc, Fetch, Barrier, Exchange, Note, Block]
 
 
 def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
@@ -194,8 +186,6 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
         return (*stmt.indices, *stmt.values)
     if isinstance(stmt, If):
         return (stmt.cond,)
-    if isinstance(stmt, Let):
-        return (stmt.value,)
     if isinstance(stmt, (Fetch, Exchange)):
         return stmt.indices
     if isinstance(stmt, For) and isinstance(stmt.extent, Expr):

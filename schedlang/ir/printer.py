@@ -17,7 +17,6 @@ from schedlang.ir.nodes import (
     Fetch,
     For,
     If,
-    Let,
     Load,
     Note,
     Stmt,
@@ -142,8 +141,6 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
         return [f"if {expr_text(stmt.cond, names)}:{note}"]
     if isinstance(stmt, Alloc):
         return [storage_text(stmt.buffer)]
-    if isinstance(stmt, Let):
-        return [f"{stmt.var.name} = {expr_text(stmt.value, names)}"]
     if isinstance(stmt, Fetch):
         inside = _inside(stmt.indices, names)
         return [f"prefetch {stmt.buffer.name}[{inside}]"]

@@ -15,7 +15,6 @@ from schedlang.ir.nodes import (
     Fetch,
     For,
     If,
-    Let,
     Load,
     Stmt,
     Store,
@@ -38,8 +37,6 @@ def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
         return replace(stmt, indices=indices, values=tuple(value(v) for v in stmt.values))
     if isinstance(stmt, (Fetch, Exchange)):
         return replace(stmt, indices=tuple(value(i) for i in stmt.indices))
-    if isinstance(stmt, Let):
-        return replace(stmt, value=value(stmt.value))
     return stmt
 
 

@@ -19,7 +19,6 @@ from schedlang.ir.nodes import (
     Fetch,
     For,
     If,
-    Let,
     Load,
     Note,
     Stmt,
@@ -98,8 +97,6 @@ class _Sizer:
             return replace(stmt, buffers=buffers, indices=indices, values=values)
         if isinstance(stmt, Alloc):
             return replace(stmt, buffer=self.buffer(stmt.buffer))
-        if isinstance(stmt, Let):
-            return replace(stmt, value=self.value(stmt.value))
         if isinstance(stmt, Fetch):
             indices = tuple(self.value(i) for i in stmt.indices)
             return replace(stmt, buffer=self.buffer(stmt.buffer), indices=indices)

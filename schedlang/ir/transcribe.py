@@ -17,7 +17,7 @@ from schedlang.expr.choices import in_parts
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Let, Load, Stmt, Store
+from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store
 from schedlang.ir.scalars import caller, caster, powers
 
 DEEPEST = 12
@@ -217,8 +217,7 @@ def transcribe(nest: Nest) -> Transcript:
 
 def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
     if isinstance(stmt, Block):
-        inside = [s.buffer if isinstance(s, Alloc) else s.var
-                  for s in stmt.stmts if isinstance(s, (Alloc, Let))]  # fmt: skip
+        inside = [s.buffer for s in stmt.stmts if isinstance(s, Alloc)]
         stack.append(lambda: [w.names.pop(n, None) for n in inside] and None)
         stack.extend(reversed(stmt.stmts))
     elif isinstance(stmt, For):
@@ -233,10 +232,6 @@ def _write(w: _Writer, stmt: Stmt, stack: list[Any]) -> None:
         w.names[stmt.buffer] = name = w.fresh("b")
         buffer = w.constant(stmt.buffer, ("buffer", id(stmt.buffer)))
         w.line(f"{name} = fresh({buffer}, ({''.join(n + ', ' for n in shape)}))")
-    elif isinstance(stmt, Let):
-        name = w.fresh("v")
-        w.line(f"{name} = {w.value(stmt.value)}")
-        w.names[stmt.var] = name
     elif isinstance(stmt, Fetch):
         given = ", ".join((w.buffer(stmt.buffer), *(w.value(i) for i in stmt.indices)))
         w.line(f"touch{len(stmt.indices)}({given})")

@@ -31,7 +31,6 @@ from schedlang.ir.nodes import (
     Fetch,
     For,
     If,
-    Let,
     Load,
     Stmt,
     Store,
@@ -142,8 +141,6 @@ class _Walker:
                 self.fail(f"{stmt.buffer.name} takes {stmt.buffer.bytes} bytes of storage, more "
                           "than an address can reach")  # fmt: skip
             self.depth[stmt.buffer] = len(self.loops)
-        elif isinstance(stmt, Let):
-            self.scalars.add(stmt.var)
         elif isinstance(stmt, Fetch):
             self.access(stmt.buffer, stmt.indices, exact=False)
 
@@ -151,8 +148,6 @@ class _Walker:
         for stmt in block.stmts:
             if isinstance(stmt, Alloc):
                 del self.depth[stmt.buffer]
-            elif isinstance(stmt, Let):
-                self.scalars.discard(stmt.var)
 
     def enter_loop(self, loop: For) -> None:
         if loop.kind not in LOOP_KINDS:
