@@ -42,8 +42,10 @@ def with_two_copies(block: Block) -> Block:
         return block
     uses = _uses(block)
     made, used = _block(block, doubled, uses)
-    for buffer in doubled:
-        if buffer not in used:
+    single = [b for b in doubled if b not in used]
+    for buffer in single:
+        # the rest of a loop that was cut is one tile, and has none after it
+        if not any(b.tensor is buffer.tensor for b in used):
             raise BuildError(
                 explain(
                     f"double_buffer on the storage {buffer.name}",
@@ -53,7 +55,24 @@ def with_two_copies(block: Block) -> Block:
                     "split off the reduction for example, or leave double_buffer out.",
                 )
             )
-    return _stored(made, doubled)
+    return _stored(_single(made, single), {b: c for b, c in doubled.items() if b in used})
+
+
+def _single(block: Block, buffers: Sequence[Buffer]) -> Block:
+    """``block`` with one copy of ``buffers``."""
+    plain = {b: replace(b, double=False) for b in buffers}
+
+    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+        return (plain[buffer], at) if buffer in plain else None
+
+    def once(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Alloc) and stmt.buffer in plain:
+            return replace(stmt, buffer=plain[stmt.buffer])
+        return stmt
+
+    made = deep(moved(block, spot), once)
+    assert isinstance(made, Block)
+    return made
 
 
 def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
@@ -151,9 +170,12 @@ def _loop(
         )
         return dict.fromkeys(filled, odd)
 
-    first = _filling(fills, loop.axis, Lin.of(0), doubled, at(Lin.of(0)))
+    first: list[Stmt] = _filling(fills, loop.axis, Lin.of(0), doubled, at(Lin.of(0)))
     ahead = _filling(fills, loop.axis, now + 1, doubled, at(now + 1))
     cond = Binary("<", to_expr(now + 1), to_expr(extent), "bool")
+    if extent.const is None:
+        some = Binary("<", Const(0, "int64", True), to_expr(extent), "bool")
+        first = [If(some, Block(tuple(first)), "there is a first tile")]
     using = _turned(after, doubled, at(now))
     body = Block((If(cond, Block(tuple(ahead)), NOTE), using))
     return [*first, replace(loop, body=body)], filled | more

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
 from schedlang.grid.doubled import with_two_copies
 from schedlang.grid.limits import check_limits
 from schedlang.grid.names import program_names
@@ -24,15 +26,14 @@ def device_program(nest: Nest, target: Target) -> Program:
     Raises :class:`~schedlang.errors.BuildError` for what no GPU runs, or this ``target`` not.
     """
     check_host(nest, nest.body)
-    names: dict[str, int] = {}
-    program = Program(nest, _steps(nest, nest.body, names))
+    program = Program(nest, _steps(nest, nest.body, set()))
     program = replace(program, nest=replace(nest, names=program_names(program)))
     for launch in program.launches:
         check_limits(launch, target)
     return program
 
 
-def _steps(nest: Nest, block: Block, names: dict[str, int]) -> tuple[Step, ...]:
+def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
     made: list[Step] = []
     for stmt in host_statements(block):
         if is_region(stmt):
@@ -40,24 +41,43 @@ def _steps(nest: Nest, block: Block, names: dict[str, int]) -> tuple[Step, ...]:
         elif isinstance(stmt, Alloc):
             made.append(Scratch(stmt.buffer))
         elif isinstance(stmt, For):
-            made.append(Repeat(stmt.axis, stmt.extent, _steps(nest, stmt.body, names)))
+            body = _steps(nest, stmt.body, names)
+            # the same storage will do for every turn
+            kept = [step for step in body if isinstance(step, Scratch) and _fixed(step, stmt.axis)]
+            made += kept
+            body = tuple(step for step in body if step not in kept)
+            made.append(Repeat(stmt.axis, stmt.extent, body))
         elif isinstance(stmt, If):
             made.append(When(stmt.cond, _steps(nest, stmt.body, names)))
     return tuple(made)
 
 
-def _launch(nest: Nest, region: Stmt, names: dict[str, int]) -> Launch:
+def _fixed(step: Scratch, axis: Axis) -> bool:
+    """Whether storage is as large in each turn of a loop."""
+    extents = [e for e in step.buffer.shape if isinstance(e, Expr)]
+    return not any(n is axis for n in postorder(extents))
+
+
+def _name(stage: str, names: set[str]) -> str:
+    """A name for a kernel of ``stage`` that none has."""
+    name, count = stage, 1
+    while name in names:
+        count += 1
+        name = f"{stage}_{count}"
+    names.add(name)
+    return name
+
+
+def _launch(nest: Nest, region: Stmt, names: set[str]) -> Launch:
     """One kernel, named after the stage that is stored last."""
-    loops = thread_loops(region, nest.name)
     stage = [s.stage for s, _ in walk(region) if isinstance(s, Store)][-1]
-    names[stage] = names.get(stage, 0) + 1
-    name = stage if names[stage] == 1 else f"{stage}_{names[stage]}"
+    loops = thread_loops(region, stage, nest.name)
     indices = indices_of(loops)
     body = one_thread(region, loops, nest.name)
     body = shared_first(without_vthreads(body))
     body = with_two_copies(body)
     launch = Launch(
-        name, stage,
+        _name(stage, names), stage,
         tuple(i for i in indices if i.tag.startswith("block")),
         tuple(i for i in indices if i.tag.startswith("thread")),
         body,

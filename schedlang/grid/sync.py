@@ -6,16 +6,17 @@ statements puts one barrier ahead of the later one, as far out as both stand und
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from functools import partial
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
 from schedlang.errors import BuildError, explain
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.linear import Lin, Mod, to_expr
+from schedlang.expr.linear import Lin, Mod, Product, to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
@@ -65,6 +66,8 @@ class Piece:
 
 def with_barriers(launch: Launch) -> Launch:
     """``launch`` with barriers between the accesses of different threads."""
+    if launch.threads == 1:
+        return launch
     placer = _Placer(launch)
     body = placer.block(launch.body, (), ()).stmt
     assert isinstance(body, Block)
@@ -125,7 +128,7 @@ class _Placer:
         body = self.block(loop.body, inside, tests)
         again = self.block(loop.body, inside, tests, body.tail)
         assert isinstance(again.stmt, Block)
-        if not again.synced and self.conflict(again.tail, again.head, loops):
+        if not again.synced and self.conflict(again.tail, again.head, loops, apart=loop):
             # iterations further apart collide
             again = Piece(Block((Barrier(), *again.stmt.stmts)), (), again.tail, True)
         assert isinstance(again.stmt, Block)
@@ -189,42 +192,38 @@ class _Placer:
 
     def conflict(
         self, first: Sequence[Access], second: Sequence[Access], same: Sequence[For],
-        moving: Sequence[For] = (),
+        moving: Sequence[For] = (), apart: For | None = None,
     ) -> bool:  # fmt: skip
         """Whether different threads may reach one element by an access of each list.
 
-        The loops ``same`` stand at one iteration for both; of ``moving`` the second is one ahead.
+        The loops ``same`` stand at one iteration for both; of ``moving`` the second is one ahead,
+        and of ``apart`` they stand at different ones.
         """
         return any(
-            self.collide(a, b, same, moving)
+            self.collide(a, b, same, moving, apart)
             for a in first for b in second
             if a.buffer is b.buffer and (a.writes or b.writes)
         )  # fmt: skip
 
-    def collide(self, a: Access, b: Access, same: Sequence[For], moving: Sequence[For]) -> bool:
+    def collide(
+        self, a: Access, b: Access, same: Sequence[For], moving: Sequence[For], apart: For | None
+    ) -> bool:
         step = {x.axis: Lin.of(x.axis) + 1 for x in moving}
-        left, first = self.within_block(a, {})
-        right, second = self.within_block(b, {})
-        if first != second:
-            return True
-        fixed = {x.axis for x in (*same, *moving)}
-        ahead, _ = self.within_block(b, step)
-        if any(_differ(x, y, fixed) for x, y in zip(left, ahead)):
+        # how often a loop runs may be known at the call only
+        uncounted = {x.axis for x in (*a.loops, *b.loops) if not isinstance(x.extent, int)}
+        fixed = {x.axis for x in same} & uncounted
+        free = {*self.threads, *(x.axis for x in (*a.loops, *b.loops))} - fixed
+        left, right = _indices(a, {}), _indices(b, {})
+        loose = free - {x.axis for x in (*same, *moving)}
+        if any(_differ(x, y, loose) for x, y in zip(left, _indices(b, step))):
             return False
-        together = [x for x in same if any(x.axis in e.leaves() for e in (*left, *right))]
-        one, two = self.reached(a, left, together), self.reached(b, right, together)
+        if apart is not None and any(map(partial(_counts, apart.axis), left, right)):
+            return False
+        left, right = _without_alike(left, right, free)
+        left, right = _bounded(left, right, uncounted - fixed)
+        keys = [x for x in same if any(x.axis in e.leaves() for e in (*left, *right))]
+        one, two = self.reached(a, left, keys), self.reached(b, right, keys)
         return one is None or two is None or _others(one, two)
-
-    def within_block(self, access: Access, step: dict[Axis, Lin]) -> tuple[list[Lin], list[Lin]]:
-        """The indices in two parts: where in what a block has, and where that starts."""
-        grid = {i.axis for i in self.launch.grid}
-        inside, start = [], []
-        for index in access.indices:
-            lin = to_lin(index, dict(step))
-            outer = Lin({p: c for p, c in lin.terms.items() if any(_only(n, grid) for n in p)})
-            inside.append(lin - outer)
-            start.append(outer)
-        return inside, start
 
     def reached(
         self, access: Access, indices: Sequence[Lin], together: Sequence[For]
@@ -235,21 +234,20 @@ class _Placer:
         where that cannot be tried out.
         """
         roots = [to_expr(lin) for lin in indices]
-        known = {*self.threads, *(x.axis for x in access.loops)}
+        counted = [x for x in access.loops if isinstance(x.extent, int)]
+        known = {*self.threads, *(x.axis for x in counted)}
         tests = [t for t in access.tests if all(n in known for n in _leaves(t))]
         used = {n for e in (*roots, *tests) for n in _leaves(e)}
         if not used <= known:
             return None
-        loops = [x for x in access.loops if x.axis in used or x in together]
-        lengths = [x.extent for x in loops if isinstance(x.extent, int)]
-        counts = [*self.threads.values(), *lengths]
-        if len(lengths) < len(loops) or prod(counts) > MOST_TRIED:
+        loops = [x for x in counted if x.axis in used or x in together]
+        counts = [*self.threads.values(), *(int(x.extent) for x in loops)]  # type: ignore[arg-type]
+        if prod(counts) > MOST_TRIED:
             return None
         points = np.indices(counts).reshape(len(counts), -1)
         values = dict(zip([*self.threads, *(x.axis for x in loops)], points))
         rows = points[: len(self.threads)]
-        number = np.ravel_multi_index(tuple(rows), tuple(self.threads.values())) if len(rows) else (
-            np.zeros(points.shape[1], int))  # fmt: skip
+        number = np.ravel_multi_index(tuple(rows), tuple(self.threads.values()))
         keep = np.ones(points.shape[1], bool)
         with np.errstate(all="ignore"):
             for test in tests:
@@ -259,20 +257,77 @@ class _Placer:
         return np.stack([*key, *at, number])[:, keep]
 
 
+def _indices(access: Access, step: Mapping[Axis, Lin]) -> list[Lin]:
+    return [to_lin(index, dict(step)) for index in access.indices]
+
+
+def _without_alike(
+    left: Sequence[Lin], right: Sequence[Lin], free: Container[Expr]
+) -> tuple[list[Lin], list[Lin]]:
+    """Indices that are equal where those of ``left`` and ``right`` are, without some terms.
+
+    What depends on nothing ``free`` is one number for both: on the block, on sizes, on loops of the
+    host. A dimension in which it stands on one side alone tells nothing, and is left out.
+    """
+    one, two = [], []
+    for x, y in zip(left, right):
+        first, second = (
+            Lin({p: c for p, c in lin.terms.items() if p and _alike(p, free)}) for lin in (x, y)
+        )
+        if first == second:
+            one.append(x - first)
+            two.append(y - second)
+    return one, two
+
+
+def _alike(product: Product, free: Container[Expr]) -> bool:
+    return all(isinstance(n, (Axis, Var)) and n not in free for n in _of(product))
+
+
+def _of(product: Product) -> Iterable[Any]:
+    return Lin({product: 1}).leaves()
+
+
+def _counts(axis: Axis, x: Lin, y: Lin) -> bool:
+    """Whether two indices are the same multiple of ``axis``: other iterations, other elements."""
+    terms = [p for p in x.terms if p]
+    return (x - y).const == 0 and terms == [(axis,)]
+
+
+def _bounded(
+    left: Sequence[Lin], right: Sequence[Lin], uncounted: set[Axis]
+) -> tuple[list[Lin], list[Lin]]:
+    """Indices that are equal where those of ``left`` and ``right`` are, without some loops.
+
+    ``c*i + x`` and ``c*j + y`` are equal only where ``x`` and ``y`` leave one remainder modulo
+    ``c``. Dimensions that cannot be put so tell nothing, and are left out.
+    """
+    one, two = [], []
+    for x, y in zip(left, right):
+        steps = [
+            (p, c) for lin in (x, y) for p, c in lin.terms.items()
+            if any(map(uncounted.__contains__, _of(p)))
+        ]  # fmt: skip
+        if not steps:
+            one.append(x)
+            two.append(y)
+            continue
+        size = gcd(*(c for _, c in steps))
+        if size == 1 or not all(len(p) == 1 and isinstance(p[0], Axis) for p, _ in steps):
+            continue
+        for lin, made in ((x, one), (y, two)):
+            rest = {p: c for p, c in lin.terms.items() if not uncounted & set(_of(p))}
+            made.append(Lin.of(Mod(Lin(rest), Lin.of(size))))
+    return one, two
+
+
 def _leaves(root: Expr) -> list[Expr]:
     return [n for n in postorder([root]) if isinstance(n, (Axis, Load, Var))]
 
 
-def _only(atom: Any, axes: set[Axis]) -> bool:
-    """Whether ``atom`` is one of ``axes``, or made of nothing else, as a quotient is."""
-    leaves = set(Lin({(atom,): 1}).leaves())
-    return bool(leaves) and leaves <= axes
-
-
-def _differ(x: Lin, y: Lin, fixed: set[Axis]) -> bool:
-    """Whether two indices are never equal, the loops ``fixed`` at one iteration for both."""
-    loose = {n for n in (*x.leaves(), *y.leaves()) if n not in fixed}
-    if loose:
+def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
+    """Whether two indices are never equal, all but the loops and threads ``loose`` the same."""
+    if not all(_alike(p, loose) for p in (*x.terms, *y.terms)):
         return False
     apart = (x - y).const
     if apart is not None:

@@ -16,8 +16,8 @@ from schedlang.ir.rewrite import deep, mapped, moved, storage, with_leaves
 from schedlang.stage.state import THREADS
 
 
-def thread_loops(region: Stmt, title: str) -> dict[str, For]:
-    """The first loop of each name; others of that name must run as far."""
+def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
+    """A loop of each name, one of ``stage`` where there is one; others must run as far."""
     found: dict[str, For] = {}
     for stmt, _ in walk(region):
         if not isinstance(stmt, For) or stmt.kind != "thread":
@@ -42,6 +42,9 @@ def thread_loops(region: Stmt, title: str) -> dict[str, For]:
                     "Split it by a number, and bind the inner part.",
                 )
             )
+    own = [s for s, _ in walk(region) if isinstance(s, For) and s.kind == "thread"]
+    for loop in reversed([x for x in own if x.stage == stage]):
+        found[loop.tag] = loop
     return {tag: found[tag] for tag in THREADS if tag in found}
 
 
