@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.errors import LoweringError
 from tests.conftest import Golden
 from tests.fuzz.gpu import run_gpu_case
 from tests.gpu_schedules import CASES, Scheduled, gemm, numbers, row_reduction, scaled, softmax
@@ -252,3 +253,164 @@ def test_the_environment_sends_gpu_programs_to_the_emulator(
     monkeypatch.setenv("SCHEDLANG_CUDA", "gpu")
     with pytest.raises(sl.errors.BuildError, match='the only choice is "emulator"'):
         sl.build(case.schedule, case.args, target="cuda")
+
+
+@pytest.mark.parametrize("choose", [False, True], ids=["elements", "elements and a thread"])
+def test_a_store_predicate_on_a_sum_across_threads(choose: bool) -> None:
+    """It keeps to its elements; which thread stores the sum is nothing that it changes."""
+    A = sl.placeholder((4, 128), name="A")
+    k = sl.reduce_axis(128, name="k")
+    B = sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="B")
+    s = sl.schedule(B)
+    (i,) = B.op.axis
+    tx = sl.thread_axis("threadIdx.x")
+    _, inner = s[B].split(k, factor=32)
+    s[B].bind(i, "blockIdx.x")
+    s[B].bind(inner, tx)
+    s[B].set_store_predicate(sl.all(i < 2, tx.var.equal(0)) if choose else i < 2)
+    a = numbers(4, 128)
+    out = np.full(4, -7, "float32")
+    f = sl.build(s, [A, B], target="cuda-emulator")
+    f(a, out)
+    np.testing.assert_allclose(out, [*a[:2].sum(1), -7, -7], rtol=1e-5)
+    np.testing.assert_allclose(f.check(a)[:2], a[:2].sum(1), rtol=1e-5)
+
+
+def test_a_store_predicate_that_mixes_elements_and_the_threads_of_a_sum() -> None:
+    A = sl.placeholder((4, 128), name="A")
+    k = sl.reduce_axis(128, name="k")
+    B = sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "blockIdx.x")
+    s[B].bind(k, "threadIdx.x")
+    tx = sl.thread_axis("threadIdx.x")
+    s[B].set_store_predicate(sl.any(B.op.axis[0] < 2, tx.var.equal(0)))
+    with pytest.raises(LoweringError, match="one stores the sum, and i chooses elements"):
+        sl.build(s, [A, B], target="cuda-emulator")
+
+
+def row_sums(n: Any, m: Any, name: str = "B") -> Any:
+    A = sl.placeholder((n, m), name="A")
+    k = sl.reduce_axis(m, name="k")
+    return A, k, sl.compute((n,), lambda i: sl.sum(A[i, k], axis=k), name=name)
+
+
+def test_a_block_of_one_thread_waits_for_nobody() -> None:
+    A, k, B = row_sums(4, 128)
+    s = sl.schedule(B)
+    s[B].split(k, factor=32)
+    s[B].bind(B.op.axis[0], "blockIdx.x")
+    f = sl.build(s, [A, B], target="cuda-emulator")
+    a = numbers(4, 128)
+    np.testing.assert_allclose(f.check(a), a.sum(1), rtol=1e-5)
+    assert "barrier" not in f.program
+
+
+def test_loops_of_any_length_need_no_barrier_where_threads_keep_apart() -> None:
+    n, m = sl.var("n"), sl.var("m")
+    A = sl.placeholder((n, m), name="A")
+    B = sl.compute((n, m), lambda i, j: A[i, j] * 2, name="B")
+    s = sl.schedule(B)
+    i, j = B.op.axis
+    _, inner = s[B].split(j, factor=128)
+    s[B].bind(i, "blockIdx.x")
+    s[B].bind(inner, "threadIdx.x")
+    f = sl.build(s, [A, B], target="cuda-emulator")
+    assert "barrier" not in f.program
+    a = numbers(3, 300)
+    np.testing.assert_allclose(f.check(a), a * 2)
+
+
+def test_what_a_loop_of_any_length_reads_is_waited_for_once() -> None:
+    n, m = sl.var("n"), sl.var("m")
+    A, k, S = row_sums(n, m, "S")
+    C = sl.compute((n, m), lambda i, j: A[i, j] / S[i], name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    _, inner = s[C].split(j, factor=64)
+    s[C].bind(i, "blockIdx.x")
+    s[C].bind(inner, "threadIdx.x")
+    s[S].compute_at(s[C], i)
+    s[S].set_scope("shared")
+    s[S].bind(s[S].split(k, factor=64)[1], "threadIdx.x")
+    f = sl.build(s, [A, C], target="cuda-emulator")
+    # between the warps' sums, and ahead of the loop that reads their sum
+    assert f.program.count("barrier\n") == f.program.count("\n  barrier\n") == 2
+    a = numbers(5, 133) + 1
+    np.testing.assert_allclose(f.check(a), a / a.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_virtual_threads_have_rows_of_their_own_and_wait_together() -> None:
+    A, k, B = row_sums(6, 40)
+    s = sl.schedule(B)
+    outer, inner = s[B].split(B.op.axis[0], factor=3)
+    s[B].bind(s[B].split(k, factor=20)[1], "threadIdx.x")
+    s[B].bind(outer, "blockIdx.x")
+    s[B].bind(inner, "vthread")
+    f = sl.build(s, [A, B], target="cuda-emulator")
+    assert f.program.count("barrier\n") == f.program.count("\n  barrier\n") == 4
+    a = numbers(6, 40)
+    np.testing.assert_allclose(f.check(a), a.sum(1), rtol=1e-5)
+
+
+def doubled(n: Any, m: Any, **split: Any) -> Any:
+    """Sums of rows, by way of tiles of 16 rows that are fetched one ahead."""
+    A, k, C = row_sums(n, m, "C")
+    s = sl.schedule(C)
+    CL = s.cache_write(C, "local")
+    AS = s.cache_read(A, "shared", [CL])
+    outer, inner = s[C].split(C.op.axis[0], factor=16)
+    s[C].bind(outer, "blockIdx.x")
+    s[C].bind(inner, "threadIdx.x")
+    s[CL].compute_at(s[C], inner)
+    (k,) = s[CL].op.reduce_axis
+    s[AS].compute_at(s[CL], s[CL].split(k, **split)[0] if split else k)
+    s[AS].bind(s[AS].split(s[AS].op.axis[0], factor=16)[1], "threadIdx.x")
+    s[AS].double_buffer()
+    return s, [A, C]
+
+
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_a_first_tile_is_fetched_where_there_is_one(length: int) -> None:
+    s, args = doubled(sl.var("n"), sl.var("m"))
+    a = numbers(3, length)
+    for target in ("cuda-emulator", "cuda"):
+        f = sl.build(s, args, target=target)
+        run = f.simulate if target == "cuda" else f.check
+        np.testing.assert_allclose(run(a), a.sum(1), rtol=1e-6)
+
+
+def test_the_rest_of_a_cut_loop_is_one_tile_and_has_no_second() -> None:
+    s, args = doubled(20, 50, factor=16, tail="cut")
+    f = sl.build(s, args, target="cuda-emulator")
+    a = numbers(20, 50)
+    np.testing.assert_allclose(f.check(a), a.sum(1), rtol=1e-5)
+    assert "A.shared: float32[2, 16, 16]" in f.program
+
+
+def test_kernels_of_stages_with_one_name_and_a_number_are_counted_apart() -> None:
+    A, k, B = row_sums(8, 16)
+    D = sl.compute((8,), lambda i: B[i] + 1, name="B_2")
+    s = sl.schedule(D)
+    s[B].reorder(k, B.op.axis[0])
+    s[B].bind(B.op.axis[0], "threadIdx.x")
+    s[D].bind(D.op.axis[0], "threadIdx.x")
+    f = sl.build(s, [A, D], target="cuda-emulator")
+    assert len(f.counters(numbers(8, 16))) == f.program.count("kernel ") == 3
+
+
+def test_storage_between_kernels_is_made_once_for_all_turns_of_a_host_loop() -> None:
+    A = sl.placeholder((6, 40), name="A")
+    B = sl.compute((6, 40), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((6, 40), lambda i, j: B[i, 39 - j] + 1, name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    s[B].compute_at(s[C], i)
+    s[B].set_scope("global")
+    for stage, axis in ((C, j), (B, B.op.axis[1])):
+        s[stage].bind(axis, "threadIdx.x")
+    f = sl.build(s, [A, C], target="cuda-emulator")
+    lines = f.program.splitlines()
+    assert lines.index("host for i in 0..6:") > [n for n, x in enumerate(lines) if "B: " in x][-1]
+    a = numbers(6, 40)
+    np.testing.assert_allclose(f.check(a), a[:, ::-1] * 2 + 1, rtol=1e-6)

@@ -198,3 +198,32 @@ def test_indices_keep_apart_from_loops_of_the_same_name() -> None:
     head = f.source.partition("def C_kernel")[2].partition("cuda.shared")[0]
     named = [line.partition(" = ")[0].strip() for line in head.splitlines() if " = cuda." in line]
     assert len(named) == len(set(named)) == 4
+
+
+@compiles
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint64"])
+def test_powers_of_integers_in_lanes(dtype: str) -> None:
+    A = sl.placeholder((64,), dtype, name="A")
+    B = sl.compute((64,), lambda i: sl.pow(A[i], 3), name="B")
+    s = sl.schedule(B)
+    thread, lanes = s[B].split(B.op.axis[0], factor=4)
+    s[B].bind(thread, "threadIdx.x")
+    s[B].vectorize(lanes)
+    f = sl.build(s, [A, B], target="cuda")
+    a = np.arange(64).astype(dtype)
+    np.testing.assert_array_equal(f.simulate(a), a**3)
+    assert f.resources["B_kernel"].spill_bytes == 0
+
+
+@compiles
+def test_a_prefetch_is_an_instruction() -> None:
+    A = sl.placeholder((66,), name="A")
+    B = sl.compute((64,), lambda i: A[i] + A[i + 2], name="B")
+    s = sl.schedule(B)
+    thread, inner = s[B].split(B.op.axis[0], factor=4)
+    s[B].bind(thread, "threadIdx.x")
+    s[B].prefetch(A, inner, 2)
+    f = sl.build(s, [A, B], target="cuda")
+    a = np.arange(66, dtype="float32")
+    np.testing.assert_array_equal(f.simulate(a), a[:64] + a[2:])
+    assert "prefetch.L2" in f.ptx and "CCTL" in f.sass

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp
+from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import is_both
 from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import If
 from schedlang.lowering.guards import late_guards, wrapped
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.nesting import Job, Made, Nesting, Scope
+from schedlang.lowering.placement import Problem
 from schedlang.lowering.plan import thread_tag
 from schedlang.lowering.puts import Draft, Put, block
 from schedlang.lowering.region import Pending, add, point
@@ -72,10 +76,13 @@ def _conditions(where: Expr | None) -> list[Expr]:
 
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     """The store under ``set_store_predicate``, its thread axes those in scope."""
-    if n.stage.predicate is None or (n.init and _mentions_reduction(n)):
-        return drafts
-    if any(thread_tag(n.stage.kinds.get(a, "")) for a in n.stage.reduce_leaves):
-        # it chooses the threads that store the sum; every thread adds its part
+    tests = [] if n.stage.predicate is None else _both_sides(n.stage.predicate)
+    team = {k for a in n.stage.reduce_leaves if thread_tag(k := n.stage.kinds.get(a, ""))}
+    if team:
+        # they choose the thread that stores the sum: one does, and every thread adds its part
+        tests = [t for t in tests if not _of_threads(n, t, team)]
+    elif n.init and any(isinstance(a, Axis) and a.is_reduce for a in postorder(tests)):
+        # the init stands outside of the loops that they speak of
         return drafts
 
     def bound(node: Expr) -> Expr | None:
@@ -89,15 +96,34 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     # a dimension is where the element stands in its tensor, a loop counts from 0
     op = n.stage.op
     at = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
-    at.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis})
-    cond = rewrite(n.stage.predicate, bound)
+    at.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis if a in n.plan.values})
+    if not tests:
+        return drafts
+    cond = rewrite(reduce(and_, tests), bound)
     return [If(cond, block(drafts), "store predicate", predicate=True)]
 
 
-def _mentions_reduction(n: Nesting) -> bool:
-    """Whether the store predicate speaks of loops that the init stands outside of."""
-    assert n.stage.predicate is not None
-    return any(isinstance(a, Axis) and a.is_reduce for a in postorder([n.stage.predicate]))
+def _both_sides(cond: Expr) -> list[Expr]:
+    """The conditions that hold where ``cond`` does."""
+    if isinstance(cond, Binary) and cond.op == "&":
+        return [*_both_sides(cond.a), *_both_sides(cond.b)]
+    return [cond]
+
+
+def _of_threads(n: Nesting, test: Expr, team: set[str]) -> bool:
+    """Whether ``test`` is about the reduction, or the threads ``team`` that share it."""
+    axes = [a for a in postorder([test]) if isinstance(a, Axis)]
+    own = [a for a in axes if a.is_reduce or a.tag in team]
+    others = [a for a in axes if a not in own]
+    if own and others:
+        why = explain(
+            f"set_store_predicate({test}) on stage {n.stage.name}",
+            f"{own[0].tag or own[0].name} is added up by threads together, of which one stores the "
+            f"sum, and {others[0].tag or others[0].name} chooses elements",
+            "Give them as two conditions that hold together: sl.all(a, b).",
+        )
+        n.job.problems.append(Problem(why, n.stage.name))
+    return bool(own)
 
 
 def _collect(job: Job, reads: list[Any], pending: Pending, ranges: Ranges) -> None:

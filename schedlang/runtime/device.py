@@ -74,7 +74,6 @@ from .libdevice import (
 from .memory import (
     load,
     load_half,
-    prefetch,
     store,
     store_half,
     vload,
@@ -116,7 +115,7 @@ from .simd import (
     uint32,
     uint64,
 )
-from .warp import exchange, maximum, minimum, unrolled, vload_aligned, vstore_aligned
+from .warp import exchange, maximum, minimum, prefetch, unrolled, vload_aligned, vstore_aligned
 
 # fmt: off
 __all__ = [

@@ -16,7 +16,16 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from .libm import emit_integer_power
-from .simd import Vec, common_type, constant, convert, element, is_float, is_integer, llvm_type
+from .simd import (
+    common_type,
+    constant,
+    convert,
+    each_lane,
+    element,
+    is_float,
+    is_integer,
+    llvm_type,
+)
 
 # within 2 units in the last place in float32
 CLOSE = {
@@ -50,14 +59,11 @@ def libdevice(name: str, *operands: types.Type) -> Any:
 
 def emit_lanes(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> ir.Value:
     """Call a function on a scalar, or on each lane."""
-    if not isinstance(ty, Vec):
-        return _one(builder, name, ty, args)
-    result = ir.Constant(llvm_type(ty), ir.Undefined)
-    for lane in range(ty.lanes):
-        index = ir.IntType(32)(lane)
-        values = [builder.extract_element(x, index) for x in args]
-        result = builder.insert_element(result, _one(builder, name, ty.dtype, values), index)
-    return result
+
+    def one(*values: ir.Value) -> ir.Value:
+        return _one(builder, name, element(ty), values)
+
+    return each_lane(builder, ty, one, args)
 
 
 def _one(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> ir.Value:
@@ -141,7 +147,10 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
     if is_integer(element(ty)):
 
         def integers(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-            return emit_integer_power(builder, ty, *args)
+            def one(*values: ir.Value) -> ir.Value:
+                return emit_integer_power(builder, element(ty), *values)
+
+            return each_lane(builder, ty, one, args)
 
         return ty(ty, ty), integers
     return libdevice("pow", x, y)

@@ -7,7 +7,7 @@ gives a mask, which is a `Vec(boolean, lanes)`.  A number beside a vector is spr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -126,6 +126,20 @@ def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
     one = builder.insert_element(ir.Constant(vt, ir.Undefined), x, i32(0))
     zeros = ir.Constant(ir.VectorType(i32, lanes), None)
     return builder.shuffle_vector(one, ir.Constant(vt, ir.Undefined), zeros)
+
+
+def each_lane(
+    builder: ir.IRBuilder, ty: types.Type, one: Callable[..., ir.Value], args: Sequence[ir.Value]
+) -> ir.Value:
+    """``one`` of scalars, or of each lane."""
+    if not isinstance(ty, Vec):
+        return one(*args)
+    result = ir.Constant(llvm_type(ty), ir.Undefined)
+    for lane in range(ty.lanes):
+        at = ir.IntType(32)(lane)
+        found = one(*(builder.extract_element(x, at) for x in args))
+        result = builder.insert_element(result, found, at)
+    return result
 
 
 def convert(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type) -> ir.Value:

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from .arith import elementwise, is_any
 from .memory import is_flat, memory_type, pointer, size_of, to_memory, vector_of
-from .simd import Vec, common_type, element, is_float, is_unsigned, llvm_type
+from .simd import Vec, common_type, each_lane, element, is_float, is_unsigned, llvm_type
 
 # the whole warp takes part
 FULL = 0xFFFFFFFF
@@ -27,6 +27,24 @@ def _shuffle(builder: ir.IRBuilder, word: ir.Value, distance: ir.Value) -> ir.Va
     name = "llvm.nvvm.shfl.sync.bfly.i32"
     function = cgutils.get_or_insert_function(builder.module, fnty, name)
     return builder.call(function, [i32(FULL), word, builder.trunc(distance, i32), i32(31)])
+
+
+@intrinsic
+def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
+    """Ask the second-level cache for the line of the element at `off`; any offset is allowed."""
+    if not is_flat(A):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        data = context.make_array(A)(context, builder, args[0]).data
+        ptr = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+        code = ir.InlineAsm(
+            ir.FunctionType(ir.VoidType(), [ptr.type]), "prefetch.L2 [$0];", "l", side_effect=True
+        )
+        builder.call(code, [ptr])
+        return context.get_dummy_value()
+
+    return types.void(A, types.intp), codegen
 
 
 @intrinsic
@@ -114,22 +132,11 @@ def _extreme(name: str, emit: Any, *operands: types.Type) -> Any:
     if ty is None or element(ty) != types.float32:
         return elementwise(is_any, emit, *operands)
 
-    def one(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-        f32 = ir.FloatType()
-        code = ir.InlineAsm(
-            ir.FunctionType(f32, [f32] * 2), f"{name}.NaN.f32 $0, $1, $2;", "=f,f,f"
-        )
-        return builder.call(code, [a, b])
+    f32 = ir.FloatType()
+    code = ir.InlineAsm(ir.FunctionType(f32, [f32] * 2), f"{name}.NaN.f32 $0, $1, $2;", "=f,f,f")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        if not isinstance(ty, Vec):
-            return one(builder, *args)
-        result = ir.Constant(llvm_type(ty), ir.Undefined)
-        for number in range(ty.lanes):
-            at = ir.IntType(32)(number)
-            found = one(builder, *(builder.extract_element(x, at) for x in args))
-            result = builder.insert_element(result, found, at)
-        return result
+        return each_lane(builder, ty, lambda *values: builder.call(code, values), args)
 
     return ty(ty, ty), codegen
 
