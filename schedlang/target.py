@@ -32,7 +32,8 @@ class Device:
     """What a GPU of one architecture allows: threads, memory in bytes, registers of 32 bits.
 
     Source: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
-    ``shared_static`` is what a kernel has without asking, ``shared_opt_in`` what it may ask for.
+    ``shared_static`` is what a kernel has without asking, ``shared_opt_in`` what it may ask for;
+    ``local`` is a thread's.
     """
 
     arch: str
@@ -42,6 +43,7 @@ class Device:
     blocks_per_sm: int
     threads: int = 1024
     shared_static: int = 48 * 1024
+    local: int = 512 * 1024
     registers_per_sm: int = 64 * 1024
     registers: int = 255
     warp: int = 32
@@ -108,6 +110,11 @@ class Target:
         if kind not in KINDS:
             raise BuildError(f"target {target or self.kind!r} is unknown: choose {choices()}")
         object.__setattr__(self, "kind", Kind(kind))
+        if kind not in GPU and self.arch:
+            raise BuildError(
+                f"Target({kind!r}, arch={self.arch!r}): arch names the architecture of a GPU, and "
+                f"{kind} has none"
+            )
         if kind in GPU:
             object.__setattr__(self, "arch", self.arch or DEFAULT_ARCH)
             if self.arch not in DEVICES:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, LoweringError, SchedlangError
+from schedlang.errors import BuildError, CallError, LoweringError, SchedlangError
+from tests.gpu_schedules import scaled
 
 N = 64
 
@@ -165,9 +167,9 @@ def sums_of_threads_in_local_storage() -> Any:
 
 
 REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
-    (unbound, BuildError, r"stage B stands at root.*none of its axes \(i, j\) is bound"),
+    (unbound, BuildError, r"stage B stands at root.*none of its data axes \(i, j\) is bound"),
     (parallel, BuildError, "i of stage C is parallel.*Bind it"),
-    (too_many_threads, BuildError, "a block of 4096 = 4096 threads.*sm_90 allows 1024"),
+    (too_many_threads, BuildError, "a block of 4096 threads.*sm_90 allows 1024"),
     (too_much_shared, BuildError,
      "needs 1,048,576 B of shared memory; sm_90 allows 49,152 static, 232,448 opt-in; "
      "B is 64x4096 float32"),
@@ -206,3 +208,50 @@ def test_limits_are_those_of_the_architecture() -> None:
         sl.build(s, target=sl.Target("cuda", arch="sm_80"))
     with pytest.raises(BuildError, match="choose one of sm_80, "):
         sl.Target("cuda", arch="sm_12")
+
+
+def test_shared_rows_are_not_kept_for_each_thread() -> None:
+    A = sl.placeholder((66,), name="A")
+    B = sl.compute((66,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((64,), lambda i: B[i] + B[i + 1] + B[i + 2], name="C")
+    s = sl.schedule(C)
+    block, i = s[C].split(C.op.axis[0], factor=32)
+    thread, inner = s[C].split(i, factor=4)
+    s[C].bind(block, "blockIdx.x")
+    s[C].bind(thread, "threadIdx.x")
+    s[B].compute_at(s[C], inner)
+    s[B].store_at(s[C], thread)
+    s[B].set_scope("shared")
+    with pytest.raises(LoweringError, match=r"it is shared, by all threads of i.inner.outer"):
+        sl.build(s, [A, C], target="cuda-emulator")
+
+
+def test_local_storage_that_no_thread_has() -> None:
+    A = sl.placeholder((64, 400000), name="A")
+    k = sl.reduce_axis(400000, name="k")
+    B = sl.compute((64, 400000), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((64,), lambda i: sl.sum(B[i, k], axis=k), name="C")
+    s = sl.schedule(C)
+    s[C].bind(C.op.axis[0], "threadIdx.x")
+    s[B].compute_at(s[C], C.op.axis[0])
+    with pytest.raises(BuildError, match="1x400000 float32, 1,600,000 B in each thread; sm_90 al"):
+        sl.build(s, [A, C], target="cuda")
+
+
+def test_a_grid_that_is_too_large_is_refused_by_every_way_to_run_it() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), "int8", name="A")
+    B = sl.compute((n,), lambda i: A[i], name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "blockIdx.z")
+    f = sl.build(s, target="cuda-emulator")
+    for run in (f, f.check, f.counters, sl.build(s, target="cuda").simulate):
+        with pytest.raises(CallError, match="would run over 70000, sm_90 allows 65535"):
+            run(np.zeros(70000, "int8"))
+
+
+@pytest.mark.parametrize("name", ["ptx", "sass", "resources", "machine_code", "simulate"])
+def test_the_emulator_has_no_machine_code(name: str) -> None:
+    f = sl.build(scaled().schedule, target="cuda-emulator")
+    with pytest.raises(AttributeError, match=f'has no {name}: build it for target="cuda"'):
+        getattr(f, name)

@@ -36,9 +36,9 @@ class Best:
     for; if not, ``note`` tells in one sentence what differs.
     """
 
-    schedule: Schedule
+    schedule: Schedule = field(repr=False)
     seconds: float
-    entry: Entry
+    entry: Entry = field(repr=False)
     exact: bool
     note: str
 
@@ -192,8 +192,14 @@ def _nothing(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database
     wanted, name = kind(where.target), _names(outputs)
     others = sorted({plain(kind(e.where.target)) for e in same} - {wanted})
     here = [e for e in same if kind(e.where.target) == wanted]
+    call = name if len(outputs) == 1 else f"[{name}]"
+    how = f'sl.autotune({call}, target="{wanted}") finds one and keeps it there.'
     if any(e.trial.outcome == "ok" and e.seconds is None for e in here):
         why = "it was searched where nothing could be timed"
+        how = (
+            "Search on a machine with such a GPU; what the estimate ranks first is the schedule of "
+            "that search's result, result.schedule, which to_json() keeps."
+        )
     elif here:
         why = "what was tried of it failed, or its steps do not fit"
     elif others:
@@ -201,11 +207,7 @@ def _nothing(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database
     else:
         why = "it was not tuned"
     files = ", ".join(str(source.path) for source in sources)
-    call = name if len(outputs) == 1 else f"[{name}]"
-    return (
-        f"no schedule of {name} for {wanted} is known in {files}: {why}.\n"
-        f'  sl.autotune({call}, target="{wanted}") finds one and keeps it there.'
-    )
+    return f"no schedule of {name} for {wanted} is known in {files}: {why}.\n  {how}"
 
 
 def _names(outputs: Sequence[Tensor]) -> str:

@@ -18,6 +18,8 @@ from schedlang.target import Target
 from schedlang.version import __version__
 
 NO_GPU = "no GPU"
+# of a time, where nothing better was to be had
+DISTURBED = "other work on the machine took a core during every sample"
 # what "proposes" the schedule without steps
 UNTUNED = "untuned"
 # how a trial may end; AutoTVM's MeasureErrorNo has the like
@@ -42,7 +44,7 @@ class Trial:
 
     number: int
     outcome: str
-    steps: str
+    steps: str = field(repr=False)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     seconds: float | None = None
     estimate: float | None = None

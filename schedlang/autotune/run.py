@@ -12,7 +12,7 @@ import numpy as np
 from schedlang.autotune.database import Database
 from schedlang.autotune.measuring.measure import Job, Measured, Measurer, digest
 from schedlang.autotune.measuring.task import Task
-from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.search import Exhausted, Strategy, name_of
 from schedlang.autotune.showing.progress import Progress, Silent
@@ -58,6 +58,7 @@ class Search:
     finalists: set[int] = field(default_factory=set)
     duplicates: int = 0
     baseline: float | None = None
+    plain_fails: bool = False
     ended: str = ""
 
     def best(self) -> Trial | None:
@@ -86,7 +87,7 @@ class Search:
             least = best.seconds if best else None
             for found in self.measurer.measure(jobs, least, self.deadline):
                 if found.number == BASELINE:
-                    self.baseline = found.seconds
+                    self.baseline, self.plain_fails = found.seconds, found.seconds is None
                 else:
                     self._ended(batch[found.number], jobs, found)
                 if self._late():
@@ -148,9 +149,10 @@ class Search:
 
     def _ended(self, candidate: Candidate, jobs: Sequence[Job], found: Measured) -> None:
         steps = next(job.steps for job in jobs if job.number == found.number)
+        detail = found.detail if found.calm else DISTURBED
         trial = Trial(
             found.number, found.outcome, steps, candidate.decisions, found.seconds,
-            _refined(candidate.estimate.seconds, found), found.detail, self._key(candidate),
+            _refined(candidate.estimate.seconds, found), detail, self._key(candidate),
             candidate.origin or name_of(self.strategy), found.took, template=self.template,
         )  # fmt: skip
         self.trials.append(trial)
@@ -198,7 +200,8 @@ class Search:
 
         One that is not measured in time keeps its first time. The untuned schedule runs with them.
         """
-        plain = [] if self.baseline is None else [self._plain()]
+        timed = self.task.timed and not self.task.target.is_gpu
+        plain = [self._plain()] if timed and not self.plain_fails else []
         for _ in range(HEATS):
             finalists = sorted(self._good(), key=_rank)[:FINALISTS]
             if not finalists or (not self.task.timed and not self.task.target.is_gpu):
@@ -271,6 +274,10 @@ def _again(trial: Trial, found: Measured) -> Trial:
     detail = f"when measured again: {found.detail}" if found.detail else ""
     if found.outcome.endswith("timed out"):
         return replace(trial, detail=detail)
+    if not found.calm and found.seconds is not None and trial.seconds is not None:
+        # what other work made of it is no better news than the first time
+        least = min(found.seconds, trial.seconds)
+        return replace(trial, seconds=least, detail=f"when measured again: {DISTURBED}")
     return replace(trial, outcome=found.outcome, seconds=found.seconds, detail=detail)
 
 

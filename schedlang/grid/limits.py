@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedlang.errors import BuildError, explain
 from schedlang.grid.program import Launch
+from schedlang.ir.nodes import Alloc, walk
 from schedlang.ir.printer import bytes_text
 from schedlang.target import Target
 
@@ -13,12 +14,12 @@ def check_limits(launch: Launch, target: Target) -> None:
     limits = target.device
     asked = f"building kernel {launch.name} for {limits.arch}"
     if launch.threads > limits.threads:
-        shape = " x ".join(str(i.extent) for i in launch.block)
+        sides = [str(i.extent) for i in launch.block]
+        shape = f"{' x '.join(sides)} = {launch.threads}" if len(sides) > 1 else sides[0]
         raise BuildError(
             explain(
                 asked,
-                f"a block of {shape} = {launch.threads} threads is too large, {limits.arch} allows "
-                f"{limits.threads}",
+                f"a block of {shape} threads is too large, {limits.arch} allows {limits.threads}",
                 "Split the axes bound to threadIdx by smaller factors.",
             )
         )
@@ -32,6 +33,16 @@ def check_limits(launch: Launch, target: Target) -> None:
                     asked,
                     f"{index.tag} runs over {index.extent}, {limits.arch} allows {most}",
                     "Bind the longest axis to blockIdx.x, or split and fuse it differently.",
+                )
+            )
+    for buffer in (s.buffer for s, _ in walk(launch.body) if isinstance(s, Alloc)):
+        if buffer.scope == "local" and (buffer.bytes or 0) > limits.local:
+            raise BuildError(
+                explain(
+                    asked,
+                    f"{buffer.name} is local, {'x'.join(map(str, buffer.shape))} {buffer.dtype}, "
+                    f"{buffer.bytes:,} B in each thread; {limits.arch} allows {limits.local:,}",
+                    "Attach the stage at a loop further in, or spread it over more threads.",
                 )
             )
     if launch.shared_bytes > limits.shared_opt_in:

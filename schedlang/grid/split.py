@@ -89,16 +89,17 @@ def _unbound(nest: Nest, stmt: Stmt) -> None:
     stage = store.stage
     loops = [s for s in inside if isinstance(s, For) and s.stage == stage]
     data = [s.axis.name for s in loops if not s.axis.is_reduce]
+    axis = data[0].replace(".", "_") if data else "axis"
     listed = f" ({', '.join(dict.fromkeys(data))})" if data else ""
     raise BuildError(
         explain(
             f"building {nest.name} for CUDA",
             f"stage {stage} stands at root, where each stage is a kernel of its own, and none of "
-            f"its axes{listed} is bound to threads",
-            "Bind a data axis, as in\n"
-            f"    xo, xi = s[{stage}].split(x, factor=64)\n"
-            f'    s[{stage}].bind(xo, "blockIdx.x")\n'
-            f'    s[{stage}].bind(xi, "threadIdx.x")\n'
+            f"its data axes{listed} is bound to blocks or threads",
+            f"Bind one, as in\n"
+            f"    outer, inner = s[{stage}].split({axis}, factor=64)\n"
+            f'    s[{stage}].bind(outer, "blockIdx.x")\n'
+            f'    s[{stage}].bind(inner, "threadIdx.x")\n'
             "(an axis to bind can be made by fuse(*axes), of no axes too), or compute the stage "
             "inside of another: compute_at, compute_inline.",
         )

@@ -99,17 +99,25 @@ def _store_refusal(
     if isinstance(wanted, At):
         call = f"store_at({wanted.stage}, {wanted.axis.name})"
     asked = f"{call} on stage {stage.name}"
+    found = False
     for owner, axis in enclosing(state, attach, spot):
-        if isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis:
-            return None
+        found = found or (isinstance(wanted, At) and wanted.stage == owner and wanted.axis is axis)
         kind = state.stages[owner].kinds.get(axis, "")
-        if kind not in ("", "unroll"):
+        if found and stage.scope != "shared":
+            return None
+        if found and kind.startswith("threadIdx"):
+            return explain(
+                asked, f"it is shared, by all threads of {axis.name} ({kind}) of {owner}, which "
+                "would each keep rows of their own there",
+                f'Store it outside of {axis.name}, or give it set_scope("local").',
+            )  # fmt: skip
+        if not found and kind not in ("", "unroll"):
             return explain(
                 asked, f"it is computed inside {axis.name} of {owner}, which is {kind}, so that "
                 "iterations that run together would write the same storage",
                 f"Store it inside {axis.name}, or leave that loop serial.",
             )  # fmt: skip
-    if isinstance(wanted, Root):
+    if found or isinstance(wanted, Root):
         return None
     return explain(
         asked, f"{wanted.axis.name} of {wanted.stage} is not around the loop {spot.axis.name} of "

@@ -20,12 +20,30 @@ from schedlang.runtime.parameters import scalar
 from schedlang.schedule.schedule import Schedule
 
 
+def _compiled_only(name: str) -> Any:
+    """What a kernel for ``target="cuda"`` has, and this one says so."""
+
+    def refuse(kernel: Kernel) -> Any:
+        raise AttributeError(
+            f"kernel {kernel.name} runs on the emulator and has no {name}: build it for "
+            'target="cuda" without SCHEDLANG_CUDA=emulator in the environment; that needs no GPU'
+        )
+
+    return property(refuse)
+
+
 class GpuKernel(Kernel):
     """A :class:`Kernel` of blocks and threads; for ``target="cuda-emulator"`` it runs on the CPU.
 
     There blocks run in parallel and threads in loops, compiled, at real sizes. ``check`` and
     ``counters`` run the same program in lockstep, slowly.
     """
+
+    machine_code = _compiled_only("machine_code")
+    ptx = _compiled_only("ptx")
+    resources = _compiled_only("resources")
+    sass = _compiled_only("sass")
+    simulate = _compiled_only("simulate")
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, program: Program) -> None:
         super().__init__(built, schedule, nest)
@@ -120,7 +138,10 @@ class GpuKernel(Kernel):
                 given.append(as_numpy(value, binder.places[k]))
                 binder.check(k, given[-1])
             arrays.append(given[-1])
-        return given, binder.sizes(arrays) if binder.symbolic else {}
+        sizes = binder.sizes(arrays) if binder.symbolic else {}
+        if sizes:
+            self._check_sizes(sizes)
+        return given, sizes
 
     def save(self, path: Any) -> Any:
         raise BuildError(

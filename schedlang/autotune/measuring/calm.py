@@ -4,16 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
+from typing import NamedTuple
 
 from schedlang.runtime.timing import SHORTEST, quantile
 
 # undisturbed samples that a time waits for, while there is time
 LEAST = 3
+# calls that are tried for one that is not held up
+TRIED = 5
+
+
+class Time(NamedTuple):
+    """Seconds of a call; ``calm`` tells whether any of the samples was undisturbed."""
+
+    seconds: float
+    calm: bool
+
+
+def least_of_calls(call: Callable[[], object], enough: float) -> float:
+    """The seconds of the shortest of a few calls; one of at most ``enough`` will do.
+
+    The first parallel call after a pause wakes its threads, and waits where another process runs
+    in their place.
+    """
+    shortest = _timed(call, 1)
+    for _ in range(TRIED - 1):
+        if shortest <= enough:
+            break
+        shortest = min(shortest, _timed(call, 1))
+    return shortest
 
 
 def median_of_calm(
     call: Callable[[], object], window: float, patience: float, interruptions: Callable[[], int]
-) -> float:
+) -> Time:
     """The median seconds of one call, over samples in which nobody took a core away.
 
     A parallel kernel waits for its last thread: one thread that is put aside makes a call take a
@@ -21,8 +45,9 @@ def median_of_calm(
     together, and up to ``patience`` while few are undisturbed; if none is, the least sample is the
     answer. ``interruptions`` counts how often this process lost a core so far.
 
-    >>> median_of_calm(lambda: None, 0.001, 0.002, lambda: 0) < 1e-3
-    True
+    >>> found = median_of_calm(lambda: None, 0.001, 0.002, lambda: 0)
+    >>> found.seconds < 1e-3, found.calm
+    (True, True)
     """
     call()
     batch, seconds = 1, _timed(call, 1)
@@ -39,7 +64,7 @@ def median_of_calm(
             calm.append(every[-1])
         spent = perf_counter() - start
         if (spent >= window and len(calm) >= LEAST) or spent >= patience:
-            return quantile(calm, 0.5) if calm else min(every)
+            return Time(quantile(calm, 0.5) if calm else min(every), bool(calm))
 
 
 def _timed(call: Callable[[], object], batch: int) -> float:

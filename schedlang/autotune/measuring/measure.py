@@ -40,11 +40,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Measured:
-    """How a job ended (:data:`~schedlang.autotune.record.OUTCOMES`), and the seconds of a call."""
+    """How a job ended (:data:`~schedlang.autotune.record.OUTCOMES`), and the seconds of a call.
+
+    ``calm`` is false where other work on the machine cut into every sample.
+    """
 
     number: int
     outcome: str
     seconds: float | None = None
+    calm: bool = True
     detail: str = ""
     took: float = 0.0
     resources: Mapping[str, Any] = field(default_factory=dict)
@@ -249,15 +253,22 @@ def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
         if found.outcome != "ok":
             return [found]
         ready.append(found)
-    times: dict[int, list[float]] = {one.number: [] for one in ready}
+    times: dict[int, list[Measured]] = {one.number: [] for one in ready}
     for _ in range(RACE_ROUNDS):
         for one in ready:
             found = _timed(box, "sample", one, task)
             if found.seconds is None:
                 return [found]
-            times[one.number].append(found.seconds)
+            times[one.number].append(found)
     forget(box, list(times))
-    return [replace(one, seconds=quantile(times[one.number], 0.5)) for one in ready]
+    return [_median(one, times[one.number]) for one in ready]
+
+
+def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
+    """``one`` with its median over the undisturbed rounds, if there are any."""
+    calm = [r.seconds for r in rounds if r.calm and r.seconds is not None]
+    every = [r.seconds for r in rounds if r.seconds is not None]
+    return replace(one, seconds=quantile(calm or every, 0.5), calm=bool(calm))
 
 
 def _checked(box: Sandbox, built: Measured, task: Task) -> Measured:
@@ -296,7 +307,7 @@ def _timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: An
     seconds = reply.get("seconds")
     if not isinstance(seconds, float) or not 0 < seconds < math.inf:
         return _no_answer(box, built)
-    return replace(built, seconds=seconds)
+    return replace(built, seconds=seconds, calm=reply.get("calm") is not False)
 
 
 def _asked(

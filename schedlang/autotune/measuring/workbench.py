@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.measuring.calm import lost_cores, median_of_calm
+from schedlang.autotune.measuring.calm import least_of_calls, lost_cores, median_of_calm
 from schedlang.autotune.measuring.outputs import Guarded, unequal
 from schedlang.autotune.measuring.task import Task
 from schedlang.compute.graph import placeholders, variables
@@ -121,13 +121,11 @@ class Workbench:
         """The median of a call, in seconds. What is far behind ``best`` is not timed for long."""
         call, _ = self._call(number)
         once = self._took.get(number, 0.0)
-        if once < SLOW:
-            start = perf_counter()
-            call()
-            once = perf_counter() - start
-        if once > SLOW or (best is not None and once > FAR * best):
+        if once > SLOW:
             return {"seconds": once}
-        return {"seconds": median_of_calm(call, WINDOW, PATIENCE, lost_cores)}
+        if best is not None and (least := least_of_calls(call, FAR * best)) > FAR * best:
+            return {"seconds": least}
+        return median_of_calm(call, WINDOW, PATIENCE, lost_cores)._asdict()
 
     def sample(self, number: int) -> dict[str, Any]:
         """One median, in a turn between those of others; one call of what is slow."""
@@ -136,7 +134,7 @@ class Workbench:
             start = perf_counter()
             call()
             return {"seconds": perf_counter() - start}
-        return {"seconds": median_of_calm(call, WINDOW / 2, PATIENCE / 2, lost_cores)}
+        return median_of_calm(call, WINDOW / 2, PATIENCE / 2, lost_cores)._asdict()
 
     def forget(self, numbers: Sequence[int]) -> dict[str, Any]:
         """Let kernels go."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlang.autotune.record import UNTUNED
+from schedlang.autotune.record import DISTURBED, UNTUNED
 from schedlang.autotune.showing.facts import (
     Facts,
     against,
@@ -18,9 +18,7 @@ from schedlang.autotune.showing.markup import plain
 from schedlang.runtime.evaluate import duration
 
 MOST_REASONS, MOST_LETTERS = 4, 160
-NO_BASELINE = (
-    "the untuned schedule has no time: it failed or took too long, or was not run this time"
-)
+NO_BASELINE = "the untuned schedule has no time: it failed, took too long, or is for no GPU"
 NOTHING_FASTER = "this is the untuned schedule, without a step: nothing that was tried is faster"
 NOTHING_TIMED = (
     "The target is not on this machine: candidates were built, and ranked by the estimate alone.",
@@ -65,6 +63,9 @@ def summary(facts: Facts) -> str:
         counts = outcome_counts(facts.trials).items()
         lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
     lines.append("measured: " + _measured(facts))
+    disturbed = sum(trial.detail.endswith(DISTURBED) for trial in facts.trials)
+    if disturbed:
+        lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is quiet")
     if facts.tried:
         lines.append("space:    " + space_text(facts))
     if won is None:

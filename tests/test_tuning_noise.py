@@ -1,0 +1,87 @@
+"""Times beside other work on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schedlang as sl
+from schedlang.autotune.measuring import calm
+from schedlang.autotune.measuring.measure import Job, Measured
+from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.record import DISTURBED
+from tests.tuning import InOrder, plus_one, search_of, task_of
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
+    """A call that takes the given seconds, one after the other, by a clock of its own."""
+    now = [0.0]
+    monkeypatch.setattr(calm, "perf_counter", lambda: now[0])
+
+    def taking(*seconds: float) -> Callable[[], None]:
+        left = iter(seconds)
+
+        def call() -> None:
+            now[0] += next(left, seconds[-1])
+
+        return call
+
+    return taking
+
+
+def test_a_first_call_that_waits_for_its_threads_is_not_the_time(clock: Any) -> None:
+    assert calm.least_of_calls(clock(8e-3, 7e-3, 5e-5), 1e-3) == pytest.approx(5e-5)
+    assert calm.least_of_calls(clock(5e-5, 1.0), 1e-3) == pytest.approx(5e-5)
+    assert calm.least_of_calls(clock(8e-3), 1e-3) == pytest.approx(8e-3)
+
+
+def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:
+    turns = iter(range(1000))
+    # a sample asks before and after: of each two answers that are one number, it was left alone
+    lost = [0, 1, 1, 1, 1, 1, 1, 1]
+
+    def interruptions() -> int:
+        return lost[min(next(turns), len(lost) - 1)]
+
+    call = clock(1e-3, 1e-3, 9e-3, 1e-3, 2e-3, 3e-3)
+    assert calm.median_of_calm(call, 5e-3, 1.0, interruptions) == (pytest.approx(2e-3), True)
+
+
+def test_where_all_are_cut_into_the_shortest_is_taken_and_said(clock: Any) -> None:
+    turns = iter(range(1000))
+    found = calm.median_of_calm(
+        clock(1e-3, 1e-3, 9e-3, 4e-3, 7e-3), 1e-2, 2e-2, lambda: next(turns)
+    )
+    assert found == (pytest.approx(4e-3), False)
+
+
+class Noisy:
+    """A measurer on a machine that is quiet at first, and no more when the race is run."""
+
+    batch = 2
+
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
+        for job in jobs:
+            yield Measured(job.number, "ok", 1e-3 * (2 + job.number), calm=job.number != 1)
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        return [Measured(job.number, "ok", 5e-2, calm=False) for job in jobs]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def test_a_race_beside_other_work_takes_nothing_back(tmp_path: Path) -> None:
+    strategy = InOrder([{"fault": "ok"}, {"fault": "slow"}])
+    result: sl.autotune.TuningResult = search_of(
+        task_of(plus_one(), Limits()), Noisy(), strategy, tmp_path / "db"
+    ).result(resume=False, seed=0)
+    assert (result.best.number, result.seconds) == (0, pytest.approx(2e-3))
+    assert all(t.detail.endswith(DISTURBED) for t in result.trials)
+    assert f"2 while {DISTURBED}" in str(result)
