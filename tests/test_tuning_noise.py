@@ -34,9 +34,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
 
 
 def test_a_first_call_that_waits_for_its_threads_is_not_the_time(clock: Any) -> None:
-    assert calm.least_of_calls(clock(8e-3, 7e-3, 5e-5), 1e-3) == pytest.approx(5e-5)
-    assert calm.least_of_calls(clock(5e-5, 1.0), 1e-3) == pytest.approx(5e-5)
-    assert calm.least_of_calls(clock(8e-3), 1e-3) == pytest.approx(8e-3)
+    held_up = [8e-3] * 20
+    assert calm.least_of_calls(clock(*held_up, 5e-5), 1e-3, 0.2) == pytest.approx(5e-5)
+    assert calm.least_of_calls(clock(5e-5, 1.0), 1e-3, 0.2) == pytest.approx(5e-5)
+
+
+def test_a_call_that_is_slow_of_itself_is_not_tried_for_long(clock: Any) -> None:
+    assert calm.least_of_calls(clock(2.2e-3, 2e-3, 2.1e-3, 0.0), 1e-3, 0.2) == pytest.approx(2e-3)
+    assert calm.least_of_calls(clock(0.15, 0.1, 0.0), 1e-3, 0.2) == pytest.approx(0.1)
 
 
 def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:

@@ -123,8 +123,10 @@ class Workbench:
         once = self._took.get(number, 0.0)
         if once > SLOW:
             return {"seconds": once}
-        if best is not None and (least := least_of_calls(call, FAR * best)) > FAR * best:
-            return {"seconds": least}
+        if best is not None:
+            least = least_of_calls(call, FAR * best, PATIENCE / 2)
+            if least > FAR * best:
+                return {"seconds": least}
         return median_of_calm(call, WINDOW, PATIENCE, lost_cores)._asdict()
 
     def sample(self, number: int) -> dict[str, Any]:
