@@ -285,7 +285,7 @@ def test_a_store_predicate_that_mixes_elements_and_the_threads_of_a_sum() -> Non
     s[B].bind(k, "threadIdx.x")
     tx = sl.thread_axis("threadIdx.x")
     s[B].set_store_predicate(sl.any(B.op.axis[0] < 2, tx.var.equal(0)))
-    with pytest.raises(LoweringError, match="one stores the sum, and i chooses elements"):
+    with pytest.raises(LoweringError, match="of which one stores the sum, and i chooses elements"):
         sl.build(s, [A, B], target="cuda-emulator")
 
 
@@ -414,3 +414,36 @@ def test_storage_between_kernels_is_made_once_for_all_turns_of_a_host_loop() -> 
     assert lines.index("host for i in 0..6:") > [n for n, x in enumerate(lines) if "B: " in x][-1]
     a = numbers(6, 40)
     np.testing.assert_allclose(f.check(a), a[:, ::-1] * 2 + 1, rtol=1e-6)
+
+
+def test_a_store_predicate_on_steps_leaves_them_out_of_the_sum() -> None:
+    A, k, B = row_sums(4, 128)
+    for across in (False, True):
+        s = sl.schedule(B)
+        outer, inner = s[B].split(k, factor=32)
+        s[B].bind(B.op.axis[0], "blockIdx.x")
+        if across:
+            s[B].bind(inner, "threadIdx.x")
+        s[B].set_store_predicate(outer < 2)
+        a = numbers(4, 128)
+        f = sl.build(s, [A, B], target="cuda-emulator")
+        np.testing.assert_allclose(f.check(a), a[:, :64].sum(1), rtol=1e-5)
+
+
+def test_a_barrier_inside_a_loop_of_any_length_whose_number_is_in_a_remainder() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((8, 7), name="A")
+    B = sl.compute((8, 7), lambda i, j: A[i, j] * 2, name="B")
+    C = sl.compute((8, n), lambda i, j: B[i, j % 7], name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    outer, inner = s[C].split(j, factor=4)
+    s[C].bind(i, "blockIdx.x")
+    s[C].bind(inner, "threadIdx.x")
+    s[B].compute_at(s[C], outer)
+    s[B].set_scope("shared")
+    s[B].bind(s[B].split(B.op.axis[1], factor=4)[1], "threadIdx.x")
+    f = sl.build(s, [A, C], target="cuda-emulator")
+    a, out = numbers(8, 7), np.empty((8, 20), "float32")
+    np.testing.assert_allclose(f(a, out), a[:, np.arange(20) % 7] * 2)
+    assert f.program.count("barrier") == 2

@@ -33,15 +33,26 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
     return taking
 
 
+def left_alone() -> int:
+    return 0
+
+
 def test_a_first_call_that_waits_for_its_threads_is_not_the_time(clock: Any) -> None:
-    held_up = [8e-3] * 20
-    assert calm.least_of_calls(clock(*held_up, 5e-5), 1e-3, 0.2) == pytest.approx(5e-5)
-    assert calm.least_of_calls(clock(5e-5, 1.0), 1e-3, 0.2) == pytest.approx(5e-5)
+    held_up, prompt = clock(*[8e-3] * 20, 5e-5), (pytest.approx(5e-5), True)
+    assert calm.least_of_calls(held_up, 1e-3, 0.2, left_alone) == prompt
+    assert calm.least_of_calls(clock(5e-5, 1.0), 1e-3, 0.2, left_alone) == prompt
 
 
 def test_a_call_that_is_slow_of_itself_is_not_tried_for_long(clock: Any) -> None:
-    assert calm.least_of_calls(clock(2.2e-3, 2e-3, 2.1e-3, 0.0), 1e-3, 0.2) == pytest.approx(2e-3)
-    assert calm.least_of_calls(clock(0.15, 0.1, 0.0), 1e-3, 0.2) == pytest.approx(0.1)
+    for seconds, least in (((2.2e-3, 2e-3, 2.1e-3, 0.0), 2e-3), ((0.15, 0.1, 0.0), 0.1)):
+        found = calm.least_of_calls(clock(*seconds), 1e-3, 0.2, left_alone)
+        assert found == (pytest.approx(least), True)
+
+
+def test_a_call_that_is_held_up_each_time_is_no_calm_one(clock: Any) -> None:
+    turns = iter(range(1000))
+    found = calm.least_of_calls(clock(8e-3), 1e-3, 0.05, lambda: next(turns))
+    assert found == (pytest.approx(8e-3), False)
 
 
 def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:
@@ -73,7 +84,7 @@ class Noisy:
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
         for job in jobs:
-            yield Measured(job.number, "ok", 1e-3 * (2 + job.number), calm=job.number != 1)
+            yield Measured(job.number, "ok", 1e-3 * (3 + job.number), calm=job.number != 1)
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
         return [Measured(job.number, "ok", 5e-2, calm=False) for job in jobs]
@@ -87,6 +98,8 @@ def test_a_race_beside_other_work_takes_nothing_back(tmp_path: Path) -> None:
     result: sl.autotune.TuningResult = search_of(
         task_of(plus_one(), Limits()), Noisy(), strategy, tmp_path / "db"
     ).result(resume=False, seed=0)
-    assert (result.best.number, result.seconds) == (0, pytest.approx(2e-3))
+    assert (result.best.number, result.seconds) == (0, pytest.approx(3e-3))
+    # BASELINE's job is number -1
+    assert result.facts.baseline == pytest.approx(2e-3)
     assert all(t.detail.endswith(DISTURBED) for t in result.trials)
     assert f"2 while {DISTURBED}" in str(result)

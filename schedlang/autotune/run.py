@@ -200,8 +200,8 @@ class Search:
 
         One that is not measured in time keeps its first time. The untuned schedule runs with them.
         """
-        timed = self.task.timed and not self.task.target.is_gpu
-        plain = [self._plain()] if timed and not self.plain_fails else []
+        self._time_plain()
+        plain = [] if self.baseline is None else [self._plain()]
         for _ in range(HEATS):
             finalists = sorted(self._good(), key=_rank)[:FINALISTS]
             if not finalists or (not self.task.timed and not self.task.target.is_gpu):
@@ -209,8 +209,9 @@ class Search:
             jobs = [Job(t.number, t.steps) for t in finalists]
             again = {m.number: m for m in self.measurer.race([*jobs, *plain])}
             found = again.pop(BASELINE, None)
-            if found is not None and found.outcome == "ok":
-                self.baseline = found.seconds
+            if found is not None and found.outcome == "ok" and found.seconds is not None:
+                before = found.seconds if found.calm else self.baseline or found.seconds
+                self.baseline = min(found.seconds, before)
             if not again:
                 self.progress.note(
                     "the fastest could not be measured again: their first times stand"
@@ -223,6 +224,13 @@ class Search:
             self.finalists = {t.number for t in self._good() if t.number in again}
             if self.finalists or self._late():
                 return
+
+    def _time_plain(self) -> None:
+        """The time of the untuned schedule, where nothing was measured in this run."""
+        unknown = self.baseline is None and not self.plain_fails and bool(self._good())
+        if unknown and self.task.timed and not self.task.target.is_gpu and not self._late():
+            for found in self.measurer.measure([self._plain()], None, self.deadline):
+                self.baseline, self.plain_fails = found.seconds, found.seconds is None
 
     def untuned(self) -> None:
         """The schedule without steps is one trial more where nothing that the rules made beats it.

@@ -238,7 +238,7 @@ class _Placer:
         known = {*self.threads, *(x.axis for x in counted)}
         tests = [t for t in access.tests if all(n in known for n in _leaves(t))]
         used = {n for e in (*roots, *tests) for n in _leaves(e)}
-        if not used <= known:
+        if not used <= known or any(x not in counted for x in together):
             return None
         loops = [x for x in counted if x.axis in used or x in together]
         counts = [*self.threads.values(), *(int(x.extent) for x in loops)]  # type: ignore[arg-type]

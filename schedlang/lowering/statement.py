@@ -77,13 +77,11 @@ def _conditions(where: Expr | None) -> list[Expr]:
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     """The store under ``set_store_predicate``, its thread axes those in scope."""
     tests = [] if n.stage.predicate is None else _both_sides(n.stage.predicate)
-    team = {k for a in n.stage.reduce_leaves if thread_tag(k := n.stage.kinds.get(a, ""))}
-    if team:
-        # they choose the thread that stores the sum: one does, and every thread adds its part
-        tests = [t for t in tests if not _of_threads(n, t, team)]
-    elif n.init and any(isinstance(a, Axis) and a.is_reduce for a in postorder(tests)):
-        # the init stands outside of the loops that they speak of
-        return drafts
+    # one of the threads that add up together stores the sum, whichever it is
+    tests = [t for t in tests if not _of_team(n, t)]
+    if n.init:
+        # it stands outside of the loops that the others speak of
+        tests = [t for t in tests if not any(a.is_reduce for a in _axes(t))]
 
     def bound(node: Expr) -> Expr | None:
         if isinstance(node, Axis) and node.tag:
@@ -110,16 +108,21 @@ def _both_sides(cond: Expr) -> list[Expr]:
     return [cond]
 
 
-def _of_threads(n: Nesting, test: Expr, team: set[str]) -> bool:
-    """Whether ``test`` is about the reduction, or the threads ``team`` that share it."""
-    axes = [a for a in postorder([test]) if isinstance(a, Axis)]
-    own = [a for a in axes if a.is_reduce or a.tag in team]
+def _axes(test: Expr) -> list[Axis]:
+    return [a for a in postorder([test]) if isinstance(a, Axis)]
+
+
+def _of_team(n: Nesting, test: Expr) -> bool:
+    """Whether ``test`` is about the threads that share the reduction."""
+    team = {a: k for a in n.stage.reduce_leaves if thread_tag(k := n.stage.kinds.get(a, ""))}
+    axes = _axes(test)
+    own = [a for a in axes if a in team or a.tag in team.values()]
     others = [a for a in axes if a not in own]
     if own and others:
         why = explain(
             f"set_store_predicate({test}) on stage {n.stage.name}",
-            f"{own[0].tag or own[0].name} is added up by threads together, of which one stores the "
-            f"sum, and {others[0].tag or others[0].name} chooses elements",
+            f"the threads of {team.get(own[0], own[0].tag)} add up together, of which one stores "
+            f"the sum, and {others[0].tag or others[0].name} chooses elements",
             "Give them as two conditions that hold together: sl.all(a, b).",
         )
         n.job.problems.append(Problem(why, n.stage.name))

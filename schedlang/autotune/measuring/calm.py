@@ -21,19 +21,23 @@ class Time(NamedTuple):
     calm: bool
 
 
-def least_of_calls(call: Callable[[], object], enough: float, patience: float) -> float:
+def least_of_calls(
+    call: Callable[[], object], enough: float, patience: float, interruptions: Callable[[], int]
+) -> Time:
     """The seconds of the shortest of a few calls; one of at most ``enough`` will do.
 
     A parallel call that finds another process where its threads should run waits for a tick, and so
     do the next ones, until the system has put that process elsewhere. So calls that take a tick or
     more are tried for ``patience`` seconds.
     """
-    start, tried, shortest = perf_counter(), 0, float("inf")
+    start, tried, shortest, calm = perf_counter(), 0, float("inf"), False
     while shortest > enough and (shortest > TICK or tried < TRIED):
+        before = interruptions()
         shortest, tried = min(shortest, _timed(call, 1)), tried + 1
+        calm = calm or interruptions() == before
         if perf_counter() - start > patience:
             break
-    return shortest
+    return Time(shortest, calm)
 
 
 def median_of_calm(

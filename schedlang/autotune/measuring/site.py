@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future, TimeoutError
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -38,8 +38,16 @@ def here(target: Target) -> Site:
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
     """The machine of the workers, which are taken to be alike: the first to answer says it."""
+    asked: Future[dict[str, Any]] | None = None
     try:
-        return Site(**executor.submit(_there, target_data(target)).result(patience))
+        asked = executor.submit(_there, target_data(target))
+        return Site(**asked.result(patience))
+    except TimeoutError:
+        assert asked is not None
+        asked.cancel()
+        raise Broken(
+            f"autotune: no worker of the executor has answered within {patience:g} s"
+        ) from None
     except Exception as error:
         said = str(error).partition("\n")[0] or type(error).__name__
         raise Broken(

@@ -124,9 +124,9 @@ class Workbench:
         if once > SLOW:
             return {"seconds": once}
         if best is not None:
-            least = least_of_calls(call, FAR * best, PATIENCE / 2)
-            if least > FAR * best:
-                return {"seconds": least}
+            least = least_of_calls(call, FAR * best, PATIENCE / 2, lost_cores)
+            if least.seconds > FAR * best:
+                return least._asdict()
         return median_of_calm(call, WINDOW, PATIENCE, lost_cores)._asdict()
 
     def sample(self, number: int) -> dict[str, Any]:
