@@ -204,7 +204,7 @@ def run_gpu_case(
     ``compiled``: also by the emulator; ``simulated``: also what is emitted, in the simulator.
     """
     rng = Random(f"gpu:{seed}:{index}")
-    case = Case(f"{seed}:{index}", random_graph(rng))
+    case = Case(f"{seed}:{index}", random_graph(rng, symbolic=0.4))
     try:
         _run(rng, case, compiled, simulated, Counter() if features is None else features)
     except Exception as error:

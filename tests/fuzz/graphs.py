@@ -27,10 +27,10 @@ from tests.fuzz.values import (
 )
 
 
-def random_graph(rng: Random) -> Graph:
-    """A computation of one to six stages."""
+def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
+    """A computation of one to six stages; sizes are symbolic in a part ``symbolic`` of them."""
     g = Graph(rng)
-    _mode(g)
+    _mode(g, symbolic)
     placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(g.dtypes))
     count = rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
     while sum(not t.inner for t in g.tensors) - len(g.inputs) < count:
@@ -59,10 +59,10 @@ def random_graph(rng: Random) -> Graph:
     return g
 
 
-def _mode(g: Graph) -> None:
+def _mode(g: Graph, symbolic: float) -> None:
     """What the computation as a whole is like: its sizes, its dtypes, the values in it."""
     rng = g.rng
-    if g.chance(0.18):
+    if g.chance(symbolic):
         for name in ("n", "m")[: rng.choice((1, 1, 2))]:
             g.sizes[name] = rng.choice((0, 1, 1, 2, 3, 5, 7, 8, 12, 13))
             g.least[name] = 0
