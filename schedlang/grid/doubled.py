@@ -27,7 +27,7 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )
-from schedlang.ir.rewrite import deep, moved, substituted, with_rows
+from schedlang.ir.rewrite import deep, moved, substituted, with_buffers, with_rows
 
 NOTE = "there is a next tile"
 
@@ -55,24 +55,8 @@ def with_two_copies(block: Block) -> Block:
                     "split off the reduction for example, or leave double_buffer out.",
                 )
             )
-    return _stored(_single(made, single), {b: c for b, c in doubled.items() if b in used})
-
-
-def _single(block: Block, buffers: Sequence[Buffer]) -> Block:
-    """``block`` with one copy of ``buffers``."""
-    plain = {b: replace(b, double=False) for b in buffers}
-
-    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
-        return (plain[buffer], at) if buffer in plain else None
-
-    def once(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Alloc) and stmt.buffer in plain:
-            return replace(stmt, buffer=plain[stmt.buffer])
-        return stmt
-
-    made = deep(moved(block, spot), once)
-    assert isinstance(made, Block)
-    return made
+    made = with_buffers(made, {b: replace(b, double=False) for b in single})
+    return _stored(made, {b: c for b, c in doubled.items() if b in used})
 
 
 def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:

@@ -12,7 +12,7 @@ from schedlang.expr.visit import postorder
 from schedlang.grid.across import combine, crosses, is_start, parts_of, team_of
 from schedlang.grid.program import Index
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store, walk
-from schedlang.ir.rewrite import deep, mapped, moved, storage, with_leaves
+from schedlang.ir.rewrite import deep, mapped, storage, with_buffers, with_leaves
 from schedlang.stage.state import THREADS
 
 
@@ -87,20 +87,7 @@ def _named_apart(block: Block) -> Block:
             count = taken[buffer.name] = taken.get(buffer.name, -1) + 1
             if count:
                 new[buffer] = replace(buffer, name=f"{buffer.name}_{count}")
-    if not new:
-        return block
-
-    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
-        return (new[buffer], at) if buffer in new else None
-
-    def rename(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Alloc) and stmt.buffer in new:
-            return replace(stmt, buffer=new[stmt.buffer])
-        return stmt
-
-    made = deep(moved(block, spot), rename)
-    assert isinstance(made, Block)
-    return made
+    return with_buffers(block, new) if new else block
 
 
 class _Flat:

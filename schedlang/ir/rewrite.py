@@ -66,6 +66,22 @@ def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
 Moved = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | None"]
 
 
+def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
+    """``block`` with buffers of the same shape in place of some, where they are made too."""
+
+    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+        return (new[buffer], at) if buffer in new else None
+
+    def made(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Alloc) and stmt.buffer in new:
+            return replace(stmt, buffer=new[stmt.buffer])
+        return stmt
+
+    changed = deep(moved(block, spot), made)
+    assert isinstance(changed, Block)
+    return changed
+
+
 def moved(stmt: Stmt, spot: Moved) -> Stmt:
     """``stmt`` and all inside of it with accesses at other places.
 

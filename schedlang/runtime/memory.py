@@ -7,6 +7,7 @@ float32 in a value: that is what the functions that end in `_half` do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -218,19 +219,27 @@ def stream_fence(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-@intrinsic
-def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
-    """Ask for the cache line of the element at `off`; any offset is allowed."""
-    if not is_flat(A):
+def prefetch_intrinsic(array: types.Type, emit: Callable[[ir.IRBuilder, ir.Value], Any]) -> Any:
+    """A request for the line of the element at an offset; ``emit`` takes its address."""
+    if not is_flat(array):
         return None
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        data = context.make_array(A)(context, builder, args[0]).data
-        ptr = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
-        call_llvm(builder, "prefetch", ir.VoidType(), [ptr, I32(0), I32(3), I32(1)], ptr.type)
+        data = context.make_array(array)(context, builder, args[0]).data
+        emit(builder, builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t))
         return context.get_dummy_value()
 
-    return types.void(A, types.intp), codegen
+    return types.void(array, types.intp), codegen
+
+
+@intrinsic
+def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
+    """Ask for the cache line of the element at `off`; any offset is allowed."""
+
+    def emit(builder: ir.IRBuilder, ptr: ir.Value) -> None:
+        call_llvm(builder, "prefetch", ir.VoidType(), [ptr, I32(0), I32(3), I32(1)], ptr.type)
+
+    return prefetch_intrinsic(A, emit)
 
 
 def named_dtype(dtype: types.Type) -> types.Type:

@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .arith import elementwise, is_any
-from .memory import is_flat, memory_type, pointer, size_of, to_memory, vector_of
+from .memory import is_flat, memory_type, pointer, prefetch_intrinsic, size_of, to_memory, vector_of
 from .simd import Vec, common_type, each_lane, element, is_float, is_unsigned, llvm_type
 
 # the whole warp takes part
@@ -32,19 +32,12 @@ def _shuffle(builder: ir.IRBuilder, word: ir.Value, distance: ir.Value) -> ir.Va
 @intrinsic
 def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
     """Ask the second-level cache for the line of the element at `off`; any offset is allowed."""
-    if not is_flat(A):
-        return None
 
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        data = context.make_array(A)(context, builder, args[0]).data
-        ptr = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
-        code = ir.InlineAsm(
-            ir.FunctionType(ir.VoidType(), [ptr.type]), "prefetch.L2 [$0];", "l", side_effect=True
-        )
-        builder.call(code, [ptr])
-        return context.get_dummy_value()
+    def emit(builder: ir.IRBuilder, ptr: ir.Value) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [ptr.type])
+        builder.call(ir.InlineAsm(kind, "prefetch.L2 [$0];", "l", side_effect=True), [ptr])
 
-    return types.void(A, types.intp), codegen
+    return prefetch_intrinsic(A, emit)
 
 
 @intrinsic
