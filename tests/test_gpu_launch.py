@@ -398,7 +398,7 @@ def test_the_parameters_of_machine_code_are_those_that_are_passed() -> None:
     s[B].bind(block, "blockIdx.x")
     s[B].bind(thread, "threadIdx.x")
     f = sl.build(s, target="cuda")
-    (source,) = f._source.kernels
+    (source,) = f._file.source.kernels
     bits = [int(b) for b in re.findall(r"\.param \.[a-z](\d+)", f.ptx)]
     passed: list[int] = []
     for p in source.parameters:

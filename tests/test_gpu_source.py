@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import runpy
 import subprocess
 import sys
@@ -170,6 +171,29 @@ print(".entry" in ptx)
     assert "schedlang" not in [
         n.module for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)
     ]
+
+
+def test_what_a_gpu_program_asks_of_its_kernel_the_emulator_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With SCHEDLANG_CUDA=emulator, of the same CUDA file; copied and unpickled too."""
+    case = CASES["gemm of odd sizes"]()
+    f = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch="sm_80"))
+    monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
+    g = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch="sm_80"))
+    assert (g.target.kind, g.target.arch) == ("cuda-emulator", "sm_80")
+    for kernel in (g, pickle.loads(pickle.dumps(g))):
+        np.testing.assert_allclose(kernel.simulate(*case.inputs), case.expected, rtol=1e-5)
+        saved = kernel.save(tmp_path / "emulated.py").read_text()
+        assert saved == f.save(tmp_path / "cuda.py").read_text()
+
+
+@compiles
+def test_the_emulator_has_the_machine_code_of_its_kernels() -> None:
+    case = row_reduction(4, 64, 32, 2)
+    f, g = (sl.build(case.schedule, case.args, target=t) for t in ("cuda", "cuda-emulator"))
+    assert (g.ptx, g.sass, g.resources) == (f.ptx, f.sass, f.resources)
+    assert g.get_source("ptx") == f.ptx
 
 
 def test_indices_keep_apart_from_loops_of_the_same_name() -> None:

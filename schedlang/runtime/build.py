@@ -8,8 +8,6 @@ from typing import Any
 
 from schedlang.codegen.budget import guarded, spills
 from schedlang.codegen.cpu import emit
-from schedlang.codegen.cuda import emit_program
-from schedlang.codegen.cuda_file import render_program
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, identifier
@@ -22,6 +20,7 @@ from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
 from schedlang.lowering.lower import lower_state
+from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.kernel import Built, Kernel
@@ -106,17 +105,16 @@ def build(
     if program is not None:
         loops = as_loops(program)
         verify(loops)
-    if program is not None and where.kind == "cuda":
-        kernels = emit_program(program, where, public)
-        text = render_program(program, kernels, steps, fastmath)
-        built = Built(signature, where, "launch", public, text, False, checked)
-        return CudaKernel(built, schedule.copy(), nest, program, kernels, fastmath)
+    file = None if program is None else DeviceFile(program, where.arch, public, steps, fastmath)
+    if file is not None and where.kind == "cuda":
+        built = Built(signature, where, "launch", public, file.text, False, checked)
+        return CudaKernel(built, schedule.copy(), nest, file)
     source = emit(loops, Target("cpu") if where.is_gpu else where, public)
     for warning in (*spills(nest, where), *guarded(nest, where)) if where.kind == "cpu" else ():
         warnings.warn(warning, SpillWarning, stacklevel=2)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)
     built = Built(signature, where, source.entry, public, text, source.parallel, checked)
-    if program is not None:
-        return GpuKernel(built, schedule.copy(), nest, program)
+    if file is not None:
+        return GpuKernel(built, schedule.copy(), nest, file)
     return Kernel(built, schedule.copy(), nest)

@@ -1,53 +1,42 @@
-"""Kernels made of blocks and threads: their program, its checks and its counters, on the CPU."""
+"""Kernels made of blocks and threads: their program, checks, counters, machine code; no GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from schedlang.errors import BuildError, CallError
+import numpy as np
+
+from schedlang.errors import CallError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
 from schedlang.grid.counters import Counters
 from schedlang.grid.printer import program_text
-from schedlang.grid.program import Program
 from schedlang.grid.requests import counted, decided_by_data
 from schedlang.grid.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
+from schedlang.runtime import nvidia
 from schedlang.runtime.arrays import as_numpy
+from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built, Kernel
+from schedlang.runtime.nvidia import Compiled, Resources
 from schedlang.runtime.parameters import scalar
+from schedlang.runtime.simulator import launcher
 from schedlang.schedule.schedule import Schedule
-
-
-def _compiled_only(name: str) -> Any:
-    """What a kernel for ``target="cuda"`` has, and this one says so."""
-
-    def refuse(kernel: Kernel) -> Any:
-        raise AttributeError(
-            f"kernel {kernel.name} runs on the emulator and has no {name}: build it for "
-            'target="cuda" without SCHEDLANG_CUDA=emulator in the environment; that needs no GPU'
-        )
-
-    return property(refuse)
 
 
 class GpuKernel(Kernel):
     """A :class:`Kernel` of blocks and threads; for ``target="cuda-emulator"`` it runs on the CPU.
 
     There blocks run in parallel and threads in loops, compiled, at real sizes. ``check`` and
-    ``counters`` run the same program in lockstep, slowly.
+    ``counters`` run the same program in lockstep, slowly. ``ptx``, ``sass``, ``resources`` and
+    ``simulate`` are of the CUDA file that ``target="cuda"`` makes of it, and need no GPU.
     """
 
-    machine_code = _compiled_only("machine_code")
-    ptx = _compiled_only("ptx")
-    resources = _compiled_only("resources")
-    sass = _compiled_only("sass")
-    simulate = _compiled_only("simulate")
-
-    def __init__(self, built: Built, schedule: Schedule, nest: Nest, program: Program) -> None:
+    def __init__(self, built: Built, schedule: Schedule, nest: Nest, file: DeviceFile) -> None:
         super().__init__(built, schedule, nest)
-        self._program = program
+        self._file = file
+        self._program = file.program
         self._grids_known_good: set[tuple[int, ...]] = set()
 
     @property
@@ -143,14 +132,63 @@ class GpuKernel(Kernel):
             self._check_sizes(sizes)
         return given, sizes
 
-    def save(self, path: Any) -> Any:
-        raise BuildError(
-            f"save: kernel {self.name} runs on the emulator; its source for a GPU is that of "
-            'sl.build(..., target="cuda")'
-        )
+    @property
+    def machine_code(self) -> Mapping[str, Compiled]:
+        """Each kernel compiled: its PTX, its cubin, its resources, by kernel name."""
+        return self._file.machine_code
+
+    @property
+    def ptx(self) -> str:
+        """The PTX of all kernels."""
+        return "\n".join(c.ptx for c in self.machine_code.values())
+
+    @property
+    def sass(self) -> str:
+        """The machine code of all kernels, as nvdisasm prints it."""
+        return "\n".join(nvidia.disassembled(c.cubin) for c in self.machine_code.values())
+
+    @property
+    def resources(self) -> dict[str, Resources]:
+        """Registers, spills, shared memory and occupancy by kernel name."""
+        return {name: c.resources for name, c in self.machine_code.items()}
+
+    def simulate(self, *args: Any, **named: Any) -> Any:
+        """New outputs by the emitted source, run in Python a thread at a time; for tiny sizes.
+
+        Takes the inputs of a call as NumPy arrays. Of a kernel for ``"cuda"`` a breakpoint in the
+        file at ``path`` stops there.
+
+        >>> import numpy as np, schedlang as sl
+        >>> A = sl.placeholder((10,), name="A")
+        >>> B = sl.compute((10,), lambda i: A[i] * 2, name="B")
+        >>> s = sl.schedule(B)
+        >>> s[B].bind(B.op.axis[0], "threadIdx.x")
+        >>> sl.build(s, target=sl.Target("cuda")).simulate(np.ones(10, "float32")).tolist()
+        [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+        """
+        given, sizes = self._bound(args, named)
+        inputs = iter(given)
+        arrays: list[Any] = []
+        for p in self._built.signature.parameters:
+            if not p.is_output:
+                arrays.append(next(inputs))
+                continue
+            arrays.append(np.empty(self._binder.shape(p, sizes), p.dtype))
+        flat = [
+            a if p.is_scalar else a.reshape(-1).view(np.uint16 if p.dtype == "float16" else a.dtype)
+            for a, p in zip(arrays, self._built.signature.parameters)
+        ]
+        launch = launcher(self._file.path)
+        with np.errstate(all="ignore"):
+            launch(*flat, *(sizes[n] for n in self._built.signature.sizes))
+        outputs = [a for a, p in zip(arrays, self._built.signature.parameters) if p.is_output]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _alone(self) -> str:
+        return self._file.bundled()
 
     def __reduce__(self) -> Any:
-        return GpuKernel, (self._built, self.schedule, self._nest, self._program)
+        return type(self), (self._built, self.schedule, self._nest, self._file)
 
 
 __all__ = ["GpuKernel"]

@@ -244,22 +244,34 @@ class Kernel(TeModule):
                 function(*flat)
 
     def save(self, path: str | Path) -> Path:
-        """Write a file that runs with numba and NumPy alone; returns its path.
+        """Write a file that runs without schedlang; returns its path.
 
-        It has one public function, named after the output, and the intrinsics it uses.
+        It has the intrinsics that it uses, and needs NumPy and numba alone, or numba-cuda. For the
+        CPU it has one public function, named after the output. For a GPU its function ``launch``
+        takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must start at a
+        multiple of 16 bytes, as new ones do.
+
+        Raises :class:`~schedlang.errors.BuildError` for ``target="python"``, for a kernel that
+        checks its reads against the sizes of each call, and for one that has to ask a GPU for its
+        shared memory, which numba's launches do not.
         """
-        if self.target.kind != "cpu":
-            raise BuildError(
-                f'save: build for target="cpu" first, this kernel is for {self.target.kind}'
-            )
         if self._built.checked_by_size:
             raise BuildError(
                 f"save: kernel {self.name} checks its reads against the sizes of each call, and a "
                 "file of its own cannot; fix the sizes, or guard the reads with sl.if_then_else"
             )
+        text = self._alone()
         target = Path(path)
-        target.write_text(bundle(self._built.text), encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
         return target
+
+    def _alone(self) -> str:
+        """The file that needs no schedlang."""
+        if self.target.kind != "cpu":
+            raise BuildError(
+                f'save: build for target="cpu" first, this kernel is for {self.target.kind}'
+            )
+        return bundle(self._built.text)
 
     def __reduce__(self) -> Any:
         return Kernel, (self._built, self.schedule, self._nest)

@@ -147,7 +147,7 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
         function, signature(kernel), cc=capability, fastmath=fastmath,
         launch_bounds=kernel.launch.threads,
     )  # fmt: skip
-    ptx = _plain_name(ptx, kernel.name)
+    ptx = _plain(ptx, kernel.name)
     cubin, said = _assembled(ptx, device.arch)
     taken = _resources(said, kernel, device)
     if not taken.occupancy:
@@ -162,10 +162,18 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
     return Compiled(ptx, cubin, taken)
 
 
-def _plain_name(ptx: str, name: str) -> str:
-    """PTX whose entry has the kernel's own name, not one that numba made of its types."""
+def _plain(ptx: str, name: str) -> str:
+    """PTX that is the same in each process: numba numbers functions as it comes to them.
+
+    The entry has the kernel's own name, not one that numba made of its types; the environment of
+    the function, which no kernel reads, is gone.
+    """
     found = re.search(r"\.entry\s+([\w$]+)\(", ptx)
-    return ptx if found is None else ptx.replace(found.group(1), name)
+    ptx = ptx if found is None else ptx.replace(found.group(1), name)
+    environment = re.search(r"^\.common \.global .* (\w*NumbaEnv\w*);\n", ptx, re.MULTILINE)
+    if environment is None or ptx.count(environment.group(1)) > 1:
+        return ptx
+    return ptx.replace(environment.group(0), "")
 
 
 def _assembled(ptx: str, arch: str) -> tuple[bytes, str]:

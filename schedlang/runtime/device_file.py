@@ -1,0 +1,81 @@
+"""The CUDA file of a program: its text, its place on disk, its machine code; no GPU is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from schedlang.codegen.cuda import GpuSource, emit_program
+from schedlang.codegen.cuda_file import render_program
+from schedlang.errors import BuildError
+from schedlang.grid.program import Program
+from schedlang.runtime import files, nvidia
+from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
+from schedlang.runtime.nvidia import Compiled
+from schedlang.target import Device, Target
+
+
+@dataclass(frozen=True)
+class DeviceFile:
+    """What ``target="cuda"`` makes of a program, each part when it is first asked for.
+
+    ``steps`` is the schedule as Python, for the head of the file.
+    """
+
+    program: Program
+    arch: str
+    public: str
+    steps: str
+    fastmath: bool
+
+    @cached_property
+    def source(self) -> GpuSource:
+        """The emitted kernels and their launcher, in parts."""
+        return emit_program(self.program, Target("cuda", arch=self.arch), self.public)
+
+    @cached_property
+    def text(self) -> str:
+        """The whole file."""
+        return render_program(self.program, self.source, self.steps, self.fastmath)
+
+    @cached_property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return files.write(self.text, self.public)
+
+    @property
+    def device(self) -> Device:
+        return Target("cuda", arch=self.arch).device
+
+    @cached_property
+    def machine_code(self) -> Mapping[str, Compiled]:
+        """Each kernel compiled for the GPU that it is built for, by kernel name."""
+        return self.compiled(self.device)
+
+    def compiled(self, device: Device) -> dict[str, Compiled]:
+        """Each kernel compiled for ``device``."""
+        nvidia.driver()
+        module = files.load(self.path)
+        kernels = self.source.kernels
+        return {k.name: nvidia.compiled(module, k, device, self.fastmath) for k in kernels}
+
+    def bundled(self) -> str:
+        """The file with the intrinsics that its kernels use, to run with numba-cuda alone."""
+        large = next((k for k in self.source.kernels if k.dynamic_bytes), None)
+        if large is not None:
+            raise BuildError(
+                f"save: kernel {large.name} needs {large.launch.shared_bytes:,} B of shared "
+                f"memory, and in a file of its own it has {self.device.shared_static:,}: "
+                "make the tiles that blocks share smaller"
+            )
+        return bundle(self.text, DEVICE_PACKAGE)
+
+    def __reduce__(self) -> Any:
+        # the path and the machine code are this machine's
+        return DeviceFile, tuple(getattr(self, f.name) for f in fields(self))
+
+
+__all__ = ["DeviceFile"]
