@@ -12,7 +12,7 @@ from schedlang.codegen.context import Context, Lanes
 from schedlang.codegen.expression import Expressions
 from schedlang.codegen.names import Names
 from schedlang.codegen.stores import Stores
-from schedlang.codegen.sums import Sums, kept_buffers, steps_of, vectors
+from schedlang.codegen.sums import Start, Starts, Sum, Sums, kept_buffers, steps_of, vectors
 from schedlang.codegen.truth import condition, first_lane
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import BuildError, explain
@@ -52,6 +52,7 @@ class Frame:
     """The function being written: its lines, and how deep in loops and blocks they are.
 
     ``ahead`` is the storage that all copies of an unrolled loop use in turn, made ahead of them.
+    ``starts`` are the constants that the last lines store.
     """
 
     lines: list[str] = field(default_factory=list)
@@ -62,6 +63,7 @@ class Frame:
     stack: int = 0
     copies: int = 1
     ahead: set[Buffer] = field(default_factory=set)
+    starts: Starts = Starts()
 
 
 class Statements:
@@ -144,7 +146,7 @@ class Statements:
         elif isinstance(stmt, If):
             self.guard(stmt, context)
         elif isinstance(stmt, Store):
-            self.stores.store(stmt, context, WIDTH - len(INDENT) * self.frame.depth)
+            self.store(stmt, context)
         elif isinstance(stmt, Alloc):
             self.allocate(stmt.buffer, context)
         elif isinstance(stmt, Fetch):
@@ -155,6 +157,11 @@ class Statements:
             self.wait(stmt, context)
         else:
             assert isinstance(stmt, Note)
+
+    def store(self, stmt: Store, context: Context) -> None:
+        frame, first = self.frame, len(self.frame.lines)
+        found = self.stores.store(stmt, context, WIDTH - len(INDENT) * frame.depth)
+        frame.starts = frame.starts.followed(first, len(frame.lines), frame.depth, found)
 
     def fetch(self, stmt: Fetch, context: Context) -> None:
         """One hint for all lanes: where the first one reads."""
@@ -287,17 +294,30 @@ class Statements:
 
     @contextmanager
     def summing(self, loop: For, context: Context) -> Iterator[Context]:
-        """The context inside ``loop``, whose sums are read ahead of it and written behind it."""
+        """The context inside ``loop``, whose sums are read ahead of it and written behind it.
+
+        What a store ahead of the loop would give them they begin with, and it is not stored.
+        """
         sums = self.sums_of(loop, context)
         if sums is None:
             yield context
             return
-        start = len(self.frame.lines)
+        start, starts = len(self.frame.lines), self.frame.starts
         yield replace(context, sums=sums)
         inside, self.frame.lines = self.frame.lines[start:], self.frame.lines[:start]
-        self.stores.read_sums(sums)
+        begun = starts.of(sums) if (starts.end, starts.depth) == (start, self.frame.depth) else {}
+        for spot, begin in begun.items():
+            sums.named[spot] = self.begun(sums.named[spot], begin, starts.first)
+        self.stores.read_sums(sums, begun)
         self.frame.lines += inside
         self.stores.write_sums(sums)
+
+    def begun(self, kept: Sum, begin: Start, first: int) -> Sum:
+        """The sum, named where the store was that it begins with; lines count from ``first``."""
+        margin = INDENT * self.frame.depth
+        place = self.frame.lines.index(margin + begin.line, first)
+        self.frame.lines[place] = f"{margin}{kept.name} = {begin.value}"
+        return kept if kept.before else replace(kept, at=begin.at)
 
     def sums_of(self, loop: For, context: Context) -> Sums | None:
         """What the updates inside ``loop`` keep in registers, where they can."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.expression import SHORT, Expressions
-from schedlang.codegen.sums import Sums
+from schedlang.codegen.sums import Spot, Start, Sums
 from schedlang.expr.linear import to_expr
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Const, Expr
 from schedlang.ir.nodes import Buffer, Store
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import combined
@@ -29,8 +30,11 @@ class Stores:
         self.streamed: set[str] = set()
         self.unfenced = False
 
-    def store(self, store: Store, context: Context, width: int) -> None:
-        """``store`` as statements; a value whose line would pass ``width`` gets a name."""
+    def store(self, store: Store, context: Context, width: int) -> tuple[Start, ...]:
+        """``store`` as statements; a value whose line would pass ``width`` gets a name.
+
+        Gives what is stored where that is constants, for sums that begin with them.
+        """
         e = self.expressions
         if store.reducer is not None or context.stream != store.stage:
             context = replace(context, stream="")
@@ -38,19 +42,23 @@ class Stores:
             context = self._named_offset(store, context)
             store = combined(store)
         texts = [e.value(v, context) for v in store.values]
-        if len(texts) > 1:
+        constant = all(isinstance(v, Const) for v in store.values)
+        if len(texts) > 1 and not constant:
             named = []
             for text in texts:
                 name = e.names.fresh("t")
                 e.line(f"{name} = {text.text}")
                 named.append(Text(name, lanes=text.lanes))
             texts = named
+        starts: list[Start | None] = []
         for buffer, text in zip(store.buffers, texts):
             kept = e.kept(buffer, store.indices, context)
             if kept is not None:
                 e.line(f"{kept.text} = {text.text}")
             else:
-                self._store_one(buffer, store.indices, text, context, width)
+                starts.append(self._store_one(buffer, store.indices, text, context, width))
+        found = tuple(s for s in starts if s is not None)
+        return found if constant and len(found) == len(store.buffers) else ()
 
     def _named_offset(self, store: Store, context: Context) -> Context:
         """An update reads and writes one place: its offset gets a name, if it is not short."""
@@ -73,7 +81,8 @@ class Stores:
 
     def _store_one(
         self, buffer: Buffer, indices: tuple[Expr, ...], text: Text, context: Context, width: int
-    ) -> None:
+    ) -> Start | None:
+        """The line; what it stores, if that is all of an element or of lanes side by side."""
         e = self.expressions
         offset = e.offset(buffer, indices, context)
         name, half = e.names[buffer], "_half" if buffer.dtype == "float16" else ""
@@ -84,8 +93,9 @@ class Stores:
             text = replace(text, text=short)
         if lanes is None:
             at = e.index(offset, context, buffer, indices)
-            e.line(f"{e.use('store' + half)}({name}, {at}, {text.text})")
-            return
+            line = f"{e.use('store' + half)}({name}, {at}, {text.text})"
+            e.line(line)
+            return Start((buffer, offset, 0), line, at, text.text)
         value = text.text
         if not text.lanes:
             value = f"{e.use('broadcast')}({value}, {lanes.count})"
@@ -103,7 +113,9 @@ class Stores:
             else:
                 whole = e.aligned(buffer, first, lanes.count)
                 vstore = "vstore_aligned" if whole else "vstore" + half
-                e.line(f"{e.use(vstore)}({name}, {at}, {value})")
+                line = f"{e.use(vstore)}({name}, {at}, {value})"
+                e.line(line)
+                return Start((buffer, first, lanes.count), line, at, value)
         elif step is not None and step != 0 and not mask:
             at = e.index(offset.substitute({lanes.axis: lanes.start}), context)
             e.line(f"{e.use('vstore_strided' + half)}({name}, {at}, {step}, {value})")
@@ -113,13 +125,17 @@ class Stores:
                 e.line(f"{e.use('vscatter_masked' + half)}({name}, {at}, {value}, {mask})")
             else:
                 e.line(f"{e.use('vscatter' + half)}({name}, {at}, {value})")
+        return None
 
-    def read_sums(self, sums: Sums) -> None:
-        """The values that a reduction loop keeps in registers, ahead of it."""
+    def read_sums(self, sums: Sums, begun: Container[Spot]) -> None:
+        """The values that a reduction loop keeps in registers, ahead of it; not those ``begun``."""
         e = self.expressions
-        for (buffer, _, lanes), kept in sums.named.items():
+        for spot, kept in sums.named.items():
+            buffer, _, lanes = spot
             for line in kept.before:
                 e.line(line)
+            if spot in begun:
+                continue
             half = "_half" if buffer.dtype == "float16" else ""
             count, vector = (f", {lanes}", "v") if lanes else ("", "")
             load = e.use(f"{vector}load{half}")

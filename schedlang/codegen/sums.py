@@ -1,8 +1,9 @@
 """Sums that stay in registers while the innermost reduction loops run.
 
 An update of memory in each iteration waits for the store before it. Where the elements that a
-reduction loop updates stand still, they are named values inside of it: read ahead of the loop and
-written behind it. Exo calls this ``stage_mem(..., accum=True)``.
+reduction loop updates stand still, they are named values inside of it: read ahead of the loop, or
+begun with the constant that would be stored there, and written behind it. Exo calls this
+``stage_mem(..., accum=True)``.
 """
 
 from __future__ import annotations
@@ -50,6 +51,49 @@ class Sums:
 
     buffers: frozenset[Buffer]
     named: dict[Spot, Sum] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A store of a constant: the line, and the offset and the value in it, as text."""
+
+    spot: Spot
+    line: str
+    at: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Starts:
+    """The stores of constants that the lines written last hold: a sum may begin with one.
+
+    ``first`` and ``end`` are the places of those lines, which are ``depth`` deep.
+    """
+
+    first: int = 0
+    end: int = 0
+    depth: int = 0
+    found: tuple[Start, ...] = ()
+
+    def followed(self, first: int, end: int, depth: int, found: tuple[Start, ...]) -> Starts:
+        """After another store; none where it is not of constants."""
+        if not found:
+            return Starts()
+        if (self.end, self.depth) == (first, depth):
+            return Starts(self.first, end, depth, (*self.found, *found))
+        return Starts(first, end, depth, found)
+
+    def of(self, sums: Sums) -> dict[Spot, Start]:
+        """The start of each sum, for the buffers whose sums are what was stored, each once."""
+        begun: dict[Spot, Start] = {}
+        for buffer in sums.buffers:
+            starts = [s for s in self.found if s.spot[0] is buffer]
+            spots = {s.spot: s for s in starts}
+            if len(spots) == len(starts) and set(spots) == {
+                k for k in sums.named if k[0] is buffer
+            }:
+                begun |= spots
+        return begun
 
 
 def kept_buffers(
@@ -151,5 +195,14 @@ def _moves(index: Expr, axis: Axis) -> bool:
     return any(node is axis for node in postorder([index]))
 
 
-__all__ = ["Sum", "Sums", "kept_buffers", "leaves_out_steps", "steps_of", "vectors",
-           "vectors_of"]  # fmt: skip
+__all__ = [
+    "Start",
+    "Starts",
+    "Sum",
+    "Sums",
+    "kept_buffers",
+    "leaves_out_steps",
+    "steps_of",
+    "vectors",
+    "vectors_of",
+]
