@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pickle
+import re
 import runpy
 import subprocess
 import sys
@@ -186,6 +187,55 @@ def test_what_a_gpu_program_asks_of_its_kernel_the_emulator_has(
         np.testing.assert_allclose(kernel.simulate(*case.inputs), case.expected, rtol=1e-5)
         saved = kernel.save(tmp_path / "emulated.py").read_text()
         assert saved == f.save(tmp_path / "cuda.py").read_text()
+
+
+@compiles
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int16", "bool"])
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_vectorized_accesses_are_wide(dtype: str, lanes: int) -> None:
+    """As many in the machine code as are counted; rows of several are written out."""
+    n = 4096
+    A = sl.placeholder((n,), dtype, name="A")
+    B = sl.compute((n,), lambda i: A[i] & A[n - 8 + i % 8] if dtype == "bool" else A[i] + A[i])
+    s = sl.schedule(B)
+    outer, lane = s[B].split(B.op.axis[0], lanes)
+    block, thread = s[B].split(outer, 32)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    s[B].vectorize(lane)
+    f = sl.build(s, [A, B], target="cuda")
+    a = (np.random.default_rng(0).random(n) * 20).astype(dtype)
+    expected = a & np.resize(a[-8:], n) if dtype == "bool" else a + a
+    np.testing.assert_array_equal(sl.build(s, [A, B], target="cuda-emulator")(a), expected)
+    (counted,) = f.counters(a).values()
+    warps = n // lanes // 32
+    stores = re.findall(r"STG\S*", f.sass)
+    assert len(stores) == counted.global_stores / warps
+    assert len(stores) == lanes // {"float64": 2, "float16": 8}.get(dtype, 4)
+
+
+@compiles
+def test_a_tile_beside_a_block_of_one_stays_in_registers() -> None:
+    """A batch of one, bound to blocks, is no index into the storage of a thread."""
+    A = sl.placeholder((1, 64, 64), name="A")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((1, 64, 64), lambda b, i, j: sl.sum(A[b, i, k] * A[b, k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    held = s.cache_write(C, "local")
+    b, i, j = s[C].op.axis
+    i_outer, j_outer, i_inner, j_inner = s[C].tile(i, j, 4, 4)
+    s[C].vectorize(j_inner)
+    for axis, tag in ((b, "blockIdx.x"), (i_outer, "threadIdx.y"), (j_outer, "threadIdx.x")):
+        s[C].bind(axis, tag)
+    s[held].compute_at(s[C], j_outer)
+    s[held].reorder(held.op.reduce_axis[0], *held.op.axis)
+    for axis in held.op.axis[1:]:
+        s[held].unroll(axis)
+    f = sl.build(s, [A, C], target="cuda")
+    (taken,) = f.resources.values()
+    assert (taken.local_bytes, taken.spill_bytes) == (0, 0)
+    a = np.random.default_rng(0).random((1, 64, 64)).astype("float32")
+    np.testing.assert_allclose(f.check(a), a @ a, rtol=1e-5)
 
 
 @compiles

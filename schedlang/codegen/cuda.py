@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schedlang.codegen.context import Context
 from schedlang.codegen.dialect import GPU_NAMES
 from schedlang.codegen.names import Names
-from schedlang.codegen.statements import Frame, Statements
+from schedlang.codegen.statements import MOST_COPIES, Frame, Statements
 from schedlang.codegen.sums import Sums
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
@@ -16,7 +16,7 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
-from schedlang.grid.lanes import lanes_differ
+from schedlang.grid.lanes import lanes_differ, strip_lanes
 from schedlang.grid.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, walk
@@ -102,8 +102,6 @@ def _names(program: Program, taken: Sequence[str]) -> Names:
 class _KernelWriter(Statements):
     """Writes one kernel."""
 
-    strips = 1
-
     def __init__(
         self, nest: Nest, names: Names, target: Target, public: str, launch: Launch
     ) -> None:
@@ -124,11 +122,14 @@ class _KernelWriter(Statements):
             self.names.share(buffer, self.storage_name(buffer))
         self.frame = Frame()
         for index in launch.indices:
-            self.line(self._index_line(index))
+            if index.extent != 1:
+                self.line(self._index_line(index))
         running: dict[Axis | Var, tuple[Lin, Lin]] = {
             i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
         }
-        context = Context({}, known=Ranges(running))
+        # storage of a thread that such an index leads to would not stay in registers
+        alone: dict[Axis, Lin] = {i.axis: ZERO for i in launch.indices if i.extent == 1}
+        context = Context(alone, known=Ranges(running))
         self.block(launch.body, context)
         own = {i.axis for i in launch.indices}
         free = [k for k in self.free_keys(launch.body, context) if k not in own]
@@ -148,6 +149,13 @@ class _KernelWriter(Statements):
             width = count * itemsize(buffer.dtype)
             self.at_once[buffer] = max(width, self.at_once.get(buffer, 0))
         return found
+
+    def strip_lanes(self, loop: For) -> int:
+        return strip_lanes(loop)
+
+    def writes_out(self, strips: int) -> bool:
+        """All, in reason: what a loop counts is no multiple that an access could start at."""
+        return self.frame.copies * strips <= MOST_COPIES
 
     def storage_name(self, buffer: Buffer) -> str:
         """Equal names of local storage stand for one another in places apart."""

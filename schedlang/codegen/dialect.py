@@ -26,6 +26,9 @@ NAMES = (
 )  # fmt: skip
 
 # what kernels of GPUs have instead of storage and streams of a CPU
-GPU_ONLY = ("exchange", "unrolled", "vload_aligned", "vstore_aligned")
+GPU_ONLY = (
+    "exchange", "unrolled", "vload_aligned", "vload_aligned_half", "vstore_aligned",
+    "vstore_aligned_half",
+)  # fmt: skip
 CPU_ONLY = ("heap_array", "stack_array", "stream_fence", "vstore_stream", "vstore_stream_half")
 GPU_NAMES = tuple(sorted({*NAMES, *GPU_ONLY} - set(CPU_ONLY)))

@@ -43,8 +43,8 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
     if step == 1:
         if mask:
             return Text(f"{use('vload_masked' + half)}({name}, {at}, {mask})", ATOM, count, 1)
-        vload = "vload_aligned" if e.aligned(node.buffer, first, count) else "vload" + half
-        return Text(f"{use(vload)}({name}, {at}, {count})", ATOM, count, 1)
+        vload = "vload_aligned" if e.aligned(node.buffer, first, count) else "vload"
+        return Text(f"{use(vload + half)}({name}, {at}, {count})", ATOM, count, 1)
     if mask:
         if abs(step) > CLOSE:
             at = _lane_offsets(e, offset, context)

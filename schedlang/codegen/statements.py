@@ -223,10 +223,9 @@ class Statements:
                 f"stage {loop.stage} vectorizes {loop.axis.name} inside vectorized "
                 f"{context.lanes.axis.name}: one loop of a nest can be the lanes; unroll the other"
             )
-        widest = self.widest(loop)
-        most = self.target.vector_width(widest) * self.strips
+        most = self.strip_lanes(loop)
         whole, rest = divmod(loop.extent, most)
-        if loop.extent <= most or self.adds_to_kept(loop, context):
+        if loop.extent <= most or self.adds_to_kept(loop, context) or self.writes_out(whole):
             for first in range(0, whole * most, most):
                 self.lanes(loop, context, most, Lin.of(first))
             self.pieces(loop, context, rest, whole * most)
@@ -248,7 +247,7 @@ class Statements:
         """Whether strips of vectors, written out in a reduction loop, make too many copies."""
         inside = [s for s, _ in walk(reduction.body) if isinstance(s, For)]
         strips = [
-            vectors(f.extent, self.target.vector_width(self.widest(f)) * self.strips)
+            vectors(f.extent, self.strip_lanes(f))
             for f in inside if f.kind == "vectorize" and isinstance(f.extent, int)
         ]  # fmt: skip
         unrolled = [f.extent for f in inside if f.kind == "unroll" and isinstance(f.extent, int)]
@@ -264,9 +263,15 @@ class Statements:
         kept = context.sums.buffers if context.sums is not None else frozenset()
         return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
 
-    def widest(self, loop: For) -> str:
+    def writes_out(self, strips: int) -> bool:
+        """Whether so many vectors of one loop stand one after the other, not in a loop."""
+        return False
+
+    def strip_lanes(self, loop: For) -> int:
+        """The lanes of a vectorized loop that are written as one vector."""
         found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
-        return max(found, key=dtypes.itemsize, default="float32")
+        widest = max(found, key=dtypes.itemsize, default="float32")
+        return self.target.vector_width(widest) * self.strips
 
     def pieces(self, loop: For, context: Context, count: int, start: int) -> None:
         """``count`` lanes as vectors of 2**k: others do not stay in registers."""

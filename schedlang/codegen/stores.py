@@ -112,8 +112,8 @@ class Stores:
                 e.line(f"{e.use('vstore_stream' + half)}({name}, {at}, {value})")
             else:
                 whole = e.aligned(buffer, first, lanes.count)
-                vstore = "vstore_aligned" if whole else "vstore" + half
-                line = f"{e.use(vstore)}({name}, {at}, {value})"
+                vstore = "vstore_aligned" if whole else "vstore"
+                line = f"{e.use(vstore + half)}({name}, {at}, {value})"
                 e.line(line)
                 return Start((buffer, first, lanes.count), line, at, value)
         elif step is not None and step != 0 and not mask:

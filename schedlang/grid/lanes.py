@@ -11,8 +11,8 @@ from schedlang.expr.evaluate import value_of
 from schedlang.expr.linear import ZERO
 from schedlang.expr.nodes import Expr, Select
 from schedlang.expr.visit import postorder
-from schedlang.ir.nodes import Buffer, For, If, Load, expressions, walk
-from schedlang.ir.offsets import flat, lane_step, one_access
+from schedlang.ir.nodes import Buffer, For, If, Load, Store, expressions, walk
+from schedlang.ir.offsets import flat, lane_step, most_at_once, one_access
 
 # gives the elements of a buffer at evaluated indices, for the lanes of a mask
 Reader = Callable[[Load, "list[np.ndarray]", np.ndarray], np.ndarray]
@@ -65,6 +65,14 @@ def lanes_differ(loop: For) -> bool:
     return False
 
 
+def strip_lanes(loop: For) -> int:
+    """How many iterations of a vectorized loop a kernel writes as one vector."""
+    stmts = [stmt for stmt, _ in walk(loop.body)]
+    stored = [b.dtype for s in stmts if isinstance(s, Store) for b in s.buffers]
+    read = [n.buffer.dtype for s in stmts for n in postorder(expressions(s)) if isinstance(n, Load)]
+    return min(map(most_at_once, [*stored, *read]), default=1)
+
+
 def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[int, int]:
     """How many iterations of a vectorized loop are one access, and of how many elements."""
     assert isinstance(loop.extent, int)
@@ -74,6 +82,9 @@ def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[i
         return loop.extent, 1
     wide = 1
     rest = offset.substitute({loop.axis: ZERO})
-    while step == 1 and loop.extent % (wide * 2) == 0 and one_access(buffer, rest, wide * 2):
+    most = min(strip_lanes(loop), loop.extent)
+    while step == 1 and wide * 2 <= most and loop.extent % (wide * 2) == 0 and (
+        one_access(buffer, rest, wide * 2)
+    ):  # fmt: skip
         wide *= 2
     return wide, wide

@@ -15,6 +15,10 @@ from schedlang.ir.nodes import Buffer, Load
 
 # lanes this close to each other are picked from whole vectors
 CLOSE = 4
+# bytes of the widest access of a GPU's thread
+WIDEST = 16
+# it is of four elements at most; those of half precision go in pairs
+MOST_AT_ONCE = 4
 
 
 @lru_cache(maxsize=256)
@@ -65,10 +69,19 @@ def gathers(offset: Lin) -> bool:
 def one_access(buffer: Buffer, first: Lin, count: int) -> bool:
     """Whether a GPU accesses ``count`` elements from ``first`` on at once.
 
-    They make up 8 or 16 bytes, and start at a multiple of that: arrays start at one.
+    They make up 2, 4, 8 or 16 bytes, and start at a multiple of that: arrays start at one.
     """
-    wide = count * itemsize(buffer.dtype) in (8, 16) and buffer.dtype not in ("float16", "bool")
+    wide = 1 < count <= most_at_once(buffer.dtype) and count & (count - 1) == 0
     return wide and all(coef % count == 0 for coef in first.terms.values())
 
 
-__all__ = ["CLOSE", "flat", "gathers", "lane_step", "one_access", "strides", "uses"]
+def most_at_once(dtype: str) -> int:
+    """The elements of the widest access of a GPU's thread.
+
+    Source: PTX ISA 9.0, "Vectors": of four elements and 16 bytes at most.
+    """
+    pairs = 2 if dtype == "float16" else 1
+    return min(WIDEST // itemsize(dtype), MOST_AT_ONCE * pairs)
+
+
+__all__ = ["CLOSE", "flat", "gathers", "lane_step", "most_at_once", "one_access", "strides", "uses"]

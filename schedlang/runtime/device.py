@@ -115,7 +115,17 @@ from .simd import (
     uint32,
     uint64,
 )
-from .warp import exchange, maximum, minimum, prefetch, unrolled, vload_aligned, vstore_aligned
+from .warp import (
+    exchange,
+    maximum,
+    minimum,
+    prefetch,
+    unrolled,
+    vload_aligned,
+    vload_aligned_half,
+    vstore_aligned,
+    vstore_aligned_half,
+)
 
 # fmt: off
 __all__ = [
@@ -128,10 +138,11 @@ __all__ = [
     "reduce_or", "right_shift", "round_even", "rsqrt", "select", "sigmoid", "sin", "sinh",
     "sqrt", "store", "store_half", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
     "uint64", "uint8", "unrolled", "vgather", "vgather_half", "vgather_masked",
-    "vgather_masked_half", "vload", "vload_aligned", "vload_columns", "vload_columns_half",
-    "vload_half", "vload_masked", "vload_masked_half", "vload_strided", "vload_strided_half",
-    "vload_strided_masked", "vload_strided_masked_half", "vscatter", "vscatter_half",
-    "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_aligned", "vstore_half",
-    "vstore_masked", "vstore_masked_half", "vstore_strided", "vstore_strided_half", "with_lane",
+    "vgather_masked_half", "vload", "vload_aligned", "vload_aligned_half", "vload_columns",
+    "vload_columns_half", "vload_half", "vload_masked", "vload_masked_half", "vload_strided",
+    "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half", "vscatter",
+    "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_aligned",
+    "vstore_aligned_half", "vstore_half", "vstore_masked", "vstore_masked_half",
+    "vstore_strided", "vstore_strided_half", "with_lane",
 ]
 # fmt: on

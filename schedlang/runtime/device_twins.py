@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.runtime.twins import *  # noqa: F403
-from schedlang.runtime.twins import vload, vstore
+from schedlang.runtime.twins import vload, vload_half, vstore, vstore_half
 
 
 def aligned(off: int, lanes: int) -> None:
@@ -31,6 +31,16 @@ def vload_aligned(A: np.ndarray, off: int, lanes: int) -> np.ndarray:
 def vstore_aligned(A: np.ndarray, off: int, v: Any) -> None:
     aligned(off, len(v))
     vstore(A, off, v)
+
+
+def vload_aligned_half(A: np.ndarray, off: int, lanes: int) -> np.ndarray:
+    aligned(off, lanes)
+    return vload_half(A, off, lanes)
+
+
+def vstore_aligned_half(A: np.ndarray, off: int, v: Any) -> None:
+    aligned(off, len(v))
+    vstore_half(A, off, v)
 
 
 def unrolled() -> None:

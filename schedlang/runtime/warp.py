@@ -13,7 +13,16 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .arith import elementwise, is_any
-from .memory import is_flat, memory_type, pointer, prefetch_intrinsic, size_of, to_memory, vector_of
+from .memory import (
+    from_memory,
+    is_flat,
+    memory_type,
+    pointer,
+    prefetch_intrinsic,
+    size_of,
+    to_memory,
+    vector_of,
+)
 from .simd import Vec, common_type, each_lane, element, is_float, is_unsigned, llvm_type
 
 # the whole warp takes part
@@ -166,38 +175,57 @@ def _chosen(builder: ir.IRBuilder, ty: types.Type, op: str, a: ir.Value, b: ir.V
     return builder.select(first, a, b)
 
 
-def _aligned(array: Any, vec: Vec) -> int:
-    return size_of(vec, False) * vec.lanes
+def _whole_load(array: types.Type, dtype: types.Type, lanes: Any, half: bool) -> Any:
+    if not is_flat(array):
+        return None
+    vec = Vec(dtype, lanes.literal_value)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        at = pointer(context, builder, array, args[0], args[1])
+        at = builder.bitcast(at, memory_type(vec, half).as_pointer())
+        raw = builder.load(at, align=_bytes(vec, half))
+        return from_memory(context, builder, raw, vec, half)
+
+    return vec(array, types.intp, lanes), codegen
+
+
+def _whole_store(array: types.Type, v: types.Type, half: bool) -> Any:
+    vec = vector_of(array, v, half)
+    if vec is None:
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        at = pointer(context, builder, array, args[0], args[1])
+        at = builder.bitcast(at, memory_type(vec, half).as_pointer())
+        builder.store(to_memory(builder, args[2], vec, half), at, align=_bytes(vec, half))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vec), codegen
+
+
+def _bytes(vec: Vec, half: bool) -> int:
+    return size_of(vec, half) * vec.lanes
 
 
 @intrinsic(prefer_literal=True)
 def vload_aligned(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
     """``lanes`` elements (a literal) from ``off`` on, which is a multiple of it, at once."""
-    if not is_flat(A):
-        return None
-    vec = Vec(A.dtype, lanes.literal_value)
+    return _whole_load(A, A.dtype, lanes, False)
 
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        at = builder.bitcast(
-            pointer(context, builder, A, args[0], args[1]), memory_type(vec, False).as_pointer()
-        )
-        return builder.load(at, align=_aligned(A, vec))
 
-    return vec(A, types.intp, lanes), codegen
+@intrinsic(prefer_literal=True)
+def vload_aligned_half(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
+    """``vload_aligned`` of float16, as float32."""
+    return _whole_load(A, types.float32, lanes, True)
 
 
 @intrinsic
 def vstore_aligned(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
     """Write a vector from ``off`` on, which is a multiple of its lanes, at once."""
-    vec = vector_of(A, v, False)
-    if vec is None:
-        return None
+    return _whole_store(A, v, False)
 
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        at = builder.bitcast(
-            pointer(context, builder, A, args[0], args[1]), memory_type(vec, False).as_pointer()
-        )
-        builder.store(to_memory(builder, args[2], vec, False), at, align=_aligned(A, vec))
-        return context.get_dummy_value()
 
-    return types.void(A, types.intp, vec), codegen
+@intrinsic
+def vstore_aligned_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
+    """``vstore_aligned`` of float32, rounded to float16."""
+    return _whole_store(A, v, True)
