@@ -15,7 +15,7 @@ from schedlang.grid import lower, sync
 from schedlang.grid.program import Launch
 from schedlang.grid.requests import counted, decided_by_data
 from schedlang.grid.simt import simulate
-from schedlang.ir.nodes import Barrier, Block, If, Stmt
+from schedlang.ir.nodes import Barrier, Block, If, Stmt, Store, walk
 from schedlang.ir.rewrite import deep
 from tests.gpu_schedules import CASES, gemm, numbers, row_reduction, scaled, softmax
 
@@ -165,3 +165,17 @@ def test_a_gather_is_counted_by_running_it() -> None:
     a, near = numbers(64), np.arange(32)
     assert f.counters(a, near)["B"].global_load_sectors == 4 + 8
     assert f.counters(a, near * 0)["B"].global_load_sectors == 1 + 8
+
+
+def test_threads_of_other_blocks_are_others() -> None:
+    """Those of one number in two blocks write one element, with a barrier in each block."""
+    case = scaled(64, threads=32)
+    program = sl.build(case.schedule, case.args, target="cuda-emulator")._program
+    (launch,) = program.launches
+    store = next(s for s, _ in walk(launch.body) if isinstance(s, Store))
+    thread = launch.block[0].axis
+    extra = Store(store.buffers, (thread % 32,), (Const(5.0, "float32"),), None, "B")
+    body = Block((*launch.body.stmts, Barrier(), extra))
+    wrong = replace(program, steps=(replace(launch, body=body),))
+    with pytest.raises(VerifyError, match="written by one thread and accessed by another"):
+        simulate(wrong, [np.ones(64, "float32")], {})

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.errors import LoweringError
+from schedlang.grid.simt import ORDERS
 from tests.conftest import Golden
 from tests.fuzz.gpu import run_gpu_case
 from tests.gpu_schedules import CASES, Scheduled, gemm, numbers, row_reduction, scaled, softmax
@@ -21,7 +24,7 @@ def test_emulator_and_lockstep_give_what_numpy_gives(name: str) -> None:
     f = sl.build(case.schedule, case.args, target="cuda-emulator")
     kinds = {"rtol": 1e-5, "atol": 1e-5}
     np.testing.assert_allclose(f(*case.inputs), case.expected, **kinds)
-    for order in ("forward", "reverse", "shuffle"):
+    for order in ORDERS:
         np.testing.assert_allclose(f.check(*case.inputs, order=order), case.expected, **kinds)
 
 
@@ -447,3 +450,120 @@ def test_a_barrier_inside_a_loop_of_any_length_whose_number_is_in_a_remainder() 
     a, out = numbers(8, 7), np.empty((8, 20), "float32")
     np.testing.assert_allclose(f(a, out), a[:, np.arange(20) % 7] * 2)
     assert f.program.count("barrier") == 2
+
+
+def test_a_tile_read_on_both_sides_of_a_barrier_waits_for_the_next_turn_too() -> None:
+    """Q reads Ta behind the last barrier of a turn, and the next turn fills it again."""
+    n, depth = 64, 32
+    A, C = sl.placeholder((depth, n), name="A"), sl.placeholder((depth, n), name="C")
+    Ta = sl.compute((depth, n), lambda k, i: A[k, i] * 2, name="Ta")
+    Tc = sl.compute((depth, n), lambda k, i: C[k, i] * 3, name="Tc")
+    Ti = sl.compute((depth, n), lambda k, i: Ta[k, n - 1 - i] + Tc[k, i], name="Ti")
+    Q = sl.compute((depth, n), lambda k, i: Tc[k, n - 1 - i] + Ta[k, n - 1 - i], name="Q")
+    k = sl.reduce_axis(depth, "k")
+    D = sl.compute(
+        (n,), lambda i: sl.sum(Ti[k, n - 1 - i] + Tc[k, n - 1 - i] + Q[k, i], axis=k), name="D"
+    )
+    s = sl.schedule(D)
+    s[D].bind(D.op.axis[0], "threadIdx.x")
+    outer, inner = s[D].split(s[D].op.reduce_axis[0], 4)
+    s[D].reorder(D.op.axis[0], outer, inner)
+    for tile in (Ta, Tc, Ti):
+        s[tile].compute_at(s[D], outer)
+        s[tile].set_scope("shared")
+        s[tile].bind(s[tile].op.axis[1], "threadIdx.x")
+    s[Q].compute_at(s[D], outer)
+    s[Q].set_scope("local")
+    f = sl.build(s, [A, C, D], target="cuda-emulator")
+    a, c = np.random.default_rng(0).integers(-8, 8, (2, depth, n)).astype("float32")
+    ta, tc = 2 * a, 3 * c
+    ti, q = ta[:, ::-1] + tc, tc[:, ::-1] + ta[:, ::-1]
+    expected = (ti[:, ::-1] + tc[:, ::-1] + q).sum(0)
+    for found in (f(a, c), f.simulate(a, c), *(f.check(a, c, order=o) for o in ORDERS)):
+        np.testing.assert_array_equal(found, expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_random_tiles_at_one_loop(data: st.DataObject) -> None:
+    """Up to five tiles of a step, each read at the own place, the mirrored or the next one."""
+    n, depth = 8, 6
+    A = sl.placeholder((depth, n), name="A")
+    made: list[Any] = [A]
+
+    def read(tensors: list[Any], places: list[int], k: Any, i: Any) -> Any:
+        at = [i, n - 1 - i, (i + 1) % n]
+        return sum((t[k, at[p]] * (m + 1) for m, (t, p) in enumerate(zip(tensors, places))), 1)
+
+    def drawn() -> tuple[list[Any], list[int]]:
+        tensors = data.draw(st.lists(st.sampled_from(made), min_size=1, max_size=3))
+        return tensors, data.draw(st.lists(st.integers(0, 2), min_size=3, max_size=3))
+
+    for number in range(data.draw(st.integers(2, 5))):
+        parts = drawn()
+        made.append(sl.compute((depth, n), lambda k, i, p=parts: read(*p, k, i), name=f"T{number}"))
+    k = sl.reduce_axis(depth, "k")
+    last = (made[1:], data.draw(st.lists(st.integers(0, 2), min_size=5, max_size=5)))
+    D = sl.compute((n,), lambda i: sl.sum(read(*last, k, i), axis=k), name="D")
+    s = sl.schedule(D)
+    s[D].bind(D.op.axis[0], "threadIdx.x")
+    outer, inner = s[D].split(s[D].op.reduce_axis[0], data.draw(st.sampled_from([1, 2])))
+    s[D].reorder(D.op.axis[0], outer, inner)
+    for tile in reversed(made[1:]):
+        s[tile].compute_at(s[D], outer)
+        if not data.draw(st.booleans()):
+            s[tile].set_scope("local")
+            continue
+        s[tile].set_scope("shared")
+        s[tile].bind(s[tile].op.axis[1], "threadIdx.x")
+        if set(s[tile].op.input_tensors) == {A} and data.draw(st.booleans()):
+            s[tile].double_buffer()
+    a = np.random.default_rng(0).integers(-3, 4, (depth, n)).astype("float32")
+    expected = sl.reference(D)(a)
+    f = sl.build(s, [A, D], target="cuda-emulator")
+    for found in (f.simulate(a), *(f.check(a, order=order) for order in ORDERS)):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(10, 37), (5, 7, 3), "symbolic"])
+def test_no_barrier_where_a_fused_axis_is_bound(shape: Any) -> None:
+    """A row and a column of one fused axis are another element for each thread."""
+    n, m = sl.var("n"), sl.var("m")
+    extents = (n, m) if shape == "symbolic" else shape
+    A = sl.placeholder((*extents, 8), name="A")
+    k = sl.reduce_axis(8, "k")
+    B = sl.compute(extents, lambda *at: sl.sum(A[(*at, k)], axis=k), name="B")
+    s = sl.schedule(B)
+    block, thread = s[B].split(s[B].fuse(*B.op.axis), 64)
+    s[B].bind(block, "blockIdx.x")
+    s[B].bind(thread, "threadIdx.x")
+    f = sl.build(s, [A, B], target="cuda-emulator")
+    assert "barrier" not in f.program
+    a = numbers(*((9, 11) if shape == "symbolic" else shape), 8)
+    for found in (f.check(a), f.simulate(a)):
+        np.testing.assert_allclose(found, a.sum(-1), rtol=1e-5)
+
+
+def test_no_barrier_where_each_thread_has_rows_of_its_own() -> None:
+    """So many that not all pairs are tried, or a number of them that the call tells."""
+    n = sl.var("n")
+    A = sl.placeholder((n, 3), name="A")
+    k = sl.reduce_axis(3, "k")
+    B = sl.compute((n,), lambda i: sl.sum(A[i, k], axis=k), name="B")
+    s = sl.schedule(B)
+    thread, _ = s[B].split(B.op.axis[0], nparts=16)
+    s[B].bind(thread, "threadIdx.x")
+    f = sl.build(s, [A, B], target="cuda-emulator")
+    assert "barrier" not in f.program
+    a = numbers(37, 3)
+    np.testing.assert_allclose(f.check(a), a.sum(1), rtol=1e-6)
+    A = sl.placeholder((2048, 2048, 2), name="A")
+    k = sl.reduce_axis(2, "k")
+    B = sl.compute((2048, 2048), lambda i, j: sl.sum(A[i, j, k], axis=k), name="B")
+    s = sl.schedule(B)
+    y, i = s[B].split(B.op.axis[0], nparts=32)
+    x, j = s[B].split(B.op.axis[1], nparts=32)
+    s[B].reorder(y, x, i, j)
+    s[B].bind(y, "threadIdx.y")
+    s[B].bind(x, "threadIdx.x")
+    assert "barrier" not in sl.build(s, [A, B], target="cuda-emulator").program

@@ -240,7 +240,7 @@ def test_a_tile_beside_a_block_of_one_stays_in_registers() -> None:
 
 @compiles
 def test_the_emulator_has_the_machine_code_of_its_kernels() -> None:
-    case = row_reduction(4, 64, 32, 2)
+    case = CASES["sum by several warps"]()
     f, g = (sl.build(case.schedule, case.args, target=t) for t in ("cuda", "cuda-emulator"))
     assert (g.ptx, g.sass, g.resources) == (f.ptx, f.sass, f.resources)
     assert g.get_source("ptx") == f.ptx

@@ -121,14 +121,16 @@ class _KernelWriter(Statements):
         for buffer in self.made(launch.body):
             self.names.share(buffer, self.storage_name(buffer))
         self.frame = Frame()
+        # storage of a thread that an index of one value leads to would not stay in registers
+        alone: dict[Axis, Lin] = {
+            i.axis: ZERO for i in launch.indices if to_lin(i.extent).const == 1
+        }
         for index in launch.indices:
-            if index.extent != 1:
+            if index.axis not in alone:
                 self.line(self._index_line(index))
         running: dict[Axis | Var, tuple[Lin, Lin]] = {
             i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
         }
-        # storage of a thread that such an index leads to would not stay in registers
-        alone: dict[Axis, Lin] = {i.axis: ZERO for i in launch.indices if i.extent == 1}
         context = Context(alone, known=Ranges(running))
         self.block(launch.body, context)
         own = {i.axis for i in launch.indices}

@@ -132,12 +132,13 @@ class Ranges:
         if self._bounded(lin):
             return True
         for fact in self.facts:
-            rest = lin + fact
-            low = self.interval(rest)[0]
-            if low is not None and low >= 0:
-                return True
-            if self._symbolic(rest) and self._bounded(rest):
-                return True
+            for times in _multiples(lin, fact):
+                rest = lin + fact * times
+                low = self.interval(rest)[0]
+                if low is not None and low >= 0:
+                    return True
+                if self._symbolic(rest) and self._bounded(rest):
+                    return True
         cases = without_extreme(lin)
         if cases is None:
             return False
@@ -166,6 +167,16 @@ class Ranges:
     def le(self, a: Lin, b: Lin) -> bool:
         """Whether ``a <= b`` is proven."""
         return self.nonneg(b - a)
+
+
+def _multiples(lin: Lin, fact: Lin) -> list[int]:
+    """How often ``fact`` may be added to ``lin``: once, and so that a term goes."""
+    found = {1}
+    for product, coef in fact.terms.items():
+        times, left = divmod(-lin.terms.get(product, 0), coef)
+        if product and times > 0 and not left:
+            found.add(times)
+    return sorted(found)
 
 
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:

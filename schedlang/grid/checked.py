@@ -11,6 +11,8 @@ from schedlang.errors import VerifyError
 from schedlang.ir.nodes import Buffer
 
 NOBODY, SEVERAL = -1, -2
+# more than any block has
+MOST_THREADS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +25,17 @@ class Spot:
     blocks: np.ndarray
     stage: str
 
+    @property
+    def who(self) -> np.ndarray:
+        """The thread of each lane, apart from those of other blocks."""
+        return self.blocks * MOST_THREADS + self.threads
+
 
 class Memory:
     """A buffer with one row of elements for all lanes, for each block, or for each thread.
 
-    For each element the last write and read are kept: the thread, its block, and how many barriers
-    that had passed. Unless ``watched`` is true races are not looked for.
+    For each element the last write and read are kept: the thread, its block (or that several read
+    it), and how many barriers that had passed. Unless ``watched`` is true races are not looked for.
     """
 
     def __init__(self, buffer: Buffer, shape: tuple[int, ...], rows: int, watched: bool) -> None:
@@ -77,13 +84,16 @@ class Memory:
         unset: np.ndarray = ~self.written[at]
         if self.watched:
             self._meet(spot, time, self.writer, self.write_block, self.write_time, "written")
-            others = (self.reader[at] != NOBODY) & (self.reader[at] != spot.threads)
-            now = (self.read_time[at] == time) & (self.read_block[at] == spot.blocks)
-            self.reader[at] = np.where(others & now, SEVERAL, spot.threads)
+            others = (self.reader[at] != NOBODY) & (self.reader[at] != spot.who)
+            elsewhere = others & (self.read_block[at] != spot.blocks)
+            now = elsewhere | (others & (self.read_time[at] == time))
+            self.reader[at] = np.where(now, SEVERAL, spot.who)
+            self.read_block[at] = np.where(elsewhere, SEVERAL, spot.blocks)
+            self.read_time[at] = time
             # lanes that read one element together: the last one stands there
-            more = self.reader[at] != spot.threads
-            self.reader[spot.rows[more], spot.offsets[more]] = SEVERAL
-            self.read_block[at], self.read_time[at] = spot.blocks, time
+            for last, own in ((self.reader, spot.who), (self.read_block, spot.blocks)):
+                more = (last[at] != own) & (last[at] != SEVERAL)
+                last[spot.rows[more], spot.offsets[more]] = SEVERAL
         values: np.ndarray = self.data[at]
         return values, unset
 
@@ -96,8 +106,8 @@ class Memory:
         if self.watched:
             self._meet(spot, time, self.writer, self.write_block, self.write_time, "written")
             self._meet(spot, time, self.reader, self.read_block, self.read_time, "read")
-            self.writer[at] = spot.threads
-            twice = self.writer[at] != spot.threads
+            self.writer[at] = spot.who
+            twice = self.writer[at] != spot.who
             if twice.any():
                 self._race(spot, int(spot.offsets[twice][0]), "written")
             self.write_block[at], self.write_time[at] = spot.blocks, time
@@ -110,7 +120,7 @@ class Memory:
     ) -> None:  # fmt: skip
         """Refuse an access to what another thread has touched with no barrier in between."""
         at = (spot.rows, spot.offsets)
-        other = (who[at] != NOBODY) & (who[at] != spot.threads)
+        other = (who[at] != NOBODY) & (who[at] != spot.who)
         near = (block[at] != spot.blocks) | (when[at] == time)
         if (other & near).any():
             self._race(spot, int(spot.offsets[other & near][0]), what)

@@ -169,7 +169,7 @@ def make_plan(
             _guard(guards, values[parent], extents[parent], relation.note, ranges, tail=True)
     for axis, dim in zip(stage.op.axis, dims):
         _domain_guards(guards, axis, dim, values[axis], ranges)
-    return Plan(extents, values, strides, variables, tuple(guards), ranges)
+    return Plan(extents, values, strides, variables, _needed(guards, ranges), ranges)
 
 
 def thread_part(stage: Stage, split: Split) -> bool:
@@ -204,6 +204,17 @@ def _guard(
     if also is not None:
         axes.add(also)
     guards.append(Guard(cond, fact, note, frozenset(axes), tail))
+
+
+def _needed(guards: Sequence[Guard], ranges: Ranges) -> tuple[Guard, ...]:
+    """Without those that others imply which stand no further in."""
+    kept = list(guards)
+    for guard in guards:
+        others = [g for g in kept if g is not guard]
+        facts = tuple(g.fact for g in others if g.axes <= guard.axes)
+        if facts and ranges.assuming(facts).nonneg(-guard.fact):
+            kept = others
+    return tuple(kept)
 
 
 def _domain_guards(guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges) -> None:

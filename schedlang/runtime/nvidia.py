@@ -63,7 +63,7 @@ class Compiled:
 def driver() -> Any:
     """The module ``numba.cuda`` of numba-cuda."""
     if find_spec("numba_cuda") is None:
-        raise missing_extra("numba-cuda", "cuda", 'target="cuda"')
+        raise missing_extra("numba-cuda", "cuda", "a kernel for NVIDIA GPUs")
     from numba import cuda
 
     return cuda
@@ -165,9 +165,12 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
 def _plain(ptx: str, name: str) -> str:
     """PTX that is the same in each process: numba numbers functions as it comes to them.
 
-    The entry has the kernel's own name, not one that numba made of its types; the environment of
-    the function, which no kernel reads, is gone.
+    The entry has the kernel's own name, not one that numba made of its types; shared arrays are
+    numbered from 1; the environment of the function, which no kernel reads, is gone.
     """
+    shared = dict.fromkeys(re.findall(r"_cudapy_smem_\d+", ptx))
+    numbers = {name: f"_cudapy_smem_{n}" for n, name in enumerate(shared, 1)}
+    ptx = re.sub(r"_cudapy_smem_\d+", lambda name: numbers[name.group()], ptx)
     found = re.search(r"\.entry\s+([\w$]+)\(", ptx)
     ptx = ptx if found is None else ptx.replace(found.group(1), name)
     environment = re.search(r"^\.common \.global .* (\w*NumbaEnv\w*);\n", ptx, re.MULTILINE)
