@@ -1,7 +1,8 @@
 """Double buffers: the next tile is fetched while the present one is used.
 
 A loop that fills a buffer and then reads it gets two copies of it. The first tile is filled ahead
-of the loop; each iteration fills the other copy for the one after it. Source: TVM's
+of the loop; each iteration fills the other copy for the one after it: what it reads for that from
+global memory waits in registers until the present tile is used. Source: TVM's
 ``inject_double_buffer``.
 """
 
@@ -15,6 +16,7 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
+from schedlang.grid.ahead import parted
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -161,15 +163,24 @@ def _loop(
         some = Binary("<", Const(0, "int64", True), to_expr(extent), "bool")
         first = [If(some, Block(tuple(first)), "there is a first tile")]
     using = _turned(after, doubled, at(now))
-    body = Block((If(cond, Block(tuple(ahead)), NOTE), using))
-    return [*first, replace(loop, body=body)], filled | more
+    parts = parted(ahead)
+    if parts is None:
+        body = Block((If(cond, Block(tuple(ahead)), NOTE), using))
+        return [*first, replace(loop, body=body)], filled | more
+    body = Block((If(cond, parts.reads, NOTE), using, If(cond, parts.stores, NOTE)))
+    return [*map(Alloc, parts.waiting), *first, replace(loop, body=body)], filled | more
 
 
 def _filling(
     stmts: Sequence[Stmt], axis: Axis, turn: Lin, doubled: dict[Buffer, Buffer],
     rows: dict[Buffer, Expr],
 ) -> list[Stmt]:  # fmt: skip
+    def plain(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        # the number of the first turn stands in sums and products
+        return buffer, tuple(to_expr(to_lin(i)) for i in at)
+
     made = [substituted(s, {axis: to_expr(turn)}) for s in stmts]
+    made = [moved(s, plain) for s in made] if turn.const is not None else made
     return [_turned(s, doubled, rows) for s in made]
 
 
