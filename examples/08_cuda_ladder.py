@@ -133,5 +133,6 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 
-# Exercise: storage_align(axis, 32, 1) on a shared tile pads its rows. Which rung has bank conflicts
-# that this takes away, and on which axis?
+# Exercise: storage_align(axis, 32, 1) on a shared tile pads its rows, storage_align(axis, 32, 4) so
+# that they still start at 16 bytes. Which rungs have bank conflicts that one of them takes away, on
+# which axis of which tile?

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,6 +122,24 @@ def test_padding_takes_bank_conflicts_away() -> None:
         assert found.bank_conflicts == conflicts
         assert found.global_load_sectors == found.global_store_sectors == requests * 4
         assert found.barriers == 4
+
+
+def test_padding_of_a_transformed_layout() -> None:
+    """The stride of a dimension where it stands in memory; 16-byte accesses stay what they are."""
+    ladder = runpy.run_path(str(Path(__file__).parent.parent / "examples/08_cuda_ladder.py"))
+    s = ladder["vector_loads"]()
+    (tile,) = (x for x in s.stages if x.op.name == "A.shared")
+    args = [ladder[name] for name in "ABC"]
+    a, b = numbers(64, 64), numbers(64, 64)
+    before = sl.build(s, args, target="cuda-emulator").counters(a, b)["C"]
+    s[tile.op.output(0)].storage_align(tile.op.axis[1], 32, 4)
+    f = sl.build(s, args, target="cuda-emulator")
+    after = f.counters(a, b)["C"]
+    assert "A.shared: float32[8, 32]   shared, 1152 B, rows padded to 36" in f.program
+    assert (before.bank_conflicts, after.bank_conflicts) == (256, 0)
+    assert (before.shared_loads, before.shared_stores) == (after.shared_loads, after.shared_stores)
+    for found in (f.check(a, b), f(a, b), f.simulate(a, b)):
+        np.testing.assert_allclose(found, a @ b, rtol=1e-5)
 
 
 def test_wide_accesses_are_one_request() -> None:

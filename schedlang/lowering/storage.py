@@ -10,7 +10,7 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Alloc, Buffer
 from schedlang.lowering.region import Dim
-from schedlang.stage.layout import stored_extents
+from schedlang.stage.layout import stored_extents, whole_dims
 from schedlang.stage.relations import extent_of
 from schedlang.stage.state import At, Stage
 
@@ -63,7 +63,9 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
 
 def _strides(stage: Stage, shape: Sequence[object]) -> tuple[int, ...] | None:
     """Element strides where an axis is aligned: ``stride % factor == offset``."""
-    wanted = {k: stage.align[a] for k, a in enumerate(stage.op.axis) if a in stage.align}
+    axes = stage.op.axis
+    places = whole_dims(stage.layout, len(axes)) if stage.layout else range(len(axes))
+    wanted = {k: stage.align[a] for k, a in zip(places, axes) if a in stage.align}
     if not wanted or any(not isinstance(e, int) for e in shape):
         return None
     strides: list[int] = []

@@ -417,6 +417,8 @@ class StageView:
         """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor``.
 
         Requires a dimension of an intermediate stage (one of ``op.axis``), and offset < factor.
+        After ``transform_layout`` it is the stride in the new order, of a dimension that is whole
+        there.
 
         rewrite::
 

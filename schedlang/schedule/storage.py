@@ -16,7 +16,7 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import LARGEST
 from schedlang.schedule.loops import Result
 from schedlang.schedule.refuse import count, names, refuse, shown
-from schedlang.stage.layout import Part, incomplete, part_of, stored_extents
+from schedlang.stage.layout import Part, incomplete, part_of, stored_extents, whole_dims
 from schedlang.stage.state import SCOPES, Inline, Stage, State
 
 WIDEST = 1 << 16
@@ -56,10 +56,18 @@ def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: A
             asked, f"{stage.name} is an output, whose layout is its caller's",
             "Align an intermediate stage, or one made by cache_read or cache_write.",
         )  # fmt: skip
-    if stage.layout:
-        refuse(asked, f"the layout of {stage.name} was transformed: its rows lie elsewhere now")
+    whole = whole_dims(stage.layout, len(stage.op.axis))
+    if stage.layout and whole[_position(stage, axis)] is None:
+        refuse(
+            asked, f"transform_layout put {axis.name} in pieces: it is no dimension in memory",
+            f"Align one that is whole there, or give transform_layout {axis.name} itself.",
+        )  # fmt: skip
     align = {**stage.align, axis: (unit, shift)}
     return state.updated(stage.with_(align=align)), None
+
+
+def _position(stage: Stage, axis: Axis) -> int:
+    return next(k for k, a in enumerate(stage.op.axis) if a is axis)
 
 
 def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
@@ -119,8 +127,9 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
         refuse(asked, f"{stored} elements would be stored, and their offsets overflow 64 bits")
     if stage.align:
         refuse(
-            asked, f"{stage.name} has a storage_align, which is about its dimensions as they are"
-        )
+            asked, f"{stage.name} has a storage_align, which is about its dimensions as they are",
+            "Transform the layout first, and align a dimension of it then.",
+        )  # fmt: skip
     return state.updated(stage.with_(layout=tuple(parts))), None
 
 

@@ -60,6 +60,12 @@ def incomplete(layout: Layout, dims: int) -> int | None:
     return None
 
 
+def whole_dims(layout: Layout, dims: int) -> list[int | None]:
+    """For each dimension where it stands in memory; ``None`` if it is in pieces there."""
+    whole = {p.dim: k for k, p in enumerate(layout) if p.divisor == 1 and not p.modulus}
+    return [whole.get(dim) for dim in range(dims)]
+
+
 def stored_extents(layout: Layout, extents: Sequence[Lin], ranges: Ranges) -> list[Lin]:
     """The extents in memory; where a factor does not divide, the last part is not filled."""
     found = []
