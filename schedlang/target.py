@@ -115,6 +115,11 @@ class Target:
                 f"Target({kind!r}, arch={self.arch!r}): arch names the architecture of a GPU, and "
                 f"{kind} has none"
             )
+        if kind in GPU and self.vector_bytes not in (0, 16):
+            raise BuildError(
+                f"Target({kind!r}, vector_bytes={self.vector_bytes}): a GPU's thread accesses 16 "
+                "bytes at most; leave vector_bytes out"
+            )
         if kind in GPU:
             object.__setattr__(self, "arch", self.arch or DEFAULT_ARCH)
             if self.arch not in DEVICES:

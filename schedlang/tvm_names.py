@@ -16,7 +16,7 @@ from schedlang.schedule.hints import nearest
 MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")
 
-_TUNE = "There is no tuner in this version: write the schedule, and compare kernels by their time."
+_TUNE = "sl.autotune(C) searches schedules of any computation by itself, with no template."
 _NEURAL = "schedlang has te's language and schedules, no models: write the operator in te."
 REFUSED: dict[str, tuple[str, str]] = {
     "topi": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import BuildError, CallError, LoweringError, SchedlangError
+from tests.gpu_schedules import scaled
 
 N = 64
 
@@ -181,8 +183,8 @@ REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
     (local_outside_of_threads, BuildError, "local storage made outside of the thread loops"),
     (reduction_inside_its_threads, LoweringError, "each thread would add up all of it"),
     (sums_of_threads_in_local_storage, BuildError,
-     "add up stage B together, and its storage is local.*set_scope"),
-    (nothing_to_double, BuildError, "no serial loop fills it first and uses it then"),
+     "reduce stage B together, and its storage is local.*set_scope"),
+    (nothing_to_double, BuildError, "no serial loop of a kernel fills it first"),
     (lanes_across_threads, BuildError, "added up across threads, which lanes cannot wait for"),
 ]  # fmt: skip
 
@@ -259,3 +261,64 @@ def test_a_kernel_that_checks_reads_at_each_call_is_not_saved(target: str) -> No
     f = sl.build(s, [A, B], target=target)
     with pytest.raises(BuildError, match="save: kernel B checks its reads against the sizes of"):
         f.save("never.py")
+
+
+def test_a_second_copy_between_kernels_is_refused() -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i] + 1, name="B")
+    C = sl.compute((64,), lambda i: B[63 - i] * 2, name="C")
+    s = sl.schedule(C)
+    for stage in (B, C):
+        s[stage].bind(stage.op.axis[0], "threadIdx.x")
+    s[B].double_buffer()
+    with pytest.raises(
+        BuildError, match="double_buffer on the storage B: no serial loop of a kern"
+    ):
+        sl.build(s, target="cuda")
+
+
+def test_vectors_of_a_gpu_have_one_width() -> None:
+    with pytest.raises(BuildError, match="a GPU's thread accesses 16 bytes at most"):
+        sl.Target("cuda", vector_bytes=32)
+
+
+def test_a_split_that_made_fewer_iterations_says_so() -> None:
+    A = sl.placeholder((2, 64), name="A")
+    B = sl.compute((2, 64), lambda i, j: A[i, j] + 1, name="B")
+    s = sl.schedule(B)
+    _, inner = s[B].split(B.op.axis[0], factor=4)
+    with pytest.raises(
+        SchedlangError, match="has 2 iterations .*\n  It is a part of i, which has 2"
+    ):
+        s[B].bind(inner, sl.thread_axis((0, 4), "threadIdx.x"))
+
+
+def test_a_timer_without_a_gpu_is_one_sentence() -> None:
+    pytest.importorskip("numba_cuda")
+    from numba import cuda
+
+    if cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    case = scaled()
+    f = sl.build(case.schedule, case.args, target="cuda")
+    with pytest.raises(CallError, match="it needs an NVIDIA GPU, and this machine shows none"):
+        f.time_evaluator(f.entry_name)(*case.inputs, np.empty_like(case.expected))
+
+
+def test_what_the_emulator_is_timed_at_is_no_time_of_a_gpu() -> None:
+    case = scaled()
+    f = sl.build(case.schedule, case.args, target="cuda-emulator")
+    found = sl.evaluate(f, *case.inputs, repeat=1, min_time=0.0)
+    assert found.emulated and found.fraction is None
+    assert "emulated on the CPU" in str(found)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_a_kernel_is_saved_as_python_alone(target: str, tmp_path: Path) -> None:
+    case = scaled()
+    if target == "cpu":
+        f = sl.build(sl.schedule(case.args[1]), case.args, target="cpu")
+    else:
+        f = sl.build(case.schedule, case.args, target="cuda")
+    with pytest.raises(BuildError, match="k.ptx'\\): a kernel is saved as Python, in a file that"):
+        f.save(tmp_path / "k.ptx")

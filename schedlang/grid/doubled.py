@@ -48,17 +48,22 @@ def with_two_copies(block: Block) -> Block:
     for buffer in single:
         # the rest of a loop that was cut is one tile, and has none after it
         if not any(b.tensor is buffer.tensor for b in used):
-            raise BuildError(
-                explain(
-                    f"double_buffer on the storage {buffer.name}",
-                    "no serial loop fills it first and uses it then, so that there is no next tile "
-                    "to fetch ahead",
-                    "Attach the stage at a serial loop of its consumer (compute_at), one that is "
-                    "split off the reduction for example, or leave double_buffer out.",
-                )
-            )
+            raise no_next_tile(buffer)
     made = with_buffers(made, {b: replace(b, double=False) for b in single})
     return _stored(made, {b: c for b, c in doubled.items() if b in used})
+
+
+def no_next_tile(buffer: Buffer) -> BuildError:
+    """Why two copies of ``buffer`` make no sense."""
+    return BuildError(
+        explain(
+            f"double_buffer on the storage {buffer.name}",
+            "no serial loop of a kernel fills it first and uses it then, so that there is no next "
+            "tile to fetch ahead",
+            "Attach the stage at a serial loop of its consumer (compute_at), one that is "
+            "split off the reduction for example, or leave double_buffer out.",
+        )
+    )
 
 
 def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
@@ -191,4 +196,4 @@ def _turned(stmt: Stmt, doubled: dict[Buffer, Buffer], rows: dict[Buffer, Expr])
     return moved(stmt, spot)
 
 
-__all__ = ["with_two_copies"]
+__all__ = ["no_next_tile", "with_two_copies"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
-from schedlang.grid.doubled import with_two_copies
+from schedlang.grid.doubled import no_next_tile, with_two_copies
 from schedlang.grid.limits import check_limits
 from schedlang.grid.names import program_names
 from schedlang.grid.program import Launch, Program, Repeat, Scratch, Step, When
@@ -39,6 +39,8 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
         if is_region(stmt):
             made.append(_launch(nest, stmt, names))
         elif isinstance(stmt, Alloc):
+            if stmt.buffer.double:
+                raise no_next_tile(stmt.buffer)
             made.append(Scratch(stmt.buffer))
         elif isinstance(stmt, For):
             body = _steps(nest, stmt.body, names)

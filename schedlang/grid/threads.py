@@ -154,9 +154,11 @@ class _Flat:
             raise BuildError(
                 explain(
                     f"building {self.title} for CUDA",
-                    f"the threads of {', '.join(sorted(tags))} add up stage {region.stage} "
+                    f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
                     "together, and its storage is local, which one thread has alone",
-                    f'Let them share it: s[{region.stage}].set_scope("shared").',
+                    f'Let them share it: s[{region.stage}].set_scope("shared"). Attach it at a '
+                    "loop of the block then, with its data axes bound to the other threads: at a "
+                    "thread's loop each thread would have all of the block's.",
                 )
             )
 

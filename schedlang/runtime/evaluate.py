@@ -26,7 +26,8 @@ class Evaluation:
     ``runs`` the number of samples. ``gflops`` counts the computation's arithmetic, however it is
     scheduled, and ``gbps`` each argument once. ``fraction`` is the least time that this machine's
     ``bound`` (``"arithmetic"`` or ``"memory"``) allows, divided by ``seconds``; above 1 the arrays
-    stayed in a cache. What is not known is ``None``.
+    stayed in a cache. What is not known is ``None``. ``emulated``: a CPU played the GPU, whose own
+    time is another.
     """
 
     seconds: float
@@ -37,6 +38,7 @@ class Evaluation:
     gbps: float | None = None
     fraction: float | None = None
     bound: str = ""
+    emulated: bool = False
 
     def __str__(self) -> str:
         fastest = f"fastest {duration(self.fastest)}"
@@ -45,6 +47,8 @@ class Evaluation:
             parts.append(f"{self.gflops:.4g} GFLOP/s")
         if self.gbps is not None:
             parts.append(f"{self.gbps:.4g} GB/s")
+        if self.emulated:
+            parts.append("a GPU emulated on the CPU, whose time says nothing of the GPU's")
         if self.fraction is not None:
             parts.append(f"{self.fraction:.2f} of what {self.bound} allows")
         return ", ".join(parts)
@@ -88,13 +92,14 @@ def evaluate(
     if not isinstance(min_time, (int, float)) or not 0 <= min_time < math.inf:
         raise CallError(f"evaluate(..., min_time={min_time!r}): give seconds, 0 or more")
     given: Sequence[Any] = arrays
-    moved, dtype = bytes, "float32"
+    moved, dtype, emulated = bytes, "float32", False
     if isinstance(f, Kernel):
         if f.target.kind == "cuda":
             raise CallError(
                 f"evaluate({f.name}): it runs on a GPU, and what is timed here is the host. Time "
                 "it with the GPU's events, after a warm call"
             )
+        emulated = f.target.kind == "cuda-emulator"
         given = _with_outputs(f, arrays)
         sizes = Binder(f.signature).sizes(given)
         if f.schedule is not None and flops is None:
@@ -108,8 +113,8 @@ def evaluate(
     fastest = min(found)
     gflops = None if flops is None else flops / seconds * 1e-9
     gbps = None if moved is None else moved / seconds * 1e-9
-    if flops is None and moved is None:
-        return Evaluation(seconds, spread, fastest, len(found))
+    if emulated or (flops is None and moved is None):
+        return Evaluation(seconds, spread, fastest, len(found), emulated=emulated)
     # a small kernel may beat the memory by staying in a cache, which says nothing of the ceiling
     large = moved is not None and moved >= 2 * COPIED_BYTES
     limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)

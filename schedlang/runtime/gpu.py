@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -60,6 +60,13 @@ class CudaKernel(GpuKernel):
         """Compile every kernel to machine code now; returns the kernel."""
         assert self.machine_code is not None
         return self
+
+    def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
+        """Arrays are copied to the GPU once, and it is waited for."""
+        self._check_gpu()
+        cuda = nvidia.driver()
+        there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
+        return there, cuda.synchronize
 
     def _function(self) -> Launcher:
         self._check_gpu()

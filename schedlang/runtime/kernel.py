@@ -251,7 +251,8 @@ class Kernel(TeModule):
         takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must start at a
         multiple of 16 bytes, as new ones do.
 
-        Raises :class:`~schedlang.errors.BuildError` for ``target="python"``, for a kernel that
+        Raises :class:`~schedlang.errors.BuildError` for a path that does not end in ``.py``, for
+        ``target="python"``, for a kernel that
         checks its reads against the sizes of each call, and for one that has to ask a GPU for its
         shared memory, which numba's launches do not.
         """
@@ -260,8 +261,12 @@ class Kernel(TeModule):
                 f"save: kernel {self.name} checks its reads against the sizes of each call, and a "
                 "file of its own cannot; fix the sizes, or guard the reads with sl.if_then_else"
             )
-        text = self._alone()
         target = Path(path)
+        if target.suffix != ".py":
+            raise BuildError(
+                f"save({str(path)!r}): a kernel is saved as Python, in a file that ends in .py"
+            )
+        text = self._alone()
         target.write_text(text, encoding="utf-8")
         return target
 

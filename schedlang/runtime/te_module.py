@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from schedlang.errors import BuildError, explain
-from schedlang.runtime import nvidia
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,10 @@ class TeModule:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         raise NotImplementedError
+
+    def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
+        """The arguments where the kernel runs, and what waits for it; a CPU is done already."""
+        return given, _nothing
 
     @property
     def entry_name(self) -> str:
@@ -101,12 +104,7 @@ class TeModule:
         def evaluate(*args: Any) -> TimingResult:
             # te's arrays are wrappers: unwrapped once, so that the wrapping is not timed
             given = [np.asarray(a) if hasattr(a, "__array_interface__") else a for a in args]
-            wait: Callable[[], object] = _nothing
-            if function.target.kind == "cuda":
-                # copied once, and waited for
-                cuda = nvidia.driver()
-                given = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
-                wait = cuda.synchronize
+            given, wait = function.timed_on(given)
             function(*given)
             wait()
             seconds = [_repeat(function, given, number, min_repeat_ms, wait) for _ in range(repeat)]

@@ -21,6 +21,7 @@ from schedlang.schedule.refuse import (
     shown,
     update_axis,
 )
+from schedlang.stage.relations import Split
 from schedlang.stage.state import (
     NONTEMPORAL,
     TE_PRAGMAS,
@@ -34,6 +35,17 @@ from schedlang.stage.state import (
 
 MOST_UNROLLED = 1024
 _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
+
+
+def _made_of(stage: Stage, axis: Axis, threads: int) -> str:
+    """How to get so many iterations, or why a split that asked for them made fewer."""
+    for relation in stage.relations:
+        if isinstance(relation, Split) and any(a is axis for a in (relation.outer, relation.inner)):
+            asked = relation.nparts if axis is relation.outer else relation.factor
+            if asked == threads:
+                parent = relation.parent
+                return f"It is a part of {parent.name}, which has {parent.extent} and no more."
+    return f"Split it by nparts={threads} or factor={threads}."
 
 
 def _kind(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> Result:
@@ -143,7 +155,7 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
             refuse(
                 asked,
                 f"{axis.name} has {axis.extent} iterations and {tag} {thread.extent} threads",
-                f"Split it by nparts={thread.extent} or factor={thread.extent}.", state, axis,
+                _made_of(stage, axis, thread.extent), state, axis,
             )  # fmt: skip
     return _kind(state, stage, axis, str(tag), asked)
 
