@@ -66,7 +66,8 @@ class ByDlpack:
 class Driver:
     """What kernels ask of numba.cuda; it notes the streams."""
 
-    def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
+    def __init__(self, capability: tuple[int, int] = (9, 0), count: int = 2) -> None:
+        self.count = count
         self.streams: list[int] = []
         self.waited: list[int] = []
         self.copied = self.allocated = 0
@@ -91,7 +92,7 @@ class Driver:
             yield
             self.device = before
 
-        return [current(number) for number in range(2)]
+        return [current(number) for number in range(self.count)]
 
     def external_stream(self, number: int) -> Any:
         self.streams.append(number)
@@ -181,13 +182,20 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Core:
     return found
 
 
-@pytest.fixture
-def driver(core: Core, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    found = Driver()
+@pytest.fixture(params=[2, 1], ids=["two GPUs", "one GPU"])
+def driver(request: pytest.FixtureRequest, core: Core, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """Where there is one GPU a second call with arrays on it takes the short way."""
+    found = Driver(count=request.param)
     monkeypatch.setattr(gpu.nvidia, "driver", lambda: found)
     monkeypatch.setattr(gpu.nvidia, "gpu_of", lambda address: None)
     monkeypatch.setattr(gpu.files, "load", lambda path: SimpleNamespace(launch=launcher(path)))
     return found
+
+
+@pytest.fixture
+def two_gpus(driver: Driver) -> Driver:
+    driver.count = 2
+    return driver
 
 
 def kernel(n: Any = 100) -> Any:
@@ -235,7 +243,8 @@ def test_dlpack_will_do(driver: Driver) -> None:
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-def test_it_runs_on_the_gpu_that_has_the_arrays(driver: Driver) -> None:
+def test_it_runs_on_the_gpu_that_has_the_arrays(two_gpus: Driver) -> None:
+    driver = two_gpus
     f, a = kernel(), numbers(100)
     for _ in range(2):
         f(ByDlpack(a, device=1))
@@ -360,8 +369,9 @@ def test_a_call_waits_for_what_it_copied_and_for_other_streams(driver: Driver) -
 
 
 def test_arrays_without_dlpack_say_by_their_address_where_they_lie(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
+    two_gpus: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    driver = two_gpus
     f, a, out = kernel(), numbers(100), np.zeros(100, "float32")
     places = {a.ctypes.data: 1, out.ctypes.data: 1}
     monkeypatch.setattr(gpu.nvidia, "gpu_of", places.get)
@@ -411,6 +421,33 @@ def test_memory_is_where_an_array_says() -> None:
     data = numbers(12)
     known = OnGpu(data).__cuda_array_interface__
     assert Memory.of(known) == (data.ctypes.data, 12, 4)
+
+
+def test_arrays_that_need_no_closer_look_are_asked_once(
+    driver: Driver, core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.count = 1
+    f, a = kernel(), numbers(100)
+    out = OnGpu(np.zeros(100, "float32"), stream=7)
+    f(OnGpu(a), out)
+    asked = []
+    interface = OnGpu.__cuda_array_interface__
+
+    def once(array: OnGpu) -> Any:
+        asked.append(array)
+        return interface.fget(array)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(OnGpu, "__cuda_array_interface__", property(once))
+    there = OnGpu(a + 1)
+    assert f(there, out) is out and asked == [there, out] and core.streams == [7, 7]
+    np.testing.assert_array_equal(out.data, (a + 1) * 2)
+    frozen = OnGpu(np.zeros(100, "float32"))
+    frozen.data.flags.writeable = False
+    both = numbers(150)
+    for refused in ((there, frozen), (OnGpu(both[:100]), OnGpu(both[50:])),
+                    (there, OnGpu(np.zeros((100, 1), "float32")))):  # fmt: skip
+        with pytest.raises(CallError):
+            f(*refused)
 
 
 def test_what_does_not_fit_is_refused(driver: Driver) -> None:

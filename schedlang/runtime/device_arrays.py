@@ -99,22 +99,32 @@ def library_of(value: Any) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def streams_of(values: Sequence[Any]) -> tuple[int, ...]:
-    """The streams that the arrays' libraries work on, or that they name; 0 is the default one."""
+def streams_of(
+    values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
+) -> tuple[int, ...]:
+    """The streams that the arrays' libraries work on, or that they name; 0 is the default one.
+
+    ``interfaces`` are their ``__cuda_array_interface__``, where they have been asked for.
+    """
     found: dict[int, None] = {}
-    for value in values:
-        if library_of(value) == "torch":
+    for number, value in enumerate(values):
+        library = library_of(value)
+        if library == "torch":
             if not value.is_cuda:
                 continue
             import torch
 
             found[int(torch.cuda.current_stream(value.device).cuda_stream)] = None
-        elif library_of(value) == "cupy":
+        elif library == "cupy":
             import cupy
 
             found[int(cupy.cuda.get_current_stream().ptr)] = None
         else:
-            known = getattr(value, "__cuda_array_interface__", None)
+            known = (
+                getattr(value, "__cuda_array_interface__", None)
+                if interfaces is None
+                else interfaces[number]
+            )
             if known is not None and known.get("stream"):
                 found[int(known["stream"])] = None
     return tuple(found)

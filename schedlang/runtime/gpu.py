@@ -23,6 +23,7 @@ from schedlang.runtime.device_arrays import (
     streams_of,
 )
 from schedlang.runtime.device_file import DeviceFile
+from schedlang.runtime.device_shortcut import Passed, device_shortcut
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.kernel import Built
 from schedlang.runtime.loaded import Launcher, Memory
@@ -36,6 +37,13 @@ class Running(NamedTuple):
 
     launcher: Launcher
     stream: int
+
+
+class Quick(NamedTuple):
+    """The short way: what arguments say of themselves, and what launches on the only GPU."""
+
+    bind: Callable[[Sequence[Any]], Passed | None]
+    launcher: Launcher
 
 
 RUNNING: ContextVar[Running | None] = ContextVar("running", default=None)
@@ -55,6 +63,8 @@ class CudaKernel(GpuKernel):
         self._ready: dict[int, Launcher] = {}
         # the way for NumPy arrays alone is the CPU's
         self._shortcut = None
+        # what a call needs where this machine has one GPU, once the first has been there
+        self._quick: Quick | None = None
 
     def compile(self) -> CudaKernel:
         """Compile every kernel to machine code now; returns the kernel."""
@@ -76,6 +86,9 @@ class CudaKernel(GpuKernel):
             code = self._code_for(tuple(here.compute_capability))
             found = Launcher(files.load(self._path), self._file.source.kernels, code)
             self._ready[here.id] = found
+            bind = device_shortcut(self.signature, self._file.source.alignment)
+            if bind is not None and len(nvidia.driver().gpus) == 1:
+                self._quick = Quick(bind, found)
         return found
 
     def _check_gpu(self) -> None:
@@ -147,18 +160,32 @@ class CudaKernel(GpuKernel):
             stream.synchronize()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        passed = self._quick.bind(args) if self._quick is not None and not named else None
+        if self._quick is not None and passed is not None:
+            # this thread works on the GPU from now on, if it has not before
+            nvidia.driver().get_current_device()
+            self._quick.launcher.launch(passed.memory, _one_stream(args, passed.interfaces))
+            outputs = [v for v, p in zip(args, self.signature.parameters) if p.is_output]
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
         values = (*args, *named.values())
         self._check_gpu()
         with nvidia.on_gpu(device_of(values)):
-            number, *others = streams_of(values) or (0,)
-            for other in others:
-                # what the others' libraries have begun is done first
-                nvidia.stream_of(other).synchronize()
+            number = _one_stream(values)
             token = RUNNING.set(Running(self._function(), number))
             try:
                 return super().__call__(*args, **named)
             finally:
                 RUNNING.reset(token)
+
+
+def _one_stream(
+    values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
+) -> int:
+    """The number of the stream to launch on; what other streams have begun is done first."""
+    number, *others = streams_of(values, interfaces) or (0,)
+    for other in others:
+        nvidia.stream_of(other).synchronize()
+    return number
 
 
 __all__ = ["CudaKernel"]

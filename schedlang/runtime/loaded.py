@@ -68,11 +68,15 @@ class Launcher:
 
     def start(self, args: Sequence[Any], number: int) -> None:
         """A call where its GPU is the current one."""
+        self.launch([*map(_passed, args)], number)
+
+    def launch(self, args: Sequence[Any], number: int) -> None:
+        """The same with arrays as :class:`Memory` and plain integers."""
         stream = self._streams.get(number)
         if stream is None:
             stream = self._streams[number] = core().Stream.from_handle(number)
         self._scratch.begin(number)
-        self._launch(*map(_passed, args), stream=stream)
+        self._launch(*args, stream=stream)
 
 
 def _passed(value: Any) -> Any:

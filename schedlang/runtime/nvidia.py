@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -60,6 +61,7 @@ class Compiled:
     resources: Resources
 
 
+@cache
 def driver() -> Any:
     """The module ``numba.cuda`` of numba-cuda."""
     if find_spec("numba_cuda") is None:
