@@ -509,6 +509,7 @@ def test_random_tiles_at_one_loop(data: st.DataObject) -> None:
     s[D].bind(D.op.axis[0], "threadIdx.x")
     outer, inner = s[D].split(s[D].op.reduce_axis[0], data.draw(st.sampled_from([1, 2])))
     s[D].reorder(D.op.axis[0], outer, inner)
+    doubled: set[Any] = set()
     for tile in reversed(made[1:]):
         s[tile].compute_at(s[D], outer)
         if not data.draw(st.booleans()):
@@ -516,8 +517,14 @@ def test_random_tiles_at_one_loop(data: st.DataObject) -> None:
             continue
         s[tile].set_scope("shared")
         s[tile].bind(s[tile].op.axis[1], "threadIdx.x")
-        if set(s[tile].op.input_tensors) == {A} and data.draw(st.booleans()):
+        doubled.add(tile)
+    for tile in made[1:]:
+        # one that reads a tile with a single copy would wait for it
+        sources = set(tile.op.input_tensors)
+        if tile in doubled and sources <= {A, *doubled} and data.draw(st.booleans()):
             s[tile].double_buffer()
+        else:
+            doubled.discard(tile)
     a = np.random.default_rng(0).integers(-3, 4, (depth, n)).astype("float32")
     expected = sl.reference(D)(a)
     f = sl.build(s, [A, D], target="cuda-emulator")
@@ -567,3 +574,56 @@ def test_no_barrier_where_each_thread_has_rows_of_its_own() -> None:
     s[B].bind(y, "threadIdx.y")
     s[B].bind(x, "threadIdx.x")
     assert "barrier" not in sl.build(s, [A, B], target="cuda-emulator").program
+
+
+def test_tiles_fetched_ahead_that_read_each_other() -> None:
+    """D is made of the next S, which does not wait in registers then."""
+    A = sl.placeholder((32, 64), name="A")
+    S = sl.compute((32, 64), lambda k, i: A[k, i] * 2, name="S")
+    D = sl.compute((32, 64), lambda k, i: S[k, i] + S[k, (i + 1) % 64], name="D")
+    k = sl.reduce_axis(32, "k")
+    B = sl.compute((64,), lambda i: sl.sum(S[k, 63 - i] * D[k, i], axis=k), name="B")
+    s = sl.schedule(B)
+    thread, i = s[B].split(B.op.axis[0], nparts=16)
+    s[B].bind(thread, "threadIdx.x")
+    outer, inner = s[B].split(s[B].op.reduce_axis[0], 8)
+    s[B].reorder(thread, outer, inner, i)
+    for tile in (D, S):
+        s[tile].compute_at(s[B], outer)
+        s[tile].set_scope("shared")
+        _, own = s[tile].split(s[tile].fuse(*s[tile].op.axis), 16)
+        s[tile].bind(own, "threadIdx.x")
+        s[tile].double_buffer()
+    a = np.random.default_rng(0).integers(-3, 4, (32, 64)).astype("float32")
+    d = 2 * a + np.roll(2 * a, -1, axis=1)
+    expected = (2 * a[:, ::-1] * d).sum(0)
+    f = sl.build(s, target="cuda-emulator")
+    for found in (f(a), f.simulate(a), *(f.check(a, order=o) for o in ORDERS)):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_parts_of_a_tile_that_wait_have_registers_of_their_own() -> None:
+    """Of the four parts that two cut loops make, two are of one size."""
+    A = sl.placeholder((4, 3, 3, 8), name="A")
+    S = sl.compute((4, 3, 3, 8), lambda k, u, v, i: A[k, u, v, i], name="S")
+    k, u, v = (sl.reduce_axis(n, name) for n, name in ((4, "k"), (3, "u"), (3, "v")))
+    B = sl.compute(
+        (8,), lambda i: sl.sum(S[k, u, v, 7 - i] * (1 + u * 8 + v), axis=(k, u, v)), name="B"
+    )
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "threadIdx.x")
+    s[B].reorder(B.op.axis[0], *s[B].op.reduce_axis)
+    s[S].compute_at(s[B], s[B].op.reduce_axis[0])
+    s[S].set_scope("shared")
+    _, p, q, x = s[S].op.axis
+    p_outer, p_inner = s[S].split(p, 2, tail="cut")
+    q_outer, q_inner = s[S].split(q, 2, tail="cut")
+    s[S].reorder(p_outer, q_outer, p_inner, q_inner, x)
+    s[S].bind(x, "threadIdx.x")
+    s[S].double_buffer()
+    a = np.random.default_rng(0).integers(0, 4, (4, 3, 3, 8)).astype("float32")
+    weights = 1 + 8 * np.arange(3)[:, None] + np.arange(3)
+    expected = (a[..., ::-1] * weights[:, :, None]).sum((0, 1, 2))
+    f = sl.build(s, target="cuda-emulator")
+    for found in (f(a), f.simulate(a), f.check(a)):
+        np.testing.assert_array_equal(found, expected)

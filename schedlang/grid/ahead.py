@@ -12,36 +12,63 @@ from dataclasses import dataclass, replace
 
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Block, Buffer, Fetch, For, If, Load, Stmt, Store, expressions
+from schedlang.ir.touched import loaded, stored
 
-# bytes of a thread's registers that wait for the next tile
+# bytes of a thread's registers, and elements, that wait for the next tiles of a loop
 MOST_WAITING = 256
+MOST_ELEMENTS = 64
 
 
 @dataclass(frozen=True)
 class Parted:
-    """A fill in two: what reads global memory into ``waiting``, and what stores that."""
+    """Fills in two: what reads global memory into ``waiting``, and what stores that.
+
+    Among the reads stand the fills that are left whole.
+    """
 
     waiting: tuple[Buffer, ...]
     reads: Block
     stores: Block
 
 
-def parted(fills: Sequence[Stmt]) -> Parted | None:
-    """The fills of the next tile in two parts.
+def parted(fills: Sequence[Stmt]) -> Parted:
+    """The fills of the next tiles, those in two parts that can be.
 
-    ``None`` where that is not worth it or not possible: for tiles that are not read from global
-    memory, for loops of unknown length, for more than so many registers.
+    Left whole are tiles that other fills read or that read theirs, that are not read from global
+    memory, whose place or condition is data, with loops of unknown length, and what would take more
+    than so many registers.
     """
     waiting: list[Buffer] = []
-    parts = _parts(Block(tuple(fills)), (), waiting)
-    if parts is None or not any(map(_is_far, fills)):
-        return None
-    if sum(b.bytes or 0 for b in waiting) > MOST_WAITING:
-        return None
-    return Parted(tuple(waiting), *parts)
+    reads: list[Stmt] = []
+    stores: list[Stmt] = []
+    for fill in fills:
+        others = [f for f in fills if f is not fill]
+        more = list(waiting)
+        parts = _parts(fill, (), more) if _is_alone(fill, others) else None
+        if parts is None or not _fits(more):
+            reads.append(fill)
+            continue
+        waiting = more
+        reads.append(parts[0])
+        stores.append(parts[1])
+    return Parted(tuple(waiting), Block(tuple(reads)), Block(tuple(stores)))
+
+
+def _is_alone(fill: Stmt, others: Sequence[Stmt]) -> bool:
+    """Whether ``fill`` reads global memory, and no tile of the others, nor they its."""
+    read = loaded(fill)
+    shared = any(stored(fill) & loaded(f) or stored(f) & read for f in others)
+    return not shared and any(b.scope == "global" for b in read)
+
+
+def _fits(waiting: Sequence[Buffer]) -> bool:
+    bytes_, elements = (sum(n or 0 for n in ns) for ns in (
+        [b.bytes for b in waiting], [b.size for b in waiting]))  # fmt: skip
+    return bytes_ <= MOST_WAITING and elements <= MOST_ELEMENTS
 
 
 def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[Block, Block] | None:
+    """What reads and what stores; ``waiting`` grows by what is between."""
     if isinstance(stmt, Block):
         parts = [_parts(s, loops, waiting) for s in stmt.stmts]
         found = [part for part in parts if part is not None]
@@ -50,15 +77,20 @@ def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[B
         return Block(tuple(r for r, _ in found)), Block(tuple(s for _, s in found))
     if isinstance(stmt, For) and not isinstance(stmt.extent, int):
         return None
+    places = stmt.indices if isinstance(stmt, Store) else expressions(stmt)
+    if any(isinstance(n, Load) for n in postorder(places)):
+        # it is asked again behind what uses the present tile
+        return None
     if isinstance(stmt, (For, If)):
-        inside = _parts(stmt.body, (*loops, stmt) if isinstance(stmt, For) else loops, waiting)
+        inner = (*loops, stmt) if isinstance(stmt, For) else loops
+        inside = _parts(stmt.body, inner, waiting)
         if inside is None:
             return None
         made = _written_out(stmt)
         reads, stores = (replace(made, body=part) for part in inside)
         return Block((reads,)), Block((stores,))
     if isinstance(stmt, Store) and stmt.reducer is None:
-        kept = tuple(_storage(b, loops) for b in stmt.buffers)
+        kept = tuple(_storage(b, loops, waiting) for b in stmt.buffers)
         waiting += kept
         at = tuple(loop.axis for loop in loops)
         values = tuple(Load(b, at, b.dtype) for b in kept)
@@ -74,19 +106,13 @@ def _written_out(stmt: For | If) -> For | If:
     return stmt
 
 
-def _storage(buffer: Buffer, loops: tuple[For, ...]) -> Buffer:
-    shape = tuple(loop.extent for loop in loops)
-    return Buffer(f"{buffer.name}.next", buffer.dtype, shape, "local")
-
-
-def _is_far(stmt: Stmt) -> bool:
-    """Whether ``stmt`` reads global memory."""
-    if isinstance(stmt, Block):
-        return any(map(_is_far, stmt.stmts))
-    if isinstance(stmt, (For, If)):
-        return _is_far(stmt.body)
-    nodes = postorder(expressions(stmt))
-    return any(isinstance(n, Load) and n.buffer.scope == "global" for n in nodes)
+def _storage(buffer: Buffer, loops: tuple[For, ...], waiting: Sequence[Buffer]) -> Buffer:
+    """Storage of a name of its own: all that waits in a loop is needed at once."""
+    name, number = f"{buffer.name}.next", 1
+    while any(b.name == name for b in waiting):
+        number += 1
+        name = f"{buffer.name}.next{number}"
+    return Buffer(name, buffer.dtype, tuple(loop.extent for loop in loops), "local")
 
 
 __all__ = ["parted"]

@@ -83,7 +83,8 @@ def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between
     free = {*between.threads, *(x.axis for x in loops)} - fixed
     loose = free - {x.axis for x in (*between.same, *between.moving)}
     step: dict[Axis | Var, Lin] = {x.axis: Lin.of(x.axis) + 1 for x in between.moving}
-    pairs = _digits(left, right, _ranges(between.launch, loops))
+    ranges = _ranges(between.launch, a.loops), _ranges(between.launch, b.loops)
+    pairs = _digits(left, right, ranges, free)
     if any(_differ(x, y.substitute(step), loose) for x, y in pairs):
         return True
     if between.apart is not None and any(_counts(between.apart.axis, x, y) for x, y in pairs):
@@ -112,24 +113,31 @@ def _ranges(launch: Launch, loops: Iterable[For]) -> Ranges:
     return Ranges({axis: (ZERO, to_lin(extent) - 1) for axis, extent in extents.items()})
 
 
-def _digits(left: Indices, right: Indices, ranges: Ranges) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where the indices are: ``n*x + y`` as ``x`` and ``y`` if ``y < n``."""
+def _digits(
+    left: Indices, right: Indices, ranges: tuple[Ranges, Ranges], free: Container[Expr]
+) -> list[tuple[Lin, Lin]]:
+    """Pairs that are equal where the indices are: ``n*x + y`` as ``x`` and ``y`` if ``y < n``.
+
+    ``n`` is one number for both accesses; each has loops, and ``ranges``, of its own.
+    """
     found: list[tuple[Lin, Lin]] = []
+    one, other = ranges
     for x, y in zip(left, right):
-        size = next((s for s in _sizes(x, y) if _fits(x, s, ranges) and _fits(y, s, ranges)), None)
+        sizes = (s for s in _sizes(x, y, free) if _fits(x, s, one) and _fits(y, s, other))
+        size = next(sizes, None)
         if size is None:
             found.append((x, y))
             continue
         (more, rest), (others, last) = _parted(x, size), _parted(y, size)
-        found += [*_digits([more], [others], ranges), (rest, last)]
+        found += [*_digits([more], [others], ranges, free), (rest, last)]
     return found
 
 
-def _sizes(x: Lin, y: Lin) -> list[Lin]:
+def _sizes(x: Lin, y: Lin, free: Container[Expr]) -> list[Lin]:
     """What terms of both may be multiples of: a number, or a size that the loop's length is."""
     numbers = [{abs(c) for p, c in lin.terms.items() if p and abs(c) > 1} for lin in (x, y)]
     atoms = [{atom for p in lin.terms if len(p) > 1 for atom in p} for lin in (x, y)]
-    sizes = [atom for atom in atoms[0] & atoms[1] if not isinstance(atom, Axis)]
+    sizes = [atom for atom in atoms[0] & atoms[1] if _alike((atom,), free)]
     return [*map(Lin.of, sorted(numbers[0] & numbers[1])), *map(Lin.of, sizes)]
 
 

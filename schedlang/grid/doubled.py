@@ -30,6 +30,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.rewrite import deep, moved, substituted, with_buffers, with_rows
+from schedlang.ir.touched import stored
 
 NOTE = "there is a next tile"
 
@@ -113,15 +114,16 @@ def _uses(stmt: Stmt) -> dict[Buffer, int]:
 
 def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
     """The double buffers that are all that ``stmt`` writes; empty if it writes others too."""
-    written = {b for s, _ in walk(stmt) if isinstance(s, Store) for b in s.buffers}
+    written = stored(stmt)
     return written if written and written <= set(doubled) else set()
 
 
 def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[Stmt], list[Stmt]]:
-    """The fills that need nothing of what stands ahead of them in the loop, and all else."""
+    """The fills that need nothing of what the loop does else, and that."""
     fills: list[Stmt] = []
     rest: list[Stmt] = []
-    written: set[Buffer] = set()
+    # what no fill writes is written by the rest of a turn, which the next one's fills would miss
+    written = {b for s in stmts if not _fills(s, doubled) for b in stored(s)}
     touched: set[Buffer] = set()
     for stmt in stmts:
         filled = _fills(stmt, doubled)
@@ -129,7 +131,7 @@ def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[
             fills.append(stmt)
             continue
         rest.append(stmt)
-        written |= {b for s, _ in walk(stmt) if isinstance(s, Store) for b in s.buffers}
+        written |= stored(stmt)
         touched |= _uses(stmt).keys()
     return fills, rest
 
@@ -169,10 +171,8 @@ def _loop(
         first = [If(some, Block(tuple(first)), "there is a first tile")]
     using = _turned(after, doubled, at(now))
     parts = parted(ahead)
-    if parts is None:
-        body = Block((If(cond, Block(tuple(ahead)), NOTE), using))
-        return [*first, replace(loop, body=body)], filled | more
-    body = Block((If(cond, parts.reads, NOTE), using, If(cond, parts.stores, NOTE)))
+    last = (If(cond, parts.stores, NOTE),) if parts.stores.stmts else ()
+    body = Block((If(cond, parts.reads, NOTE), using, *last))
     return [*map(Alloc, parts.waiting), *first, replace(loop, body=body)], filled | more
 
 

@@ -85,4 +85,5 @@ def stored_index(layout: Layout, index: Sequence[Lin], ranges: Ranges) -> tuple[
     return tuple(found)
 
 
-__all__ = ["Layout", "Part", "incomplete", "part_of", "stored_extents", "stored_index"]
+__all__ = ["Layout", "Part", "incomplete", "part_of", "stored_extents", "stored_index",
+           "whole_dims"]  # fmt: skip
