@@ -61,7 +61,7 @@ class TuningError(SchedlangError, ValueError):
 
 
 class SpillWarning(UserWarning):
-    """A tile of sums does not stay in vector registers: its result is right, but slow to come."""
+    """A tile of sums does not stay in registers: its result is right, but slow to come."""
 
 
 class DatabaseWarning(UserWarning):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,13 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, CallError, LoweringError, SchedlangError
+from schedlang.errors import (
+    BuildError,
+    CallError,
+    LoweringError,
+    SchedlangError,
+    SpillWarning,
+)
 from tests.gpu_schedules import scaled
 
 N = 64
@@ -322,3 +329,23 @@ def test_a_kernel_is_saved_as_python_alone(target: str, tmp_path: Path) -> None:
         f = sl.build(case.schedule, case.args, target="cuda")
     with pytest.raises(BuildError, match="k.ptx'\\): a kernel is saved as Python, in a file that"):
         f.save(tmp_path / "k.ptx")
+
+
+@pytest.mark.parametrize(("tile", "warned"), [(16, 1), (8, 0)])
+def test_more_sums_than_a_thread_has_registers(tile: int, warned: int) -> None:
+    A = sl.placeholder((64, 64), name="A")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * A[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    held = s.cache_write(C, "local")
+    y, x, *_ = s[C].tile(*C.op.axis, tile, tile)
+    s[C].bind(y, "threadIdx.y")
+    s[C].bind(x, "threadIdx.x")
+    s[held].compute_at(s[C], x)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        sl.build(s, target="cuda")
+    assert [w.category for w in found] == [SpillWarning] * warned
+    assert not warned or "its 256 sums of float32 a thread do not fit the 255" in str(
+        found[0].message
+    )

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.codegen.tiles import Tile, Update, need, size, tile_of, updates
+from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, For, If, Stmt
+from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.target import Target
 
 
@@ -28,6 +29,22 @@ def guarded(nest: Nest, target: Target) -> list[str]:
     return _once(
         _kept_out(update, nest, target) for update in found if update.store.stage not in free
     )
+
+
+def crowded(program: Program, target: Target) -> list[str]:
+    """A sentence for each tile of sums that is more than a thread of a GPU has registers."""
+    room = target.device.registers
+    sums = [
+        (s.stage, b) for launch in program.launches for s, _ in walk(launch.body)
+        if isinstance(s, Store) and s.reducer is not None
+        for b in s.buffers if b.scope == "local"
+    ]  # fmt: skip
+    return _once(
+        f"stage {stage}: its {b.size} sums of {b.dtype} a thread do not fit the {room} registers "
+        f"of 32 bits that {target.arch} has for one, so that they lie in local memory. Make the "
+        "tile of a thread smaller."
+        for stage, b in sums if (b.bytes or 0) > 4 * room
+    )  # fmt: skip
 
 
 def _once(texts: Iterable[str | None]) -> list[str]:
@@ -94,4 +111,4 @@ def _advice(tile: Tile, target: Target) -> str:
     return f"Make the tile smaller, {tile.lanes.axis.name} first."
 
 
-__all__ = ["guarded", "spills"]
+__all__ = ["crowded", "guarded", "spills"]

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.codegen.budget import guarded, spills
+from schedlang.codegen.budget import crowded, guarded, spills
 from schedlang.codegen.cpu import emit
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
@@ -16,6 +16,7 @@ from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
 from schedlang.grid.blocks import as_loops
 from schedlang.grid.lower import device_program
 from schedlang.grid.printer import program_text
+from schedlang.grid.program import Program
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify
@@ -47,6 +48,13 @@ def lower(
     return lower_state(_checked(schedule, "lower", te_options).state, args, name=name)
 
 
+def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
+    """A sentence for each tile of sums that does not stay in registers."""
+    if program is not None:
+        return crowded(program, target) if target.kind == "cuda" else []
+    return [*spills(nest, target), *guarded(nest, target)] if target.kind == "cpu" else []
+
+
 _TE_OPTIONS = frozenset({"simple_mode", "binds", "target_host", "runtime"})
 
 
@@ -76,7 +84,7 @@ def build(
 
     Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
     :class:`~schedlang.errors.BuildError` where the target cannot run it. Warns with
-    :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more vector registers than
+    :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more (vector) registers than
     the target has, or a guard keeps it out of them.
 
     >>> import numpy as np, schedlang as sl
@@ -101,6 +109,8 @@ def build(
     checked = any(u.needs_sizes for u in unproven)
     signature = signature_of(nest, in_place_pairs(nest))
     steps = schedule.as_python()
+    for warning in _spilled(nest, program, where):
+        warnings.warn(warning, SpillWarning, stacklevel=2)
     loops = nest
     if program is not None:
         loops = as_loops(program)
@@ -110,8 +120,6 @@ def build(
         built = Built(signature, where, "launch", public, file.text, False, checked)
         return CudaKernel(built, schedule.copy(), nest, file)
     source = emit(loops, Target("cpu") if where.is_gpu else where, public)
-    for warning in (*spills(nest, where), *guarded(nest, where)) if where.kind == "cpu" else ():
-        warnings.warn(warning, SpillWarning, stacklevel=2)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)
     built = Built(signature, where, source.entry, public, text, source.parallel, checked)
