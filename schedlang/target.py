@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from contextvars import ContextVar
 from dataclasses import InitVar, dataclass
 from typing import Any
 
@@ -66,6 +67,9 @@ class Device:
         number = int(self.arch.removeprefix("sm_").rstrip("af"))
         return number // 10, number % 10
 
+
+# the targets of the ``with`` statements around, the innermost last
+_AROUND: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
 KIB = 1024
 DEVICES = {
@@ -151,12 +155,47 @@ class Target:
         held = "float32" if dtype == "float16" else dtype
         return max(1, self.vector_bytes // np.dtype(held).itemsize)
 
+    @property
+    def max_num_threads(self) -> int:
+        """te's: the most threads of a block; 1 on a CPU."""
+        return self.device.threads if self.is_gpu else 1
+
+    @property
+    def thread_warp_size(self) -> int:
+        """te's: the threads of a warp; 1 on a CPU."""
+        return self.device.warp if self.is_gpu else 1
+
     @staticmethod
     def of(value: Target | str | None) -> Target:
-        """``value`` as a target; ``None`` is the CPU of this machine."""
+        """``value`` as a target; ``None`` is that of the ``with`` around, else this CPU."""
         if isinstance(value, Target):
             return value
-        return Target("cpu" if value is None else str(value))
+        if value is None:
+            return Target.current(allow_none=True) or Target("cpu")
+        return Target(str(value))
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """te's: the target of the innermost ``with`` around."""
+        around = _AROUND.get()
+        if not around and not allow_none:
+            raise BuildError(
+                "Target.current(allow_none=False): there is no `with Target(...):` around"
+            )
+        return around[-1] if around else None
+
+    def __enter__(self) -> Target:
+        """te's: what ``build`` and others take where they are given no target.
+
+        >>> with Target("cuda", arch="sm_80"):
+        ...     Target.of(None).arch
+        'sm_80'
+        """
+        _AROUND.set((*_AROUND.get(), self))
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        _AROUND.set(_AROUND.get()[:-1])
 
 
 def playing(target: Target) -> Target:

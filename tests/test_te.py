@@ -418,3 +418,20 @@ def test_guide_shows_code_that_runs_only() -> None:
     a, b, c = (np.zeros(6, "float32") for _ in range(3))
     tvm.build(s, [A, B, C], "python")(a, b, c)
     assert (b == 1).all() and (c == 2).all()
+
+
+def test_the_target_around_is_that_of_a_build() -> None:
+    A = te.placeholder((64,), name="A")
+    B = te.compute((64,), lambda i: A[i] * 2, name="B")
+    s = te.create_schedule(B.op)
+    assert tvm.target.Target.current() is None
+    with tvm.target.Target("cuda") as around:
+        s[B].bind(B.op.axis[0], te.thread_axis("threadIdx.x"))
+        assert tvm.target.Target.current(allow_none=False) is around
+        assert (around.max_num_threads, around.thread_warp_size) == (1024, 32)
+        with tvm.target.Target("llvm"):
+            assert tvm.target.Target.current().kind == "cpu"
+        assert tvm.build(s, [A, B]).target == around
+    assert tvm.target.Target.current() is None
+    with pytest.raises(SchedlangError, match="there is no `with Target"):
+        tvm.target.Target.current(allow_none=False)
