@@ -450,6 +450,33 @@ def test_arrays_that_need_no_closer_look_are_asked_once(
             f(*refused)
 
 
+class Managed(np.ndarray):
+    """Memory that the CPU and a GPU see, as numba's managed and mapped arrays."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return OnGpu(self.view(np.ndarray)).__cuda_array_interface__
+
+
+def test_memory_that_the_cpu_sees_too_is_waited_for(driver: Driver) -> None:
+    f, a = kernel(), numbers(100)
+    out = np.zeros(100, "float32").view(Managed)
+    for _ in range(2):
+        driver.waited.clear()
+        out[:] = 0
+        assert f(a.view(Managed), out) is out and driver.waited == [0]
+        np.testing.assert_array_equal(out.view(np.ndarray), a * 2)
+
+
+def test_masked_arrays_are_refused(driver: Driver) -> None:
+    f, a = kernel(), numbers(100)
+    interface = {**OnGpu(a).__cuda_array_interface__, "mask": OnGpu(a > 0)}
+    masked = SimpleNamespace(__cuda_array_interface__=interface, dtype=a.dtype)
+    for given in (masked, np.ma.masked_array(a, a > 0)):
+        with pytest.raises(CallTypeError, match="is a masked array"):
+            f(given)
+
+
 def test_what_does_not_fit_is_refused(driver: Driver) -> None:
     f, a = kernel(), numbers(101)
     with pytest.raises(CallError, match="dimension 0 must be 100"):

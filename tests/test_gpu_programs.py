@@ -576,13 +576,16 @@ def test_no_barrier_where_each_thread_has_rows_of_its_own() -> None:
     assert "barrier" not in sl.build(s, [A, B], target="cuda-emulator").program
 
 
-def test_tiles_fetched_ahead_that_read_each_other() -> None:
-    """D is made of the next S, which does not wait in registers then."""
+@pytest.mark.parametrize("both", [True, False], ids=["S and D", "D alone"])
+def test_tiles_fetched_ahead_that_read_each_other(both: bool) -> None:
+    """D is made of the next S, which does not wait in registers then; B reads one or both."""
     A = sl.placeholder((32, 64), name="A")
     S = sl.compute((32, 64), lambda k, i: A[k, i] * 2, name="S")
     D = sl.compute((32, 64), lambda k, i: S[k, i] + S[k, (i + 1) % 64], name="D")
     k = sl.reduce_axis(32, "k")
-    B = sl.compute((64,), lambda i: sl.sum(S[k, 63 - i] * D[k, i], axis=k), name="B")
+    B = sl.compute(
+        (64,), lambda i: sl.sum((S if both else D)[k, 63 - i] * D[k, i], axis=k), name="B"
+    )
     s = sl.schedule(B)
     thread, i = s[B].split(B.op.axis[0], nparts=16)
     s[B].bind(thread, "threadIdx.x")
@@ -596,7 +599,7 @@ def test_tiles_fetched_ahead_that_read_each_other() -> None:
         s[tile].double_buffer()
     a = np.random.default_rng(0).integers(-3, 4, (32, 64)).astype("float32")
     d = 2 * a + np.roll(2 * a, -1, axis=1)
-    expected = (2 * a[:, ::-1] * d).sum(0)
+    expected = ((2 * a if both else d)[:, ::-1] * d).sum(0)
     f = sl.build(s, target="cuda-emulator")
     for found in (f(a), f.simulate(a), *(f.check(a, order=o) for o in ORDERS)):
         np.testing.assert_array_equal(found, expected)

@@ -55,9 +55,9 @@ def parted(fills: Sequence[Stmt]) -> Parted:
 
 
 def _is_alone(fill: Stmt, others: Sequence[Stmt]) -> bool:
-    """Whether ``fill`` reads global memory, and no tile of the others, nor they its."""
+    """Whether ``fill`` reads global memory, and no tile of its own or the others, nor they its."""
     read = loaded(fill)
-    shared = any(stored(fill) & loaded(f) or stored(f) & read for f in others)
+    shared = any(stored(fill) & loaded(f) or stored(f) & read for f in (fill, *others))
     return not shared and any(b.scope == "global" for b in read)
 
 

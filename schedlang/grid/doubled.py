@@ -30,7 +30,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.rewrite import deep, moved, substituted, with_buffers, with_rows
-from schedlang.ir.touched import stored
+from schedlang.ir.touched import loaded, stored
 
 NOTE = "there is a next tile"
 
@@ -142,9 +142,10 @@ def _loop(
     """The loop with its fills one iteration ahead, if it has any that wait for nothing in it."""
     fills, rest = _parted(loop.body.stmts, doubled)
     filled = {b for s in fills for b in _fills(s, doubled)}
-    inside, later = _uses(loop.body), _uses(Block(tuple(rest)))
+    inside = _uses(loop.body)
+    later = loaded(Block((*rest, *fills)))
     # nothing outside of the loop knows the buffer, and what follows the fill reads it
-    if not all(inside[b] == uses[b] and later.get(b) for b in filled):
+    if not all(inside[b] == uses[b] and b in later for b in filled):
         filled = set()
     extent = to_lin(loop.extent)
     if loop.kind != "serial" or not filled or not rest or extent.const == 1:

@@ -43,7 +43,8 @@ def device_shortcut(
             return None
         memory, interfaces = [], []
         for value, (shape, typestr, length, itemsize), unit in zip(args, wanted, alignment):
-            if getattr(value, "requires_grad", False):
+            # memory that a CPU sees too is waited for
+            if isinstance(value, np.ndarray) or getattr(value, "requires_grad", False):
                 return None
             known = getattr(value, "__cuda_array_interface__", None)
             if known is None or known["shape"] != shape or known["typestr"] != typestr:

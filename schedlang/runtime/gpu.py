@@ -122,7 +122,10 @@ class CudaKernel(GpuKernel):
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
         if getattr(value, "requires_grad", False):
             raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
-        if isinstance(value, np.ndarray) or is_on_device(value):
+        if is_on_device(value) and not isinstance(value, np.ndarray):
+            known = getattr(value, "__cuda_array_interface__", None)
+            if known is not None and known.get("mask") is not None:
+                raise CallTypeError(f"{what} is a masked array: pass its data alone")
             running = RUNNING.get()
             return described(value, 0 if running is None else running.stream)
         return as_numpy(value, what, written)
