@@ -193,11 +193,12 @@ def test_a_timeout_does_not_wait_for_a_batch(tmp_path: Path) -> None:
     measurer.batch = 100
     search = search_of(
         task_of(plus_one(), Limits()), measurer, RandomSearch(0), tmp_path / "db", 1000, marked,
-        deadline=time.monotonic() + 0.5,
+        deadline=time.monotonic() + 2,
     )  # fmt: skip
     result = search.result(False, 0)
     assert result.ended == "the time is up"
-    assert 1 <= len(result.trials) <= 5
+    # the batch would take 10 s
+    assert 1 <= len(result.trials) <= 20
 
 
 def test_one_trial(tmp_path: Path) -> None:
