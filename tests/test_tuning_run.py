@@ -699,8 +699,10 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
         ({"template": "tiles"}, r"template='tiles'\): give a function template\(s, knobs\)"),
         ({"executor": 4}, r"executor=4\): give a concurrent.futures.Executor"),
         ({"limits": 4}, r"limits=4\): give Limits\(build"),
-        ({"limits": Limits(build=0)}, "give a number of 0.01 or more for build"),
-        ({"limits": Limits(memory=-1)}, "give a number of 0 or more for memory"),
+        ({"limits": Limits(build=0)}, "give seconds from 0.01 to 86400 for build"),
+        ({"limits": Limits(run=1e10)}, "give seconds from 0.01 to 86400 for run"),
+        ({"limits": Limits(memory=-1)}, "give an integer for memory"),
+        ({"limits": Limits(memory=2e9)}, "give an integer for memory"),  # type: ignore[arg-type]
         ({"inputs": 4}, r"inputs=\.\.\.\): give one array each for A"),
         ({"sizes": {"n": 4}}, "there is no size 'n'"),
         ({"database": 4}, "database=4: give a path, a Database or None"),

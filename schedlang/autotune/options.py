@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from schedlang.errors import TuningError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
 from schedlang.schedule.schedule import Schedule, plain_schedule
+
+# seconds that a build or a run may be given
+SHORTEST, LONGEST = 0.01, 86400
 
 
 def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
@@ -49,7 +53,7 @@ def check_numbers(trials: Any, timeout: Any, seed: Any, tolerance: Any, workers:
 
 def check_objects(executor: Any, template: Any, limits: Any) -> None:
     """Raise :class:`~schedlang.errors.TuningError` for what is not what it is to be."""
-    if executor is not None and not callable(getattr(executor, "submit", None)):
+    if executor is not None and not isinstance(executor, Executor):
         raise TuningError(
             f"autotune(executor={executor!r}): give a concurrent.futures.Executor, such as "
             "ProcessPoolExecutor(), or a dask Client's get_executor()"
@@ -61,10 +65,14 @@ def check_objects(executor: Any, template: Any, limits: Any) -> None:
     asked = f"autotune(limits={limits!r})"
     if not isinstance(limits, Limits):
         raise TuningError(f"{asked}: give Limits(build=..., run=..., memory=...)")
-    for name, least in (("build", 0.01), ("run", 0.01), ("memory", 0)):
+    for name in ("build", "run"):
         value = getattr(limits, name)
-        if not _is_number(value) or not least <= value < 1 << 60:
-            raise TuningError(f"{asked}: give a number of {least} or more for {name}")
+        if not _is_number(value) or not SHORTEST <= value <= LONGEST:
+            raise TuningError(f"{asked}: give seconds from {SHORTEST} to {LONGEST} for {name}")
+    if limits.memory is None:
+        return
+    if type(limits.memory) is not int or not 0 <= limits.memory < 1 << 60:
+        raise TuningError(f"{asked}: give an integer for memory, the bytes, or 0 for no limit")
 
 
 def checked_inputs(

@@ -39,7 +39,8 @@ class Trial:
     first line of what went wrong; ``source`` a hash of the loop nest, which decides the emitted
     source; ``strategy`` what proposed it; ``took`` the seconds that building, checking and timing
     took; ``resumed`` whether a database had it; ``template`` the name of the user's template that
-    made it, empty for the rules.
+    made it, empty for the rules; ``raced`` whether ``seconds`` are those of a race, and ``first``
+    what they were before it; ``under`` what it was held to (limits, tolerance, data given).
     """
 
     number: int
@@ -54,6 +55,9 @@ class Trial:
     took: float = 0.0
     resumed: bool = False
     template: str = ""
+    raced: bool = False
+    first: float | None = None
+    under: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,14 @@ class Where:
 
     @staticmethod
     def here(
-        outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int], machine: str = ""
-    ) -> Where:
-        """These versions, and this machine or the one that is named."""
+        outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int], machine: str = "",
+        using: tuple[tuple[str, str], ...] = (),
+    ) -> Where:  # fmt: skip
+        """This machine and these versions, or the machine that is named and those it is using."""
         form = structure(outputs)
         return Where(
             form.key, tuple(sorted(sizes.items())), target_text(target),
-            machine or machine_for(target), versions(), form.extents,
+            machine or machine_for(target), using or versions(), form.extents,
         )  # fmt: skip
 
 

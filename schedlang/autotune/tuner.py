@@ -56,9 +56,10 @@ def autotune(
     timed as well on a CPU; where nothing that the rules make is faster, it is one trial more, and
     the result.
 
-    ``trials``: how many are measured, those of earlier runs in ``database`` counted in; 64, or as
-    many as there is time for where a ``timeout`` is given alone. The first is the best schedule
-    that ``database`` (by default also one that comes with schedlang) knows for such a computation.
+    ``target``: as :func:`~schedlang.runtime.build.build` takes it. ``trials``: how many are
+    measured, those of earlier runs in ``database`` counted in; 64, or as many as there is time for
+    where a ``timeout`` is given alone. The first is the best schedule that ``database`` (by default
+    also one that comes with schedlang) knows for such a computation.
     ``resume=False`` starts anew. ``timeout``: seconds for the search; what is being built then, and
     the last race, come on top. It also ends where half of ``trials`` (at least 64) bring no gain of
     one percent. ``search``: ``"random"``, ``"evolve"`` or an object with ``propose`` and ``learn``
@@ -101,7 +102,7 @@ def autotune(
     task = Task(
         wanted, where_to, known_sizes, given, seed,
         tolerance_for(wanted) if tolerance is None else float(tolerance),
-        limits or Limits(memory=site.memory // 2), site.timed,
+        (limits or Limits()).on(site.memory), site.timed,
     )  # fmt: skip
     values = {v: known_sizes[v.name] for v in variables(wanted) if v.name in known_sizes}
     rules = template or template_for(where_to, site.cores, values)

@@ -43,6 +43,8 @@ from schedlang.target import Target
 DEEPEST_LINES = 96
 DEEPEST_LOOPS = 16
 MOST_COPIES = 1024
+# registers of a vector that is written as one
+STRIPS = 4
 INDENT = "    "
 WIDTH = 98
 
@@ -67,12 +69,7 @@ class Frame:
 
 
 class Statements:
-    """Writes the statements of a kernel; loops and storage are the target's own.
-
-    A vectorized loop is written as vectors of up to ``strips`` registers.
-    """
-
-    strips = 4
+    """Writes the statements of a kernel; loops and storage are the target's own."""
 
     def __init__(self, nest: Nest, names: Names, target: Target, public: str) -> None:
         self.nest = nest
@@ -271,7 +268,7 @@ class Statements:
         """The lanes of a vectorized loop that are written as one vector."""
         found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
         widest = max(found, key=dtypes.itemsize, default="float32")
-        return self.target.vector_width(widest) * self.strips
+        return self.target.vector_width(widest) * STRIPS
 
     def pieces(self, loop: For, context: Context, count: int, start: int) -> None:
         """``count`` lanes as vectors of 2**k: others do not stay in registers."""

@@ -62,9 +62,9 @@ def _is_alone(fill: Stmt, others: Sequence[Stmt]) -> bool:
 
 
 def _fits(waiting: Sequence[Buffer]) -> bool:
-    bytes_, elements = (sum(n or 0 for n in ns) for ns in (
-        [b.bytes for b in waiting], [b.size for b in waiting]))  # fmt: skip
-    return bytes_ <= MOST_WAITING and elements <= MOST_ELEMENTS
+    size = sum(b.bytes or 0 for b in waiting)
+    elements = sum(b.size or 0 for b in waiting)
+    return size <= MOST_WAITING and elements <= MOST_ELEMENTS
 
 
 def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[Block, Block] | None:

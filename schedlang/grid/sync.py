@@ -15,17 +15,8 @@ from schedlang.expr.visit import postorder
 from schedlang.grid.collide import Access, Between, collide
 from schedlang.grid.program import Launch
 from schedlang.grid.threads import uniform
-from schedlang.ir.nodes import (
-    Barrier,
-    Block,
-    For,
-    If,
-    Load,
-    Stmt,
-    Store,
-    expressions,
-    walk,
-)
+from schedlang.ir.nodes import Barrier, Block, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.ir.touched import stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +46,7 @@ class _Placer:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.threads = {i.axis: int(i.extent) for i in launch.block}  # type: ignore[arg-type]
-        written = {b for s, _ in walk(launch.body) if isinstance(s, Store) for b in s.buffers}
-        self.shared = {b for b in written if b.scope != "local"}
+        self.shared = {b for b in stored(launch.body) if b.scope != "local"}
         self.made: dict[tuple[int, ...], Piece] = {}
 
     def block(self, block: Block, loops: tuple[For, ...], tests: tuple[Expr, ...],

@@ -76,11 +76,11 @@ def build(
     """A :class:`Kernel` from a schedule.
 
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
-    first appearance, then scalars, then outputs. ``target``: ``"cpu"`` (the default),
-    ``"python"`` (the same source, not compiled), ``"cuda"``, ``"cuda-emulator"`` (the CUDA kernels
-    on the CPU), or a :class:`~schedlang.target.Target`. ``fastmath`` lets the compiler reassociate
-    floating point. With ``SCHEDLANG_CUDA=emulator`` in the environment ``"cuda"`` means the
-    emulator.
+    first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
+    source, not compiled), ``"cuda"``, ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a
+    :class:`~schedlang.target.Target`; by default that of the ``with Target(...)`` around, else the
+    CPU. ``fastmath`` lets the compiler reassociate floating point. With
+    ``SCHEDLANG_CUDA=emulator`` in the environment ``"cuda"`` means the emulator.
 
     Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
     :class:`~schedlang.errors.BuildError` where the target cannot run it. Warns with

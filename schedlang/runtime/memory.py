@@ -85,24 +85,34 @@ def pointer(
     return builder.gep(data, [off], inbounds=True)
 
 
-def load_intrinsic(array: types.Type, ty: types.Type, half: bool, *rest: types.Type) -> Any:
+def alignment_of(ty: types.Type, half: bool, whole: bool) -> int:
+    """Bytes that a place is a multiple of: those of an element, or of the `whole` vector."""
+    lanes = ty.lanes if whole and isinstance(ty, Vec) else 1
+    return size_of(ty, half) * lanes
+
+
+def load_intrinsic(
+    array: types.Type, ty: types.Type, half: bool, *rest: types.Type, whole: bool = False
+) -> Any:
     """A load of `ty` at an offset; further arguments only took part in typing."""
+    align = alignment_of(ty, half, whole)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         ptr = pointer(context, builder, array, args[0], args[1])
         ptr = builder.bitcast(ptr, memory_type(ty, half).as_pointer())
-        return from_memory(context, builder, builder.load(ptr, align=size_of(ty, half)), ty, half)
+        return from_memory(context, builder, builder.load(ptr, align=align), ty, half)
 
     return ty(array, types.intp, *rest), codegen
 
 
-def store_intrinsic(array: types.Type, ty: types.Type, half: bool) -> Any:
+def store_intrinsic(array: types.Type, ty: types.Type, half: bool, whole: bool = False) -> Any:
     """A store of `ty` at an offset."""
+    align = alignment_of(ty, half, whole)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         ptr = pointer(context, builder, array, args[0], args[1])
         ptr = builder.bitcast(ptr, memory_type(ty, half).as_pointer())
-        builder.store(to_memory(builder, args[2], ty, half), ptr, align=size_of(ty, half))
+        builder.store(to_memory(builder, args[2], ty, half), ptr, align=align)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, ty), codegen

@@ -13,16 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .arith import elementwise, is_any
-from .memory import (
-    from_memory,
-    is_flat,
-    memory_type,
-    pointer,
-    prefetch_intrinsic,
-    size_of,
-    to_memory,
-    vector_of,
-)
+from .memory import is_flat, load_intrinsic, prefetch_intrinsic, store_intrinsic, vector_of
 from .simd import Vec, common_type, each_lane, element, is_float, is_unsigned, llvm_type
 
 # the whole warp takes part
@@ -178,33 +169,13 @@ def _chosen(builder: ir.IRBuilder, ty: types.Type, op: str, a: ir.Value, b: ir.V
 def _whole_load(array: types.Type, dtype: types.Type, lanes: Any, half: bool) -> Any:
     if not is_flat(array):
         return None
-    vec = Vec(dtype, lanes.literal_value)
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        at = pointer(context, builder, array, args[0], args[1])
-        at = builder.bitcast(at, memory_type(vec, half).as_pointer())
-        raw = builder.load(at, align=_bytes(vec, half))
-        return from_memory(context, builder, raw, vec, half)
-
-    return vec(array, types.intp, lanes), codegen
+    return load_intrinsic(array, Vec(dtype, lanes.literal_value), half, lanes, whole=True)
 
 
 def _whole_store(array: types.Type, v: types.Type, half: bool) -> Any:
-    vec = vector_of(array, v, half)
-    if vec is None:
+    if vector_of(array, v, half) is None:
         return None
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        at = pointer(context, builder, array, args[0], args[1])
-        at = builder.bitcast(at, memory_type(vec, half).as_pointer())
-        builder.store(to_memory(builder, args[2], vec, half), at, align=_bytes(vec, half))
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, vec), codegen
-
-
-def _bytes(vec: Vec, half: bool) -> int:
-    return size_of(vec, half) * vec.lanes
+    return store_intrinsic(array, v, half, whole=True)
 
 
 @intrinsic(prefer_literal=True)

@@ -417,8 +417,7 @@ class StageView:
         """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor``.
 
         Requires a dimension of an intermediate stage (one of ``op.axis``), and offset < factor.
-        After ``transform_layout`` it is the stride in the new order, of a dimension that is whole
-        there.
+        After ``transform_layout``: the stride in the new order, of a dimension whole there.
 
         rewrite::
 

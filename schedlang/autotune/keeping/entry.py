@@ -75,6 +75,8 @@ def to_line(entry: Entry) -> bytes:
             "source": trial.source,
             "strategy": trial.strategy,
             "template": trial.template,
+            "raced": trial.raced,
+            "under": trial.under,
             "decisions": dict(trial.decisions),
             "steps": trial.steps,
         },
@@ -92,7 +94,7 @@ def to_line(entry: Entry) -> bytes:
 def from_line(line: bytes) -> Entry:
     """What a line holds, checked field by field; raises ``ValueError`` that says what is wrong."""
     try:
-        data = json.loads(line.decode("utf-8"), parse_constant=_no_number)
+        data = json.loads(line.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except RecursionError:
@@ -151,6 +153,8 @@ def _trial(fields: _Fields) -> Trial:
         took,
         resumed=True,
         template=fields.text("template"),
+        raced=fields.flag("raced"),
+        under=fields.text("under") if "under" in fields.data else "",
     )
 
 
@@ -187,6 +191,13 @@ class _Fields:
 
     def integers(self, key: str) -> tuple[int, ...]:
         return tuple(_count(item, key) for item in self.items(key))
+
+    def flag(self, key: str) -> bool:
+        """Whether it is set; a line that was written before there was such a thing has none."""
+        found = self.data.get(key, False)
+        if not isinstance(found, bool):
+            raise ValueError(f"its {_short(key)} is no truth value")
+        return found
 
     def number(self, key: str) -> float | None:
         found = self.get(key)
@@ -226,6 +237,13 @@ def _check_plain(decisions: Mapping[str, Any]) -> None:
             raise ValueError("a decision is no finite number")
         elif not (value is None or isinstance(value, (bool, int, float, str))):
             raise ValueError("a decision is an object")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("it gives a field twice")
+    return found
 
 
 def _no_number(text: str) -> NoReturn:

@@ -48,7 +48,7 @@ class Remote:
         self, task: Task, executor: Executor, command: Sequence[str] = COMMAND,
         patience: float | None = None,
     ) -> None:  # fmt: skip
-        self._task = json.dumps(task.to_data())
+        self._task = json.dumps(task.data)
         self._executor = executor
         # of a worker's own Python, where it is the usual one
         self._command = () if tuple(command) == COMMAND else tuple(command)

@@ -55,7 +55,7 @@ class Sandbox:
     def __init__(self, task: Task, folder: Path, command: Sequence[str] = COMMAND) -> None:
         self.starts = 0
         self.met: set[int] = set()
-        self._task = task.to_data()
+        self._task = task.data
         self._folder = folder
         self._log = folder / f"log-{next(_NUMBERS)}.txt"
         self._command = [*command, str(folder)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,16 @@ EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 @dataclass(frozen=True)
 class Limits:
     """Seconds for a build, seconds for a checked or a timed run, and bytes that a process may have
-    beyond what it starts with (0: no limit).
+    beyond what it starts with (0: no limit; by default half of the machine's memory).
     """
 
     build: float = 20.0
     run: float = 10.0
-    memory: int = 0
+    memory: int | None = None
+
+    def on(self, memory: int) -> Limits:
+        """These limits on a machine with so much memory."""
+        return self if self.memory is not None else replace(self, memory=memory // 2)
 
 
 @dataclass(frozen=True)
@@ -48,8 +54,9 @@ class Task:
     limits: Limits = Limits()
     timed: bool = True
 
-    def to_data(self) -> dict[str, Any]:
-        """What JSON holds; :func:`task_from_data` reads it."""
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """What JSON holds; :func:`task_from_data` reads it. Made once: inputs may be large."""
         given = None if self.inputs is None else [_packed(a) for a in self.inputs]
         return {
             "computation": to_data(self.outputs), "target": target_data(self.target),
@@ -58,6 +65,19 @@ class Task:
             "limits": [self.limits.build, self.limits.run, self.limits.memory],
             "timed": self.timed,
         }  # fmt: skip
+
+    @property
+    def under(self) -> str:
+        """What a candidate is held to, as a text to compare: what failed may do under another."""
+        limits = self.limits
+        said = f"{limits.build:g} s, {limits.run:g} s, {limits.memory or 0} bytes"
+        said += f", tolerance {self.tolerance:g}"
+        if self.inputs is None:
+            return said
+        given = sha256()
+        for array in self.inputs:
+            given.update(np.ascontiguousarray(array).tobytes())
+        return f"{said}, inputs {given.hexdigest()[:16]}"
 
 
 _TARGET = ("kind", "vector_bytes", "vector_registers", "arch")
@@ -69,7 +89,7 @@ def target_data(target: Target) -> dict[str, Any]:
 
 
 def task_from_data(data: Mapping[str, Any]) -> Task:
-    """The task that :meth:`Task.to_data` wrote: data in, no code."""
+    """The task that :attr:`Task.data` holds: data in, no code."""
     given = data["inputs"]
     target = {k: data["target"][k] for k in _TARGET}
     return Task(
