@@ -10,6 +10,9 @@ from schedlang.commands import add_commands
 from schedlang.errors import SchedlangError
 from schedlang.version import __version__
 
+# what a shell expects of a command that Ctrl-C ended
+INTERRUPTED = 130
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
@@ -44,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SchedlangError as error:
         print(f"python -m schedlang {chosen.command}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"python -m schedlang {chosen.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _size(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import runpy
 import sys
 from collections.abc import Sequence
@@ -65,6 +66,10 @@ def run_tune(chosen: argparse.Namespace) -> int:
     from schedlang.autotune import autotune
 
     outputs, names = tensors(chosen.tensor)
+    # a search of an hour is not to end in a file that cannot be written
+    for option, path in (("--report", chosen.report), ("--save", chosen.save)):
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            raise TuningError(f"{option} {path}: there is no folder {Path(path).parent}")
     result = autotune(
         outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
         search=chosen.search, seed=chosen.seed, resume=chosen.resume, database=chosen.database,
@@ -77,18 +82,19 @@ def run_tune(chosen: argparse.Namespace) -> int:
         print(f"\nthe report: {result.report(chosen.report)}")
     if chosen.save is not None:
         print(f"\nthe kernel: {result.kernel.save(chosen.save)}")
-    return 0
+    return 1 if result.broken else 0
 
 
 def run_best(chosen: argparse.Namespace) -> int:
     """Print the best known schedule; the exit status."""
     from schedlang.autotune.best import best
+    from schedlang.autotune.keeping.nearness import plain
     from schedlang.runtime.evaluate import duration
 
     outputs, _ = tensors(chosen.tensor)
     found = best(outputs, _target(chosen), chosen.database, _sizes(chosen.size))
     where = found.entry.where
-    print(f"# {duration(found.seconds)} on {where.machine}, {where.target}")
+    print(f"# {duration(found.seconds)} on {plain(where.machine)}, {plain(where.target)}")
     print(found.schedule.as_python())
     return 0
 
@@ -135,7 +141,7 @@ def _sizes(given: Sequence[str]) -> dict[str, int] | None:
     found = {}
     for item in given:
         name, _, value = item.partition("=")
-        if not name or not value.lstrip("-").isdigit():
+        if not name or not re.fullmatch("[0-9]+", value):
             raise TuningError(f"--size {item}: give a name and a number, as in --size n=1024")
         found[name] = int(value)
     return found or None

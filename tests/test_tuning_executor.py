@@ -25,8 +25,9 @@ import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.measuring import remote, site
 from schedlang.autotune.measuring.remote import Remote, width
+from schedlang.autotune.measuring.sandbox import Broken
 from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.record import Trial
+from schedlang.autotune.record import UNTUNED, Trial, versions
 from schedlang.autotune.search import Random
 from schedlang.errors import DatabaseWarning, TuningError
 from tests.hostile_worker import COMMAND
@@ -118,12 +119,26 @@ class Elsewhere(ThreadPoolExecutor):
         return found
 
 
-def test_times_are_those_of_the_workers_machine(tmp_path: Path) -> None:
-    said = {"machine": "Another, 7 cores", "cores": 7, "memory": 8 << 30, "timed": True}
-    with Elsewhere(said) as pool:
+def said_of(machine: str, **more: Any) -> dict[str, Any]:
+    told = {"machine": machine, "cores": 7, "memory": 8 << 30, "timed": True}
+    return {**told, "versions": versions(), **more}
+
+
+def test_times_are_those_of_the_workers_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {"machine": "Another, 7 cores"}
+    monkeypatch.setattr(remote, "machine_for", lambda target: here["machine"])
+    with Elsewhere(said_of("Another, 7 cores")) as pool:
         sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
     entries = Database(tmp_path / "db").entries()
     assert {e.where.machine for e in entries} == {"Another, 7 cores"}
+    # a worker on a machine of another kind is no part of that
+    here["machine"] = "A third"
+    with Elsewhere(said_of("Another, 7 cores")) as pool:
+        sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "mixed", resume=False)
+    found = list(Database(tmp_path / "mixed").entries())
+    assert {e.where.machine for e in found if e.trial.strategy != UNTUNED} == {"A third"}
     with pytest.warns(DatabaseWarning, match="Another, 7 cores"):
         assert not sl.best(plus_one(), database=tmp_path / "db").exact
 
@@ -134,10 +149,22 @@ def test_a_worker_that_cannot_say_what_it_runs_on(tmp_path: Path) -> None:
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
 
 
+def test_workers_of_another_version(tmp_path: Path) -> None:
+    with Elsewhere(said_of("Another", versions=[("schedlang", "0.0.1")])) as pool:
+        with pytest.raises(TuningError, match=r"have schedlang 0\.0\.1, and here it is"):
+            sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+
+
+def test_versions_of_the_workers_are_kept(tmp_path: Path) -> None:
+    theirs = [(name, "9.9" if name == "numba" else value) for name, value in versions()]
+    with Elsewhere(said_of("Another", versions=theirs)) as pool:
+        sl.autotune(plus_one(), trials=1, executor=pool, database=tmp_path / "db")
+    assert {dict(e.where.versions)["numba"] for e in Database(tmp_path / "db").entries()} == {"9.9"}
+
+
 def test_whether_there_is_a_gpu_is_asked_of_a_worker() -> None:
     target = sl.Target("cuda", arch="sm_80")
-    said = {"machine": "NVIDIA H100", "cores": 2, "memory": 0, "timed": True}
-    with Elsewhere(said) as pool:
+    with Elsewhere(said_of("NVIDIA H100")) as pool:
         assert site.of_workers(pool, target).timed
     with ThreadPoolExecutor(1) as pool:
         assert site.of_workers(pool, sl.Target("cpu")) == site.here(sl.Target("cpu"))
@@ -254,6 +281,19 @@ def test_workers_that_measure_nothing(tmp_path: Path) -> None:
         TuningError, match="measure nothing: No module named 'schedlang'. They need"
     ):
         made(missing, tmp_path)
+
+
+def test_workers_that_cannot_measure_any_more(tmp_path: Path) -> None:
+    """That is no fault of the candidates: none of them is put down as crashed."""
+
+    def full(number: int, times: int) -> Any:
+        if number > 0:
+            raise Broken("the process that measures candidates does not start: no space left")
+        return {"outcome": "ok", "seconds": 1.0}
+
+    result, _ = made(full, tmp_path)
+    assert [t.outcome for t in result.trials] == ["ok"]
+    assert "measure nothing: the process that measures" in result.ended
 
 
 def test_workers_that_are_gone(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs, Rejected
-from schedlang.autotune.measuring.measure import Job, Local, Measured, Measurer
+from schedlang.autotune.measuring.local import Local
+from schedlang.autotune.measuring.measure import Job, Measured, Measurer
 from schedlang.autotune.measuring.task import Limits, Task
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.run import Search

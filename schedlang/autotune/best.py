@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.keeping.entry import Entry
-from schedlang.autotune.keeping.nearness import distance, kind, plain
+from schedlang.autotune.keeping.nearness import distance, kind, plain, preference
 from schedlang.autotune.keeping.replay import replay
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.record import UNTUNED, Where
@@ -98,12 +98,14 @@ class Applied:
 
 @contextmanager
 def apply_best(
-    database: Database | str | Path | None = None, target: Target | str | None = None
-) -> Iterator[Applied]:
+    database: Database | str | Path | None = None, target: Target | str | None = None,
+    sizes: Mapping[Any, int] | None = None,
+) -> Iterator[Applied]:  # fmt: skip
     """Inside, ``sl.schedule(C)`` starts with the best known steps for ``C``, if there are any.
 
-    They are looked up as :func:`best` does, by default for the CPU of this machine. It holds for
-    this thread or task alone; of several, the innermost counts.
+    They are looked up as :func:`best` does, by default for the CPU of this machine; ``sizes`` may
+    name more than each computation has. It holds for this thread or task alone; of several, the
+    innermost counts.
 
     >>> import tempfile, schedlang as sl
     >>> B = sl.compute((8,), lambda i: i + 1, name="B")
@@ -113,10 +115,13 @@ def apply_best(
     ((), [(Tensor(B: int64[8]),)])
     """
     device, sources = Target.of(target), _sources(database)
+    given = {_size_name(key): _size(key, value) for key, value in (sizes or {}).items()}
     applied = Applied()
 
     def start(s: Schedule) -> Schedule | None:
-        found = _find(s.outputs, Where.here(s.outputs, device, {}), sources)
+        its = {v.name for v in variables(s.outputs)}
+        values = {n: value for n, value in given.items() if n in its}
+        found = _find(s.outputs, Where.here(s.outputs, device, values), sources)
         if found is None:
             applied.missing.append(s.outputs)
             return None
@@ -140,11 +145,9 @@ def _sources(database: Database | str | Path | None) -> list[Database]:
     return found
 
 
-def known(
-    outputs: Sequence[Tensor], where: Where, database: Database | str | Path | None
-) -> Best | None:
+def known(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> Best | None:
     """What :func:`best` would find, without a word: where a search starts."""
-    return _find(outputs, where, _sources(database), silent=True)
+    return _find(outputs, where, sources, silent=True)
 
 
 def _find(
@@ -152,11 +155,11 @@ def _find(
 ) -> Best | None:
     """The nearest entry that replays; of equals, those of the first source come first."""
     ranked = [
-        (distance(where, entry.where), rank, entry.seconds or 0.0, entry)
+        (distance(where, entry.where), rank, preference(where, entry), entry)
         for rank, source in enumerate(sources) for entry in source.ranked(where, outputs)
     ]  # fmt: skip
     guesses = 0
-    for _, rank, seconds, entry in sorted(ranked, key=lambda item: item[:3]):
+    for _, rank, _, entry in sorted(ranked, key=lambda item: item[:3]):
         guess = entry.where.extents != where.extents
         if guess and entry.trial.strategy == UNTUNED:
             # that no steps are best for one size says nothing of another
@@ -174,7 +177,7 @@ def _find(
         note = _note(outputs, entry)
         if note and not silent:
             warn(note)
-        return Best(made, seconds, entry, not note, note)
+        return Best(made, entry.seconds or 0.0, entry, not note, note)
     return None
 
 
@@ -219,14 +222,23 @@ def _sizes(outputs: Sequence[Tensor], given: Mapping[Any, int]) -> dict[str, int
     known = [v.name for v in variables(outputs) if v.is_size]
     found: dict[str, int] = {}
     for key, value in given.items():
-        name = key.name if isinstance(key, Var) else key
+        name = _size_name(key)
         if name not in known:
             listed = ", ".join(known) or "none"
             raise TuningError(f"sizes={{{name!r}: ...}}: the sizes of {_names(outputs)}: {listed}")
-        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
-            raise TuningError(f"sizes={{{name!r}: {value!r}}}: give a whole number of 0 or more")
-        found[name] = int(value)
+        found[name] = _size(key, value)
     return found
+
+
+def _size_name(key: Any) -> Any:
+    return key.name if isinstance(key, Var) else key
+
+
+def _size(key: Any, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
+        asked = f"sizes={{{_size_name(key)!r}: {value!r}}}"
+        raise TuningError(f"{asked}: give a whole number of 0 or more")
+    return int(value)
 
 
 __all__ = ["Applied", "Best", "apply_best", "best", "packaged"]

@@ -11,7 +11,7 @@ from typing import Union
 
 from schedlang.autotune.keeping.entry import LONGEST, Entry, from_line, to_line
 from schedlang.autotune.keeping.lines import append, opened, read_lines
-from schedlang.autotune.keeping.nearness import comparable, differences, distance, plain
+from schedlang.autotune.keeping.nearness import comparable, differences, plain, preference
 from schedlang.autotune.keeping.replay import sizes_in, steps_for
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.record import Trial, Where
@@ -104,11 +104,12 @@ class Database:
     def ranked(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Entry]:
         """What went well with the same computation on the same kind of target, nearest first.
 
-        Least differences come first (versions, then the machine, the target's details, sizes),
-        then least seconds. Steps stay in the names that they were recorded with.
+        Least differences come first (versions, then the machine, the target's details, sizes), of
+        other sizes the larger, then what won a race, then least seconds. Steps stay in the names
+        that they were recorded with.
         """
         found = [e for e in self._asked(where, outputs) if e.seconds is not None]
-        return sorted(found, key=lambda e: (distance(where, e.where), e.seconds))
+        return sorted(found, key=lambda e: preference(where, e))
 
     def best(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
         """The fastest that holds exactly there."""

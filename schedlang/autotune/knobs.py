@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from inspect import Parameter, signature
 from random import Random
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ from schedlang.errors import TuningError
 from schedlang.expr.nodes import Axis
 
 T = TypeVar("T")
+# the options of one split that are written out
+MOST_WAYS = 100_000
 # what a decision may be: what JSON holds, so that it can be kept and sent
 Decision = Any
 Decisions = Mapping[str, Decision]
@@ -81,6 +84,12 @@ class Knobs:
             )
         if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
             raise TuningError(f"knobs.split({name!r}, parts={parts!r}): give 2 or more")
+        count = ways(whole, parts)
+        if count > MOST_WAYS:
+            raise TuningError(
+                f"knobs.split({name!r}, {whole}, parts={parts}): there are {count} ways, and "
+                f"{MOST_WAYS} is the most; split in steps of fewer parts"
+            )
         found = [f for f in factorizations(whole, parts) if most is None or f[-1] <= most]
         if not found:
             raise TuningError(f"knobs.split({name!r}, most={most!r}): give 1 or more")
@@ -110,13 +119,7 @@ class Knobs:
         is its list of extents.
         """
         if callable(holds):
-            try:
-                holds = _applied(holds, self.decisions)
-            except KeyError as missing:
-                raise TuningError(
-                    f"knobs.require: its predicate names {missing}, which is no knob asked for "
-                    f"so far: {', '.join(self.decisions) or 'there is none'}"
-                ) from None
+            holds = _applied(holds, self.decisions)
         if not holds:
             raise Rejected(why or "a constraint does not hold")
 
@@ -140,6 +143,8 @@ def _plain(value: Any, name: str) -> Decision:
     """``value`` as JSON holds it."""
     if isinstance(value, (list, tuple)):
         return [_plain(v, name) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TuningError(f"knobs.choice({name!r}, ...): {value} is no number that can be kept")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TuningError(
@@ -149,9 +154,35 @@ def _plain(value: Any, name: str) -> Decision:
 
 
 def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
-    from inspect import signature
+    """What ``predicate`` says of the decisions that its parameters name; others have a default."""
+    named = {}
+    for name, parameter in signature(predicate).parameters.items():
+        if name in decisions:
+            named[name] = decisions[name]
+        elif parameter.default is Parameter.empty:
+            raise TuningError(
+                f"knobs.require: its predicate names {name!r}, which is no knob asked for "
+                f"so far: {', '.join(decisions) or 'there is none'}"
+            )
+    return bool(predicate(**named))
 
-    return bool(predicate(*(decisions[name] for name in signature(predicate).parameters)))
+
+def ways(whole: int, parts: int) -> int:
+    """How many :func:`factorizations` there are: each prime's exponent is shared out by itself.
+
+    >>> ways(4, 2), len(factorizations(360, 3)) == ways(360, 3)
+    (3, True)
+    """
+    count, prime = 1, 2
+    while whole > 1:
+        if prime * prime > whole:
+            prime = whole
+        exponent = 0
+        while whole % prime == 0:
+            whole, exponent = whole // prime, exponent + 1
+        count *= math.comb(exponent + parts - 1, parts - 1)
+        prime += 1
+    return count
 
 
 @lru_cache(maxsize=512)

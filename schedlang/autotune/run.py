@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from time import monotonic
 import numpy as np
 
 from schedlang.autotune.database import Database
+from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.measuring.measure import Job, Measured, Measurer, digest
 from schedlang.autotune.measuring.task import Task
 from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
@@ -23,11 +25,18 @@ from schedlang.schedule.schedule import Schedule, plain_schedule
 # how many of the fastest are measured again in turns, and how often if they turn out to fail
 FINALISTS, HEATS = 4, 3
 # proposals in a row that were all measured before: then the space is taken to be exhausted; for
-# each trial of an earlier run, which a seed proposes again, there may be some more
-MOST_REPEATED, REPEATED_EACH = 200, 20
+# each trial of an earlier run, which a seed proposes again, there may be some more; and after so
+# many what was found is measured
+MOST_REPEATED, REPEATED_EACH, SOME_REPEATED = 200, 20, 16
 # trials without a gain of a hundredth after which a search stops, as a part of all, and at least
 STALLED, LEAST_STALLED = 0.5, 64
 BASELINE = -1
+# a search proposes at most this part of its trials at once, as if there were at most so many
+GENERATIONS, MOST_LEARNED = 8, 256
+# the untuned schedule races too if it takes less than this many times the best
+RIVAL = 2.0
+# outcomes of a race that say nothing of a candidate that was measured before
+SLOW = ("build timed out", "run timed out")
 # an estimate where registers do not suffice
 SPILLED = 2.0
 
@@ -37,7 +46,9 @@ class Search:
     """All that a run of the tuner knows, as it goes.
 
     ``start`` is measured ahead of proposals; ``finalists`` are the numbers of the trials that were
-    measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials.
+    measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials;
+    ``ended`` says why it stopped, and ``broken`` whether that was for want of what it needs;
+    ``exhausted`` is why the strategy had no more, and ``under`` what trials are held to.
     """
 
     task: Task
@@ -60,6 +71,12 @@ class Search:
     baseline: float | None = None
     plain_fails: bool = False
     ended: str = ""
+    broken: bool = False
+    exhausted: str = ""
+    under: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.under = self.task.under
 
     def best(self) -> Trial | None:
         """The fastest; where nothing is timed, what is expected to be."""
@@ -77,11 +94,12 @@ class Search:
         while not self._over():
             batch = self._proposals()
             if not batch:
-                self.ended = "no other candidates were found"
+                self.ended = self._nothing_new()
                 return
             jobs = [Job(n, c.schedule.to_json()) for n, c in batch.items()]
             if first:
-                jobs.insert(0, self._plain())
+                # behind a candidate: where time is short, that one comes first
+                jobs.insert(1, self._plain())
                 first = False
             best = self.best()
             least = best.seconds if best else None
@@ -90,7 +108,7 @@ class Search:
                     self.baseline, self.plain_fails = found.seconds, found.seconds is None
                 else:
                     self._ended(batch[found.number], jobs, found)
-                if self._late():
+                if self._late() and self.best() is not None:
                     break
 
     def _over(self) -> bool:
@@ -106,15 +124,21 @@ class Search:
         return self.deadline is not None and monotonic() >= self.deadline
 
     def _stalled(self) -> bool:
-        patience = max(LEAST_STALLED, int(STALLED * min(self.most, 2 * len(self.trials))))
         own = [t for t in self.trials if not t.resumed]
+        # where there is time for any number, half of those so far
+        all_ = len(own) if self.most == sys.maxsize else self.most
+        patience = max(LEAST_STALLED, int(STALLED * all_))
         recent = own[-patience:]
         before = [t for t in self.trials if t.resumed] + own[:-patience]
         if len(recent) < patience:
             return False
-        times = [t.seconds for t in before if t.seconds is not None]
-        late = [t.seconds for t in recent if t.seconds is not None]
-        return bool(times) and min(late, default=np.inf) > 0.99 * min(times)
+        least = min(map(self._worth, before), default=np.inf)
+        return least < np.inf and min(map(self._worth, recent)) > 0.99 * least
+
+    def _worth(self, trial: Trial) -> float:
+        """The seconds, or the estimate where nothing is timed; infinite for what failed."""
+        value = trial.seconds if self.task.timed else trial.estimate
+        return np.inf if trial.outcome != "ok" or value is None else value
 
     def _proposals(self) -> dict[int, Candidate]:
         """Candidates that were not measured before, by their trial's number."""
@@ -123,12 +147,17 @@ class Search:
             self.seen.add(self._key(self.start))
             made[len(self.trials)] = self.start
         self.start = None
-        wanted = min(self.measurer.batch, self.most - len(self.trials))
+        left = self.most - len(self.trials)
+        wanted = min(self.measurer.batch, left, self._learned_from())
         repeated, earlier = 0, REPEATED_EACH * len(self.kept)
-        while len(made) < wanted and repeated < MOST_REPEATED:
+        # a batch that is hard to fill does not wait for long
+        while len(made) < wanted and not self._late() and (
+            repeated < (SOME_REPEATED if made else MOST_REPEATED)
+        ):  # fmt: skip
             try:
                 candidate = self.strategy.propose(self.space)
-            except Exhausted:
+            except Exhausted as error:
+                self.exhausted = str(error)
                 break
             key = self._key(candidate)
             if key in self.kept and earlier:
@@ -143,6 +172,16 @@ class Search:
             made[len(self.trials) + len(made)] = candidate
         return made
 
+    def _learned_from(self) -> int:
+        """How many are proposed at once, so that a search of few trials has several generations."""
+        return max(1, self.measurer.batch // 4, min(self.most, MOST_LEARNED) // GENERATIONS)
+
+    def _nothing_new(self) -> str:
+        """Why there are no proposals."""
+        if self._late():
+            return "the time is up"
+        return self.exhausted or "no other candidates were found"
+
     def _key(self, candidate: Candidate) -> str:
         """The emitted source is a function of the nest."""
         return digest(str(candidate.nest))
@@ -154,9 +193,10 @@ class Search:
             found.number, found.outcome, steps, candidate.decisions, found.seconds,
             _refined(candidate.estimate.seconds, found), detail, self._key(candidate),
             candidate.origin or name_of(self.strategy), found.took, template=self.template,
+            under=self.under,
         )  # fmt: skip
         self.trials.append(trial)
-        self.database.add(self.where, self.name, trial, self.task.outputs)
+        self._keep(trial, found)
         self.strategy.learn(trial)
         self.progress.trial(trial)
 
@@ -166,11 +206,14 @@ class Search:
         Where there are more than are wanted, the fastest is one of them.
         """
         known = self.database.trials(self.where, self.task.outputs)
-        found = [t for t in known if t.strategy != UNTUNED]
-        self.baseline = min(
-            (t.seconds for t in known if t not in found and t.seconds), default=None
-        )
-        earlier = {self._source(t): t for t in found if t.template == self.template}
+        plain = [t.seconds for t in known if t.strategy == UNTUNED and t.seconds]
+        self.baseline = min(plain, default=None)
+        earlier: dict[str, Trial] = {}
+        for trial in known:
+            if trial.strategy != UNTUNED and trial.template == self.template:
+                key = self._made_again(trial)
+                if key:
+                    earlier[key] = trial
         good = [k for k, t in earlier.items() if t.outcome == "ok"]
         best = min(good, key=lambda key: _rank(earlier[key]), default=None)
         chosen = list(earlier)[: self.most]
@@ -185,15 +228,22 @@ class Search:
         self.seen |= set(earlier)
         self.kept = set(earlier)
 
-    def _source(self, trial: Trial) -> str:
-        """The key of a trial; one that was recorded under other names has it anew."""
-        if trial.source:
-            return trial.source
+    def _made_again(self, trial: Trial) -> str:
+        """The key of a recorded trial; none for one that does not hold for this search.
+
+        A failure under other limits may do now; a template of a known name may make something else
+        by now; and the steps of a file need not be a schedule at all.
+        """
+        if trial.outcome != "ok" and trial.under != self.under:
+            return ""
         try:
             made = Schedule.from_json(trial.steps, list(self.task.outputs))
-            return self._key(self.space.of(made, trial.decisions, trial.strategy))
-        except SchedlangError:
-            return f"trial {trial.number}"
+            key = self._key(self.space.of(made, trial.decisions, trial.strategy))
+            if self.template and key != self._key(self.space.again(trial.decisions)):
+                return ""
+        except (SchedlangError, Rejected):
+            return ""
+        return key
 
     def finals(self) -> None:
         """Measure the fastest again, in turns; the medians of that are what counts.
@@ -201,7 +251,10 @@ class Search:
         One that is not measured in time keeps its first time. The untuned schedule runs with them.
         """
         self._time_plain()
-        plain = [] if self.baseline is None else [self._plain()]
+        best = self.best()
+        least = best.seconds if best else None
+        rival = least and self.baseline and self.baseline < RIVAL * least
+        plain = [self._plain()] if rival else []
         for _ in range(HEATS):
             finalists = sorted(self._good(), key=_rank)[:FINALISTS]
             if not finalists or (not self.task.timed and not self.task.target.is_gpu):
@@ -212,17 +265,17 @@ class Search:
             if found is not None and found.outcome == "ok" and found.seconds is not None:
                 before = found.seconds if found.calm else self.baseline or found.seconds
                 self.baseline = min(found.seconds, before)
-            if not again:
+            if not any(m.outcome not in SLOW for m in again.values()):
                 self.progress.note(
                     "the fastest could not be measured again: their first times stand"
                 )
-                return
             for n, trial in enumerate(self.trials):
                 if (found := again.get(trial.number)) is not None:
                     self.trials[n] = _again(trial, found)
-                    self.database.add(self.where, self.name, self.trials[n], self.task.outputs)
-            self.finalists = {t.number for t in self._good() if t.number in again}
-            if self.finalists or self._late():
+                    self._keep(self.trials[n], found)
+            self.finalists = {n for n, m in again.items() if m.outcome == "ok"}
+            late = all(m.outcome in SLOW for m in again.values())
+            if self.finalists or late or self._late():
                 return
 
     def _time_plain(self) -> None:
@@ -246,10 +299,15 @@ class Search:
             return
         number = 1 + max(t.number for t in self.trials)
         trial = Trial(number, "ok", self._plain().steps, {}, self.baseline,
-                      plain.estimate.seconds, source=key, strategy=UNTUNED)  # fmt: skip
+                      plain.estimate.seconds, source=key, strategy=UNTUNED, raced=True)  # fmt: skip
         self.trials.append(trial)
         self.finalists.add(number)
         self.database.add(self.where, self.name, trial, self.task.outputs)
+
+    def _keep(self, trial: Trial, found: Measured) -> None:
+        """Write a trial, under the machine that measured it if that is another one."""
+        where = replace(self.where, machine=found.machine or self.where.machine)
+        self.database.add(where, self.name, trial, self.task.outputs)
 
     def _plain(self) -> Job:
         return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json())
@@ -271,7 +329,7 @@ class Search:
                 self.untuned()
             except TuningError as error:
                 # nothing to measure with any more, or a database that takes no more lines
-                self.ended = str(error).partition("\n")[0]
+                self.ended, self.broken = str(error).partition("\n")[0], True
                 if self.best() is None:
                     raise
         return TuningResult.of(self, monotonic() - started, seed)
@@ -280,17 +338,21 @@ class Search:
 def _again(trial: Trial, found: Measured) -> Trial:
     """A trial that was measured once more."""
     detail = f"when measured again: {found.detail}" if found.detail else ""
-    if found.outcome.endswith("timed out"):
+    if found.outcome in SLOW:
         return replace(trial, detail=detail)
-    if not found.calm and found.seconds is not None and trial.seconds is not None:
+    seconds = found.seconds
+    if not found.calm and seconds is not None and trial.seconds is not None:
         # what other work made of it is no better news than the first time
-        least = min(found.seconds, trial.seconds)
-        return replace(trial, seconds=least, detail=f"when measured again: {DISTURBED}")
-    return replace(trial, outcome=found.outcome, seconds=found.seconds, detail=detail)
+        seconds, detail = min(seconds, trial.seconds), f"when measured again: {DISTURBED}"
+    first = trial.first or trial.seconds
+    return replace(
+        trial, outcome=found.outcome, seconds=seconds, detail=detail, first=first,
+        raced=found.outcome == "ok",
+    )  # fmt: skip
 
 
-def _rank(trial: Trial) -> tuple[float, float]:
-    return (trial.seconds or 0.0, trial.estimate or 0.0)
+def _rank(trial: Trial) -> tuple[float, float, int]:
+    return (trial.seconds or 0.0, trial.estimate or 0.0, trial.number)
 
 
 def _refined(estimate: float, found: Measured) -> float:

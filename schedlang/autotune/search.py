@@ -11,8 +11,9 @@ from schedlang.autotune.record import Trial
 from schedlang.autotune.space import Candidate, Space
 from schedlang.errors import TuningError
 
-# a draw that this many constraints refuse one after the other: the space has next to nothing
-MOST_REFUSED = 500
+# draws that are refused one after the other before a space is taken to have nothing (more); where
+# few are valid, so many times as many as it takes for one
+MOST_REFUSED, PATIENT = 2000, 20
 # valid candidates that are compared by their estimate for each one that is measured
 GLANCES = 4
 # of an evolution: candidates drawn afresh, parents that may have children, decisions that change
@@ -20,7 +21,7 @@ FRESH, PARENTS, CHANGED = 0.15, 12, 3
 
 
 class Exhausted(Exception):
-    """There is nothing left to propose."""
+    """There is nothing left to propose; its text, if it has one, says why."""
 
 
 class Strategy(Protocol):
@@ -58,14 +59,16 @@ class Evolve:
     name = "evolve"
 
     def __init__(self, seed: int) -> None:
-        self._rng = Generator(seed)
+        self._rng = Generator(f"children, {seed}")
         self._random = Random(seed)
         self._best: list[tuple[float, Decisions]] = []
 
     def propose(self, space: Space) -> Candidate:
         if len(self._best) < PARENTS or self._rng.random() < FRESH:
             return self._random.propose(space)
-        found = [self._child(space) for _ in range(GLANCES)]
+        # every other child is blind to the estimate
+        count = GLANCES if self._rng.random() < 0.5 else 1
+        found = [self._child(space) for _ in range(count)]
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:
@@ -95,13 +98,22 @@ class Evolve:
 
 
 def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
-    """The first draw that no constraint refuses."""
-    for _ in range(MOST_REFUSED):
+    """The first draw that no constraint refuses. Raises :class:`Exhausted` where there is none."""
+    refused, most = 0, _patience(space)
+    while refused < most and not space.late():
         try:
             return space.draw(rng, given() if given is not None else None)
         except Rejected:
-            continue
-    raise Exhausted
+            refused += 1
+    why = space.reasons.most_common(1)
+    raise Exhausted(
+        f"{refused} draws in a row were refused, most often: {why[0][0]}" if why else ""
+    )
+
+
+def _patience(space: Space) -> float:
+    valid = space.counts["valid"]
+    return max(MOST_REFUSED, PATIENT * space.counts["tried"] / valid if valid else 0)
 
 
 STRATEGIES: dict[str, Callable[[int], Strategy]] = {"random": Random, "evolve": Evolve}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from time import monotonic
 
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu
@@ -54,6 +55,7 @@ class Space:
     ``made`` says whether the template is schedlang's own: its candidates are also held to what a
     good schedule keeps (tiles of sums in registers, little computed twice). ``counts`` says how
     many decisions were "tried", and how many of these are "valid" and "invalid"; ``reasons`` why.
+    Past the ``deadline`` (of ``time.monotonic``) nothing more is drawn.
     """
 
     outputs: Sequence[Tensor]
@@ -62,6 +64,7 @@ class Space:
     threads: int = 1
     made: bool = True
     sizes: Mapping[Var, int] = field(default_factory=dict)
+    deadline: float | None = None
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -83,6 +86,14 @@ class Space:
             raise
         self.counts["valid"] += 1
         return found
+
+    def again(self, given: Decisions) -> Candidate:
+        """What ``given`` make, with none drawn: a candidate that is no draw and is not counted."""
+        return self._drawn(None, given)
+
+    def late(self) -> bool:
+        """Whether the time for a search is up."""
+        return self.deadline is not None and monotonic() >= self.deadline
 
     def _drawn(self, rng: Random | None, given: Decisions | None) -> Candidate:
         knobs = Knobs(given, rng)

@@ -9,9 +9,10 @@ from concurrent.futures import Executor
 from time import monotonic
 from typing import Any
 
-from schedlang.autotune.best import known
+from schedlang.autotune.best import known, packaged
 from schedlang.autotune.database import Database
-from schedlang.autotune.measuring.measure import Local, Measurer
+from schedlang.autotune.measuring.local import Local
+from schedlang.autotune.measuring.measure import Measurer
 from schedlang.autotune.measuring.remote import Remote
 from schedlang.autotune.measuring.site import here, of_workers
 from schedlang.autotune.measuring.task import Limits, Task, checked_sizes, tolerance_for
@@ -106,15 +107,16 @@ def autotune(
     )  # fmt: skip
     values = {v: known_sizes[v.name] for v in variables(wanted) if v.name in known_sizes}
     rules = template or template_for(where_to, site.cores, values)
-    space = Space(wanted, where_to, rules, site.cores, template is None, values)
-    where = Where.here(wanted, where_to, known_sizes, site.machine)
     deadline = None if timeout is None else monotonic() + timeout
+    space = Space(wanted, where_to, rules, site.cores, template is None, values, deadline)
+    where = Where.here(wanted, where_to, known_sizes, site.machine, site.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, deadline)
     measurer: Measurer = (
         Local(task, workers or min(8, site.cores)) if executor is None else Remote(task, executor)
     )
-    start = _start(space, where, database) if resume and template is None else None
+    sources = [kept, *(packaged() if database is None else ())]
+    start = _start(space, where, sources) if resume and template is None else None
     found = Search(
         task, where, wanted[0].name, space, chosen, measurer, kept, most, deadline, shown, start,
         "" if template is None else _name(template),
@@ -122,9 +124,9 @@ def autotune(
     return found.result(resume, seed)
 
 
-def _start(space: Space, where: Where, database: Any) -> Candidate | None:
+def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:
     """The best schedule that is known already, of this machine or of one that is near."""
-    found = known(space.outputs, where, database)
+    found = known(space.outputs, where, sources)
     if found is None or found.entry.trial.strategy == UNTUNED:
         return None
     try:

@@ -87,7 +87,10 @@ def _identifier(name: str) -> str:
 
 
 def _quoted(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    if not isinstance(value, str):
+        return repr(value)
+    # what a terminal does not show, or obeys, is written out
+    return json.dumps(value, ensure_ascii=not value.isprintable())
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from schedlang.autotune.keeping.entry import Entry
 from schedlang.autotune.record import Where
 
 # what counts for a size or a vector width that is missing: more than any ratio of two sizes
@@ -40,6 +41,17 @@ def distance(wanted: Where, found: Where) -> tuple[float, ...]:
         target = sum(ratios) or _UNKNOWN
     machine = float(wanted.machine != found.machine)
     return sizes, target, machine, float(len(_versions(wanted, found)))
+
+
+def preference(wanted: Where, found: Entry) -> tuple[float, ...]:
+    """What an entry with a time is ranked by; smaller is better.
+
+    Times of different sizes say nothing of one another: the larger size is more often right. Those
+    of a race are worth more than the first ones.
+    """
+    counts = [*dict(found.where.sizes).values(), *found.where.extents]
+    size = sum(math.log2(max(1, n)) for n in counts)
+    return *distance(wanted, found.where), -size, not found.trial.raced, found.seconds or 0.0
 
 
 def differences(wanted: Where, found: Where) -> tuple[str, ...]:

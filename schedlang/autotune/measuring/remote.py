@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from time import monotonic
@@ -19,20 +19,22 @@ from typing import Any
 from uuid import uuid4
 
 from schedlang.autotune.measuring.measure import (
-    RACE_ROUNDS,
     Job,
     Measured,
     doubtful,
     measure_alone,
     measure_one,
-    race,
 )
+from schedlang.autotune.measuring.race import RACE_ROUNDS, race
 from schedlang.autotune.measuring.sandbox import COMMAND, PATIENCE, Broken, Sandbox, new_folder
 from schedlang.autotune.measuring.task import Task, task_from_data
 from schedlang.autotune.measuring.turns import turn
+from schedlang.autotune.record import machine_for
 
 # seconds after which a child process that nobody needs is ended
 IDLE = 30.0
+# what a worker fails by that cannot measure, whatever the candidate
+UNFIT = (Broken, ImportError, AttributeError)
 # workers of an executor that does not say how many it has
 UNKNOWN = 4
 
@@ -54,7 +56,7 @@ class Remote:
         self._command = () if tuple(command) == COMMAND else tuple(command)
         self._limits = task.limits
         self._patience = patience or PATIENCE + task.limits.build + 2 * task.limits.run
-        self._answered = False
+        self._answered = self._unfit = False
 
     @property
     def batch(self) -> int:
@@ -98,10 +100,12 @@ class Remote:
         """All on one worker; nothing, where it is lost, and another one after it."""
         data = [asdict(job) for job in jobs]
         each = self._limits.build + (1 + RACE_ROUNDS) * self._limits.run
+        end = monotonic() + PATIENCE + len(jobs) * each
         for _ in range(2):
             future = self._submit(race_there, data)
             try:
-                return [Measured(**found) for found in future.result(PATIENCE + len(jobs) * each)]
+                left = max(0.0, end - monotonic())
+                return [Measured(**found) for found in future.result(left)]
             except Exception:
                 future.cancel()
         return []
@@ -109,6 +113,8 @@ class Remote:
     def close(self) -> None:
         """The executor is the caller's; what its threads use in this process is ended."""
         _close_idle(_key(self._task, self._command))
+        # it holds the inputs
+        _known.cache_clear()
 
     def _submit(self, work: Any, *arguments: Any) -> Future[Any]:
         # an executor may take equal calls for one call (dask does): each is made another one
@@ -122,6 +128,7 @@ class Remote:
         try:
             found = Measured(**future.result())
         except Exception as error:
+            self._unfit = isinstance(error, UNFIT)
             return Measured(job.number, "lost", detail=_text(error))
         self._answered = True
         return found
@@ -129,7 +136,7 @@ class Remote:
     def _final(self, found: Measured) -> Measured:
         if found.outcome != "lost":
             return found
-        if not self._answered:
+        if self._unfit or not self._answered:
             raise Broken(
                 f"autotune: the workers of the executor measure nothing: {found.detail}. They need "
                 "this version of schedlang, and to be able to start processes"
@@ -168,7 +175,7 @@ def measure_there(
         found = measure_one(box, candidate, known, best)
         if doubtful(box, found):
             found = measure_alone(box, candidate, known, best)
-    return asdict(found)
+        return asdict(replace(found, machine=machine_for(known.target)))
 
 
 def race_there(
@@ -176,7 +183,9 @@ def race_there(
 ) -> list[dict[str, Any]]:
     """:func:`race` in a worker of an executor."""
     with _kept(task, tuple(command)) as (box, known), turn(alone=True):
-        return [asdict(found) for found in race(box, [Job(**job) for job in jobs], known)]
+        machine = machine_for(known.target)
+        raced = race(box, [Job(**job) for job in jobs], known)
+        return [asdict(replace(found, machine=machine)) for found in raced]
 
 
 @dataclass

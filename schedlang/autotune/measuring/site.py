@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.autotune.measuring.sandbox import PATIENCE, Broken
 from schedlang.autotune.measuring.task import target_data
-from schedlang.autotune.record import NO_GPU, machine_for
+from schedlang.autotune.record import NO_GPU, machine_for, versions
 from schedlang.target import Target
 
 
@@ -19,13 +19,14 @@ class Site:
     """A machine that measures: its name in the database, its cores, its memory in bytes.
 
     ``timed`` tells whether kernels for the target can be timed there; ``memory`` is 0 where the
-    system does not say.
+    system does not say; ``versions`` are those that kernels are made with there.
     """
 
     machine: str
     cores: int
     memory: int
     timed: bool
+    versions: tuple[tuple[str, str], ...] = ()
 
 
 def here(target: Target) -> Site:
@@ -33,7 +34,7 @@ def here(target: Target) -> Site:
     machine = machine_for(target)
     # the emulator's time is no GPU's
     timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu
-    return Site(machine, _cores(), _memory(), timed)
+    return Site(machine, _cores(), _memory(), timed, versions())
 
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
@@ -41,7 +42,8 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
     asked: Future[dict[str, Any]] | None = None
     try:
         asked = executor.submit(_there, target_data(target))
-        return Site(**asked.result(patience))
+        answer = asked.result(patience)
+        found = Site(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
     except TimeoutError:
         assert asked is not None
         asked.cancel()
@@ -54,6 +56,13 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
             f"autotune: no worker of the executor says what it runs on: {said}. They need this "
             "version of schedlang"
         ) from None
+    mine, theirs = dict(versions())["schedlang"], dict(found.versions).get("schedlang")
+    if mine != theirs:
+        raise Broken(
+            f"autotune: the workers of the executor have schedlang {theirs}, and here it is "
+            f"{mine}. They need the same version"
+        )
+    return found
 
 
 def _there(target: Mapping[str, Any]) -> dict[str, Any]:
