@@ -60,6 +60,7 @@ class Search:
     baseline: float | None = None
     plain_fails: bool = False
     ended: str = ""
+    broken: bool = False
 
     def best(self) -> Trial | None:
         """The fastest; where nothing is timed, what is expected to be."""
