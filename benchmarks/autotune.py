@@ -11,7 +11,7 @@ adds what each found to a tuning database.
   ``benchmarks/schedules``; the median over the seeds is what counts.
 * ``families``: the 13 operator families of the Ansor benchmark at the sizes TVM publishes, beside
   Halide's automatic schedulers and a numba user's loops.
-* ``progress``: the best time after 10, 30 and 100 trials of each strategy, and candidates a second
+* ``progress``: the best time after 10, 30 and 100 trials of each strategy, and seconds a candidate
   beside those of TVM's MetaSchedule (``benchmarks/progress.py``).
 
 Kernels are timed in turns with their peers, as in ``benchmarks/cpu.py``.
@@ -22,7 +22,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -48,6 +47,7 @@ OF_OPENBLAS, OF_HAND, OF_LOOPS, OF_CEILING = 0.9, 0.8, 3.0, 0.8
 # seconds of a search, and the seeds whose median counts
 LONGEST, SEEDS = 300.0, 3
 TUNED = "tuned"
+NO_RESULT, NO_PEER = "no result  SHORT", "nothing to compare it with  SHORT"
 
 
 class Searches:
@@ -56,6 +56,8 @@ class Searches:
     def __init__(self, run: Run, options: argparse.Namespace) -> None:
         self.run = run
         self.options = options
+        # the works that were searched for, whether or not something was found
+        self.asked: list[str] = []
 
     def case(self, work: Work, seed: int, trials: int) -> Case:
         label = f"{TUNED}, seed {seed}"
@@ -63,6 +65,8 @@ class Searches:
         facts = timed.facts
 
         def prepare() -> Callable[[], object]:
+            if work.name not in self.asked:
+                self.asked.append(work.name)
             try:
                 result = self.search(work, seed, trials)
             except TuningError as error:
@@ -72,6 +76,7 @@ class Searches:
             steps_file(folder, work, label).write_text(result.best.steps, encoding="utf-8")
             facts["trials"] = len(result.trials)
             facts["searched_seconds"] = result.facts.spent
+            facts["ended"] = result.ended
             facts["outcomes"] = _outcomes(result)
             return timed.prepare()
 
@@ -132,51 +137,55 @@ def _seconds(group: Sequence[Row], start: str) -> list[float]:
     return [r.seconds for r in group if r.correct and r.case.implementation.startswith(start)]
 
 
-def score_products(seeds: int) -> Callable[[Sequence[Row]], str]:
-    """The median over the seeds against OpenBLAS, or the schedule by hand."""
+def score_products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]], str]:
+    """The median over the seeds against OpenBLAS, or the schedule by hand, of each work asked."""
 
     def score(rows: Sequence[Row]) -> str:
-        lines = []
-        for name, members in groupby(rows, lambda r: r.case.work):
-            group = list(members)
+        lines, reached = [], 0
+        for name in asked:
+            group = [r for r in rows if r.case.work == name]
             tuned, hand, numpy = (_seconds(group, s) for s in (TUNED, MAIN, "NumPy"))
             times, goal, what = (
                 (numpy, OF_OPENBLAS, "OpenBLAS") if numpy else (hand, OF_HAND, "by hand")
             )
             if not tuned or not times:
+                lines.append(f"{name}: {NO_RESULT if not tuned else NO_PEER}")
                 continue
             value = times[0] / median(tuned)
             searched = [r.case.facts.get("searched_seconds", 0.0) for r in group]
-            short = [f"short of {goal}"] if value < goal else []
+            short = [f"SHORT of {goal}"] if value < goal else []
             short += [f"{len(tuned)} of {seeds} seeds"] if len(tuned) < seeds else []
             short += ["over five minutes"] if max(searched) > LONGEST else []
+            reached += not short
             lines.append(
                 f"{name}: {value:.2f} of {what} (median of {len(tuned)} seeds; searches took "
                 f"{max(searched):.0f} s at most)  {', '.join(short)}".rstrip()
             )
+        lines.append(f"{reached} of {len(asked)} works reach what they must")
         return "\n".join(lines)
 
     return score
 
 
-def score_families(run: Run) -> Callable[[Sequence[Row]], str]:
-    """Against Halide's schedulers, and numba's loops or the ceiling."""
+def score_families(asked: Sequence[str], run: Run) -> Callable[[Sequence[Row]], str]:
+    """Against Halide's schedulers, and numba's loops or the ceiling, of each work asked."""
 
     def score(rows: Sequence[Row]) -> str:
-        lines, reached, count = [], 0, 0
-        for name, members in groupby(rows, lambda r: r.case.work):
-            group = list(members)
+        lines, reached = [], 0
+        for name in asked:
+            group = [r for r in rows if r.case.work == name]
             tuned = _seconds(group, TUNED)
             if not tuned:
+                lines.append(f"{name}: {NO_RESULT}")
                 continue
             own = median(tuned)
-            asked = {r.case.implementation for r in group}
+            measured = {r.case.implementation for r in group}
             row = next(r for r in group if r.case.implementation.startswith(TUNED))
             halide, loops = _seconds(group, "Halide"), _seconds(group, "numba loops")
             ahead = min(halide) / own if halide else None
             faster = loops[0] / own if loops else None
-            fraction = run.fraction(row)
-            both = {"Halide Mullapudi2016", "Halide Adams2019"} <= asked
+            fraction = run.fraction(row) * row.seconds / own
+            both = {"Halide Mullapudi2016", "Halide Adams2019"} <= measured
             good = (
                 both
                 and ahead is not None
@@ -184,30 +193,40 @@ def score_families(run: Run) -> Callable[[Sequence[Row]], str]:
                 and ((faster is not None and faster >= OF_LOOPS) or fraction >= OF_CEILING)
             )
             missing = "" if both else "  a scheduler of Halide is missing"
-            reached, count = reached + good, count + 1
+            reached += good
             texts = [f"{ahead:.2f} of the better Halide scheduler"] if ahead is not None else []
             texts += [f"{faster:.2f} of numba's loops"] if faster is not None else []
             lines.append(
-                f"{name}: {', '.join(texts)}, {fraction:.2f} of the ceiling"
+                f"{name}: {', '.join([*texts, f'{fraction:.2f} of the ceiling'])}"
                 f"{'' if good else '  SHORT'}{missing}"
             )
-        lines.append(f"{reached} of {count} rows reach what they must")
+        lines.append(f"{reached} of {len(asked)} works reach what they must")
         return "\n".join(lines)
 
     return score
 
 
-def arguments() -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(description=__doc__, add_help=False)
-    parser.add_argument("--part", choices=("products", "families", "progress"), default=None)
-    parser.add_argument("--trials", type=int, default=None)
-    parser.add_argument("--seeds", type=int, default=None)
-    parser.add_argument("--search", default="random")
-    parser.add_argument("--timeout", type=float, default=300.0)
-    parser.add_argument("--keep", type=Path, default=None)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json", type=Path, default=None)
-    return parser.parse_known_args()
+def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
+    """The options of this program, and those that are left to its tables."""
+    about, _, _ = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.autotune", description=about, epilog="--rounds N: samples of "
+        "each kernel, at least", allow_abbrev=False,
+    )  # fmt: skip
+    parser.add_argument("--part", choices=("products", "families", "progress"),
+                        help="one of the three tables (all)")  # fmt: skip
+    parser.add_argument("--trials", type=int, help="of each search")
+    parser.add_argument("--seeds", type=int, help="searches for each work")
+    parser.add_argument("--search", default="random", help="the strategy (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=300.0,
+                        help="seconds of a search (%(default)g)")  # fmt: skip
+    parser.add_argument("--keep", metavar="FILE", type=Path,
+                        help="add what each search found to this tuning database")  # fmt: skip
+    parser.add_argument("--only", metavar="PATTERN", default="",
+                        help="a regular expression on 'work implementation'")  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", type=Path,
+                        help="write the rows there, each table to a file of its own")  # fmt: skip
+    return parser.parse_known_args(given)
 
 
 def _columns(run: Run) -> list[Column]:
@@ -231,9 +250,13 @@ def all_parts() -> int:
             "products": (
                 "products and convolutions",
                 searches.products,
-                score_products(options.seeds or SEEDS),
+                score_products(searches.asked, options.seeds or SEEDS),
             ),
-            "families": ("operator families", searches.families, score_families(run)),
+            "families": (
+                "operator families",
+                searches.families,
+                score_families(searches.asked, run),
+            ),
         }
         try:
             for part, (what, cases, score) in tables.items():
@@ -242,6 +265,7 @@ def all_parts() -> int:
                     given = [*rest, "--only", options.only]
                     if (path := _json(options, part)) is not None:
                         given += ["--json", str(path)]
+                    searches.asked.clear()
                     status |= main(title, cases(), _columns(run), run.ceilings, given, score)
             if options.part in (None, "progress"):
                 progress(searches.search, options.only, options.trials, options.seeds,

@@ -1,8 +1,9 @@
-"""How fast each strategy of ``autotune`` gets there, and how many candidates a second it tries.
+"""How fast each strategy of ``autotune`` gets there, and how many seconds a candidate takes.
 
-Rows are the best time after so many trials, the median over seeds, with the distance from the
-least to the most as spread; and the seconds a candidate takes, of MetaSchedule too, which searches
-for the same product on the same machine.
+Rows are the best time after so many trials, as the search saw it, and the seconds of a whole search
+divided by its trials: the median over seeds, and the least and the most. A search may stop before
+it had all its trials; the row says how many did. MetaSchedule searches for the same product on the
+same machine, for as many trials and as often; its best is by its own clock, a mean.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from benchmarks.harness import machine, write_json
 from benchmarks.peers import metaschedule
 from benchmarks.works import Work
 from schedlang.autotune import TuningResult
+from schedlang.autotune.record import UNTUNED
+from schedlang.autotune.showing.facts import seen
 
 SIDE = 512
 WORKS = (f"sgemm {SIDE}^3", "conv C6 28^2x128>128 3x3/1")
 SEARCHES = ("random", "evolve")
 AFTER = (10, 30, 100)
 SEEDS = 5
-# candidates that MetaSchedule tries
-TRIED = 64
 
 RowData = dict[str, Any]
 Search = Callable[[Work, int, int, str], TuningResult]
@@ -47,30 +48,52 @@ def progress(
 
 def _rows(work: Work, search: Search, trials: int, seeds: int) -> Iterator[RowData]:
     for strategy in SEARCHES:
-        results = [search(work, seed, trials, strategy) for seed in range(seeds)]
+        found = [searched(search(work, seed, trials, strategy)) for seed in range(seeds)]
         for count in AFTER:
-            best = [b for r in results if (b := best_after(r, count)) is not None]
+            best = [b for times, _ in found if (b := best_after(times, count)) is not None]
+            short = sum(len(times) < count for times, _ in found)
             if best and count <= trials:
-                yield _row(work, f"{strategy}, {count} trials", best, "ms", 1e3)
-        spent = [r.facts.spent / len(r.trials) for r in results]
-        yield _row(work, f"{strategy}, a candidate", spent, "s", 1)
+                yield _row(work, f"{strategy}, {count} trials", best, "ms", short)
+        spent = [seconds / len(times) for times, seconds in found]
+        short = sum(len(times) < trials for times, _ in found)
+        yield _row(work, f"{strategy}, a candidate", spent, "s", short)
     if work.name == f"sgemm {SIDE}^3":
         absent = metaschedule.missing()
         if absent:
             print(f"{work.name:<28}  MetaSchedule: {absent}")
         else:
-            spent = [metaschedule.search(SIDE, TRIED) / TRIED]
-            yield _row(work, "MetaSchedule, a candidate", spent, "s", 1)
+            yield from _others(work, trials, seeds)
 
 
-def _row(work: Work, what: str, seconds: Sequence[float], unit: str, scale: float) -> RowData:
+def _others(work: Work, trials: int, seeds: int) -> Iterator[RowData]:
+    """MetaSchedule's rows."""
+    found = [metaschedule.search(SIDE, trials, seed) for seed in range(seeds)]
+    short = sum(one.tried < trials for one in found)
+    best = [one.best for one in found if one.best is not None]
+    if best:
+        yield _row(work, f"MetaSchedule, {trials} trials", best, "ms", short)
+    spent = [one.seconds / one.tried for one in found if one.tried]
+    if spent:
+        yield _row(work, "MetaSchedule, a candidate", spent, "s", short)
+
+
+def _row(work: Work, what: str, seconds: Sequence[float], unit: str, short: int) -> RowData:
+    """A row, printed; ``short`` counts the searches that had fewer trials than it says."""
     middle, least, most = median(seconds), min(seconds), max(seconds)
-    print(f"{work.name:<28}  {what:<26}  {middle * scale:.3f} {unit} "
-          f"({least * scale:.3f} to {most * scale:.3f})", flush=True)  # fmt: skip
-    return {"work": work.name, "implementation": what, "seconds": middle,
-            "spread": (most - least) / middle, "correct": True, "seeds": len(seconds)}  # fmt: skip
+    scale = {"ms": 1e3, "s": 1.0}[unit]
+    note = f"  {short} of them stopped earlier" if short else ""
+    print(f"{work.name:<28}  {what:<26}  {middle * scale:.3f} {unit} ({least * scale:.3f} to "
+          f"{most * scale:.3f}, {len(seconds)} seeds){note}", flush=True)  # fmt: skip
+    return {"work": work.name, "implementation": what, "seconds": middle, "least": least,
+            "most": most, "seeds": len(seconds), "stopped_earlier": short}  # fmt: skip
 
 
-def best_after(result: TuningResult, count: int) -> float | None:
+def searched(result: TuningResult) -> tuple[list[float | None], float]:
+    """What a search saw of each trial, and its seconds; the untuned schedule is no trial."""
+    trials = [t for t in result.trials if t.strategy != UNTUNED]
+    return [seen(t) for t in trials], result.facts.spent
+
+
+def best_after(times: Sequence[float | None], count: int) -> float | None:
     """The best time among the first ``count`` trials, if one was timed."""
-    return min((t.seconds for t in result.trials[:count] if t.seconds is not None), default=None)
+    return min((t for t in times[:count] if t is not None), default=None)

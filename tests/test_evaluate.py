@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.compute.work import flops
+from schedlang.compute import work
+from schedlang.compute.work import flops, needed_flops
 from schedlang.errors import CallError, CallTypeError
 from schedlang.runtime import ceilings as module
 from schedlang.runtime.ceilings import Ceilings, ceilings
@@ -57,6 +58,32 @@ def test_every_stage_counts_once_and_shared_parts_too() -> None:
 
     C = sl.compute((4,), body, name="C")
     assert flops([C]) == 8 * 2 + 4 * 2
+
+
+def test_points_that_a_condition_leaves_out_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # zeros between the elements, as in a transposed convolution by steps of 2: one of 4 is none
+    A, W = sl.placeholder((10, 10), name="A"), sl.placeholder((4, 4), name="W")
+    ri, rj = sl.reduce_axis((1, 5), name="ri"), sl.reduce_axis(4, name="rj")
+
+    def body(i: sl.Tensor, j: sl.Tensor) -> object:
+        row, column = i + ri, j + rj
+        return sl.sum(A[row // 2, column // 2] * W[ri - 1, rj], axis=(ri, rj),
+                      where=sl.all(row % 2 == 0, column % 2 == 0))  # fmt: skip
+
+    B = sl.compute((16, 16), body, name="B")
+    assert flops([B]) == 2 * 16 * 16 * 16 and needed_flops([B]) == flops([B]) // 4
+    assert needed_flops([matmul(8, 6, 4)]) == flops([matmul(8, 6, 4)])
+    monkeypatch.setattr(work, "MOST_TRIED", 100)
+    assert needed_flops([B]) is None
+
+
+def test_how_often_elements_meet_a_condition_is_not_known() -> None:
+    n, k = sl.var("n"), sl.reduce_axis(8, name="k")
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((n,), lambda i: sl.sum(A[k], axis=k, where=A[k] > 0), name="B")
+    assert needed_flops([B], {n: 4}) is None
+    C = sl.compute((n,), lambda i: sl.sum(A[k], axis=k, where=k + i < n), name="C")
+    assert needed_flops([C], {n: 4}) == 4 + 3 + 2 + 1
 
 
 def test_a_schedule_does_not_change_the_count(limits: Ceilings) -> None:

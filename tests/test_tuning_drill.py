@@ -166,7 +166,7 @@ def test_all_draws_are_refused(folder: Path) -> None:
         knobs.require(False, "nothing will do")
 
     with pytest.raises(
-        TuningError, match="no decisions .* a candidate\n  2000 times nothing will do"
+        TuningError, match="none of the decisions .* a candidate\n  2000 times nothing will do"
     ):
         sl.autotune(plus_one(), template=template, database=folder / "tuning.jsonl")
 

@@ -15,9 +15,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schedlang.autotune.record import OUTCOMES, Trial, Where
+import schedlang as sl
+from schedlang.autotune.measuring import measure
+from schedlang.autotune.measuring.task import Task
+from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.showing.effects import explained, knob_effects
-from schedlang.autotune.showing.facts import Facts, best_seconds, correlation, winner
+from schedlang.autotune.showing.facts import Facts, correlation, race_seconds, winner
+from schedlang.autotune.showing.nothing import why_nothing
 from schedlang.autotune.showing.ranks import spearman
 from schedlang.autotune.showing.report import page, write_report
 from schedlang.autotune.showing.scale import Scale, scale_of
@@ -31,11 +35,33 @@ HOSTILE = "</pre></title><script>alert(1)</script>\"'&<!--]]>\x1b[31m\x00\u202e"
 
 
 def facts(trials: list[Trial], **changed: Any) -> Facts:
+    """A search that found the best of ``trials``, of those that raced if any did."""
+    good = [t for t in trials if t.outcome == "ok"]
+    good = [t for t in good if t.raced] or good
+    best = min(good, key=lambda t: (t.seconds or 0.0, t.estimate or 0.0))
     made = Facts(
         "C", WHERE, trials, 0.008, 50, 20, 0.714, True, "C(A) -> C\nfor i", "def kernel(): pass",
-        "s = sl.schedule(C)", 2e9, 75.0, "random", 7,
+        "s = sl.schedule(C)", 2e9, 75.0, "random", 7, best.number, "all trials are done",
     )  # fmt: skip
     return replace(made, **changed)
+
+
+def raced(trials: list[Trial], **seconds: float) -> list[Trial]:
+    """``trials``, of which some ran a race: ``t5=0.002`` is the time of trial 5 there."""
+    times = {int(name[1:]): value for name, value in seconds.items()}
+    return [
+        replace(t, raced=True, first=t.seconds, seconds=times[t.number]) if t.number in times else t
+        for t in trials
+    ]
+
+
+def compiled() -> list[Trial]:
+    """Trials for a GPU that is not there: three raced, of which one was too slow to be checked."""
+    trials = [replace(t, seconds=None) for t in searched(8)]
+    notes = {2: "", 5: f"when measured again: {UNCHECKED}: no answer within 30 s", 7: ""}
+    return [
+        replace(t, raced=True, detail=notes[t.number]) if t.number in notes else t for t in trials
+    ]
 
 
 def searched(count: int = 40) -> list[Trial]:
@@ -103,22 +129,27 @@ def of_class(picture: ElementTree.Element, kind: str) -> list[ElementTree.Elemen
 
 CASES = {
     "usual": facts(searched()),
-    "no trials": facts([]),
     "one trial": facts(searched(1), rank_correlation=None),
-    "all failed": facts([Trial(n, o, "{}", {"a": n}) for n, o in enumerate(OUTCOMES[1:])]),
-    "one failed": facts([Trial(0, "crashed", "")]),
+    "all but one failed": facts(
+        [*(Trial(n, o, "{}", {"a": n}) for n, o in enumerate(OUTCOMES[1:])), Trial(9, "ok", "{}")]
+    ),
+    "a race": facts(raced(searched(), t5=0.0025, t2=0.003)),
+    "broken off": facts(searched(), ended="autotune: no space left on the device", broken=True),
+    "compiled": facts(compiled(), timed=False, ran=False, baseline=None, best=5),
     "not timed": facts([replace(t, seconds=None) for t in searched()], timed=False, baseline=None),
     "ok without a time": facts([Trial(0, "ok", "")]),
     "equal times": facts([Trial(n, "ok", "", {"a": n}, 0.002, 1.0) for n in range(9)]),
     "estimates of 0": facts([Trial(n, "ok", "", {"a": n}, 1 + n, -n) for n in range(9)]),
     "odd numbers": facts(
         [Trial(0, "ok", "", {"a": None}, float("nan")), Trial(1, "ok", "", {"a": 0.5}, 0.0),
-         Trial(2, "ok", "", {"a": "x"}, 1e-9, float("inf")), Trial(3, "ok", "", {"a": [[]]}, 1e5)]
+         Trial(2, "ok", "", {"a": "x"}, 1e-9, float("inf")), Trial(3, "ok", "", {"a": [[]]}, 1e5)],
+        best=2,
     ),
     "of a later version": facts([Trial(0, "caught fire", ""), Trial(1, "ok", "", seconds=0.1)]),
     "hostile": facts(
         [replace(t, decisions={HOSTILE: HOSTILE + str(t.number % 3)}, detail=HOSTILE,
                  strategy=HOSTILE) for t in searched()],
+        refused=((HOSTILE, 3),), ended=HOSTILE, valid=1,
         name=HOSTILE, best_nest=HOSTILE, best_source="\n" + HOSTILE, best_python=HOSTILE,
         strategy=HOSTILE,
         where=Where(HOSTILE, ((HOSTILE, 1),), HOSTILE, HOSTILE, ((HOSTILE, HOSTILE),)),
@@ -171,7 +202,7 @@ def test_no_name_breaks_a_page(name: str, value: str) -> None:
 
 
 def test_the_numbers_are_those_given() -> None:
-    known = facts(searched(), seconds=0.0025, duplicates=3)
+    known = facts(raced(searched(), t5=0.0025), duplicates=3)
     read = Reader(page(known))
     cells = dict(zip(read.inside["dt"], read.inside["dd"]))
     assert cells == {
@@ -182,7 +213,8 @@ def test_the_numbers_are_those_given() -> None:
     }  # fmt: skip
     assert "20 of the 50 sets of decisions that were drawn make a candidate (40%)" in read.text
     assert "Rank correlation with the measured times 0.71" in read.text
-    assert "2 ms in the search, 2.5 ms when measured again" in read.text
+    assert "Trial 5: 2 ms in the search, 2.5 ms when measured again." in read.text
+    assert "2.5 ms (first 2 ms)" in read.text and "The search ended: all trials are" in read.text
     assert "cpu, 16 vectors of 32 bytes" in read.text and "numba" in read.text
     assert read.inside["pre"] == ["s = sl.schedule(C)", "C(A) -> C\nfor i", "def kernel(): pass"]
 
@@ -204,6 +236,21 @@ def test_the_curve_has_a_dot_for_a_time_a_mark_for_a_failure_and_steps_that_go_d
     assert len(heights) == 4 and heights == sorted(heights)
     (ring,) = of_class(curve, "ring")
     assert float(ring.get("cy") or 0) == heights[-1]
+
+
+def test_the_curve_shows_what_the_search_saw_and_the_time_of_the_race_apart() -> None:
+    before, after = facts(searched()), facts(raced(searched(), t5=0.0045, t2=0.005))
+    curves = [charts(page(known))[0] for known in (before, after)]
+    said = [[e.text for e in curve.iter("title")] for curve in curves]
+    assert said[1] == [*said[0], "4.5 ms in the race"]
+    assert not of_class(curves[0], "again") and len(of_class(curves[1], "again")) == 1
+    texts = [Reader(page(known)).text for known in (before, after)]
+    assert "when measured again" not in texts[0] and "Trial 5: 2 ms." in texts[0]
+    assert "diamond" in texts[1] and "diamond" not in texts[0]
+    # one that a database had from its race has no time before it
+    kept = [replace(t, first=None, resumed=True) for t in after.trials]
+    assert "when measured again" not in page(facts(kept)) and correlation(kept) is not None
+    assert correlation(after.trials) == correlation(before.trials)
 
 
 def test_dots_stand_where_their_times_are() -> None:
@@ -259,12 +306,93 @@ def test_a_page_says_where_nothing_was_timed() -> None:
     assert "Nothing was timed." not in Reader(page(CASES["usual"])).text
 
 
-def test_a_page_says_where_nothing_worked_and_why() -> None:
-    trials = [Trial(n, "wrong answer", "{}", detail=f"C[0] is {n // 2}") for n in range(3)]
-    read = Reader(page(facts(trials)))
-    assert "No candidate worked." in read.text and "tolerance=" in read.text
-    assert "result.trials[0].steps" in read.text and "best time" not in read.text
-    assert read.text.index("C[0] is 0") < read.text.index("C[0] is 1")
+def test_what_ran_and_what_was_only_compiled_is_said() -> None:
+    known = CASES["compiled"]
+    why = "the winner was NOT checked on the emulator (it was compiled only): no answer within 30 s"
+    for text in (summary(known), Reader(page(known)).text):
+        assert "6 compiled only, 2 right on the emulator" in text and why[1:] in text
+    assert summary(known).splitlines()[3] == f"  {why}"
+    checked = replace(known, best=2)
+    for text in (summary(checked), page(checked)):
+        assert "2 right on the emulator" in text and "NOT" not in text
+    # the end came before the race
+    alone = replace(known, best=0)
+    assert "(it was compiled only): the search ended before that" in summary(alone)
+    # where all that is ok ran there, as with the emulator as a target, there is nothing to say
+    assert "emulator" not in summary(replace(known, ran=True, best=2))
+
+
+def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
+    trials = raced(searched(), t5=0.002)
+    trials[5] = replace(trials[5], detail=f"when measured again: {UNCHECKED}: no answer")
+    said = "the winner was NOT checked on the emulator (it ran right on the GPU): no answer"
+    assert said in summary(facts(trials)) and "compiled only" not in summary(facts(trials))
+
+
+def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = measure.Measured(0, "run timed out", detail="no answer within 30 s")
+    monkeypatch.setattr(measure, "_asked", lambda *args, **kwargs: slow)
+    monkeypatch.setattr(measure, "forget", lambda *args: None)
+    a = sl.placeholder((4,), name="A")
+    outputs = (sl.compute((4,), lambda i: a[i], name="B"),)
+    task = Task(outputs, sl.Target("cuda", arch="sm_90"), {}, timed=False)
+    built = measure.Measured(0, "ok")
+    found = measure._checked_there(None, measure.Job(0, ""), built, task)  # type: ignore[arg-type]
+    trial = Trial(0, "ok", "", estimate=1.0, detail=found.detail, raced=True)
+    text = summary(facts([trial], timed=False, ran=False))
+    assert text.splitlines()[3].endswith("(it was compiled only): no answer within 30 s")
+
+
+def test_why_a_search_ended_is_said_and_an_error_plainly() -> None:
+    usual, broken = CASES["usual"], CASES["broken off"]
+    assert "  ended:    all trials are done" in summary(usual).splitlines()
+    said = "by an error, with the best until then: no space left on the device"
+    assert f"  ended:    {said}" in summary(broken).splitlines()
+    assert "The search was broken off." in page(broken) and said in page(broken)
+    assert "broken off" not in page(usual)
+
+
+def test_why_decisions_are_refused_is_said_where_few_are_left() -> None:
+    refused = (("the tile is too large", 900), ("8 does not divide 6", 60))
+    few = facts(searched(), tried=1000, valid=40, refused=refused)
+    assert "  refused:  900 of the others since: the tile is too large" in summary(few).splitlines()
+    assert "refused:" not in summary(replace(few, valid=100))
+    text = page(replace(few, valid=100))
+    assert text.index("the tile is too large") < text.index("8 does not divide 6")
+    assert "made no candidate" in text and "made no candidate" not in page(CASES["usual"])
+
+
+def test_numbers_are_neither_powers_of_ten_nor_rounded_away() -> None:
+    fast = facts(
+        [Trial(0, "ok", "", seconds=0.001)], baseline=1.234, flops=5e10, tried=1500, valid=3
+    )
+    lines = summary(fast).splitlines()
+    assert lines[0].endswith("1 ms, 50000 GFLOP/s") and lines[1].startswith("  1234 times as fast")
+    assert "make a candidate (<1%)" in lines[5]
+    assert "(>99%)" in summary(replace(fast, valid=1499))
+    read = Reader(page(fast))
+    assert "1234×" in read.inside["dd"][1] and "e+" not in read.text
+    trials = [Trial(n, "ok" if n else "crashed", "", {}, 1.0 if n else None) for n in range(1000)]
+    text = Reader(page(facts(trials))).text
+    assert ">99%" in text and "<1%" in text
+
+
+def test_why_a_search_found_nothing() -> None:
+    trials = [Trial(n, "wrong answer", "", detail=f"C[0] is {n // 2}\nmore") for n in range(3)]
+    trials += [Trial(3, "crashed", "", detail="\x1b[2J" + "x" * 500)]
+    lines = why_nothing(trials, 4, [], "all trials are done").splitlines()
+    assert lines[:3] == [
+        "none of 4 candidates worked", "  2 times wrong answer: C[0] is 0",
+        "  1 times wrong answer: C[0] is 1",
+    ]  # fmt: skip
+    assert len(lines[3]) < 200 and "\x1b" not in lines[3] and "tolerance=" in lines[4]
+    refused = [("the tile is too large", 9)]
+    assert why_nothing([], 0, refused, "no other candidates were found").splitlines() == [
+        "none of the decisions that were drawn make a candidate", "  9 times the tile is too large",
+        "  Loosen the constraints of the template.",
+    ]  # fmt: skip
+    early = "the time is up before a candidate was measured: give more trials or more time"
+    assert why_nothing([], 1, refused, "the time is up") == early
 
 
 def test_a_report_is_written_or_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -284,13 +412,14 @@ def test_a_report_is_written_or_refused_with_what_to_do(tmp_path: Path) -> None:
 def test_the_summary_of_a_search() -> None:
     trials = searched()
     trials[1] = replace(trials[1], resumed=True, source="hash 0")
-    lines = summary(facts(trials, seconds=0.0025)).splitlines()
+    lines = summary(facts(raced(trials, t5=0.0025))).splitlines()
     assert lines == [
         "C on cpu, 16 vectors of 32 bytes: 2.5 ms, 800 GFLOP/s",
         "  3.2 times as fast as the untuned schedule (8 ms)",
         "  trials:   36 ok, 4 crashed",
         "  measured: 35, 1 more from the database, 1 like an earlier one, in 1 min 15 s"
         " (random, seed 7)",
+        "  ended:    all trials are done",
         "  space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)",
         "  estimate: rank correlation with the measured times 0.71 (1: the same order, 0: none)",
         "  best:     trial 5; its schedule as code is result.schedule.as_python()",
@@ -310,17 +439,6 @@ def test_the_summary_where_the_untuned_schedule_is_faster() -> None:
     )
 
 
-def test_the_summary_where_nothing_worked_names_the_most_frequent_reasons() -> None:
-    trials = [Trial(n, "build failed", "{}", detail="no\nmore") for n in range(2)]
-    trials += [Trial(2, "crashed", "{}", detail="\x1b[2J" + "x" * 500)]
-    lines = summary(facts(trials)).splitlines()
-    assert lines[0].endswith("no candidate worked")
-    assert lines[4] == "  2 build failed: no" and len(lines[5]) < 200 and "\x1b" not in lines[5]
-    assert lines[6].endswith("sl.Schedule.from_json(result.trials[0].steps, C)")
-    text = summary(facts([], valid=0))
-    assert "there were no trials" in text and "loosen the template's constraints" in text
-
-
 def test_the_summary_where_nothing_was_timed() -> None:
     text = summary(CASES["not timed"])
     assert "nothing was timed; the best estimate is 2000" in text and " ms" not in text
@@ -333,14 +451,16 @@ def test_a_summary_is_short_and_holds_nothing_that_moves_a_cursor(case: str) -> 
     assert all(c == "\n" or c.isprintable() for c in text)
 
 
-def test_the_winner_is_the_one_named_else_the_fastest() -> None:
-    trials = [Trial(n, "ok", "", seconds=s) for n, s in enumerate((3.0, 1.0, 1.0, 2.0))]
-    trials += [Trial(4, "wrong answer", "", seconds=0.1), Trial(5, "ok", "", seconds=0.0)]
-    for best, number in ((None, 1), (3, 3), (4, 1), (99, 1)):
-        won = winner(facts(trials, best=best))
-        assert won is not None and won.number == number
-    assert best_seconds(facts(trials)) == 1.0 and best_seconds(facts(trials, seconds=1.5)) == 1.5
-    assert winner(facts(trials[4:])) is None and best_seconds(facts(trials[4:])) is None
+def test_the_winner_is_the_one_named_whatever_the_search_saw() -> None:
+    trials = raced([Trial(n, "ok", "", seconds=s) for n, s in enumerate((3.0, 1.0, 2.0))], t1=2.5)
+    trials = [
+        replace(t, raced=True, first=2.0, seconds=1.5) if t.number == 2 else t for t in trials
+    ]
+    known = facts(trials, best=2)
+    assert winner(known) is trials[2] and race_seconds(known) == 1.5
+    assert race_seconds(facts(trials, best=0)) is None
+    (column,) = [t.text for t in charts(page(known))[0].iter("title") if "race" in str(t.text)]
+    assert column == "1.5 s in the race"
 
 
 def test_a_correlation_of_ranks() -> None:

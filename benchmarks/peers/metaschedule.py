@@ -1,6 +1,6 @@
-"""How long TVM's MetaSchedule searches for a product of square matrices.
+"""How long TVM's MetaSchedule searches for a product of square matrices, and what it finds.
 
-    python -m benchmarks.peers.metaschedule N TRIALS
+    python -m benchmarks.peers.metaschedule N TRIALS SEED
 
 Its own building, running and searching, from an empty database. Needs ``apache-tvm`` 0.27 with
 xgboost, psutil and cloudpickle.
@@ -8,15 +8,20 @@ xgboost, psutil and cloudpickle.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from statistics import mean
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 PACKAGES = ("tvm", "xgboost", "psutil", "cloudpickle")
 # what it builds and runs before its model learns again
 ROUND = 16
+# it keeps a candidate that failed with a time beyond this
+FAILED = 1e9
 
 
 def missing() -> str:
@@ -25,14 +30,24 @@ def missing() -> str:
     return f"{absent[0]} is not installed" if absent else ""
 
 
-def search(n: int, trials: int) -> float:
-    """Seconds for ``trials`` candidates, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.peers.metaschedule", str(n), str(trials)]
+@dataclass(frozen=True)
+class Found:
+    """The seconds of a search, the candidates that it tried, and the best of their mean times."""
+
+    seconds: float
+    tried: int
+    best: float | None
+
+
+def search(n: int, trials: int, seed: int) -> Found:
+    """A search for at most ``trials`` candidates, in a process of its own."""
+    numbers = [str(number) for number in (n, trials, seed)]
+    command = [sys.executable, "-m", "benchmarks.peers.metaschedule", *numbers]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout.splitlines()[-1])
+    return Found(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def _search(n: int, trials: int) -> float:
+def _search(n: int, trials: int, seed: int) -> Found:
     import llvmlite.binding as llvm
     import tvm
     from tvm import te
@@ -44,15 +59,22 @@ def _search(n: int, trials: int) -> float:
     target = {"kind": "llvm", "mcpu": llvm.get_host_cpu_name(), "num-cores": 2}
     start = perf_counter()
     with TemporaryDirectory() as folder:
-        meta_schedule.tir_integration.tune_tir(
+        database = meta_schedule.tir_integration.tune_tir(
             mod=te.create_prim_func([a, b, c]),
             target=tvm.target.Target(target),
             work_dir=folder,
             max_trials_global=trials,
-            num_trials_per_iter=ROUND,
+            num_trials_per_iter=min(ROUND, trials),
+            seed=seed,
         )
-    return perf_counter() - start
+        seconds = perf_counter() - start
+        runs = [
+            [float(value) for value in record.run_secs or []]
+            for record in database.get_all_tuning_records()
+        ]
+    times = [mean(run) for run in runs if run and max(run) < FAILED]
+    return Found(seconds, len(runs), min(times, default=None))
 
 
 if __name__ == "__main__":
-    print(_search(int(sys.argv[1]), int(sys.argv[2])))
+    print(json.dumps(asdict(_search(*map(int, sys.argv[1:])))))

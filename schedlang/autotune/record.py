@@ -20,6 +20,8 @@ from schedlang.version import __version__
 NO_GPU = "no GPU"
 # of a time, where nothing better was to be had
 DISTURBED = "other work on the machine took a core during every sample"
+# of a kernel for a GPU that was too slow for the emulator; what follows says why
+UNCHECKED = "not checked on the emulator"
 # what "proposes" the schedule without steps
 UNTUNED = "untuned"
 # how a trial may end; AutoTVM's MeasureErrorNo has the like

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.search import name_of
-from schedlang.autotune.showing.facts import correlation
-from schedlang.autotune.showing.report import Facts, write_report
-from schedlang.autotune.showing.summary import HINTS, summary
+from schedlang.autotune.showing.facts import Facts, correlation
+from schedlang.autotune.showing.nothing import why_nothing
+from schedlang.autotune.showing.report import write_report
+from schedlang.autotune.showing.summary import summary
 from schedlang.compute.graph import variables
-from schedlang.compute.work import flops
+from schedlang.compute.work import needed_flops
 from schedlang.errors import TuningError
 from schedlang.runtime.build import build, lower
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
+
+# reasons why decisions made no candidate that are kept
+MOST_REASONS = 3
 
 if TYPE_CHECKING:
     from schedlang.autotune.run import Search
@@ -26,44 +29,61 @@ class TuningResult:
     """The best schedule of a search, its kernel, its time, and every trial.
 
     ``trials`` are the :class:`~schedlang.autotune.record.Trial` records in the order in which they
-    ended; ``ended`` says why the search stopped. ``print`` shows a summary.
+    ended. ``print`` shows a summary.
     """
 
-    def __init__(
-        self, kernel: Kernel, schedule: Schedule, best: Trial, facts: Facts, ended: str
-    ) -> None:
+    def __init__(self, kernel: Kernel, schedule: Schedule, best: Trial, facts: Facts) -> None:
         self.kernel = kernel
         self.schedule = schedule
         self.best = best
         self.facts = facts
-        self.ended = ended
 
     @staticmethod
     def of(search: Search, spent: float, seed: int) -> TuningResult:
         """What a search that has ended found. Raises where no candidate worked."""
         best = search.best()
-        task = search.task
+        task, space = search.task, search.space
         if best is None:
-            raise TuningError(_nothing(search))
+            why = why_nothing(
+                search.trials, space.counts["valid"], space.reasons.most_common(), search.ended
+            )
+            raise TuningError(f"autotune({search.name}): {why}")
         found = Schedule.from_json(best.steps, list(task.outputs))
         kernel = build(found, target=task.target)
         known = {v: task.sizes[v.name] for v in variables(task.outputs) if v.name in task.sizes}
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
-            baseline=search.baseline, tried=search.space.counts["tried"],
-            valid=search.space.counts["valid"],
+            baseline=search.baseline, tried=space.counts["tried"],
+            valid=space.counts["valid"],
             rank_correlation=correlation(search.trials),
             timed=task.timed, best_nest=str(lower(found)), best_source=kernel.source,
-            best_python=found.as_python(), flops=float(flops(task.outputs, known)),
-            spent=spent, strategy=name_of(search.strategy), seed=seed,
-            best=best.number, seconds=best.seconds, duplicates=search.duplicates,
+            best_python=found.as_python(), flops=needed_flops(task.outputs, known),
+            spent=spent, strategy=name_of(search.strategy), seed=seed, best=best.number,
+            ended=search.ended, broken=search.broken,
+            # what the measurer does with a candidate (measure.run)
+            ran=task.timed or task.target.kind != "cuda",
+            refused=tuple(space.reasons.most_common(MOST_REASONS)),
+            duplicates=search.duplicates,
         )  # fmt: skip
-        return TuningResult(kernel, found, best, facts, search.ended)
+        return TuningResult(kernel, found, best, facts)
 
     @property
     def seconds(self) -> float | None:
         """The median of a call of the best kernel; ``None`` where nothing was timed."""
         return self.best.seconds
+
+    @property
+    def ended(self) -> str:
+        """Why the search stopped."""
+        return self.facts.ended
+
+    @property
+    def broken(self) -> bool:
+        """Whether the search was broken off: a disk that is full, workers that are gone.
+
+        The result is the best until then; ``ended`` is the error.
+        """
+        return self.facts.broken
 
     @property
     def trials(self) -> list[Trial]:
@@ -78,23 +98,6 @@ class TuningResult:
 
     def __repr__(self) -> str:
         return f"<TuningResult {self.facts.name}: {len(self.facts.trials)} trials, {self.ended}>"
-
-
-def _nothing(search: Search) -> str:
-    """Why a search has no result, and what to do."""
-    head = f"autotune({search.name}): "
-    if search.trials:
-        ends = Counter(f"{t.outcome}: {t.detail}" for t in search.trials)
-        listed = "".join(f"\n  {count} times {text}" for text, count in ends.most_common(5))
-        outcome = Counter(t.outcome for t in search.trials).most_common(1)[0][0]
-        hint = f"\n  {HINTS[outcome]}" if outcome in HINTS else ""
-        return f"{head}none of {len(search.trials)} candidates worked{listed}{hint}"
-    if search.space.counts["tried"] and not search.space.counts["valid"]:
-        refused = search.space.reasons.most_common(5)
-        listed = "".join(f"\n  {count} times {text}" for text, count in refused)
-        return f"{head}no decisions of the template make a candidate{listed}"
-    ended = search.ended or "it ended"
-    return f"{head}{ended} before a candidate was measured: give more trials or more time"
 
 
 __all__ = ["TuningResult"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedlang.compute.graph import variables
-from schedlang.compute.work import flops as counted_flops
+from schedlang.compute.work import needed_flops
 from schedlang.errors import CallError, CallTypeError
 from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.ceilings import COPIED_BYTES, ceilings
@@ -24,10 +24,10 @@ class Evaluation:
     ``seconds`` is the median of one call, ``spread`` the distance between the quartiles as a part
     of it, ``fastest`` the fastest sample (far below the median where the machine was busy),
     ``runs`` the number of samples. ``gflops`` counts the computation's arithmetic, however it is
-    scheduled, and ``gbps`` each argument once. ``fraction`` is the least time that this machine's
-    ``bound`` (``"arithmetic"`` or ``"memory"``) allows, divided by ``seconds``; above 1 the arrays
-    stayed in a cache. What is not known is ``None``. ``emulated``: a CPU played the GPU, whose own
-    time is another.
+    scheduled (:func:`~schedlang.compute.work.needed_flops`), and ``gbps`` each argument once.
+    ``fraction`` is the least time that this machine's ``bound`` (``"arithmetic"`` or ``"memory"``)
+    allows, divided by ``seconds``; above 1 the arrays stayed in a cache. What is not known is
+    ``None``. ``emulated``: a CPU played the GPU, whose own time is another.
     """
 
     seconds: float
@@ -44,9 +44,9 @@ class Evaluation:
         fastest = f"fastest {duration(self.fastest)}"
         parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} ({fastest})"]
         if self.gflops is not None:
-            parts.append(f"{self.gflops:.4g} GFLOP/s")
+            parts.append(f"{number(self.gflops, 4)} GFLOP/s")
         if self.gbps is not None:
-            parts.append(f"{self.gbps:.4g} GB/s")
+            parts.append(f"{number(self.gbps, 4)} GB/s")
         if self.emulated:
             parts.append("a GPU emulated on the CPU, whose time says nothing of the GPU's")
         if self.fraction is not None:
@@ -54,16 +54,28 @@ class Evaluation:
         return ", ".join(parts)
 
 
+def number(value: float, digits: int = 3) -> str:
+    """A number for people: so many digits, or all before the point; an exponent only where a number
+    is beyond what anyone reads.
+
+    >>> number(3.14159), number(1234.5), number(49999.6, 4), number(2.0), number(1e-7)
+    ('3.14', '1234', '50000', '2', '1e-07')
+    """
+    if not 10.0 ** (digits - 1) <= abs(value) < 1e9:
+        return f"{value:.{digits}g}"
+    return f"{value:.0f}"
+
+
 def duration(seconds: float) -> str:
     """A time for people.
 
-    >>> duration(0.00123), duration(4.5e-7), duration(2.0)
-    ('1.23 ms', '450 ns', '2 s')
+    >>> duration(0.00123), duration(4.5e-7), duration(2.0), duration(1234.0)
+    ('1.23 ms', '450 ns', '2 s', '1234 s')
     """
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+            return f"{number(seconds / size)} {unit}"
+    return f"{number(seconds * 1e9)} ns"
 
 
 def evaluate(
@@ -105,7 +117,7 @@ def evaluate(
         if f.schedule is not None and flops is None:
             outputs = f.schedule.outputs
             known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
-            flops, dtype = counted_flops(outputs, known), outputs[0].dtype
+            flops, dtype = needed_flops(outputs, known), outputs[0].dtype
         if moved is None:
             moved = sum(_bytes(a) for a in given)
     found = samples(lambda: f(*given), repeat, min_time)

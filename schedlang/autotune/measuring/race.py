@@ -16,12 +16,12 @@ from schedlang.autotune.measuring.measure import (
 )
 from schedlang.autotune.measuring.sandbox import Sandbox
 from schedlang.autotune.measuring.task import Task
+from schedlang.autotune.record import UNCHECKED
 from schedlang.runtime.timing import quantile
 
 RACE_ROUNDS = 5
 # below all numbers of trials
 EMULATED = -1000
-UNCHECKED = "not checked on the emulator"
 
 
 def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:

@@ -6,10 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 
 from schedlang.autotune.record import Trial
-from schedlang.autotune.showing.facts import Facts, outcome_counts, ranked, winner
+from schedlang.autotune.showing.facts import (
+    Facts,
+    outcome_counts,
+    race_seconds,
+    ranked,
+    winner,
+)
 from schedlang.autotune.showing.markup import escape
 from schedlang.autotune.showing.scale import Scale, scale_of
-from schedlang.runtime.evaluate import duration
+from schedlang.runtime.evaluate import duration, number
 
 WIDTH, LEFT, RIGHT, TOP = 900, 110, 16, 14
 ROW = 18
@@ -17,7 +23,11 @@ ROW = 18
 
 def value_label(facts: Facts) -> Callable[[float], str]:
     """How what ranks the trials is written: a time, or the estimate, which has no unit."""
-    return duration if facts.timed else "{:.4g}".format
+    return duration if facts.timed else estimate_text
+
+
+def estimate_text(value: float) -> str:
+    return number(value, 4)
 
 
 def svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
@@ -55,7 +65,8 @@ def levels(scale: Scale, left: float, right: float, write: Callable[[float], str
 
 
 def search_curve(facts: Facts) -> str:
-    """Each trial's time, the best so far as steps, and below them the trials that have none."""
+    """Each trial's time in the search, the best so far as steps, and below them the trials that
+    have none; the winner's time of the race apart."""
     write, known, won = value_label(facts), ranked(facts), winner(facts)
     timed = {id(trial) for trial, _ in known}
     places = {id(trial): n for n, trial in enumerate(facts.trials, 1)}
@@ -68,7 +79,8 @@ def search_curve(facts: Facts) -> str:
     across = Scale(0.5, len(facts.trials) + 0.5, LEFT, WIDTH - RIGHT, False)
     values = [value for _, value in known]
     base = facts.baseline if facts.timed and known else None
-    up = scale_of(values + ([base] if base else []), TOP + tall, TOP)
+    again = race_seconds(facts) if facts.timed and known else None
+    up = scale_of([*values, *(v for v in (base, again) if v)], TOP + tall, TOP)
     parts = levels(up, LEFT, WIDTH - RIGHT, write) if known else []
     if base:
         parts.append(line(LEFT, up(base), WIDTH - RIGHT, up(base), "base"))
@@ -88,6 +100,8 @@ def search_curve(facts: Facts) -> str:
         parts.append(f'<circle class="{kind}" {at} r="{size}"><title>{said}</title></circle>')
         if trial is won:
             parts.append(f'<circle class="ring" {at} r="7"/>')
+    if again:
+        parts.append(_diamond(across(places[id(won)]), up(again), f"{write(again)} in the race"))
     if base:
         parts.append(text(WIDTH - RIGHT, up(base) - 6, f"untuned {write(base)}", "base", "end"))
     y = TOP + tall + (12.0 if known else 0.0)
@@ -102,6 +116,11 @@ def search_curve(facts: Facts) -> str:
     label = f"{len(facts.trials)} trials in the order they were made"
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, y + 36, "trial", "soft", "middle"))
     return svg(WIDTH, y + 44, label, parts)
+
+
+def _diamond(x: float, y: float, said: str) -> str:
+    path = f"M{place(x)} {place(y - 6)}l6 6 -6 6 -6 -6z"
+    return f'<path class="again" d="{path}"><title>{escape(said)}</title></path>'
 
 
 def _trial_numbers(across: Scale, y: float, count: int) -> list[str]:
@@ -124,9 +143,9 @@ def scatter(facts: Facts) -> str:
     for value in ticks[:: 1 + (len(ticks) - 1) // 7]:
         x = across(value)
         parts.append(line(x, TOP, x, TOP + tall, "grid"))
-        parts.append(text(x, TOP + tall + 18, f"{value:.4g}", "soft", "middle"))
+        parts.append(text(x, TOP + tall + 18, estimate_text(value), "soft", "middle"))
     for trial, x, y in known:
-        said = escape(f"trial {trial.number}: {duration(y)}, estimate {x:.4g}")
+        said = escape(f"trial {trial.number}: {duration(y)}, estimate {estimate_text(x)}")
         at = f'cx="{place(across(x))}" cy="{place(up(y))}"'
         parts.append(f'<circle class="dot" {at} r="3.5"><title>{said}</title></circle>')
         if trial is won:

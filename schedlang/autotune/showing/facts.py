@@ -7,25 +7,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedlang.autotune.record import OUTCOMES, Trial, Where
+from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.showing.ranks import spearman
-from schedlang.runtime.evaluate import duration
+from schedlang.runtime.evaluate import duration, number
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One search of schedules for ``name``.
+    """One search of schedules for ``name``, which found one: a search without a winner raises.
 
     ``baseline`` is the seconds of the schedule that was not tuned; ``tried`` and ``valid`` count
     the decisions that were drawn and those that made a candidate; ``rank_correlation`` is between
     the estimates and the measured seconds (:func:`correlation`); ``timed`` is false where nothing
     could be measured, and then the estimate ranks. ``best_nest``, ``best_source`` and
-    ``best_python`` (the schedule as code) are the winner's, empty without one. ``flops`` are one
-    call's operations, ``spent`` the seconds of the whole search.
+    ``best_python`` (the schedule as code) are the winner's, ``best`` the number of its trial.
+    ``flops`` are one call's operations, if known, ``spent`` the seconds of the whole search.
 
-    ``best`` is the number of the winning trial, else it is the fastest; ``seconds`` its time when
-    it was measured again. ``duplicates`` counts candidates that were not measured since an equal
-    one had been; left out, it is the trials that share a source with an earlier one.
+    ``ended`` says why the search stopped, ``broken`` whether that was an error of what it runs on.
+    ``ran`` tells whether what is ``"ok"`` ran; else it was compiled, and only those that raced ran,
+    on the emulator. ``refused`` are reasons why decisions made no candidate, with how often each,
+    most often first. ``duplicates`` counts candidates that were not measured since an equal one had
+    been; left out, it is the trials that share a source with an earlier one.
     """
 
     name: str
@@ -43,15 +45,23 @@ class Facts:
     spent: float
     strategy: str
     seed: int
-    best: int | None = None
-    seconds: float | None = None
+    best: int
+    ended: str = ""
+    broken: bool = False
+    ran: bool = True
+    refused: Sequence[tuple[str, int]] = ()
     duplicates: int | None = None
 
 
+def seen(trial: Trial) -> float | None:
+    """What the search saw of it: the seconds before a race, which only a few run."""
+    return trial.first if trial.raced and trial.first is not None else trial.seconds
+
+
 def worth(facts: Facts, trial: Trial) -> float | None:
-    """What ``trial`` is ranked by, smaller being better: its seconds, or its estimate where nothing
-    was timed; ``None`` for one that has none to show."""
-    value = trial.seconds if facts.timed else trial.estimate
+    """What ``trial`` is compared by, smaller being better: its seconds in the search, or its
+    estimate where nothing was timed; ``None`` for one that has none to show."""
+    value = seen(trial) if facts.timed else trial.estimate
     if trial.outcome != "ok" or value is None or not math.isfinite(value):
         return None
     # no call takes 0 seconds: a clock that says so measured nothing
@@ -64,19 +74,35 @@ def ranked(facts: Facts) -> list[tuple[Trial, float]]:
     return [(trial, value) for trial, value in found if value is not None]
 
 
-def winner(facts: Facts) -> Trial | None:
-    """The trial that won: the one ``facts`` names, else the best, the earliest of equals."""
-    known = ranked(facts)
-    named = next((t for t, _ in known if facts.best is not None and t.number == facts.best), None)
-    return named or (min(known, key=lambda pair: pair[1])[0] if known else None)
+def winner(facts: Facts) -> Trial:
+    """The trial that won."""
+    return next(trial for trial in facts.trials if trial.number == facts.best)
 
 
-def best_seconds(facts: Facts) -> float | None:
-    """The winner's time: the one measured again, where there is one."""
+def race_seconds(facts: Facts) -> float | None:
+    """The winner's time of the race, where it had another one before."""
     won = winner(facts)
-    if won is None or not facts.timed:
-        return None
-    return won.seconds if facts.seconds is None else facts.seconds
+    return won.seconds if won.raced and won.first is not None else None
+
+
+def checked_text(facts: Facts) -> str:
+    """What ``"ok"`` means where candidates are only compiled; nothing where they ran."""
+    if facts.ran:
+        return ""
+    good = [trial for trial in facts.trials if trial.outcome == "ok"]
+    there = sum(trial.raced and UNCHECKED not in trial.detail for trial in good)
+    return f"{len(good) - there} compiled only, {there} right on the emulator"
+
+
+def unchecked_winner(facts: Facts) -> str:
+    """What the winner was not put through, and why; nothing where it was checked."""
+    won = winner(facts)
+    _, missed, why = won.detail.partition(UNCHECKED)
+    if not missed and (facts.ran or won.raced):
+        return ""
+    how = "it ran right on the GPU" if facts.ran else "it was compiled only"
+    why = why.lstrip(": ") or "the search ended before that"
+    return f"the winner was NOT checked on the emulator ({how}): {why}"
 
 
 def outcome_counts(trials: Sequence[Trial]) -> dict[str, int]:
@@ -113,30 +139,42 @@ def duplicates(facts: Facts) -> int:
 
 
 def correlation(trials: Sequence[Trial]) -> float | None:
-    """Spearman's rank correlation of the estimates and the measured seconds."""
+    """Spearman's rank correlation of the estimates and the seconds in the search."""
     known = [
-        (t.estimate, t.seconds)
+        (t.estimate, seconds)
         for t in trials
-        if t.outcome == "ok" and t.estimate is not None and t.seconds is not None
+        if t.outcome == "ok" and t.estimate is not None and (seconds := seen(t)) is not None
     ]
     return spearman([x for x, _ in known], [y for _, y in known])
 
 
-def against(baseline: float, seconds: float) -> str:
-    """How ``seconds`` compares with the schedule that was not tuned.
+def against(baseline: float, seconds: float) -> tuple[str, str]:
+    """How many times as fast as the schedule that was not tuned, and what is to be said of that.
 
-    >>> print(against(0.006, 0.002))
-    3 times as fast as the untuned schedule (6 ms)
-    >>> print(against(0.001, 0.002))
-    0.5 times as fast as the untuned schedule (1 ms): keep that one
+    >>> against(0.006, 0.002)
+    ('3', 'as fast as the untuned schedule (6 ms)')
+    >>> against(0.001, 0.002)
+    ('0.5', 'as fast as the untuned schedule (1 ms): keep that one')
     """
-    text = f"{baseline / seconds:.3g} times as fast as the untuned schedule ({duration(baseline)})"
-    return text if baseline >= seconds else f"{text}: keep that one"
+    said = f"as fast as the untuned schedule ({duration(baseline)})"
+    return number(baseline / seconds), said if baseline >= seconds else f"{said}: keep that one"
 
 
-def gflops(facts: Facts, seconds: float | None) -> str:
+def gflops(facts: Facts, seconds: float) -> str:
     """The speed in GFLOP/s, or nothing where it is not known."""
-    return "" if not facts.flops or not seconds else f"{facts.flops / seconds * 1e-9:.4g} GFLOP/s"
+    return f"{number(facts.flops / seconds * 1e-9, 4)} GFLOP/s" if facts.flops else ""
+
+
+def percent(part: float) -> str:
+    """A part of the whole; neither some nor nearly all is rounded away.
+
+    >>> percent(3 / 1500), percent(1499 / 1500), percent(0.0), percent(1.0), percent(0.4)
+    ('<1%', '>99%', '0%', '100%', '40%')
+    """
+    text = f"{part:.0%}"
+    if 0 < part < 1 and text in ("0%", "100%"):
+        return "<1%" if text == "0%" else ">99%"
+    return text
 
 
 def span(seconds: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.showing.charts import levels, line, place, svg, text, value_label
 from schedlang.autotune.showing.effects import Column, Effect
-from schedlang.autotune.showing.facts import Facts, ranked
+from schedlang.autotune.showing.facts import Facts, percent, ranked
 from schedlang.autotune.showing.markup import escape
 from schedlang.autotune.showing.scale import Scale, scale_of
 
@@ -26,7 +26,7 @@ def knob_figures(facts: Facts, effects: Sequence[Effect]) -> str:
 def _figure(facts: Facts, effect: Effect, up: Scale) -> str:
     write = value_label(facts)
     medians = [c.median for c in effect.columns if c.median is not None]
-    said = f"explains {effect.explained:.0%} of the variation"
+    said = f"explains {percent(effect.explained)} of the variation"
     said += f", medians {write(min(medians))} to {write(max(medians))}"
     if effect.asked < len(ranked(facts)):
         said += f"; in {effect.asked} of {len(ranked(facts))} trials"

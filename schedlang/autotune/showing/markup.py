@@ -126,6 +126,7 @@ svg .soft { fill: var(--soft); }
 .kept { fill: var(--back); stroke: var(--dot); stroke-width: 1.5; }
 .step { stroke: var(--best); stroke-width: 2; fill: none; }
 .ring { stroke: var(--best); stroke-width: 2.5; fill: none; }
+.again { stroke: var(--best); stroke-width: 1.5; fill: none; }
 .base { stroke: var(--base); stroke-width: 1.5; stroke-dasharray: 6 4; fill: none; }
 svg text.base {
   fill: var(--base); stroke: var(--back); stroke-width: 4; stroke-dasharray: none;

@@ -14,7 +14,7 @@ from schedlang.autotune.record import Trial
 from schedlang.autotune.showing.facts import span
 from schedlang.autotune.showing.markup import plain
 from schedlang.errors import TuningError, missing_extra
-from schedlang.runtime.evaluate import duration
+from schedlang.runtime.evaluate import duration, number
 
 # what ``progress=`` takes
 Setting = Union[bool, Callable[[Trial], object], None]
@@ -144,7 +144,7 @@ class Tally:
         # what matters most stands first: a narrow terminal cuts the end off
         parts = [f"best {duration(self.best)}" if self.best is not None else "no time yet"]
         if rate is not None:
-            parts.append(f"{rate:.2g} trials/s")
+            parts.append(f"{number(rate, 2)} trials/s")
         if left is not None and self.done != self.total:
             parts.append(f"{span(left)} left")
         parts += [f"{n} {outcome}" for outcome, n in self.failures.most_common()]

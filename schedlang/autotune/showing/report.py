@@ -7,18 +7,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from schedlang.autotune.record import Trial
-from schedlang.autotune.showing.charts import scatter, search_curve, value_label
+from schedlang.autotune.showing.charts import estimate_text, scatter, search_curve, value_label
 from schedlang.autotune.showing.effects import knob_effects, value_text
 from schedlang.autotune.showing.facts import (
     Facts,
     against,
-    best_seconds,
+    checked_text,
     duplicates,
     failures,
     gflops,
     outcome_counts,
+    percent,
+    race_seconds,
     ranked,
+    seen,
     span,
+    unchecked_winner,
     winner,
 )
 from schedlang.autotune.showing.knob_charts import MOST_KNOBS, knob_figures
@@ -26,7 +30,7 @@ from schedlang.autotune.showing.markup import STYLE, escape, listing, table
 from schedlang.autotune.showing.summary import (
     NOTHING_TIMED,
     correlation_text,
-    first_steps,
+    ended_text,
     space_text,
 )
 from schedlang.errors import TuningError
@@ -42,8 +46,9 @@ def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
 
     >>> import tempfile
     >>> from schedlang.autotune.record import Where
-    >>> facts = Facts("C", Where("", (), "cpu", "a laptop", ()), [], None, 0, 0, None, True,
-    ...               "", "", "", None, 0.0, "random", 0)
+    >>> trials = [Trial(0, "ok", "", seconds=0.004)]
+    >>> facts = Facts("C", Where("", (), "cpu", "a laptop", ()), trials, None, 0, 0, None, True,
+    ...               "", "", "", None, 0.0, "random", 0, 0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_report(f"{folder}/tuning.html", facts).read_text(encoding="utf-8")[:15]
     '<!doctype html>'
@@ -70,7 +75,7 @@ def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
 
 def page(facts: Facts) -> str:
     """The report as HTML."""
-    parts = [_head(facts), _numbers(facts), _warning(facts)]
+    parts = [_head(facts), _numbers(facts), *_warnings(facts)]
     links, sections = [], []
     makers: list[tuple[str, str, Callable[[Facts], str]]] = [
         ("search", "The search", _search), ("knobs", "What each knob did", _knobs),
@@ -100,18 +105,19 @@ def _head(facts: Facts) -> str:
 
 
 def _numbers(facts: Facts) -> str:
-    won, seconds, counts = winner(facts), best_seconds(facts), outcome_counts(facts.trials)
+    won, counts = winner(facts), outcome_counts(facts.trials)
     cells = []
-    if seconds is not None:
-        cells.append(("best time", duration(seconds), gflops(facts, seconds)))
+    if facts.timed and won.seconds:
+        cells.append(("best time", duration(won.seconds), gflops(facts, won.seconds)))
         if facts.baseline:
-            ratio, _, rest = against(facts.baseline, seconds).partition(" times ")
-            cells.append(("against no tuning", f"{ratio}×", rest))
-    elif won is not None and won.estimate is not None:
-        cells.append(("best estimate", f"{won.estimate:.4g}", "no unit; nothing was timed"))
+            ratio, said = against(facts.baseline, won.seconds)
+            cells.append(("against no tuning", f"{ratio}×", said))
+    elif won.estimate is not None:
+        shown = estimate_text(won.estimate)
+        cells.append(("best estimate", shown, "no unit; nothing was timed"))
     same = f"{duplicates(facts)} like an earlier one" if duplicates(facts) else ""
     cells.append(("trials", str(len(facts.trials)), same))
-    cells.append(("worked", str(counts.get("ok", 0)), ""))
+    cells.append(("worked", str(counts.get("ok", 0)), checked_text(facts)))
     cells.append(("spent", span(facts.spent), f"{facts.strategy}, seed {facts.seed}"))
     lines = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}"
@@ -121,30 +127,35 @@ def _numbers(facts: Facts) -> str:
     return '<dl class="numbers">\n' + "\n".join(lines) + "\n</dl>"
 
 
-def _warning(facts: Facts) -> str:
-    if winner(facts) is None:
-        steps = "<br>".join(escape(step) for step in first_steps(facts))
-        return f'<p class="warning"><strong>No candidate worked.</strong> {steps}</p>'
+def _warnings(facts: Facts) -> list[str]:
+    """What is to be known before anything else."""
+    found = []
+    if facts.broken:
+        found.append(("The search was broken off.", sentence(f"it ended {ended_text(facts)}")))
     if not facts.timed:
-        said = escape(" ".join(NOTHING_TIMED))
-        return f'<p class="warning"><strong>Nothing was timed.</strong> {said}</p>'
-    return ""
+        found.append(("Nothing was timed.", " ".join(NOTHING_TIMED)))
+    if said := unchecked_winner(facts):
+        found.append(("Not checked.", sentence(said)))
+    return [
+        f'<p class="warning"><strong>{title}</strong> {escape(text)}</p>' for title, text in found
+    ]
 
 
 def _search(facts: Facts) -> str:
-    if not facts.trials:
-        return "<p>There were no trials.</p>"
     known = ranked(facts)
     what = "time" if facts.timed else "estimate (nothing was timed)"
     said = f"Each dot is one trial's {what}, lower is better; the steps are the best so far"
-    said += ", the ring is the winner." if winner(facts) else "."
+    said += ", the ring is the winner"
+    said += ", the diamond its time in the final race." if race_seconds(facts) else "."
     if any(trial.resumed for trial, _ in known):
         said += " Hollow dots were in the database already."
     if len(known) < len(facts.trials):
         said += " The rows of marks are the trials without one, by how they ended."
     if not known:
         said = "No trial has a time; each mark is a trial, by how it ended."
-    return f'<p>{said}</p>\n<figure class="chart wide">{search_curve(facts)}</figure>'
+    ended = escape(sentence(f"the search ended: {facts.ended}")) if facts.ended else ""
+    chart = f'<figure class="chart wide">{search_curve(facts)}</figure>'
+    return "\n".join(filter(None, (f"<p>{said}</p>", ended and f"<p>{ended}</p>", chart)))
 
 
 def _knobs(facts: Facts) -> str:
@@ -174,8 +185,6 @@ def _knobs(facts: Facts) -> str:
 
 def _outcomes(facts: Facts) -> str:
     counts = outcome_counts(facts.trials)
-    if not counts:
-        return ""
     most, total = max(counts.values()), len(facts.trials)
     rows = []
     for outcome, count in counts.items():
@@ -184,14 +193,20 @@ def _outcomes(facts: Facts) -> str:
         picture = (
             f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{bar}</svg>'
         )
-        rows.append([escape(outcome), str(count), f"{count / total:.0%}", picture])
+        rows.append([escape(outcome), str(count), escape(percent(count / total)), picture])
     parts = [table(["outcome", "trials", "part", ""], rows, ["short", "number", "number", "bar"])]
     parts.append(f"<p>{escape(sentence(space_text(facts)))}</p>" if facts.tried else "")
+    if said := checked_text(facts):
+        parts.append(f"<p>{escape(sentence(f'of those that are ok: {said}'))}</p>")
+    if facts.refused:
+        shown = [[str(n), escape(why)] for why, n in facts.refused]
+        parts.append("<h3>Why decisions made no candidate, most frequent first</h3>")
+        parts.append(table(["decisions", "reason"], shown, ["number", ""]))
     reasons = failures(facts.trials)
     if reasons:
         shown = [[str(n), escape(o), escape(why)] for n, o, why in reasons[:MOST_REASONS]]
         left = len(reasons) - len(shown)
-        parts.append("<h3>Why, most frequent first</h3>")
+        parts.append("<h3>Why trials failed, most frequent first</h3>")
         parts.append(table(["trials", "outcome", "reason"], shown, ["number", "short", ""]))
         parts.append(f'<p class="soft">{left} other reasons are left out.</p>' if left else "")
     return "\n".join(filter(None, parts))
@@ -213,14 +228,12 @@ def sentence(text: str) -> str:
 
 
 def _best(facts: Facts) -> str:
-    won = winner(facts)
-    if won is None:
-        return ""
-    value = won.seconds if facts.timed else won.estimate
-    known = f"{value_label(facts)(value)} in the search" if value is not None else ""
-    if facts.timed and facts.seconds is not None:
-        known += f", {duration(facts.seconds)} when measured again"
-    parts = [f"<p>Trial {won.number}: {escape(known)}.</p>"]
+    won, again = winner(facts), race_seconds(facts)
+    value = seen(won) if facts.timed else won.estimate
+    said = f": {value_label(facts)(value)}" if value is not None else ""
+    if facts.timed and again is not None:
+        said += f" in the search, {duration(again)} when measured again"
+    parts = [f"<p>Trial {won.number}{escape(said)}.</p>"]
     for title, content in (
         ("As Python, to paste", facts.best_python), ("The loop nest", facts.best_nest),
         ("The source that runs", facts.best_source),
@@ -244,8 +257,6 @@ def _where(facts: Facts) -> str:
 
 
 def _trials(facts: Facts) -> str:
-    if not facts.trials:
-        return ""
     head = [
         "trial",
         "outcome",
@@ -264,10 +275,19 @@ def _row(trial: Trial) -> Sequence[str]:
     knobs = "; ".join(f"{name} = {value_text(v)}" for name, v in trial.decisions.items())
     return [
         str(trial.number), escape(trial.outcome) + (" (kept)" if trial.resumed else ""),
-        "" if trial.seconds is None else duration(trial.seconds),
-        "" if trial.estimate is None else f"{trial.estimate:.4g}", span(trial.took),
+        _times(trial),
+        "" if trial.estimate is None else estimate_text(trial.estimate), span(trial.took),
         escape(trial.strategy), escape(". ".join(filter(None, (trial.detail, knobs)))),
     ]  # fmt: skip
+
+
+def _times(trial: Trial) -> str:
+    """The time that counts, and the one before a race."""
+    if trial.seconds is None:
+        return ""
+    first = seen(trial)
+    before = "" if first is None or first is trial.seconds else f" (first {duration(first)})"
+    return duration(trial.seconds) + before
 
 
 __all__ = ["Facts", "page", "write_report"]

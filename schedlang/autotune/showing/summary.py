@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from schedlang.autotune.record import DISTURBED, UNTUNED
+from schedlang.autotune.showing.charts import estimate_text
 from schedlang.autotune.showing.facts import (
     Facts,
     against,
-    best_seconds,
+    checked_text,
     duplicates,
-    failures,
     gflops,
     outcome_counts,
+    percent,
     span,
+    unchecked_winner,
     winner,
 )
 from schedlang.autotune.showing.markup import plain
 from schedlang.runtime.evaluate import duration
 
-MOST_REASONS, MOST_LETTERS = 4, 160
+MOST_LETTERS = 160
+# less of the space than this makes candidates: then it matters why
+LITTLE = 0.1
 NO_BASELINE = "the untuned schedule has no time: it failed, took too long, or is for no GPU"
 NOTHING_FASTER = "this is the untuned schedule, without a step: nothing that was tried is faster"
 NOTHING_TIMED = (
-    "The target is not on this machine: candidates were built, and ranked by the estimate alone.",
+    "The target is not on this machine: candidates were ranked by the estimate alone.",
     "The estimate has no unit and may be wrong: search again where the target is, to know.",
 )
 
@@ -32,52 +36,66 @@ def summary(facts: Facts) -> str:
     >>> from schedlang.autotune.record import Trial, Where
     >>> trials = [Trial(0, "ok", "", seconds=0.004), Trial(1, "crashed", "", detail="signal 11")]
     >>> print(summary(Facts("C", Where("", (), "cpu", "a laptop", ()), trials, 0.008, 50, 20, None,
-    ...                     True, "", "", "", 2e9, 12.5, "random", 0)))
+    ...                     True, "", "", "", 2e9, 12.5, "random", 0, 0, "all trials are done")))
     C on cpu: 4 ms, 500 GFLOP/s
       2 times as fast as the untuned schedule (8 ms)
       trials:   1 ok, 1 crashed
       measured: 1, in 12 s (random, seed 0)
+      ended:    all trials are done
       space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)
       estimate: too few times to compare it with
       best:     trial 0; its schedule as code is result.schedule.as_python()
       all of it: result.report("tuning.html")
     """
-    won, seconds = winner(facts), best_seconds(facts)
-    head = f"{facts.name} on {facts.where.target}: "
-    if won is None:
-        head += "no candidate worked" if facts.trials else "there were no trials"
-    elif seconds is None:
-        head += f"nothing was timed; the best estimate is {won.estimate:.4g}"
-    else:
-        head += ", ".join(filter(None, (duration(seconds), gflops(facts, seconds))))
-    lines = [head]
-    if won is not None and won.strategy == UNTUNED:
+    won = winner(facts)
+    lines = [f"{facts.name} on {facts.where.target}: {_found(facts)}"]
+    if won.strategy == UNTUNED:
         lines.append(NOTHING_FASTER)
-    elif seconds is not None and facts.baseline:
-        lines.append(against(facts.baseline, seconds))
-    elif seconds is not None:
+    elif facts.timed and won.seconds and facts.baseline:
+        lines.append(" times ".join(against(facts.baseline, won.seconds)))
+    elif facts.timed:
         lines.append(NO_BASELINE)
-    if won is not None and not facts.timed:
+    if not facts.timed:
         lines += NOTHING_TIMED
-    if facts.trials:
-        counts = outcome_counts(facts.trials).items()
-        lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
+    lines.append(unchecked_winner(facts))
+    counts = outcome_counts(facts.trials).items()
+    lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
+    lines += [f"checked:  {said}" for said in [checked_text(facts)] if said]
     lines.append("measured: " + _measured(facts))
     disturbed = sum(trial.detail.endswith(DISTURBED) for trial in facts.trials)
     if disturbed:
         lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is quiet")
+    lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
     if facts.tried:
         lines.append("space:    " + space_text(facts))
-    if won is None:
-        lines += [f"{n} {o}: {why}" if why else f"{n} {o}" for n, o, why in _reasons(facts)]
-        lines += first_steps(facts)
-    else:
-        if facts.timed:
-            lines.append("estimate: " + correlation_text(facts))
-        code = "its schedule as code is result.schedule.as_python()"
-        lines.append(f"best:     trial {won.number}; {code}")
+    if facts.refused and facts.valid < LITTLE * facts.tried:
+        why, count = facts.refused[0]
+        lines.append(f"refused:  {count} of the others since: {why}")
+    if facts.timed:
+        lines.append("estimate: " + correlation_text(facts))
+    code = "its schedule as code is result.schedule.as_python()"
+    lines.append(f"best:     trial {won.number}; {code}")
     lines.append('all of it: result.report("tuning.html")')
-    return "\n  ".join(plain(line) for line in lines)
+    return "\n  ".join(_short(plain(line)) for line in lines if line)
+
+
+def _found(facts: Facts) -> str:
+    won = winner(facts)
+    if facts.timed and won.seconds:
+        return ", ".join(filter(None, (duration(won.seconds), gflops(facts, won.seconds))))
+    if won.estimate is None:
+        return "nothing was timed"
+    return f"nothing was timed; the best estimate is {estimate_text(won.estimate)}"
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= MOST_LETTERS else line[: MOST_LETTERS - 1] + "…"
+
+
+def ended_text(facts: Facts) -> str:
+    """Why the search stopped; one that broke off says so."""
+    why = facts.ended.removeprefix("autotune: ")
+    return f"by an error, with the best until then: {why}" if facts.broken else why
 
 
 def _measured(facts: Facts) -> str:
@@ -91,19 +109,11 @@ def _measured(facts: Facts) -> str:
     return ", ".join([*parts, f"in {span(facts.spent)} ({facts.strategy}, seed {facts.seed})"])
 
 
-def _reasons(facts: Facts) -> list[tuple[int, str, str]]:
-    found = failures(facts.trials)[:MOST_REASONS]
-    return [
-        (n, o, w if len(w) <= MOST_LETTERS else w[: MOST_LETTERS - 1] + "…") for n, o, w in found
-    ]
-
-
 def space_text(facts: Facts) -> str:
     """What part of the space is any good."""
-    part = f"{facts.valid / facts.tried:.0%}" if facts.tried else "none"
     return (
         f"{facts.valid} of the {facts.tried} sets of decisions that were drawn make a candidate "
-        f"({part})"
+        f"({percent(facts.valid / facts.tried)})"
     )
 
 
@@ -115,33 +125,6 @@ def correlation_text(facts: Facts) -> str:
         f"rank correlation with the measured times {facts.rank_correlation:.2f} "
         "(1: the same order, 0: none)"
     )
-
-
-HINTS = {
-    "invalid": "Loosen the template's constraints, or give more trials.",
-    "build timed out": "Smaller unrolled tiles compile faster.",
-    "run timed out": "Smaller sizes, or a template whose first options are fast ones, run in time.",
-    "wrong answer": "If it is rounding, give a larger tolerance=; gathers need inputs=.",
-    "out of memory": "Smaller sizes, or fewer stages at root, need less memory.",
-}
-
-
-def first_steps(facts: Facts) -> list[str]:
-    """What to do where nothing worked."""
-    if not facts.trials:
-        if facts.tried and not facts.valid:
-            return ["No set of decisions made a candidate: loosen the template's constraints."]
-        return ["Give trials= or timeout= more."]
-    steps = []
-    _, outcome, _ = next(iter(failures(facts.trials)), (0, "ok", ""))
-    if outcome in HINTS:
-        steps.append(HINTS[outcome])
-    failed = next((n for n, t in enumerate(facts.trials) if t.outcome == outcome), 0)
-    steps.append(
-        "To see one fail here, lower, build and call: "
-        f"sl.Schedule.from_json(result.trials[{failed}].steps, {facts.name})"
-    )
-    return steps
 
 
 __all__ = ["summary"]

@@ -1,0 +1,91 @@
+"""The scores and rows of ``python -m benchmarks.autotune``: every work that was asked counts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks import autotune, progress
+from benchmarks.harness import Case, Row
+from benchmarks.peers import metaschedule
+from benchmarks.works import Work, convolution
+from schedlang.autotune.record import UNTUNED, Trial
+
+
+def row(work: str, implementation: str, seconds: float, **facts: Any) -> Row:
+    return Row(Case(work, implementation, lambda: lambda: None, facts=facts), seconds, 0.0, True)
+
+
+def test_a_product_whose_search_failed_counts() -> None:
+    rows = [
+        row("a", "NumPy", 0.9), row("a", "tuned, seed 0", 1.0, searched_seconds=9.0),
+        row("b", "NumPy", 0.9), row("c", "tuned, seed 0", 1.0),
+    ]  # fmt: skip
+    assert autotune.score_products(["a", "b", "c"], 1)(rows).splitlines() == [
+        "a: 0.90 of OpenBLAS (median of 1 seeds; searches took 9 s at most)",
+        "b: no result  SHORT", "c: nothing to compare it with  SHORT",
+        "1 of 3 works reach what they must",
+    ]  # fmt: skip
+
+
+def test_a_family_whose_search_failed_counts() -> None:
+    peers = ("Halide Mullapudi2016", "Halide Adams2019", "numba loops")
+    rows = [row(work, peer, 4.0) for work in "ab" for peer in peers]
+    rows.append(row("a", "tuned, seed 0", 1.0))
+    run: Any = SimpleNamespace(fraction=lambda row: 0.5)
+    assert autotune.score_families(["a", "b"], run)(rows).splitlines() == [
+        "a: 4.00 of the better Halide scheduler, 4.00 of numba's loops, 0.50 of the ceiling",
+        "b: no result  SHORT", "1 of 2 works reach what they must",
+    ]  # fmt: skip
+
+
+def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        autotune.arguments(["--help"])
+    printed = capsys.readouterr().out
+    for option in ("part", "trials", "seeds", "search", "timeout", "keep", "only", "json"):
+        assert f"--{option} " in printed
+    options, rest = autotune.arguments(["--trials", "3", "--rounds", "7"])
+    assert options.trials == 3 and rest == ["--rounds", "7"]
+
+
+def found(count: int, spent: float) -> Any:
+    """A search of ``count`` trials, of which the second won the race, and the untuned schedule."""
+    trials = [Trial(n, "ok", "", seconds=0.010 - n * 1e-3) for n in range(count)]
+    trials[1] = Trial(1, "ok", "", seconds=0.001, raced=True, first=0.009)
+    trials += [Trial(count, "ok", "", seconds=0.0001, strategy=UNTUNED)]
+    return SimpleNamespace(trials=trials, facts=SimpleNamespace(spent=spent))
+
+
+def test_rows_are_of_what_the_search_saw_and_say_how_many_stopped_earlier(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "AFTER", (2, 4))
+    results = [found(4, 8.0), found(3, 9.0)]
+    work: Work = convolution.conv2d("small", 9, 3, 4, 3, 2, 1)
+    rows = list(progress._rows(work, lambda work, seed, trials, search: results[seed], 4, 2))
+    assert [r["implementation"] for r in rows[:3]] == [
+        "random, 2 trials", "random, 4 trials", "random, a candidate",
+    ]  # fmt: skip
+    assert [r["stopped_earlier"] for r in rows[:3]] == [0, 1, 1]
+    assert rows[0]["seconds"] == rows[0]["least"] == pytest.approx(0.009)
+    assert rows[1]["least"] == pytest.approx(0.007) and rows[1]["most"] == pytest.approx(0.008)
+    assert (rows[2]["least"], rows[2]["most"], rows[2]["seeds"]) == (2.0, 3.0, 2)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].endswith("ms (7.000 to 8.000, 2 seeds)  1 of them stopped earlier")
+
+
+def test_metaschedule_is_given_as_many_trials_and_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int, int]] = []
+
+    def search(*numbers: int) -> metaschedule.Found:
+        asked.append(numbers)  # type: ignore[arg-type]
+        return metaschedule.Found(6.0, 3, 0.002 if numbers[2] else None)
+
+    monkeypatch.setattr(metaschedule, "search", search)
+    best, spent = progress._others(convolution.conv2d("small", 9, 3, 4, 3, 2, 1), 4, 2)
+    assert asked == [(progress.SIDE, 4, 0), (progress.SIDE, 4, 1)]
+    assert (best["seconds"], best["seeds"], best["stopped_earlier"]) == (0.002, 1, 2)
+    assert (spent["seconds"], spent["seeds"]) == (2.0, 2)
