@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import schedlang as sl
-from schedlang.autotune.measuring import measure
+from schedlang.autotune.measuring import measure, race
 from schedlang.autotune.measuring.task import Task
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.showing.effects import explained, knob_effects
@@ -331,13 +331,13 @@ def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
 
 def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = measure.Measured(0, "run timed out", detail="no answer within 30 s")
-    monkeypatch.setattr(measure, "_asked", lambda *args, **kwargs: slow)
-    monkeypatch.setattr(measure, "forget", lambda *args: None)
+    monkeypatch.setattr(race, "asked", lambda *args, **kwargs: slow)
+    monkeypatch.setattr(race, "build", lambda *args: measure.Measured(0, "ok"))
+    monkeypatch.setattr(race, "forget", lambda *args: None)
     a = sl.placeholder((4,), name="A")
     outputs = (sl.compute((4,), lambda i: a[i], name="B"),)
     task = Task(outputs, sl.Target("cuda", arch="sm_90"), {}, timed=False)
-    built = measure.Measured(0, "ok")
-    found = measure._checked_there(None, measure.Job(0, ""), built, task)  # type: ignore[arg-type]
+    (found,) = race.race(None, [measure.Job(0, "")], task)  # type: ignore[arg-type]
     trial = Trial(0, "ok", "", estimate=1.0, detail=found.detail, raced=True)
     text = summary(facts([trial], timed=False, ran=False))
     assert text.splitlines()[3].endswith("(it was compiled only): no answer within 30 s")
