@@ -65,10 +65,16 @@ class Access:
 
 def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
     """What ``op`` reads, once each, through those of its producers that are ``inlined``."""
-    found: dict[tuple[Tensor, tuple[Lin, ...]], Access] = {}
+    found: list[Access] = []
+    # an inlined stage is followed once for each point of it that is read, not for each read
+    known: set[tuple[Tensor, tuple[Lin, ...]]] = set()
     stack: list[tuple[Tensor, tuple[Expr, ...]]] = list(_reads(op.roots))[::-1]
     while stack:
         tensor, indices = stack.pop()
+        key = (tensor, tuple(to_lin(i) for i in indices))
+        if key in known:
+            continue
+        known.add(key)
         producer = tensor.op
         if tensor in inlined and isinstance(producer, ComputeOp):
             swap: dict[Expr, Expr] = dict(zip(producer.axis, indices))
@@ -76,10 +82,21 @@ def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
                 (t, tuple(with_leaves(i, swap) for i in at)) for t, at in _reads(producer.roots)
             ]
             stack.extend(reversed(inner))
-            continue
-        key = (tensor, tuple(to_lin(i) for i in indices))
-        found.setdefault(key, Access(tensor, indices))
-    return list(found.values())
+        else:
+            found.append(Access(tensor, indices))
+    return found
+
+
+def labels(operands: Collection[Tensor]) -> dict[Tensor, str]:
+    """What a knob calls each operand: its name, or its number where inputs have one name.
+
+    >>> import schedlang as sl
+    >>> A, B = sl.placeholder((8,), name="A"), sl.placeholder((8,), name="B")
+    >>> list(labels([A, B]).values()), list(labels([B, sl.placeholder((4,), name="B")]).values())
+    (['A', 'B'], ['0', '1'])
+    """
+    names = [t.name for t in operands]
+    return {t: t.name if names.count(t.name) == 1 else str(n) for n, t in enumerate(operands)}
 
 
 def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Tensor, tuple[Expr, ...]]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.access import Access, labels
 from schedlang.autotune.rules.nest import fused
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
@@ -47,12 +47,9 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
         r.tensor for r in reads
         if r.tensor in again and r.tensor in sketch.op(tensor).input_tensors
     ))  # fmt: skip
-    names = [t.name for t in operands]
-    # inputs may have one name
-    labels = {t: t.name if names.count(t.name) == 1 else str(n) for n, t in enumerate(operands)}
     shared = []
-    for operand in operands:
-        if knobs.choice(f"{name}.shared.{labels[operand]}", [True, False]):
+    for operand, label in labels(operands).items():
+        if knobs.choice(f"{name}.shared.{label}", [True, False]):
             shared.append(s.cache_read(operand, "shared", [tensor]))
     local = s.cache_write(tensor, "local") if head is tensor else tensor
     near = []

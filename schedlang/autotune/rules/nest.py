@@ -12,9 +12,6 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
-# points that one thread computes while others would be started
-FEW = 1 << 13
-
 
 @dataclass(frozen=True)
 class Loop:
@@ -70,7 +67,9 @@ def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
     place = {loop.along: n for n, loop in enumerate(order)}
     within = list(knobs.permutation(f"{name}.inner_order", outer)) if len(inside) > 1 else outer
     place_inside = {loop.along: n for n, loop in enumerate(within)}
-    outside.sort(key=lambda loop: (loop.cut, place[loop.along]))
+    # threads share the loops in front of what is cut, or that alone where they are too few
+    few = math.prod(loop.extent for loop in outside if not loop.cut) < sketch.threads
+    outside.sort(key=lambda loop: (loop.cut != few, place[loop.along]))
     inside.sort(key=lambda loop: place_inside[loop.along])
     # loops of one iteration come last, where they are in nobody's way
     return [*outside, *inside, *units]
@@ -80,9 +79,9 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
     """The outermost loops, fused until every thread has work, are parallel; the rest follow."""
     s = sketch.s
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
-    real = loops[:first]
-    few = sketch.points(head) < FEW
-    sketch.knobs.require(bool(real) or not loops or few, "no loop for threads")
+    # what is cut is fused with nothing
+    alone = first == 0 and bool(loops) and loops[0].extent > 1
+    real = loops[: 1 if alone else first]
     counts = [math.prod(loop.extent for loop in real[:n]) for n in range(1, len(real) + 1)]
     enough = [n for n, count in enumerate(counts, 1) if count >= sketch.threads]
     if not enough:

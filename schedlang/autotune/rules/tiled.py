@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from schedlang.autotune.rules.access import Access
+from schedlang.autotune.rules.access import Access, labels
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.pack import pack
 from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
@@ -47,9 +47,11 @@ def tiled(
     sketch.done |= {head, local}
     _sums(sketch, local, lane, tile, inside[lane.at])
     must, may = ({r.tensor for r in some} for some in (lane.packed, lane.packable))
-    for read in sketch.reads(local):
+    reads = sketch.reads(local)
+    label = labels(dict.fromkeys(r.tensor for r in reads))
+    for read in reads:
         if read.tensor in must or (
-            read.tensor in may and knobs.choice(f"{name}.pack.{read.tensor.name}", [False, True])
+            read.tensor in may and knobs.choice(f"{name}.pack.{label[read.tensor]}", [False, True])
         ):
             _packed(sketch, read, local, axes[lane.at], inside[lane.at], home)
 
