@@ -8,9 +8,10 @@ from functools import partial
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
+from schedlang.autotune.rules.parts import few_results, parts
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
-from schedlang.autotune.rules.rows import along_memory, rows
+from schedlang.autotune.rules.rows import along_memory, rows, too_few
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.steps import step_lane, stepped
@@ -58,12 +59,23 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callab
     """How a stage may be computed: the steps of each way."""
     op, root = sketch.op(tensor), spot is None
     ways: dict[str, Callable[[], None]] = {}
-    single = op.reducer is not None and len(op.outputs) == 1
-    if single and op.axis and lane_axes(sketch, tensor, len(op.axis) - 1):
+    if op.reducer is not None:
+        if len(op.outputs) == 1:
+            ways |= _tiles(sketch, tensor, root)
+        if along_memory(sketch, tensor):
+            ways["rows"] = partial(rows, sketch, tensor, spot)
+        in_parts = "rows" in ways and too_few(sketch, tensor)
+        if root and few_results(sketch, tensor) and not in_parts:
+            ways["parts"] = partial(parts, sketch, tensor)
+    return ways or {"points": partial(points, sketch, tensor, root=root)}
+
+
+def _tiles(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], None]]:
+    op = sketch.op(tensor)
+    ways: dict[str, Callable[[], None]] = {}
+    if op.axis and lane_axes(sketch, tensor, len(op.axis) - 1):
         ways["tile"] = partial(tiled, sketch, tensor, tensor, range(len(op.axis)), root=root)
-    lane = step_lane(sketch, tensor) if single else None
+    lane = step_lane(sketch, tensor)
     if lane is not None:
         ways["steps"] = partial(stepped, sketch, tensor, lane, root=root)
-    if single and along_memory(sketch, tensor):
-        ways["rows"] = partial(rows, sketch, tensor, spot)
-    return ways or {"points": partial(points, sketch, tensor, root=root)}
+    return ways

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from schedlang.autotune.rules.lanes import in_lanes
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Axis
 
 VECTORS = (1, 2, 4)
 # a row of at most so many vectors is one vector operation of emitted source
@@ -16,7 +16,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     """The loops of ``tensor``, the last data axis in lanes; ``root``: it stands alone."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     op = sketch.op(tensor)
-    width = sketch.target.vector_width(tensor.dtype)
+    width = sketch.width(tensor)
     sketch.done.add(tensor)
     if not op.axis:
         return
@@ -28,29 +28,17 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
         if length <= ROW * width and isinstance(op.axis[-1].extent, int):
             wide.append(length)
         lanes = knobs.choice(f"{name}.lanes", wide or [width])
-    reduce = list(s[tensor].op.reduce_axis)
     if not root:
         if lanes:
-            _vectors(sketch, tensor, lanes, reduce)
+            in_lanes(sketch, tensor, lanes)
         return
     outer, inner = split_tile(sketch, tensor, {last: lanes} if lanes else {})
     loops = blocks(sketch, tensor, outer)
-    s[tensor].reorder(*(x.axis for x in loops), *reduce, *inner.values())
+    s[tensor].reorder(*(x.axis for x in loops), *op.reduce_axis, *inner.values())
     levels = in_threads(sketch, tensor, loops) if loops else []
     if lanes:
         s[tensor].vectorize(inner[last])
     sketch.leads(tensor, levels)
-
-
-def _vectors(sketch: Sketch, tensor: Tensor, lanes: int, reduce: list[Axis]) -> None:
-    s = sketch.s
-    *others, last = s[tensor].op.axis
-    lane = last
-    if lanes < sketch.extents([last])[0]:
-        over, lane = s[tensor].split(last, factor=lanes)
-        others.append(over)
-    s[tensor].reorder(*others, *reduce, lane)
-    s[tensor].vectorize(lane)
 
 
 def _scattered(sketch: Sketch, tensor: Tensor) -> bool:

@@ -94,6 +94,10 @@ class Sketch:
         shape = (n if isinstance(n, int) else int(evaluate(n, self.sizes)) for n in tensor.shape)
         return math.prod(shape) * itemsize(tensor.dtype)
 
+    def width(self, tensor: Tensor) -> int:
+        """How many elements a vector holds; of several outputs the widest ones."""
+        return min(self.target.vector_width(t.dtype) for t in self.s[tensor].outputs)
+
     def long(self, axis: Axis) -> bool:
         """Whether an axis has more than one step, or may have."""
         return not isinstance(axis.extent, int) or axis.extent != 1

@@ -79,7 +79,7 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
 
 def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     """Phases, groups along the lanes and other tiles in threads; inside blocks of steps."""
-    s, width = sketch.s, sketch.target.vector_width(tensor.dtype)
+    s, width = sketch.s, sketch.width(tensor)
     found = phases(sketch, tensor)
     sizes = _points(sketch, tensor, found)
     tile = asked(sketch, tensor, _whole(sketch, tensor, lane, sizes))
@@ -161,7 +161,7 @@ def _points(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
 
 def _whole(sketch: Sketch, tensor: Tensor, lane: Lane, sizes: Sequence[int]) -> list[Tile]:
     """The tiles that divide a phase."""
-    width = sketch.target.vector_width(tensor.dtype)
+    width = sketch.width(tensor)
     return [
         t for t in tiles(sketch, tensor, lane, lane.at, sizes)
         if all(sizes[at] % n == 0 for at, n in ((lane.at, t.vectors * width), *t.rows))

@@ -33,7 +33,7 @@ def tiled(
     lanes = lane_axes(sketch, tensor, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
     tile = asked(sketch, tensor, tiles(sketch, tensor, lane, last))
-    width = sketch.target.vector_width(tensor.dtype)
+    width = sketch.width(tensor)
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     local = s.cache_write(tensor, "local") if head is tensor else tensor
     if head is not tensor:
