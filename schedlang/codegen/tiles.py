@@ -94,10 +94,10 @@ def tile_of(update: Update, target: Target) -> Tile | None:
 def need(tile: Tile, target: Target) -> Need:
     """What a tile takes. Of lanes that fill no whole vector each power of two takes a register."""
     width = min(target.vector_width(b.dtype) for b in tile.store.buffers)
-    pieces = _registers(size(tile.lanes), width)
+    pieces = registers(size(tile.lanes), width)
     reads = _reads(tile.store, tile.unrolled, tile.lanes.axis)
     loops = (*tile.unrolled, tile.lanes)
-    sums = vectors_of(tile.store, loops, target.vector_width, _registers)
+    sums = vectors_of(tile.store, loops, target.vector_width, registers)
     assert sums is not None
     return Need(sums, _held(reads) * pieces, _passing(reads, pieces, target))
 
@@ -108,7 +108,8 @@ def size(loop: For) -> int:
     return loop.extent
 
 
-def _registers(lanes: int, width: int) -> int:
+def registers(lanes: int, width: int) -> int:
+    """The vector registers of so many lanes: what fills none is held in powers of two."""
     return lanes // width + bin(lanes % width).count("1")
 
 

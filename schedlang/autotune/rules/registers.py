@@ -8,6 +8,7 @@ from itertools import combinations
 
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.sketch import Sketch
+from schedlang.codegen.tiles import registers
 from schedlang.compute.tensor import Tensor
 
 MOST_VECTORS = 4
@@ -44,7 +45,7 @@ class Tile:
 def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
     """The data axes of a reduction that can be lanes; ``last`` is the one stored side by side."""
     op, reads = sketch.op(tensor), sketch.reads(tensor)
-    width = sketch.target.vector_width(tensor.dtype)
+    width = sketch.width(tensor)
     found = []
     for at, (axis, extent) in enumerate(zip(op.axis, sketch.extents(op.axis))):
         if extent == 1:
@@ -93,18 +94,21 @@ def tiles(
     """
     op = sketch.op(tensor)
     sizes = sizes or sketch.extents(op.axis)
-    width = sketch.target.vector_width(tensor.dtype)
+    width = sketch.width(tensor)
     rows = row_axes(sketch, tensor, lane.at)
     length = sizes[lane.at]
     most = max(1, min(MOST_VECTORS, -(-length // width)))
     whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
     found = []
     for vectors in whole or range(1, most + 1):
-        room = (sketch.target.vector_registers - vectors - 1) // vectors
+        # a row that is cut, too, makes four copies of the code: only for long ones
+        cut = bool(whole) or length >= LEAST_TILES * vectors * width
+        taken = registers(min(vectors * width, length), width)
+        room = (sketch.target.vector_registers - taken - 1) // taken
         for chosen in _subsets(rows):
             if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
                 continue
-            for counts in _counts([sizes[r] for r in chosen], room, cut=bool(whole)):
+            for counts in _counts([sizes[r] for r in chosen], room, cut):
                 rows_ = dict(zip(chosen, counts))
                 if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
                     continue
@@ -138,7 +142,7 @@ def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield from combinations(rows, count)
 
 
-def _counts(sizes: Sequence[int], room: int, cut: bool = True) -> Iterator[tuple[int, ...]]:
+def _counts(sizes: Sequence[int], room: int, cut: bool) -> Iterator[tuple[int, ...]]:
     """Rows along each axis, at least 2, at most ``room`` together, that divide their axis.
 
     Along one of them the last may be cut off, if it is long: what is cut is compiled a second time.
