@@ -16,7 +16,7 @@ from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.steps import step_lane, stepped
 from schedlang.autotune.rules.tiled import tiled
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
@@ -29,10 +29,19 @@ def schedule_cpu(
     sketch = Sketch(s, knobs, target, threads, sizes or {})
     inline(sketch)
     for tensor in reversed(sketch.stages()):
-        known = tensor in sketch.inlined or tensor in sketch.done
-        # the steps of a scan follow each other: they stay as they are
-        if not known and not sketch.steps_of_scan(tensor):
+        if tensor in sketch.inlined or tensor in sketch.done:
+            continue
+        if sketch.held(tensor):
+            _moment(sketch, tensor)
+        else:
             _stage(sketch, tensor)
+
+
+def _moment(sketch: Sketch, tensor: Tensor) -> None:
+    """What the start or the step of a scan computes at one moment: moments follow each other."""
+    ways = _tile(sketch, tensor, root=True)
+    ways["points"] = partial(points, sketch, tensor, root=True)
+    ways[sketch.knobs.choice(f"{sketch.name(tensor)}.how", list(ways))]()
 
 
 def _stage(sketch: Sketch, tensor: Tensor) -> None:
@@ -58,24 +67,25 @@ def _tileable(sketch: Sketch, tensor: Tensor, last: int) -> bool:
 def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callable[[], None]]:
     """How a stage may be computed: the steps of each way."""
     op, root = sketch.op(tensor), spot is None
-    ways: dict[str, Callable[[], None]] = {}
-    if op.reducer is not None:
-        if len(op.outputs) == 1:
-            ways |= _tiles(sketch, tensor, root)
-        if along_memory(sketch, tensor):
-            ways["rows"] = partial(rows, sketch, tensor, spot)
-        in_parts = "rows" in ways and too_few(sketch, tensor)
-        if root and few_results(sketch, tensor) and not in_parts:
-            ways["parts"] = partial(parts, sketch, tensor)
+    ways = _tile(sketch, tensor, root)
+    lane = step_lane(sketch, tensor) if _sums(op) else None
+    if lane is not None:
+        ways["steps"] = partial(stepped, sketch, tensor, lane, root=root)
+    if op.reducer is not None and along_memory(sketch, tensor):
+        ways["rows"] = partial(rows, sketch, tensor, spot)
+    in_parts = "rows" in ways and too_few(sketch, tensor)
+    if op.reducer is not None and root and few_results(sketch, tensor) and not in_parts:
+        ways["parts"] = partial(parts, sketch, tensor)
     return ways or {"points": partial(points, sketch, tensor, root=root)}
 
 
-def _tiles(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], None]]:
+def _tile(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], None]]:
+    """A tile of sums in registers, if the stage has one."""
     op = sketch.op(tensor)
-    ways: dict[str, Callable[[], None]] = {}
-    if op.axis and lane_axes(sketch, tensor, len(op.axis) - 1):
-        ways["tile"] = partial(tiled, sketch, tensor, tensor, range(len(op.axis)), root=root)
-    lane = step_lane(sketch, tensor)
-    if lane is not None:
-        ways["steps"] = partial(stepped, sketch, tensor, lane, root=root)
-    return ways
+    if not (_sums(op) and op.axis and lane_axes(sketch, tensor, len(op.axis) - 1)):
+        return {}
+    return {"tile": partial(tiled, sketch, tensor, tensor, range(len(op.axis)), root=root)}
+
+
+def _sums(op: ComputeOp) -> bool:
+    return op.reducer is not None and len(op.outputs) == 1

@@ -31,6 +31,8 @@ def split_tile(
     axes = s[head].op.axis
     outer, inner = [], {}
     for at, (axis, extent) in enumerate(zip(axes, sketch.extents(axes))):
+        if at < sketch.held(head):
+            continue
         factor = tile.get(at)
         if factor is None:
             outer.append(Loop(axis, at, extent))
@@ -88,9 +90,11 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
         enough = [len(real)] if real else []
     # no more loops than give each thread some tens of tasks: each costs indices
     useful = [n for n in enough if n == enough[0] or counts[n - 2] < 16 * sketch.threads]
-    if not useful:
+    # one moment of a scan may be too little to start threads for
+    useful = [0, *useful] if useful and sketch.held(head) else useful
+    many = sketch.knobs.choice(f"{sketch.name(head)}.parallel", useful) if useful else 0
+    if not many:
         return [Level(loop.axis, (loop.along,), loop.extent) for loop in loops]
-    many = sketch.knobs.choice(f"{sketch.name(head)}.parallel", useful)
     together, rest = loops[:many], loops[many:]
     loop = s[head].fuse(*(u.axis for u in together)) if many > 1 else together[0].axis
     s[head].parallel(loop)

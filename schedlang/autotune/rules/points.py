@@ -18,7 +18,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     op = sketch.op(tensor)
     width = sketch.width(tensor)
     sketch.done.add(tensor)
-    if not op.axis:
+    if len(op.axis) == sketch.held(tensor):
         return
     last = len(op.axis) - 1
     length = sketch.extents(op.axis[-1:])[0]

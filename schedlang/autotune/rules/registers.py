@@ -47,7 +47,7 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
     op, reads = sketch.op(tensor), sketch.reads(tensor)
     width = sketch.width(tensor)
     found = []
-    for at, (axis, extent) in enumerate(zip(op.axis, sketch.extents(op.axis))):
+    for at, (axis, extent) in enumerate(zip(op.axis, sketch.sizes_of(tensor))):
         if extent == 1:
             continue
         others = [a for a in op.axis if a is not axis and sketch.long(a)]
@@ -90,10 +90,9 @@ def tiles(
 ) -> list[Tile]:
     """Tiles whose sums and operands fit the target's vector registers, the largest first.
 
-    ``sizes``: how many points there are along each data axis, if not its extent.
+    ``sizes``: how many points there are along each data axis, if not those of ``tensor``.
     """
-    op = sketch.op(tensor)
-    sizes = sizes or sketch.extents(op.axis)
+    sizes = sizes or sketch.sizes_of(tensor)
     width = sketch.width(tensor)
     rows = row_axes(sketch, tensor, lane.at)
     length = sizes[lane.at]

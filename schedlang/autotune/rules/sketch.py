@@ -107,14 +107,18 @@ class Sketch:
         return accesses(self.op(tensor), self.inlined)
 
     def consumers(self, tensor: Tensor) -> list[Tensor]:
-        """The stages that read ``tensor``, through what is inlined."""
-        found: dict[Tensor, None] = {}
-        for view in self.s.stages:
-            if any(tensor is read for read in view.op.input_tensors):
+        """The stages that read an output of the stage of ``tensor``, through what is inlined."""
+        found: dict[Tensor, None] = {tensor: None}
+        for made in (waiting := [tensor]):
+            outputs = self.s[made].outputs
+            for view in self.s.stages:
                 reader = view.outputs[0]
-                follow = self.consumers(reader) if reader in self.inlined else [reader]
-                found.update(dict.fromkeys(follow))
-        return list(found)
+                if reader in found or not any(t in outputs for t in view.op.input_tensors):
+                    continue
+                found[reader] = None
+                if reader in self.inlined:
+                    waiting.append(reader)
+        return [t for t in found if t is not tensor and t not in self.inlined]
 
     def attach(self, tensor: Tensor, spot: Spot | None) -> None:
         """Compute a stage in a loop, if one is given."""
@@ -130,6 +134,15 @@ class Sketch:
     def steps_of_scan(self, tensor: Tensor) -> bool:
         """Whether a stage is the start or a step of a scan, whose time is its first axis."""
         return any(isinstance(self.s[r].op, ScanOp) for r in self.consumers(tensor))
+
+    def held(self, tensor: Tensor) -> int:
+        """How many outer axes stay as they are: the time of a scan's start or step."""
+        return int(self.steps_of_scan(tensor))
+
+    def sizes_of(self, tensor: Tensor) -> tuple[int, ...]:
+        """How many points there are along each data axis, at one moment of a scan."""
+        axes, held = self.op(tensor).axis, self.held(tensor)
+        return (*(1 for _ in axes[:held]), *self.extents(axes[held:]))
 
     def points(self, tensor: Tensor) -> int:
         """How many times the body of a stage is evaluated."""

@@ -24,7 +24,7 @@ def spot_of(sketch: Sketch, tensor: Tensor) -> Spot | None:
     reads = [
         (read, home)
         for reader, home in zip(readers, homes) for read in sketch.reads(reader)
-        if read.tensor is tensor
+        if read.tensor in sketch.s[tensor].outputs
     ]  # fmt: skip
     return place(sketch, tensor, reads, homes[0].nest)
 
