@@ -1,0 +1,256 @@
+"""The CPU rules find schedules of ordinary computations: of odd and symbolic sizes, of any dtype,
+of few results, of scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.rules.access import accesses
+from schedlang.autotune.rules.templates import template_for
+from schedlang.autotune.space import Candidate, Space
+
+AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16)
+AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32)
+n, m = sl.var("n"), sl.var("m")
+Wanted = Callable[[np.ndarray], np.ndarray]
+
+
+def drawn(
+    output: sl.Tensor, count: int = 8, target: sl.Target = AVX2, threads: int = 2,
+    sizes: Mapping[sl.Var, int] | None = None,
+) -> list[Candidate]:  # fmt: skip
+    """The valid ones of ``count`` candidates."""
+    known = sizes or {}
+    space = Space((output,), target, template_for(target, threads, known), threads, sizes=known)
+    rng, found = Random(0), []
+    for _ in range(count):
+        try:
+            found.append(space.draw(rng))
+        except Rejected:
+            continue
+    return found
+
+
+def reduced(op: Callable[..., object], *extents: object) -> Callable[..., object]:
+    """``op`` over axes of these extents, given what is reduced at a point of them."""
+    axes = tuple(sl.reduce_axis(e, name=f"k{at}") for at, e in enumerate(extents))
+    return lambda body: op(body(*axes), axis=axes)
+
+
+def vector(size: object, dtype: str) -> sl.Tensor:
+    A = sl.placeholder((size,), dtype, name="A")
+    return sl.compute((size,), lambda i: sl.max(A[i], A[size - 1 - i]), name="Y")
+
+
+def matrix(size: object, dtype: str) -> sl.Tensor:
+    A = sl.placeholder((size, 3), dtype, name="A")
+    return sl.compute((3, size), lambda i, j: A[j, i], name="Y")
+
+
+def largest(size: object, dtype: str) -> sl.Tensor:
+    A = sl.placeholder((size,), dtype, name="A")
+    over = reduced(sl.argmax, size)
+    return sl.compute((), lambda: over(lambda k: A[k]), name="Y")
+
+
+def columns(size: object, dtype: str) -> sl.Tensor:
+    A = sl.placeholder((size, 5), dtype, name="A")
+    over = reduced(sl.max, size)
+    return sl.compute((5,), lambda j: over(lambda k: A[k, j]), name="Y")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64", "bool"])
+@pytest.mark.parametrize("size", [1000001, 8192, n], ids=str)
+@pytest.mark.parametrize("make", [vector, matrix, largest, columns])
+def test_a_large_computation_has_threads(
+    make: Callable[..., sl.Tensor], size: object, dtype: str
+) -> None:
+    found = drawn(make(size, dtype), sizes={n: 100003})
+    assert len(found) >= 3
+    assert any("parallel" in str(c.nest) for c in found)
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1009, 1009), (m, n), (m, 64), (1, 1000), (97, n)], ids=str
+)
+def test_a_product_of_any_shape_has_threads(
+    rows: object, columns: object, target: sl.Target
+) -> None:
+    A, B = sl.placeholder((rows, 512), name="A"), sl.placeholder((512, columns), name="B")
+    over = reduced(sl.sum, 512)
+    C = sl.compute((rows, columns), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
+    found = drawn(C, target=target, sizes={m: 1234, n: 100003})
+    assert len(found) >= 3
+    assert any("parallel" in str(c.nest) for c in found)
+
+
+def test_a_row_times_a_matrix_has_threads() -> None:
+    X, W = sl.placeholder((4096,), name="X"), sl.placeholder((4096, 1000), name="W")
+    over = reduced(sl.sum, 4096)
+    Y = sl.compute((1000,), lambda j: over(lambda k: X[k] * W[k, j]), name="Y")
+    assert all("parallel" in str(c.nest) for c in drawn(Y, target=AVX512))
+
+
+def test_a_loop_of_three_is_no_work_for_sixteen_threads() -> None:
+    A = sl.placeholder((3, 1000001), name="A")
+    Y = sl.compute((3, 1000001), lambda i, j: A[i, j] + 1, name="Y")
+    shared = [loop for c in drawn(Y, threads=16) for loop in str(c.nest).split("\n")
+              if loop.startswith("parallel") and "0..3:" not in loop]  # fmt: skip
+    assert shared
+
+
+def test_channels_that_fill_no_vector() -> None:
+    A, W = sl.placeholder((1003, 1005, 3), name="A"), sl.placeholder((3, 3, 3), name="W")
+    over = reduced(sl.sum, 3, 3)
+    Y = sl.compute(
+        (1001, 1003, 3), lambda i, j, c: over(lambda y, x: A[i + y, j + x, c] * W[y, x, c])
+    )
+    assert len(drawn(Y)) >= 3
+
+
+def test_a_product_of_odd_size_has_enough_sums() -> None:
+    A, B = sl.placeholder((1009, 1009), name="A"), sl.placeholder((1009, 1009), name="B")
+    over = reduced(sl.sum, 1009)
+    C = sl.compute((1009, 1009), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
+    for candidate in drawn(C, 20):
+        vectors, *rows = candidate.decisions["C.tile"]
+        assert vectors * np.prod([count for _, count in rows]) >= 8
+        assert not candidate.nest.guards
+
+
+def test_inputs_of_one_name() -> None:
+    A, B, W = (sl.placeholder(shape) for shape in ((512, 512), (512, 512), (512,)))
+    over = reduced(sl.sum, 512)
+    C = sl.compute((512, 512), lambda i, j: over(lambda k: A[i, k] * B[k, j] * W[j]), name="C")
+    knobs = {name for c in drawn(C, 20) for name in c.decisions}
+    assert {"C.pack.1", "C.pack.2"} <= knobs
+
+
+def test_a_long_chain_of_inlined_stages() -> None:
+    X = sl.placeholder((10000,), name="X")
+    Y = sl.compute((10000,), lambda i: X[i] / 2, name="Y")
+    for at in range(22):
+        Y = sl.compute((10000,), lambda i, Y=Y: Y[i] * (2 - X[i] * Y[i]), name=f"Y{at}")
+    assert drawn(Y, 1)
+    inlined = [t for t in sl.schedule(Y).stages]
+    assert len(accesses(Y.op, {v.outputs[0] for v in inlined})) == 1
+
+
+def argmax_of_all() -> tuple[sl.Tensor, sl.Tensor, Wanted]:
+    A, over = sl.placeholder((301, 403), name="A"), reduced(sl.argmax, 301, 403)
+    return A, sl.compute((), lambda: over(lambda i, j: A[i, j])), lambda a: a.argmax()
+
+
+def argmax_of_rows() -> tuple[sl.Tensor, sl.Tensor, Wanted]:
+    A, over = sl.placeholder((40, 1001), name="A"), reduced(sl.argmax, 1001)
+    return A, sl.compute((40,), lambda i: over(lambda k: A[i, k])), lambda a: a.argmax(1)
+
+
+def argmin_of_channels() -> tuple[sl.Tensor, sl.Tensor, Wanted]:
+    A, over = sl.placeholder((50, 60, 24), name="A"), reduced(sl.argmin, 50, 60)
+    Y = sl.compute((24,), lambda c: over(lambda h, w: A[h, w, c]))
+    return A, Y, lambda a: a.reshape(-1, 24).argmin(0)
+
+
+def sum_of_channels() -> tuple[sl.Tensor, sl.Tensor, Wanted]:
+    A, over = sl.placeholder((50, 61, 64), name="A"), reduced(sl.sum, 50, 61)
+    return A, sl.compute((64,), lambda c: over(lambda h, w: A[h, w, c])), lambda a: a.sum((0, 1))
+
+
+def sum_of_narrow_rows() -> tuple[sl.Tensor, sl.Tensor, Wanted]:
+    A, over = sl.placeholder((10007, 16), name="A"), reduced(sl.sum, 10007, 16)
+    return A, sl.compute((), lambda: over(lambda i, j: A[i, j])), lambda a: a.sum()
+
+
+def sum_of_a_part() -> tuple[sl.Tensor, sl.Tensor, Wanted]:
+    A, over = sl.placeholder((9, 1000, 10), name="A"), reduced(sl.sum, 900, 9)
+    Y = sl.compute((9,), lambda i: over(lambda j, k: A[i, j + 3, k]))
+    return A, Y, lambda a: a[:, 3:903, :9].sum((1, 2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [argmax_of_all, argmax_of_rows, argmin_of_channels, sum_of_channels, sum_of_narrow_rows,
+     sum_of_a_part],
+)  # fmt: skip
+def test_threads_share_a_long_reduction_of_few_results(
+    make: Callable[[], tuple[sl.Tensor, sl.Tensor, Wanted]],
+) -> None:
+    A, Y, wanted = make()
+    shared = [c for c in drawn(Y, 20, AVX512, 4) if f"{Y.name}.parts" in c.decisions]
+    assert shared and all("parallel" in str(c.nest) for c in shared)
+    a = np.random.default_rng(0).random(A.shape, "float32")
+    result = sl.build(shared[0].schedule, [A, Y])(a)
+    np.testing.assert_allclose(result, wanted(a), rtol=1e-4)
+
+
+def test_both_outputs_of_a_reduction_are_read() -> None:
+    A = sl.placeholder((200, 100), name="A")
+    both = sl.comm_reducer(
+        lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])),
+        lambda t0, t1: (sl.const(0, t0), sl.const(-np.inf, t1)), name="both",
+    )  # fmt: skip
+    k = sl.reduce_axis(100, name="k")
+    S, M = sl.compute((200,), lambda i: both((A[i, k], A[i, k]), axis=k), name="R")
+    Y = sl.compute((200, 100), lambda i, j: A[i, j] * M[i], name="Y")
+    Z = sl.compute((200, 100), lambda i, j: Y[i, j] + S[i], name="Z")
+    a = np.random.default_rng(0).random((200, 100), "float32")
+    for candidate in drawn(Z)[:3]:
+        result = sl.build(candidate.schedule, [A, Z])(a)
+        np.testing.assert_allclose(
+            result, a * a.max(1, keepdims=True) + a.sum(1, keepdims=True), rtol=1e-4
+        )
+
+
+def cell(batch: int, width: int) -> tuple[list[sl.Tensor], sl.Tensor]:
+    """A recurrent cell: ``tanh(x[t] + h[t - 1] @ w)``."""
+    shape = (4, batch, width)
+    X, H = sl.placeholder(shape, name="X"), sl.placeholder(shape, name="H")
+    W = sl.placeholder((width, width), name="W")
+    over = reduced(sl.sum, width)
+    first = sl.compute((1, batch, width), lambda t, b, i: X[t, b, i], name="first")
+    inner = sl.compute(
+        shape, lambda t, b, i: over(lambda k: H[t - 1, b, k] * W[k, i]), name="inner"
+    )
+    step = sl.compute(shape, lambda t, b, i: sl.tanh(X[t, b, i] + inner[t, b, i]), name="step")
+    return [X, W], sl.scan(first, step, H, inputs=[X], name="cell")
+
+
+def test_the_step_of_a_scan_has_lanes_and_threads() -> None:
+    inputs, H = cell(8, 40)
+    found = drawn(H, 12)
+    assert any("parallel" in str(c.nest) for c in found)
+    rng = np.random.default_rng(0)
+    x, w = rng.random((4, 8, 40), "float32"), rng.random((40, 40), "float32") / 40
+    wanted = [x[0]]
+    for moment in x[1:]:
+        wanted.append(np.tanh(moment + wanted[-1] @ w))
+    for candidate in found[:3]:
+        assert "vectorize" in str(candidate.nest)
+        result = sl.build(candidate.schedule, [*inputs, H])(x, w)
+        np.testing.assert_allclose(result, np.stack(wanted), rtol=1e-4)
+
+
+def test_a_scan_whose_step_is_a_sum_has_tiles() -> None:
+    X, H = sl.placeholder((4, 32, 64), name="X"), sl.placeholder((4, 32, 64), name="H")
+    W = sl.placeholder((64, 64), name="W")
+    over = reduced(sl.sum, 64)
+    first = sl.compute((1, 32, 64), lambda t, b, i: X[0, b, i], name="first")
+    step = sl.compute(
+        (4, 32, 64), lambda t, b, i: over(lambda k: H[t - 1, b, k] * W[k, i]), name="step"
+    )
+    P = sl.scan(first, step, H, inputs=[X], name="P")
+    found = [c for c in drawn(P, 20) if c.decisions["step.how"] == "tile"]
+    assert found and all("step.local" in str(c.nest) for c in found)
+    rng = np.random.default_rng(0)
+    x, w = rng.random((4, 32, 64), "float32"), rng.random((64, 64), "float32") / 64
+    result = sl.build(found[0].schedule, [X, W, P])(x, w)
+    wanted = [x[0] @ np.linalg.matrix_power(w, moment) for moment in range(4)]
+    np.testing.assert_allclose(result, np.stack(wanted), rtol=1e-3)
