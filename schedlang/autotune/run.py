@@ -343,7 +343,9 @@ def _again(trial: Trial, found: Measured) -> Trial:
     seconds = found.seconds
     if not found.calm and seconds is not None and trial.seconds is not None:
         # what other work made of it is no better news than the first time
-        seconds, detail = min(seconds, trial.seconds), f"when measured again: {DISTURBED}"
+        seconds = min(seconds, trial.seconds)
+        said = "; ".join(filter(None, (found.detail, DISTURBED)))
+        detail = f"when measured again: {said}"
     first = trial.first or trial.seconds
     return replace(
         trial, outcome=found.outcome, seconds=seconds, detail=detail, first=first,
