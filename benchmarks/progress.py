@@ -69,6 +69,9 @@ def _others(work: Work, trials: int, seeds: int) -> Iterator[RowData]:
     """MetaSchedule's rows."""
     found = [metaschedule.search(SIDE, trials, seed) for seed in range(seeds)]
     short = sum(one.tried < trials for one in found)
+    if failed := sum(one.failed for one in found):
+        tried = sum(one.tried for one in found)
+        print(f"{work.name:<28}  MetaSchedule: {failed} of {tried} candidates failed")
     best = [one.best for one in found if one.best is not None]
     if best:
         yield _row(work, f"MetaSchedule, {trials} trials", best, "ms", short)

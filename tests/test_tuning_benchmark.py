@@ -77,15 +77,18 @@ def test_rows_are_of_what_the_search_saw_and_say_how_many_stopped_earlier(
     assert printed[1].endswith("ms (7.000 to 8.000, 2 seeds)  1 of them stopped earlier")
 
 
-def test_metaschedule_is_given_as_many_trials_and_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metaschedule_is_given_as_many_trials_and_as_often(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked: list[tuple[int, int, int]] = []
 
     def search(*numbers: int) -> metaschedule.Found:
         asked.append(numbers)  # type: ignore[arg-type]
-        return metaschedule.Found(6.0, 3, 0.002 if numbers[2] else None)
+        return metaschedule.Found(6.0, 3, *((0, 0.002) if numbers[2] else (3, None)))
 
     monkeypatch.setattr(metaschedule, "search", search)
     best, spent = progress._others(convolution.conv2d("small", 9, 3, 4, 3, 2, 1), 4, 2)
     assert asked == [(progress.SIDE, 4, 0), (progress.SIDE, 4, 1)]
     assert (best["seconds"], best["seeds"], best["stopped_earlier"]) == (0.002, 1, 2)
     assert (spent["seconds"], spent["seeds"]) == (2.0, 2)
+    assert "MetaSchedule: 3 of 6 candidates failed" in capsys.readouterr().out

@@ -32,10 +32,12 @@ def missing() -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """The seconds of a search, the candidates that it tried, and the best of their mean times."""
+    """The seconds of a search, how many candidates it tried and how many of these failed, and the
+    best of the others' mean times."""
 
     seconds: float
     tried: int
+    failed: int
     best: float | None
 
 
@@ -73,7 +75,7 @@ def _search(n: int, trials: int, seed: int) -> Found:
             for record in database.get_all_tuning_records()
         ]
     times = [mean(run) for run in runs if run and max(run) < FAILED]
-    return Found(seconds, len(runs), min(times, default=None))
+    return Found(seconds, len(runs), len(runs) - len(times), min(times, default=None))
 
 
 if __name__ == "__main__":
