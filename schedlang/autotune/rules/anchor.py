@@ -41,7 +41,10 @@ def anchor(
 def _positions(
     sketch: Sketch, read: Access, axes: tuple[Axis, ...], own: tuple[Axis, ...]
 ) -> list[int] | None:
-    """For each axis of the reader the dimension that it alone indexes; all must be."""
+    """For each axis of the reader the dimension that it alone indexes, or -1 for none.
+
+    The last axis must index one, and each dimension that is long must be indexed by one.
+    """
     found = [-1] * len(axes)
     for dimension, index in enumerate(read.indices):
         lin = to_lin(index)

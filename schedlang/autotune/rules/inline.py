@@ -37,5 +37,5 @@ def _times(sketch: Sketch, tensor: Tensor) -> float:
     """How often each element is read."""
     count = 0
     for reader in sketch.consumers(tensor):
-        count += sketch.points(reader) * sum(a.tensor is tensor for a in sketch.reads(reader))
+        count += sketch.evaluations(reader) * sum(a.tensor is tensor for a in sketch.reads(reader))
     return count / math.prod(sketch.extents(sketch.op(tensor).axis))

@@ -7,7 +7,7 @@ from math import prod
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.lanes import in_lanes, partial_in_lanes
 from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.sketch import Home, Level, Nest, Sketch
+from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
@@ -28,7 +28,7 @@ def few_results(sketch: Sketch, tensor: Tensor) -> bool:
     width = sketch.width(tensor)
     results = prod(sketch.extents(sketch.op(tensor).axis))
     few = results <= FEW_VECTORS * width * sketch.threads
-    return few and sketch.points(tensor) >= LEAST_STEPS
+    return few and sketch.evaluations(tensor) >= LEAST_STEPS
 
 
 def parts(sketch: Sketch, tensor: Tensor) -> None:
@@ -91,7 +91,7 @@ def _shared(sketch: Sketch, tensor: Tensor, run: list[Axis]) -> list[Axis]:
                 groups[lengths.index(max(lengths))])  # fmt: skip
 
 
-def _run_in_lanes(sketch: Sketch, partial: Tensor, left: int, lanes: int, nest: Nest) -> None:
+def _run_in_lanes(sketch: Sketch, partial: Tensor, left: int, lanes: int, nest: OuterLoops) -> None:
     """Partial results of the last ``left`` reduction axes in lanes, for one result at a time."""
     s = sketch.s
     run = fused(s, partial, s[partial].op.reduce_axis[-left:])
@@ -123,4 +123,4 @@ def _results_in_lanes(sketch: Sketch, tensor: Tensor, partial: Tensor) -> None:
         in_lanes(sketch, tensor, lanes)
 
 
-__all__ = ["few_results", "first", "parts"]
+__all__ = ["LEAST_RUN", "VECTORS", "few_results", "first", "parts"]

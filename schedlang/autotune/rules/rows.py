@@ -7,14 +7,11 @@ import math
 
 from schedlang.autotune.rules.lanes import partial_in_lanes
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
-from schedlang.autotune.rules.parts import first, parts
+from schedlang.autotune.rules.parts import LEAST_RUN, VECTORS, first, parts
 from schedlang.autotune.rules.sketch import Home, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 
-VECTORS = (1, 2, 4, 8)
 MOST_ROWS = 4
-# a reduction shorter than so many vectors is not worth partial results
-LEAST = 2
 
 
 def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
@@ -27,7 +24,7 @@ def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
     width = sketch.width(tensor)
     fits = all(r.fixed(axis) or r.contiguous(axis) for r in reads)
     moving = any(r.contiguous(axis) for r in reads)
-    return fits and moving and sketch.extents([axis])[0] >= LEAST * width
+    return fits and moving and sketch.extents([axis])[0] >= LEAST_RUN * width
 
 
 def too_few(sketch: Sketch, tensor: Tensor) -> bool:

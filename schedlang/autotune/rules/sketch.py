@@ -27,7 +27,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Nest:
+class OuterLoops:
     """The outer loops of ``head``, outermost first; on a GPU the threads of its blocks."""
 
     head: Tensor
@@ -41,7 +41,7 @@ class Home:
     and which of its axes each data axis of the head is.
     """
 
-    nest: Nest
+    nest: OuterLoops
     along: Mapping[int, Axis]
     depth: int | None = None
 
@@ -50,7 +50,7 @@ class Home:
 class Spot:
     """A loop of a nest."""
 
-    nest: Nest
+    nest: OuterLoops
     level: Level
 
 
@@ -125,9 +125,9 @@ class Sketch:
         if spot is not None:
             self.s[tensor].compute_at(self.s[spot.nest.head], spot.level.loop)
 
-    def leads(self, tensor: Tensor, levels: Sequence[Level], threads: int = 0) -> Nest:
+    def leads(self, tensor: Tensor, levels: Sequence[Level], threads: int = 0) -> OuterLoops:
         """``tensor`` heads a nest of these loops."""
-        nest = Nest(tensor, tuple(levels), threads)
+        nest = OuterLoops(tensor, tuple(levels), threads)
         self.home[tensor] = Home(nest, dict(enumerate(self.op(tensor).axis)))
         return nest
 
@@ -144,7 +144,7 @@ class Sketch:
         axes, held = self.op(tensor).axis, self.held(tensor)
         return (*(1 for _ in axes[:held]), *self.extents(axes[held:]))
 
-    def points(self, tensor: Tensor) -> int:
+    def evaluations(self, tensor: Tensor) -> int:
         """How many times the body of a stage is evaluated."""
         op = self.op(tensor)
         return math.prod(self.extents((*op.axis, *op.reduce_axis)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.sketch import Home, Nest, Sketch, Spot
+from schedlang.autotune.rules.sketch import Home, OuterLoops, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 
 # a copy may be made this many times over, as by each of a few threads
@@ -30,7 +30,7 @@ def spot_of(sketch: Sketch, tensor: Tensor) -> Spot | None:
 
 
 def place(
-    sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: Nest
+    sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: OuterLoops
 ) -> Spot | None:
     """A loop of ``nest``, in which the readers stand, as a knob says; ``None`` is ahead of it."""
     legal = set(range(len(nest.levels)))

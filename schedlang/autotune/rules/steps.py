@@ -28,8 +28,8 @@ BLOCKS = (8, 16, 32, 64)
 GROUPS = (1, 2, 4, 8, 16)
 # bytes of an operand that no cache near a core holds
 LARGE = 2 << 20
-# copies of a multiply-add in the code
-MOST_WRITTEN = 512
+# copies of a multiply-add in the code, where taps are written out
+MOST_TAPS = 512
 # by the position of a data axis: the reduction axis and the modulus of a test on both
 Phases = dict[int, tuple[Axis, int]]
 
@@ -74,14 +74,14 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
     large = any(sketch.bytes(read.tensor) > LARGE for read in lane.packable)
     if not found and not (large and _block_sizes(sketch, op.reduce_axis)):
         return None
-    return lane if _whole(sketch, tensor, lane, _points(sketch, tensor, found)) else None
+    return lane if _whole(sketch, tensor, lane, _points_of_phase(sketch, tensor, found)) else None
 
 
 def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     """Phases, groups along the lanes and other tiles in threads; inside blocks of steps."""
     s, width = sketch.s, sketch.width(tensor)
     found = phases(sketch, tensor)
-    sizes = _points(sketch, tensor, found)
+    sizes = _points_of_phase(sketch, tensor, found)
     tile = asked(sketch, tensor, _whole(sketch, tensor, lane, sizes))
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     cut = _phased(sketch, tensor, found)
@@ -98,7 +98,7 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     s[tensor].reorder(*(loop.axis for loop in cut.loops), *order)
     if root:
         in_threads(sketch, tensor, cut.loops)
-    written = cut.taps if prod(sketch.extents(cut.taps)) * sums(tile) <= MOST_WRITTEN else []
+    written = cut.taps if prod(sketch.extents(cut.taps)) * sums(tile) <= MOST_TAPS else []
     for axis in (*written, *rows):
         s[tensor].unroll(axis)
     s[tensor].vectorize(inner[lane.at])
@@ -153,7 +153,7 @@ def _threads(
     return across
 
 
-def _points(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
+def _points_of_phase(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
     """How many points of one phase there are along each data axis."""
     extents = sketch.extents(sketch.op(tensor).axis)
     return tuple(n // found[at][1] if at in found else n for at, n in enumerate(extents))

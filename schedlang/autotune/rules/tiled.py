@@ -9,13 +9,13 @@ from schedlang.autotune.rules.access import Access, labels
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.pack import pack
 from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
-from schedlang.autotune.rules.sketch import Home, Level, Nest, Sketch
+from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 
 # a reduction loop of at most this many steps may be written out, up to so many multiply-adds
-SHORT, MOST_WRITTEN = 8, 128
+SHORT, MOST_UPDATES = 8, 128
 # steps that a condition leaves out cost nothing where all are written out, up to so many
 MOST_TESTED = 512
 AHEAD = 16
@@ -59,7 +59,7 @@ def tiled(
 def _outer(
     sketch: Sketch, head: Tensor, positions: Sequence[int], inside: dict[int, int], lane: Lane,
     root: bool,
-) -> Nest:  # fmt: skip
+) -> OuterLoops:  # fmt: skip
     """The loops of ``head``: blocks and threads outside, a tile inside."""
     s = sketch.s
     tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
@@ -117,7 +117,7 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> 
     if (
         not tested
         and 1 < steps <= SHORT
-        and steps * sums(tile) <= MOST_WRITTEN
+        and steps * sums(tile) <= MOST_UPDATES
         and knobs.choice(f"{name}.unroll", [False, True])
     ):
         s[local].unroll(reduce[-1])
