@@ -8,13 +8,14 @@ of a first warp stand for those of all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from schedlang.autotune.costs.devices import speed_of
 from schedlang.autotune.costs.estimate import Estimate, arithmetic, work_of
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
@@ -23,15 +24,15 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.grid.counters import BANKS, SECTOR, WARP, WORD
 from schedlang.grid.lanes import lanes_at_once
-from schedlang.grid.program import Launch, Program
+from schedlang.grid.program import Launch, Program, Repeat, Step, When
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, Stmt, Store, walk
 from schedlang.ir.offsets import flat
 from schedlang.target import Target
 
-# multiprocessors, and their clock in 1/s (H100 SXM, A100; others are taken for the like)
-UNITS, CLOCK = {"sm_80": 108, "sm_90": 132, "sm_90a": 132}, 1.7e9
-# bytes a second of global memory, and how much more of it caches serve
-MEMORY, CACHED = 3.0e12, 2.5
+# how much more than global memory caches serve
+CACHED = 2.5
+# bytes of them that one multiprocessor takes in a cycle (A100: 5120 in all, by its whitepaper)
+TAKEN = 64
 # warp instructions that a multiprocessor issues in a cycle, and warps that hide a wait
 ISSUE, HIDING = 4, 12
 LAUNCH = 3e-6
@@ -65,19 +66,30 @@ def estimate_gpu(program: Program, target: Target) -> Estimate:
     True
     """
     seconds = 0.0
-    for launch in program.launches:
+    for launch, times in _launches(program.steps, 1):
         work = _Work()
         _walk(launch, launch.body, 1.0, work, _lanes(launch), None)
         blocks = prod(_size(i.extent) for i in launch.grid)
         warps = -(-launch.threads // WARP)
-        seconds += LAUNCH + _seconds(launch, work, blocks, warps, target)
+        seconds += times * (LAUNCH + _seconds(launch, work, blocks, warps, target))
     return Estimate(seconds, work_of(program.nest))
 
 
+def _launches(steps: Sequence[Step], times: int) -> Iterator[tuple[Launch, int]]:
+    """Each kernel, and how often the host launches it."""
+    for step in steps:
+        if isinstance(step, Launch):
+            yield step, times
+        elif isinstance(step, Repeat):
+            yield from _launches(step.body, times * _size(step.extent))
+        elif isinstance(step, When):
+            yield from _launches(step.body, times)
+
+
 def _seconds(launch: Launch, work: _Work, blocks: int, warps: int, target: Target) -> float:
-    device = target.device
-    units = UNITS.get(target.arch, 132)
-    held = max(1, _registers(launch)) * launch.threads
+    device, speed = target.device, speed_of(target)
+    units = speed.multiprocessors
+    held = max(1, registers(launch)) * launch.threads
     resident = max(1, min(
         device.threads_per_sm // launch.threads, device.blocks_per_sm,
         device.shared_per_sm // max(1, launch.shared_bytes), device.registers_per_sm // held or 1,
@@ -88,18 +100,24 @@ def _seconds(launch: Launch, work: _Work, blocks: int, warps: int, target: Targe
     stretch = max(1.0, HIDING / active)
     # blocks that one multiprocessor has to do
     share = waves * resident if blocks > units * resident else -(-blocks // units)
-    issue = share * warps * work.instructions / ISSUE / CLOCK
-    shared = share * warps * work.passes / CLOCK
-    moved = blocks * warps * work.sectors * SECTOR / (MEMORY * CACHED)
+    issue = share * warps * work.instructions / ISSUE / speed.clock
+    shared = share * warps * work.passes / speed.clock
+    moved = warps * work.sectors * SECTOR * max(
+        blocks / (speed.memory * CACHED), share / (TAKEN * speed.clock)
+    )  # fmt: skip
     slow = max(issue, shared, moved)
-    spilled = 2.0 if _registers(launch) > device.registers else 1.0
+    spilled = 2.0 if registers(launch) > device.registers else 1.0
     return spilled * stretch * (slow + 0.3 * (issue + shared + moved - slow))
 
 
-def _registers(launch: Launch) -> int:
-    """Registers that a thread needs at least: its local storage, and what addresses take."""
+def registers(launch: Launch) -> int:
+    """Registers that a thread needs: its local storage, and what addresses take.
+
+    Part of that storage is what waits for the next tile of a double buffer. Each element has a
+    register of its own, a small one too.
+    """
     local = {b for s, _ in walk(launch.body) for b in _buffers(s) if b.scope == "local"}
-    return 24 + sum((b.bytes or 0) // WORD for b in local)
+    return 24 + sum((b.size or 0) * -(-itemsize(b.dtype) // WORD) for b in local)
 
 
 def _buffers(stmt: Stmt) -> Sequence[Buffer]:
@@ -188,4 +206,4 @@ def _size(extent: int | Expr) -> int:
     return extent if isinstance(extent, int) else SYMBOLIC
 
 
-__all__ = ["estimate_gpu"]
+__all__ = ["estimate_gpu", "registers"]

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from schedlang.autotune.rules.access import Access, labels
+from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
 from schedlang.autotune.rules.sketch import Sketch
+from schedlang.autotune.rules.widths import lane_counts
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
@@ -73,7 +75,7 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
 
 def reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
     """Whether the elements of a read are read again along some data axis."""
-    return any(read.fixed(a) for a in sketch.op(tensor).axis if sketch.long(a))
+    return any(read.fixed(a) for a in data_axes(sketch, tensor) if sketch.long(a))
 
 
 def _parts(sketch: Sketch, head: Tensor, positions: Sequence[int], tensor: Tensor) -> list[Part]:
@@ -82,9 +84,10 @@ def _parts(sketch: Sketch, head: Tensor, positions: Sequence[int], tensor: Tenso
     axes = s[head].op.axis
     sizes = sketch.extents(axes)
     own, reads = sketch.op(tensor).axis, sketch.reads(tensor)
+    moving = data_axes(sketch, head)
     rows = [
         at for at, p in enumerate(positions)
-        if p >= 0 and sizes[at] > 1 and any(r.fixed(own[p]) for r in reads)
+        if axes[at] in moving and p >= 0 and sizes[at] > 1 and any(r.fixed(own[p]) for r in reads)
     ]  # fmt: skip
     pairs = [list(p) for p in combinations(rows, 2)] or [rows]
     chosen = knobs.choice(f"{name}.axes", pairs)
@@ -113,7 +116,8 @@ def _fitting(options: Sequence[int], size: int) -> list[int]:
 def _loops(sketch: Sketch, head: Tensor, parts: Sequence[Part]) -> tuple[Axis, int]:
     """Blocks, virtual threads, threads and what each thread has; the loop of threads."""
     s = sketch.s
-    blocks: list[Axis] = list(s[head].op.axis)
+    moving = data_axes(sketch, head)
+    blocks: dict[int, Axis] = {n: a for n, a in enumerate(s[head].op.axis) if a in moving}
     virtual, threads, each = [], [], []
     for part in parts:
         axis = blocks[part.at]
@@ -124,8 +128,8 @@ def _loops(sketch: Sketch, head: Tensor, parts: Sequence[Part]) -> tuple[Axis, i
         thread, mine = s[head].split(inside, factor=part.each)
         threads.append(thread)
         each.append(mine)
-    s[head].reorder(*blocks, *virtual, *threads, *each)
-    block = fused(s, head, blocks)
+    s[head].reorder(*blocks.values(), *virtual, *threads, *each)
+    block = fused(s, head, list(blocks.values()))
     thread = fused(s, head, threads)
     s[head].bind(block, "blockIdx.x")
     for axis in virtual:
@@ -165,7 +169,7 @@ def _fetch(sketch: Sketch, tile: Tensor, threads: int) -> None:
     if knobs.choice(f"{name}.double_buffer", [False, True]):
         s[tile].double_buffer()
     element = fused(s, tile, list(op.axis))
-    lanes = knobs.choice(f"{name}.lanes", [1, 2, 4])
+    lanes = knobs.choice(f"{name}.lanes", lane_counts([tile.dtype]))
     if lanes > 1:
         element, lane = s[tile].split(element, factor=lanes)
         s[tile].vectorize(lane)

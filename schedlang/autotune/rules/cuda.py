@@ -10,23 +10,21 @@ import math
 from collections.abc import Mapping
 
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.rules.across import FEW, WARP, across, in_parts, part_counts, steps
 from schedlang.autotune.rules.anchor import anchor
-from schedlang.autotune.rules.blocks import THREADS, blocked, reused
+from schedlang.autotune.rules.blocks import blocked, reused
+from schedlang.autotune.rules.elements import elements
 from schedlang.autotune.rules.inline import inline
-from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.sketch import Level, Sketch, Spot
+from schedlang.autotune.rules.moments import data_axes
+from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# neighbours that a thread takes at once
-LANES = (1, 2, 4)
-# threads that take part in a sum at least
-WARP = 32
-# results fewer than this do not fill a GPU with a thread each
-FEW = 1 << 14
+# results fewer than this leave multiprocessors idle with a block each
+IDLE = 128
 
 
 def schedule_cuda(
@@ -38,132 +36,54 @@ def schedule_cuda(
     for tensor in reversed(sketch.stages()):
         if tensor in sketch.inlined or tensor in sketch.done:
             continue
-        if sketch.steps_of_scan(tensor):
-            _step_of_scan(sketch, tensor)
-        else:
-            _stage(sketch, tensor)
+        _stage(sketch, tensor)
 
 
 def _stage(sketch: Sketch, tensor: Tensor) -> None:
     op = sketch.op(tensor)
     spot = spot_of(sketch, tensor)
     if op.reducer is None:
-        inner = anchor(sketch, tensor, _tileable) if spot is None else None
+        inner = None if spot is not None else anchor(sketch, tensor, _tiles)
         if inner is not None:
             blocked(sketch, inner[0], tensor, inner[1])
         else:
-            _points(sketch, tensor, spot)
+            elements(sketch, tensor, spot)
         return
-    ways = []
-    if len(op.outputs) == 1 and op.axis and _tileable(sketch, tensor, 0) and spot is None:
-        ways.append("tile")
-    if (
-        len(op.outputs) == 1
-        and sketch.extents(op.reduce_axis[-1:])[0] >= WARP
-        and (spot is not None or not ways or math.prod(sketch.extents(op.axis)) < FEW)
-    ):
-        ways.append("across")
-    if not ways or (ways == ["across"] and spot is None):
-        ways.append("threads")
-    way = sketch.knobs.choice(f"{sketch.name(tensor)}.how", ways)
+    way = sketch.knobs.choice(f"{sketch.name(tensor)}.how", _ways(sketch, tensor, spot))
     if way == "tile":
         blocked(sketch, tensor, tensor, range(len(op.axis)))
+    elif way == "parts":
+        in_parts(sketch, tensor)
     elif way == "across":
-        _across(sketch, tensor, spot)
+        across(sketch, tensor, spot)
     else:
-        _points(sketch, tensor, spot)
+        elements(sketch, tensor, spot)
 
 
-def _step_of_scan(sketch: Sketch, tensor: Tensor) -> None:
-    """A kernel for each moment, a thread an element."""
-    s = sketch.s
-    _, *rest = s[tensor].op.axis
-    threads = sketch.knobs.choice(f"{sketch.name(tensor)}.threads", list(THREADS))
-    block, thread = s[tensor].split(fused(s, tensor, rest), factor=threads)
-    s[tensor].bind(block, "blockIdx.x")
-    s[tensor].bind(thread, "threadIdx.x")
+def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> list[str]:
+    """How a reduction can be shared among threads."""
+    op = sketch.op(tensor)
+    if spot is not None:
+        return ["across" if steps(sketch, tensor) >= WARP else "threads"]
+    axes = data_axes(sketch, tensor)
+    results = math.prod(sketch.extents(axes))
+    # another kernel each moment of a scan costs more than it gains
+    whole = results >= FEW or len(axes) < len(op.axis)
+    parts = ["parts"] if not whole and part_counts(sketch, tensor) else []
+    tile = ["tile"] if len(op.outputs) == 1 and axes and _tileable(sketch, tensor) else []
+    if parts and results < IDLE:
+        return tile + parts
+    if tile:
+        long = sketch.extents(op.reduce_axis[-1:])[0] >= WARP
+        streams = any(not reused(sketch, tensor, read) for read in sketch.reads(tensor))
+        return [*tile, *(["across"] if long and results < FEW else []), *(parts if streams else [])]
+    return [*(["across"] if steps(sketch, tensor) >= WARP else []), "threads", *parts]
 
 
-def _tileable(sketch: Sketch, tensor: Tensor, last: int) -> bool:
+def _tiles(sketch: Sketch, tensor: Tensor, last: int) -> bool:
+    """Whether a reduction has a tile; what is stored side by side in it is all the same here."""
+    return _tileable(sketch, tensor)
+
+
+def _tileable(sketch: Sketch, tensor: Tensor) -> bool:
     return any(reused(sketch, tensor, read) for read in sketch.reads(tensor))
-
-
-def _points(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
-    """A thread an element, or a few neighbours; with a row a block where a row is reduced too."""
-    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
-    sketch.done.add(tensor)
-    axes = list(s[tensor].op.axis)
-    if spot is not None:
-        sketch.attach(tensor, spot)
-        s[tensor].set_scope("shared")
-        _, thread = s[tensor].split(fused(s, tensor, axes), factor=spot.nest.threads)
-        s[tensor].bind(thread, "threadIdx.x")
-        return
-    if not axes:
-        s[tensor].bind(fused(s, tensor, axes), "threadIdx.x")
-        return
-    threads = knobs.choice(f"{name}.threads", list(THREADS))
-    last = sketch.extents(axes[-1:])[0]
-    if (
-        len(axes) > 1
-        and _reads_rows(sketch, tensor)
-        and knobs.choice(f"{name}.rows", [True, False])
-    ):
-        row = fused(s, tensor, axes[:-1])
-        _, thread = s[tensor].split(axes[-1], factor=min(threads, last))
-        s[tensor].bind(row, "blockIdx.x")
-        s[tensor].bind(thread, "threadIdx.x")
-        along = tuple(range(len(axes) - 1))
-        count = math.prod(sketch.extents(axes[:-1]))
-        sketch.leads(tensor, [Level(row, along, count)], min(threads, last))
-        return
-    lanes = knobs.choice(f"{name}.lanes", [n for n in LANES if last % n == 0])
-    lane = None
-    if lanes > 1:
-        axes[-1], lane = s[tensor].split(axes[-1], factor=lanes)
-        s[tensor].reorder(*axes, *s[tensor].op.reduce_axis, lane)
-    block, thread = s[tensor].split(fused(s, tensor, axes), factor=threads)
-    s[tensor].bind(block, "blockIdx.x")
-    s[tensor].bind(thread, "threadIdx.x")
-    if lane is not None:
-        s[tensor].vectorize(lane)
-    sketch.leads(tensor, ())
-
-
-def _reads_rows(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether a reduction is read that is the same all along a row."""
-    axis = sketch.op(tensor).axis[-1]
-    stages = sketch.stages()
-    return any(
-        r.tensor in stages and sketch.op(r.tensor).reducer is not None and r.fixed(axis)
-        for r in sketch.reads(tensor)
-    )
-
-
-def _across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
-    """The last reduction axis across the threads of a block."""
-    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
-    sketch.done.add(tensor)
-    op = s[tensor].op
-    length = sketch.extents(op.reduce_axis[-1:])[0]
-    if spot is not None:
-        sketch.attach(tensor, spot)
-        threads = spot.nest.threads
-    else:
-        threads = knobs.choice(f"{name}.threads", [t for t in THREADS if t <= length] or [WARP])
-    lanes = [n for n in LANES if n * threads <= length]
-    count = knobs.choice(f"{name}.lanes", lanes or [1])
-    rest = op.reduce_axis[-1]
-    four = None
-    if count > 1:
-        rest, four = s[tensor].split(rest, factor=count)
-    outer, inner = s[tensor].split(rest, factor=threads)
-    s[tensor].bind(inner, "threadIdx.x")
-    if four is not None:
-        s[tensor].reorder(outer, inner, four)
-        s[tensor].unroll(four)
-    if spot is None:
-        axes = list(s[tensor].op.axis)
-        if axes:
-            s[tensor].bind(fused(s, tensor, axes), "blockIdx.x")
-        sketch.leads(tensor, ())

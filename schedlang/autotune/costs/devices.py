@@ -1,0 +1,66 @@
+"""How fast a GPU is: that of this machine as its driver says, else the best known of its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from schedlang.errors import SchedlangError
+from schedlang.runtime import nvidia
+from schedlang.target import Target
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Multiprocessors, their cycles in a second, and bytes a second of global memory."""
+
+    multiprocessors: int
+    clock: float
+    memory: float
+
+
+# by data sheets and whitepapers of NVIDIA: A100 80GB SXM, Jetson AGX Orin 64GB, H100 SXM
+SPEEDS = {
+    "sm_80": Speed(108, 1.41e9, 2.039e12),
+    "sm_87": Speed(16, 1.3e9, 2.048e11),
+    "sm_90": Speed(132, 1.98e9, 3.35e12),
+    "sm_90a": Speed(132, 1.98e9, 3.35e12),
+    # guesses: cards of these kinds differ by some times (RTX 3090, RTX 4090, RTX 5090)
+    "sm_86": Speed(82, 1.7e9, 9.36e11),
+    "sm_89": Speed(128, 2.52e9, 1.008e12),
+    "sm_120": Speed(170, 2.41e9, 1.792e12),
+    # a guess: the B200's memory is of its data sheet, the rest is not
+    "sm_100": Speed(148, 1.9e9, 8.0e12),
+}
+# what others are taken for
+DEFAULT = SPEEDS["sm_90"]
+
+
+def speed_of(target: Target) -> Speed:
+    """The speed of the GPU that ``target`` names.
+
+    >>> speed_of(Target("cuda-emulator", arch="sm_87")).multiprocessors
+    16
+    """
+    known = SPEEDS.get(target.arch, DEFAULT)
+    return known if target.kind != "cuda" else _here(target.device.capability) or known
+
+
+@lru_cache(maxsize=16)
+def _here(capability: tuple[int, int]) -> Speed | None:
+    """What the driver says of this machine's GPU, if that is one of a compute capability."""
+    try:
+        cuda = nvidia.driver()
+        if not cuda.is_available():
+            return None
+        here: Any = cuda.get_current_device()
+    except SchedlangError:
+        return None
+    if tuple(here.compute_capability) != capability:
+        return None
+    # in kHz and bits; memory moves data twice a cycle
+    memory = 2 * here.MEMORY_CLOCK_RATE * 1e3 * here.GLOBAL_MEMORY_BUS_WIDTH / 8
+    found = Speed(here.MULTIPROCESSOR_COUNT, here.CLOCK_RATE * 1e3, memory)
+    # memory that is the CPU's too may have no clock of its own
+    return found if found.clock and found.memory else None

@@ -1,0 +1,95 @@
+"""Reductions across the threads of a block, and those of few results in parts, a block each."""
+
+from __future__ import annotations
+
+import math
+
+from schedlang.autotune.rules.blocks import THREADS
+from schedlang.autotune.rules.elements import elements
+from schedlang.autotune.rules.moments import data_axes
+from schedlang.autotune.rules.nest import fused
+from schedlang.autotune.rules.sketch import Sketch, Spot
+from schedlang.autotune.rules.widths import lane_counts
+from schedlang.compute.tensor import Tensor
+
+# threads that take part in a sum at least
+WARP = 32
+# results fewer than this do not fill a GPU with a thread each
+FEW = 1 << 14
+# parts of a reduction; partial results at least, at most; and what one of them reduces at least
+PARTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+BLOCKS = (128, 1 << 12, 256)
+COLUMNS = (1 << 13, 1 << 18, 16)
+
+
+def across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
+    """The last reduction axis across the threads of a block; all of them where that is short."""
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
+    sketch.done.add(tensor)
+    reads = sketch.reads(tensor)
+    rest = s[tensor].op.reduce_axis[-1]
+    length = sketch.extents([rest])[0]
+    if length < WARP:
+        length = steps(sketch, tensor)
+        rest = fused(s, tensor, s[tensor].op.reduce_axis)
+    if spot is not None:
+        sketch.attach(tensor, spot)
+        threads = spot.nest.threads
+    else:
+        threads = knobs.choice(f"{name}.threads", [t for t in THREADS if t <= length] or [WARP])
+    lanes = [n for n in lane_counts(r.tensor.dtype for r in reads) if n * threads <= length]
+    count = knobs.choice(f"{name}.lanes", lanes or [1])
+    lane = None
+    if count > 1:
+        rest, lane = s[tensor].split(rest, factor=count)
+    outer, inner = s[tensor].split(rest, factor=threads)
+    s[tensor].bind(inner, "threadIdx.x")
+    if lane is not None:
+        s[tensor].reorder(outer, inner, lane)
+        s[tensor].unroll(lane)
+    if spot is None:
+        s[tensor].bind(fused(s, tensor, data_axes(sketch, tensor)), "blockIdx.x")
+        sketch.leads(tensor, ())
+
+
+def in_parts(sketch: Sketch, tensor: Tensor) -> None:
+    """Few results of a long reduction: partial ones, which a small kernel of its own combines.
+
+    A block reduces a part, or, where neighbours in memory belong to different results, a thread.
+    """
+    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
+    reduce = elements if _columns(sketch, tensor) else across
+    parts = knobs.choice(f"{name}.parts", part_counts(sketch, tensor))
+    part, _ = s[tensor].split(fused(s, tensor, s[tensor].op.reduce_axis), nparts=parts)
+    made = s.rfactor(tensor, part)
+    partial = made[0] if isinstance(made, list) else made
+    reduce(sketch, partial, None)
+    combine = elements if parts < WARP else across
+    combine(sketch, tensor, None)
+
+
+def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
+    """Into how many parts a reduction can be cut to fill a GPU; none where it fills one anyway."""
+    results = math.prod(sketch.extents(sketch.op(tensor).axis))
+    least, most, each = COLUMNS if _columns(sketch, tensor) else BLOCKS
+    return [
+        n for n in PARTS
+        if least <= n * results <= most and n * each <= steps(sketch, tensor)
+    ]  # fmt: skip
+
+
+def steps(sketch: Sketch, tensor: Tensor) -> int:
+    """How many values make up one result."""
+    return math.prod(sketch.extents(sketch.op(tensor).reduce_axis))
+
+
+def _columns(sketch: Sketch, tensor: Tensor) -> bool:
+    """Whether neighbours in memory belong to different results."""
+    op = sketch.op(tensor)
+    last = op.axis[-1:]
+    if not last or sketch.extents(last)[0] < WARP:
+        return False
+    return any(
+        read.contiguous(last[0]) and not all(map(read.fixed, op.reduce_axis))
+        for read in sketch.reads(tensor)
+    )
