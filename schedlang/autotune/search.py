@@ -66,9 +66,7 @@ class Evolve:
     def propose(self, space: Space) -> Candidate:
         if len(self._best) < PARENTS or self._rng.random() < FRESH:
             return self._random.propose(space)
-        # every other child is blind to the estimate
-        count = GLANCES if self._rng.random() < 0.5 else 1
-        found = [self._child(space) for _ in range(count)]
+        found = [self._child(space) for _ in range(GLANCES)]
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:

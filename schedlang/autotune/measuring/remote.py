@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -35,6 +35,8 @@ from schedlang.autotune.record import machine_for
 IDLE = 30.0
 # what a worker fails by that cannot measure, whatever the candidate
 UNFIT = (Broken, ImportError, AttributeError)
+# seconds between two looks at what was cancelled
+LOOK = 1.0
 # workers of an executor that does not say how many it has
 UNKNOWN = 4
 
@@ -75,7 +77,7 @@ class Remote:
                 for job in to_send:
                     waiting[self._submit(measure_there, asdict(job), best)] = job
                 left = self._patience if deadline is None else max(0.0, deadline - monotonic())
-                done, _ = wait(waiting, min(self._patience, left), FIRST_COMPLETED)
+                done = _over(waiting, min(self._patience, left))
                 if not done and left < self._patience:
                     return
                 if not done:
@@ -144,6 +146,16 @@ class Remote:
         return Measured(
             found.number, "crashed", detail=f"its worker was lost twice: {found.detail}"
         )
+
+
+def _over(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
+    """Those that ended or were cancelled: who shuts an executor down tells nobody of the latter."""
+    end = monotonic() + seconds
+    while True:
+        done, _ = wait(futures, max(0.0, min(LOOK, end - monotonic())), FIRST_COMPLETED)
+        done |= {future for future in futures if future.cancelled()}
+        if done or monotonic() >= end:
+            return done
 
 
 def width(executor: Executor) -> int:
