@@ -483,8 +483,7 @@ class StageView:
     def set_store_predicate(self, predicate: Expr) -> None:
         """Store only where ``predicate`` holds, a bool over loops of this stage and thread axes.
 
-        Requires a stage with a store of its own: no scan, not inlined. The user vouches that the
-        other stores are not needed.
+        Requires a stage with a store of its own (no scan, not inlined); no other is to be needed.
 
         rewrite::
 

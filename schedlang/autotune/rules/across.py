@@ -8,6 +8,7 @@ from schedlang.autotune.rules.blocks import THREADS
 from schedlang.autotune.rules.elements import elements
 from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
+from schedlang.autotune.rules.parts import first
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.widths import lane_counts
 from schedlang.compute.tensor import Tensor
@@ -61,8 +62,7 @@ def in_parts(sketch: Sketch, tensor: Tensor) -> None:
     reduce = elements if _columns(sketch, tensor) else across
     parts = knobs.choice(f"{name}.parts", part_counts(sketch, tensor))
     part, _ = s[tensor].split(fused(s, tensor, s[tensor].op.reduce_axis), nparts=parts)
-    made = s.rfactor(tensor, part)
-    partial = made[0] if isinstance(made, list) else made
+    partial = first(s.rfactor(tensor, part))
     reduce(sketch, partial, None)
     combine = elements if parts < WARP else across
     combine(sketch, tensor, None)
