@@ -39,6 +39,7 @@ from benchmarks.works import Work
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune import TuningResult, autotune
 from schedlang.autotune.database import Database
+from schedlang.autotune.showing.facts import outcome_counts
 from schedlang.errors import TuningError
 
 PRODUCTS = ("sgemm 1024^3", *(f"conv C{n} " for n in range(1, 13)))
@@ -77,7 +78,7 @@ class Searches:
             facts["trials"] = len(result.trials)
             facts["searched_seconds"] = result.facts.spent
             facts["ended"] = result.ended
-            facts["outcomes"] = _outcomes(result)
+            facts["outcomes"] = outcome_counts(result.trials)
             return timed.prepare()
 
         return Case(
@@ -126,13 +127,6 @@ class Searches:
                 yield self.case(work, seed, self.options.trials or 64)
 
 
-def _outcomes(result: TuningResult) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for trial in result.trials:
-        found[trial.outcome] = found.get(trial.outcome, 0) + 1
-    return found
-
-
 def _seconds(group: Sequence[Row], start: str) -> list[float]:
     return [r.seconds for r in group if r.correct and r.case.implementation.startswith(start)]
 
@@ -146,7 +140,9 @@ def score_products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]]
             group = [r for r in rows if r.case.work == name]
             tuned, hand, numpy = (_seconds(group, s) for s in (TUNED, MAIN, "NumPy"))
             times, goal, what = (
-                (numpy, OF_OPENBLAS, "OpenBLAS") if numpy else (hand, OF_HAND, "by hand")
+                (numpy, OF_OPENBLAS, "OpenBLAS")
+                if name.startswith("sgemm")
+                else (hand, OF_HAND, "by hand")
             )
             if not tuned or not times:
                 lines.append(f"{name}: {NO_RESULT if not tuned else NO_PEER}")
@@ -179,7 +175,7 @@ def score_families(asked: Sequence[str], run: Run) -> Callable[[Sequence[Row]], 
                 lines.append(f"{name}: {NO_RESULT}")
                 continue
             own = median(tuned)
-            measured = {r.case.implementation for r in group}
+            measured = {r.case.implementation for r in group if r.correct}
             row = next(r for r in group if r.case.implementation.startswith(TUNED))
             halide, loops = _seconds(group, "Halide"), _seconds(group, "numba loops")
             ahead = min(halide) / own if halide else None

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from subprocess import CalledProcessError
 from typing import Any
 
 from benchmarks import works
@@ -21,6 +22,7 @@ from benchmarks.works import Work
 from schedlang.autotune import TuningResult
 from schedlang.autotune.record import UNTUNED
 from schedlang.autotune.showing.facts import seen
+from schedlang.errors import TuningError
 
 SIDE = 512
 WORKS = (f"sgemm {SIDE}^3", "conv C6 28^2x128>128 3x3/1")
@@ -48,10 +50,19 @@ def progress(
 
 def _rows(work: Work, search: Search, trials: int, seeds: int) -> Iterator[RowData]:
     for strategy in SEARCHES:
-        found = [searched(search(work, seed, trials, strategy)) for seed in range(seeds)]
+        found = []
+        for seed in range(seeds):
+            try:
+                found.append(searched(search(work, seed, trials, strategy)))
+            except TuningError as error:
+                why = str(error).partition("\n")[0]
+                print(f"{work.name:<28}  {strategy}, seed {seed}: {why}", flush=True)
+        if not found:
+            continue
         for count in AFTER:
-            best = [b for times, _ in found if (b := best_after(times, count)) is not None]
-            short = sum(len(times) < count for times, _ in found)
+            timed = [times for times, _ in found if best_after(times, count) is not None]
+            best = [b for times in timed if (b := best_after(times, count)) is not None]
+            short = sum(len(times) < count for times in timed)
             if best and count <= trials:
                 yield _row(work, f"{strategy}, {count} trials", best, "ms", short)
         spent = [seconds / len(times) for times, seconds in found]
@@ -67,17 +78,25 @@ def _rows(work: Work, search: Search, trials: int, seeds: int) -> Iterator[RowDa
 
 def _others(work: Work, trials: int, seeds: int) -> Iterator[RowData]:
     """MetaSchedule's rows."""
-    found = [metaschedule.search(SIDE, trials, seed) for seed in range(seeds)]
-    short = sum(one.tried < trials for one in found)
+    found = []
+    for seed in range(seeds):
+        try:
+            found.append(metaschedule.search(SIDE, trials, seed))
+        except CalledProcessError as error:
+            said = (error.stderr or "").strip().splitlines() or [str(error)]
+            print(f"{work.name:<28}  MetaSchedule, seed {seed}: {said[-1]}", flush=True)
     if failed := sum(one.failed for one in found):
         tried = sum(one.tried for one in found)
         print(f"{work.name:<28}  MetaSchedule: {failed} of {tried} candidates failed")
-    best = [one.best for one in found if one.best is not None]
-    if best:
-        yield _row(work, f"MetaSchedule, {trials} trials", best, "ms", short)
-    spent = [one.seconds / one.tried for one in found if one.tried]
-    if spent:
-        yield _row(work, "MetaSchedule, a candidate", spent, "s", short)
+    for what, unit, values in (
+        (f"MetaSchedule, {trials} trials", "ms", [(one, one.best) for one in found]),
+        ("MetaSchedule, a candidate", "s",
+         [(one, one.seconds / one.tried) for one in found if one.tried]),
+    ):  # fmt: skip
+        known = [(one, value) for one, value in values if value is not None]
+        if known:
+            short = sum(one.tried < trials for one, _ in known)
+            yield _row(work, what, [value for _, value in known], unit, short)
 
 
 def _row(work: Work, what: str, seconds: Sequence[float], unit: str, short: int) -> RowData:

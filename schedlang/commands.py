@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import runpy
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import TuningError
+from schedlang.errors import SchedlangError, TuningError
 
 WHERE = "path/to/script.py:C"
 
@@ -67,9 +68,10 @@ def run_tune(chosen: argparse.Namespace) -> int:
 
     outputs, names = tensors(chosen.tensor)
     # a search of an hour is not to end in a file that cannot be written
-    for option, path in (("--report", chosen.report), ("--save", chosen.save)):
-        if path is not None and not Path(path).absolute().parent.is_dir():
-            raise TuningError(f"{option} {path}: there is no folder {Path(path).parent}")
+    _check_written("--report", chosen.report)
+    _check_written("--save", chosen.save)
+    if chosen.save is not None and Path(chosen.save).suffix != ".py":
+        raise TuningError(f"--save {chosen.save}: a kernel is Python, in a file that ends in .py")
     result = autotune(
         outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
         search=chosen.search, seed=chosen.seed, resume=chosen.resume, database=chosen.database,
@@ -78,10 +80,17 @@ def run_tune(chosen: argparse.Namespace) -> int:
     print(result)
     print()
     print(result.schedule.as_python())
-    if chosen.report is not None:
-        print(f"\nthe report: {result.report(chosen.report)}")
-    if chosen.save is not None:
-        print(f"\nthe kernel: {result.kernel.save(chosen.save)}")
+    failed = []
+    for what, path, write in (
+        ("report", chosen.report, result.report), ("kernel", chosen.save, result.kernel.save),
+    ):  # fmt: skip
+        try:
+            if path is not None:
+                print(f"\nthe {what}: {write(path)}")
+        except (OSError, SchedlangError) as error:
+            failed.append(f"the {what} was not written: {error}")
+    if failed:
+        raise TuningError("\n".join(failed))
     return 1 if result.broken else 0
 
 
@@ -97,6 +106,18 @@ def run_best(chosen: argparse.Namespace) -> int:
     print(f"# {duration(found.seconds)} on {plain(where.machine)}, {plain(where.target)}")
     print(found.schedule.as_python())
     return 0
+
+
+def _check_written(option: str, path: str | None) -> None:
+    if path is None:
+        return
+    file = Path(path).absolute()
+    if not file.parent.is_dir():
+        raise TuningError(f"{option} {path}: there is no folder {Path(path).parent}")
+    if file.is_dir():
+        raise TuningError(f"{option} {path}: that is a folder; give a file")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise TuningError(f"{option} {path}: it may not be written")
 
 
 def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:

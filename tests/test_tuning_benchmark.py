@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from subprocess import CalledProcessError
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from benchmarks.harness import Case, Row
 from benchmarks.peers import metaschedule
 from benchmarks.works import Work, convolution
 from schedlang.autotune.record import UNTUNED, Trial
+from schedlang.errors import TuningError
 
 
 def row(work: str, implementation: str, seconds: float, **facts: Any) -> Row:
@@ -20,11 +22,11 @@ def row(work: str, implementation: str, seconds: float, **facts: Any) -> Row:
 
 def test_a_product_whose_search_failed_counts() -> None:
     rows = [
-        row("a", "NumPy", 0.9), row("a", "tuned, seed 0", 1.0, searched_seconds=9.0),
+        row("sgemm a", "NumPy", 0.9), row("sgemm a", "tuned, seed 0", 1.0, searched_seconds=9.0),
         row("b", "NumPy", 0.9), row("c", "tuned, seed 0", 1.0),
     ]  # fmt: skip
-    assert autotune.score_products(["a", "b", "c"], 1)(rows).splitlines() == [
-        "a: 0.90 of OpenBLAS (median of 1 seeds; searches took 9 s at most)",
+    assert autotune.score_products(["sgemm a", "b", "c"], 1)(rows).splitlines() == [
+        "sgemm a: 0.90 of OpenBLAS (median of 1 seeds; searches took 9 s at most)",
         "b: no result  SHORT", "c: nothing to compare it with  SHORT",
         "1 of 3 works reach what they must",
     ]  # fmt: skip
@@ -89,6 +91,34 @@ def test_metaschedule_is_given_as_many_trials_and_as_often(
     monkeypatch.setattr(metaschedule, "search", search)
     best, spent = progress._others(convolution.conv2d("small", 9, 3, 4, 3, 2, 1), 4, 2)
     assert asked == [(progress.SIDE, 4, 0), (progress.SIDE, 4, 1)]
-    assert (best["seconds"], best["seeds"], best["stopped_earlier"]) == (0.002, 1, 2)
+    assert (best["seconds"], best["seeds"], best["stopped_earlier"]) == (0.002, 1, 1)
     assert (spent["seconds"], spent["seeds"]) == (2.0, 2)
     assert "MetaSchedule: 3 of 6 candidates failed" in capsys.readouterr().out
+
+
+def test_one_search_that_fails_ends_no_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*numbers: int) -> metaschedule.Found:
+        raise CalledProcessError(1, "python", stderr="Traceback\nValueError: no LLVM")
+
+    def search(work: Work, seed: int, trials: int, search: str) -> Any:
+        if not seed:
+            raise TuningError("autotune(C): none of 4 candidates worked\n  4 times crashed")
+        return found(4, 8.0)
+
+    monkeypatch.setattr(progress, "AFTER", (4,))
+    monkeypatch.setattr(metaschedule, "search", fails)
+    work: Work = convolution.conv2d("small", 9, 3, 4, 3, 2, 1)
+    rows = list(progress._rows(work, search, 4, 2))
+    assert [r["seeds"] for r in rows] == [1, 1, 1, 1]
+    assert list(progress._others(work, 4, 1)) == []
+    printed = capsys.readouterr().out
+    assert "random, seed 0: autotune(C): none of 4 candidates worked\n" in printed
+    assert "MetaSchedule, seed 0: ValueError: no LLVM" in printed
+
+
+def test_a_product_is_held_to_openblas_alone() -> None:
+    rows = [row("sgemm 1024^3", autotune.MAIN, 0.8), row("sgemm 1024^3", "tuned, seed 0", 1.0)]
+    said = autotune.score_products(["sgemm 1024^3"], 1)(rows)
+    assert "nothing to compare it with  SHORT" in said and "0 of 1 works" in said

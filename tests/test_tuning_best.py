@@ -22,7 +22,7 @@ from schedlang import te
 from schedlang.autotune.best import apply_best, best, packaged
 from schedlang.autotune.database import Database
 from schedlang.autotune.keeping.replay import replay
-from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of, renamed
 from schedlang.compute.tensor import Tensor
@@ -626,6 +626,22 @@ def test_symbolic_computations_start_with_what_was_tuned_for_some_size(database:
         started = sl.schedule(g.C)
     run(started, g, n=24)
     run(started, g, n=7)
+
+
+def test_no_steps_for_one_size_say_nothing_of_another(database: Database) -> None:
+    n = sl.var("n")
+    g = product(m=n)
+    s = sl.schedule(g.C)
+    tiled(g, s)
+    keep(database, s, sizes={"n": 24})
+    where = Where.here([g.C], CPU, {"n": 4096})
+    untuned = Trial(1, "ok", sl.schedule(g.C).to_json(), seconds=1e-9, strategy=UNTUNED)
+    database.add(where, "C", untuned, [g.C])
+    with pytest.warns(DatabaseWarning, match="for n = 24, not for n = 2000"):
+        assert sl.best(g.C, database=database, sizes={"n": 2000}).schedule.steps
+    with apply_best(database), pytest.warns(DatabaseWarning, match="for n = 24, not for any size"):
+        assert sl.schedule(g.C).steps
+    assert not sl.best(g.C, database=database, sizes={"n": 4096}).schedule.steps
 
 
 def test_a_computation_under_other_names_is_an_equal_one() -> None:

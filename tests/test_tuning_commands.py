@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from schedlang.__main__ import main
+from schedlang.autotune.result import TuningResult
 
 SCRIPT = """
 import schedlang as sl
@@ -76,13 +77,34 @@ def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[st
         (["tune", "SCRIPT:B", "--trials", "0"], "give an integer of 1 or more"),
         (["tune", "SCRIPT:B", "--search", "luck"], 'give "random", "evolve"'),
         (["tune", "SCRIPT:B", "--target", "tpu"], "target 'tpu' is unknown"),
+        (["tune", "SCRIPT:B", "--save", "k.txt"], "in a file that ends in .py"),
+        (["tune", "SCRIPT:B", "--report", "FOLDER"], "that is a folder; give a file"),
+        (["tune", "SCRIPT:B", "--report", "FOLDER/none/k.html"], "there is no folder"),
         (["best", "SCRIPT:B"], r"sl\.autotune"),
     ],
 )
 def test_mistakes_are_one_line(
     script: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([a.replace("SCRIPT", str(script)) for a in arguments]) == 2
+    folder = str(script.parent)
+    given = [a.replace("SCRIPT", str(script)).replace("FOLDER", folder) for a in arguments]
+    assert main(given) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"python -m schedlang {arguments[0]}: ")
     assert re.search(message, error), error
+
+
+def test_what_cannot_be_written_is_said_when_all_else_is_done(
+    script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full by then: the kernel is saved all the same."""
+
+    def full(self: TuningResult, path: str) -> Path:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(TuningResult, "report", full)
+    page, saved = script.parent / "page.html", script.parent / "found_kernel.py"
+    more = ["--trials", "1", "--report", str(page), "--save", str(saved)]
+    assert main(["tune", f"{script}:B", *more]) == 2
+    assert "the report was not written: no space left" in capsys.readouterr().err
+    assert saved.exists()

@@ -15,13 +15,14 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
+from schedlang.autotune.finals import FINALISTS
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.measuring import sandbox, turns
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.measuring.turns import turn
 from schedlang.autotune.record import OUTCOMES, Trial
-from schedlang.autotune.run import FINALISTS
+from schedlang.autotune.run import run
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS
@@ -154,7 +155,7 @@ def test_a_refused_draw_is_no_trial(tmp_path: Path) -> None:
         task, Local(task, 1), InOrder([{"rows": n} for n in (1, 2, 3, 4, 5)]),
         tmp_path / "tuning.jsonl", template=template,
     )  # fmt: skip
-    result = search.result(resume=False, seed=0)
+    result = run(search, resume=False, seed=0)
     assert sorted(t.decisions["rows"] for t in result.trials) == [1, 3, 5]
     assert [t.outcome for t in result.trials] == 3 * ["ok"]
     assert search.space.counts == {"tried": 5, "valid": 3, "invalid": 2}
@@ -263,11 +264,11 @@ def test_a_worker_that_does_not_start(
         measurer = Local(task, 2, (sys.executable, "-c", code))
         search = search_of(task, measurer, of_faults(["ok"]), tmp_path / "tuning.jsonl")
         with pytest.raises(TuningError, match=f"does not start: {said}"):
-            search.result(resume=False, seed=0)
+            run(search, resume=False, seed=0)
     missing = Local(task, 1, (str(tmp_path / "none"),))
     search = search_of(task, missing, of_faults(["ok"]), tmp_path / "tuning.jsonl")
     with pytest.raises(TuningError, match="does not start: .*No such file"):
-        search.result(resume=False, seed=0)
+        run(search, resume=False, seed=0)
     assert left_behind(folder) == []
 
 
@@ -283,7 +284,7 @@ def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> Non
     task = task_of(plus_one(), LIMITS)
     measurer = Local(task, 1, (sys.executable, "-c", once))
     strategy = of_faults(["slow", "ok", "segfault", "slower"])
-    result = search_of(task, measurer, strategy, tmp_path / "tuning.jsonl").result(False, 0)
+    result = run(search_of(task, measurer, strategy, tmp_path / "tuning.jsonl"), False, 0)
     assert [fault_of(trial) for trial in result.trials] == ["slow", "ok"]
     assert fault_of(result.best) == "ok"
     assert result.ended.endswith("does not start: ended with status 1")

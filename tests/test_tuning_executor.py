@@ -24,10 +24,12 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.measuring import remote, site
+from schedlang.autotune.measuring.measure import Job
 from schedlang.autotune.measuring.remote import Remote, width
 from schedlang.autotune.measuring.sandbox import Broken
 from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.record import UNTUNED, Trial, versions
+from schedlang.autotune.record import Trial, versions
+from schedlang.autotune.run import run
 from schedlang.autotune.search import Random
 from schedlang.errors import DatabaseWarning, TuningError
 from tests.hostile_worker import COMMAND
@@ -68,7 +70,7 @@ def remote_drill(
     task = task_of(plus_one(), LIMITS)
     measurer = Remote(task, executor, COMMAND, **options)
     search = search_of(task, measurer, of_faults(faults), tmp_path / "db")
-    return search.result(resume=False, seed=0)
+    return run(search, resume=False, seed=0)
 
 
 def outcomes(result: sl.autotune.TuningResult) -> dict[str, str]:
@@ -138,7 +140,7 @@ def test_times_are_those_of_the_workers_machine(
     with Elsewhere(said_of("Another, 7 cores")) as pool:
         sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "mixed", resume=False)
     found = list(Database(tmp_path / "mixed").entries())
-    assert {e.where.machine for e in found if e.trial.strategy != UNTUNED} == {"A third"}
+    assert {e.where.machine for e in found} == {"A third"}
     with pytest.warns(DatabaseWarning, match="Another, 7 cores"):
         assert not sl.best(plus_one(), database=tmp_path / "db").exact
 
@@ -186,7 +188,7 @@ def test_children_of_a_lost_worker_end(folder: Path, tmp_path: Path) -> None:
     task = task_of(plus_one(), LIMITS)
     strategy = Kill([{"fault": f} for f in ("ok", "slow", "endless", "endless", "slow")])
     search = search_of(task, Remote(task, pool, COMMAND), strategy, tmp_path / "db")
-    result = search.result(resume=False, seed=0)
+    result = run(search, resume=False, seed=0)
     assert outcomes(result) == {"ok": "ok", "slow": "ok"}
     assert result.best.decisions["fault"] == "ok"
     assert result.ended.startswith("autotune: the executor takes no more jobs: ")
@@ -206,14 +208,14 @@ def test_an_executor_that_is_shut_down(tmp_path: Path) -> None:
         strategy = Shut([{"fault": "ok", "copy": n} for n in range(6)])
         search = search_of(task, Remote(task, pool, COMMAND), strategy, tmp_path / database)
         if database == "1":
-            result = search.result(resume=False, seed=0)
+            result = run(search, resume=False, seed=0)
             assert 1 <= len(result.trials) <= 2
             assert "the executor takes no more jobs: cannot schedule new" in result.ended
         else:
             with pytest.raises(
                 TuningError, match="takes no more jobs: cannot schedule new futures"
             ):
-                search.result(resume=False, seed=0)
+                run(search, resume=False, seed=0)
 
 
 class Made(Executor):
@@ -253,7 +255,7 @@ def made(answer: Callable[[int, int], Any], tmp_path: Path, **options: Any) -> A
     measurer = Remote(task, executor, **options)
     strategy = of_faults(["ok", "slow", "slower", "ok"])
     search = search_of(task, measurer, strategy, tmp_path / "db")
-    return search.result(resume=False, seed=0), executor
+    return run(search, resume=False, seed=0), executor
 
 
 @pytest.mark.parametrize("error", [CancelledError(), RuntimeError("KilledWorker"), MemoryError()])
@@ -296,6 +298,59 @@ def test_workers_that_cannot_measure_any_more(tmp_path: Path) -> None:
     assert "measure nothing: the process that measures" in result.ended
 
 
+def test_a_worker_that_cannot_measure_beside_others(tmp_path: Path) -> None:
+    """What it failed goes to the others when they are free, and what they measured is kept."""
+    sent: list[int] = []
+
+    def sick(number: int, times: int) -> Any:
+        sent.append(number)
+        if number == 0 and times < 3:
+            raise Broken("no space left")
+        return {"outcome": "ok", "seconds": 1.0 + number}
+
+    result, _ = made(sick, tmp_path)
+    assert [t.outcome for t in result.trials] == ["ok"] * 4 and result.best.number == 0
+    # after the others, each time
+    assert sent[-2:] == [0, 0]
+
+
+def test_each_lost_job_is_judged_by_its_own_error(tmp_path: Path) -> None:
+    """Whatever was lost beside it: a killed worker is the candidate's, a full disk is not."""
+
+    def mixed(number: int, times: int) -> Any:
+        if number == 1:
+            raise RuntimeError("KilledWorker")
+        if number == 2 and times == 1:
+            raise Broken("no space left")
+        return {"outcome": "ok", "seconds": 1.0 + number}
+
+    result, _ = made(mixed, tmp_path)
+    found = {t.number: t.outcome for t in result.trials}
+    assert found == {0: "ok", 1: "crashed", 2: "ok", 3: "ok"}
+
+
+def test_what_runs_at_the_deadline_may_end(tmp_path: Path) -> None:
+    """Where nothing has worked yet, its time is the result; the rest is taken back."""
+
+    class Slow(ThreadPoolExecutor):
+        def submit(self, work: Any, *arguments: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
+            def late() -> dict[str, Any]:
+                time.sleep(0.5)
+                return {"number": arguments[3]["number"], "outcome": "ok", "seconds": 1.0}
+
+            return super().submit(late)
+
+    start = time.monotonic()
+    with Slow(1) as pool:
+        measurer = Remote(task_of(plus_one(), LIMITS), pool)
+        jobs = [Job(n, "{}") for n in range(9)]
+        found = list(measurer.measure(jobs, None, time.monotonic() + 0.2))
+        assert [m.number for m in found] == [0]
+        # a result is there already: nothing is waited for
+        assert list(measurer.measure(jobs, 1.0, time.monotonic() + 0.2)) == []
+    assert time.monotonic() - start < 5
+
+
 def test_workers_that_are_gone(tmp_path: Path) -> None:
     """Nobody waits for them for ever."""
 
@@ -315,9 +370,9 @@ def test_a_batch_follows_the_workers(tmp_path: Path) -> None:
     executor = Made(lambda number, times: {"outcome": "ok", "seconds": 1.0}, workers=3)
     task = task_of(plus_one(), LIMITS)
     measurer = Remote(task, executor)
-    assert measurer.batch == 6
+    assert measurer.batch == 12
     executor._max_workers = 1
-    assert measurer.batch == 2
+    assert measurer.batch == 4
 
     class Client:
         def __init__(self) -> None:
@@ -375,7 +430,7 @@ def test_a_cluster(folder: Path, tmp_path: Path) -> None:
         strategy = Kill([{"fault": f, "copy": n} for n, f in enumerate(faults)])
         measurer = Remote(task, executor, COMMAND)
         search = search_of(task, measurer, strategy, tmp_path / "db")
-        result = search.result(resume=False, seed=0)
+        result = run(search, resume=False, seed=0)
 
         found = {t.number: t for t in result.trials}
         assert [found[n].outcome for n in range(len(faults))] == [

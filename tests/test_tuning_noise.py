@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import schedlang as sl
 from schedlang.autotune.measuring import calm
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import DISTURBED
+from schedlang.autotune.run import run
 from tests.tuning import InOrder, plus_one, search_of, task_of
 
 
@@ -95,9 +95,8 @@ class Noisy:
 
 def test_a_race_beside_other_work_takes_nothing_back(tmp_path: Path) -> None:
     strategy = InOrder([{"fault": "ok"}, {"fault": "slow"}])
-    result: sl.autotune.TuningResult = search_of(
-        task_of(plus_one(), Limits()), Noisy(), strategy, tmp_path / "db"
-    ).result(resume=False, seed=0)
+    search = search_of(task_of(plus_one(), Limits()), Noisy(), strategy, tmp_path / "db")
+    result = run(search, False, 0)
     assert (result.best.number, result.seconds) == (0, pytest.approx(3e-3))
     # BASELINE's job is number -1
     assert result.facts.baseline == pytest.approx(2e-3)

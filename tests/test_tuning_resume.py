@@ -11,15 +11,21 @@ from pathlib import Path
 from random import Random as Generator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
+from schedlang.autotune.earlier import REPEATED_EACH
+from schedlang.autotune.keeping.entry import from_line
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.measuring import local
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
 from schedlang.autotune.search import Exhausted, Random, valid
+from schedlang.autotune.state import BASELINE
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.tuning import Pretended, plus_one, search_of, task_of
@@ -52,21 +58,182 @@ def ok(job: Job) -> Measured:
     return Measured(job.number, "ok", 1.0)
 
 
-def test_a_failure_counts_under_the_limits_that_it_had(tmp_path: Path) -> None:
-    def run(limits: Limits, tolerance: float, how: Callable[[Job], Measured]) -> list[str]:
-        task = replace(task_of(plus_one(), limits), tolerance=tolerance)
+def first_alone(job: Job) -> Measured:
+    return ok(job) if job.number < 1 else Measured(job.number, "wrong answer")
+
+
+def test_a_trial_counts_under_what_it_was_held_to(tmp_path: Path) -> None:
+    def measured(how: Callable[[Job], Measured], limits: Limits, **held: Any) -> int:
+        """How many of three candidates are measured, where the database has them already."""
+        task = replace(task_of(plus_one(), limits), **held)
         measurer = Ending(how)
-        search = search_of(task, measurer, Random(0), tmp_path / "db", 3, marked)
-        search.result(True, 0)
-        return [step for step in measurer.measured if "copy" in step]
+        run(search_of(task, measurer, Random(0), tmp_path / "db", 3, marked), True, 0)
+        return sum("copy" in step for step in measurer.measured)
 
-    def first_alone(job: Job) -> Measured:
-        return ok(job) if job.number < 1 else Measured(job.number, "wrong answer")
+    inputs = (np.ones((16, 16), "float32"),)
+    assert measured(first_alone, Limits()) == 3
+    assert measured(ok, Limits()) == 0
+    # what failed may do with more time, and what is right may be wrong elsewhere
+    assert measured(first_alone, Limits(build=60)) == 2
+    assert measured(first_alone, Limits(), inputs=inputs) == 3
+    assert measured(ok, Limits(), inputs=inputs) == 0
+    assert measured(ok, Limits(), inputs=(2 * inputs[0],)) == 3
+    assert measured(ok, Limits(), tolerance=1e-2) == 3
+    assert measured(ok, Limits(build=60)) == 0
+    assert measured(ok, Limits(build=90)) == 2
+    assert measured(ok, Limits()) == 0
 
-    assert len(run(Limits(), 1e-4, first_alone)) == 3
-    assert len(run(Limits(), 1e-4, ok)) == 0
-    assert len(run(Limits(), 1e-2, ok)) == 2
-    assert len(run(Limits(build=60), 1e-4, ok)) == 0
+
+def test_what_fails_in_a_race_does_so_under_what_it_was_held_to(tmp_path: Path) -> None:
+    class Wrong(Pretended):
+        def race(self, jobs: Sequence[Job]) -> list[Measured]:
+            return [Measured(job.number, "wrong answer") for job in jobs]
+
+    def searched(measurer: Pretended, **held: Any) -> list[str]:
+        task = replace(task_of(plus_one(), Limits()), **held)
+        search = search_of(task, measurer, Random(0), tmp_path / "db", 20, marked)
+        return [t.outcome for t in run(search, True, 0).trials]
+
+    assert set(searched(Pretended(lambda steps: 1.0))) == {"ok"}
+    assert set(searched(Wrong(lambda steps: 1.0), tolerance=1e-9)) == {"ok", "wrong answer"}
+    assert set(searched(Pretended(lambda steps: 1.0))) == {"ok"}
+    again = Pretended(lambda steps: 1.0)
+    assert set(searched(again, tolerance=1e-9)) == {"ok", "wrong answer"}
+    assert not [step for step in again.measured if "copy" in step]
+
+
+@pytest.mark.parametrize("outcome", ["run timed out", "build timed out", "out of memory"])
+def test_what_took_too_long_once_was_measured_before(outcome: str, tmp_path: Path) -> None:
+    """A search with small limits takes no schedule out of a database."""
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
+    database.add(where, "B", Trial(0, "ok", steps, seconds=1e-3, source="a", limits="10 s"), [B])
+    database.add(where, "B", Trial(0, outcome, steps, source="a", limits="0.01 s"), [B])
+    assert sl.best(B, target="python", database=database).seconds == 1e-3
+    database.add(where, "B", Trial(0, "crashed", steps, source="a"), [B])
+    with pytest.raises(TuningError, match="what was tried of it failed"):
+        sl.best(B, target="python", database=database)
+
+
+def test_two_templates_make_one_nest(tmp_path: Path) -> None:
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
+    for template in ("", "mine.tiles"):
+        trial = Trial(0, "ok", steps, seconds=1e-3, source="a", template=template)
+        database.add(where, "B", trial, [B])
+    assert [t.template for t in database.trials(where, [B])] == ["", "mine.tiles"]
+
+
+@pytest.mark.parametrize(("seconds", "first"), [(1.8e-3, True), (1.95e-3, False)])
+def test_first_times_are_compared_with_first_times(
+    seconds: float, first: bool, tmp_path: Path
+) -> None:
+    """A race took 1.9 ms back to 2; what had no race, since a search was killed, may be faster."""
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
+    raced = Trial(0, "ok", steps, seconds=2e-3, source="a", raced=True, first=1.9e-3)
+    database.add(where, "B", raced, [B])
+    database.add(where, "B", Trial(1, "ok", steps, seconds=seconds, source="b"), [B])
+    found = sl.best(B, target="python", database=database)
+    assert found.seconds == (seconds if first else 2e-3)
+
+
+def test_a_time_of_the_untuned_schedule_is_not_taken_from_a_file(tmp_path: Path) -> None:
+    class Unraced(Pretended):
+        def race(self, jobs: Sequence[Job]) -> list[Measured]:
+            return []
+
+    task = task_of(plus_one(), Limits())
+    run(search_of(task, Pretended(lambda s: 1.0), Random(0), tmp_path / "db", 4, marked), False, 0)
+    where = Where.here(task.outputs, task.target, {})
+    untuned = Trial(9, "ok", sl.schedule(*task.outputs).to_json(), seconds=1e-12,
+                    strategy=UNTUNED, source="b", checked=task.checked)  # fmt: skip
+    Database(tmp_path / "db").add(where, "B", untuned, task.outputs)
+    search = search_of(task, Unraced(lambda s: 1.0), Random(0), tmp_path / "db", 4, marked)
+    search.space.made = True
+    result = run(search, True, 0)
+    assert all(t.resumed for t in result.trials)
+    assert result.seconds == 1.0 and result.facts.baseline == 1.0
+    assert result.facts.unraced and "could not be measured again" in str(result)
+
+
+def test_an_interrupted_search_of_a_full_disk_has_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cut(Pretended):
+        def measure(self, jobs: Sequence[Job], *_: Any) -> Any:  # type: ignore[override]
+            yield Measured(jobs[0].number, "ok", 2.0)
+            yield Measured(BASELINE, "ok", 1.0)
+            raise KeyboardInterrupt
+
+    def add(self: Database, where: Where, name: str, trial: Trial, *rest: Any) -> None:
+        if trial.strategy == UNTUNED:
+            raise TuningError("no space left")
+
+    monkeypatch.setattr(Database, "add", add)
+    task = task_of(plus_one(), Limits())
+    search = search_of(task, Cut(lambda s: 1.0), Random(0), tmp_path / "db", 4, marked)
+    search.space.made = True
+    result = run(search, False, 0)
+    assert result.broken and result.ended == "no space left"
+    # it raced with nobody
+    assert result.best.strategy == UNTUNED and result.seconds == 1.0 and not result.best.raced
+
+
+def test_lines_of_the_wrong_kind(tmp_path: Path) -> None:
+    """A time of what failed, and fields of another type."""
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    with pytest.raises(TuningError, match='it has seconds, and its outcome is "crashed"'):
+        Database(tmp_path / "a").add(where, "B", Trial(0, "crashed", "{}", seconds=1.0), [B])
+    Database(tmp_path / "db").add(where, "B", Trial(0, "ok", "{}", seconds=1.0), [B])
+    line = (tmp_path / "db").read_text()
+    for before, after, why in (
+        ('"raced":false', '"raced":1', "no truth value"),
+        ('"checked":""', '"checked":3', "no text"),
+        ('"limits":""', '"limits":null', "no text"),
+        ('"first":null', '"first":-1.0', "no time"),
+    ):
+        assert before in line
+        with pytest.raises(ValueError, match=why):
+            from_line(line.replace(before, after).encode())
+
+
+def test_a_seed_proposes_trials_of_earlier_runs_so_often_a_search(tmp_path: Path) -> None:
+    """And not so often a batch: a space that is used up is given up."""
+    task = task_of(plus_one(), Limits())
+
+    def few(s: Schedule, knobs: Knobs) -> None:
+        B = s.outputs[0]
+        s[B].pragma(B.op.axis[0], "drill.copy", knobs.choice("copy", list(range(40))))
+
+    run(search_of(task, Pretended(lambda s: 1.0), Random(0), tmp_path / "db", 38, few), False, 0)
+    search = search_of(task, Pretended(lambda s: 1.0), Random(1), tmp_path / "db", 100, few)
+    result = run(search, True, 0)
+    assert 38 <= len(result.trials) <= 40 and result.ended == "no other candidates were found"
+    most = REPEATED_EACH * 38 + 3 * (MOST_REPEATED + SOME_REPEATED)
+    assert search.space.counts["tried"] <= 4 * most
+
+
+def test_a_deadline_bounds_what_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that are lost all the time: what they had built is not built again for ever."""
+
+    def lost(box: Any, job: Job, task: Any, best: Any) -> Measured:
+        time.sleep(0.2)
+        return Measured(job.number, "run timed out")
+
+    monkeypatch.setattr(local, "build", lambda box, job, task: Measured(job.number, "ok"))
+    monkeypatch.setattr(local, "measure_alone", lost)
+    measurer = local.Local(task_of(plus_one(), Limits()), 2)
+    start = time.monotonic()
+    found = list(measurer.measure([Job(n, "{}") for n in range(20)], None, start + 0.5))
+    measurer.close()
+    assert 1 <= len(found) < 6
 
 
 def test_a_template_that_is_another_by_now_is_called(tmp_path: Path) -> None:
@@ -96,7 +263,7 @@ def test_hostile_lines_are_no_result(tmp_path: Path) -> None:
         trial = Trial(n, "ok", "{}", {"copy": n}, seconds=1e-300, source=f"{n}")
         database.add(where, "B", trial, task.outputs)
     search = search_of(task, Ending(ok), Random(0), tmp_path / "db", 8, marked)
-    result = search.result(True, 0)
+    result = run(search, True, 0)
     assert result.seconds == 1.0 and not any(t.resumed for t in result.trials)
 
 
@@ -121,13 +288,11 @@ def test_best_is_what_the_race_found(tmp_path: Path) -> None:
     search = search_of(
         task, Slower(lambda steps: float(next(times))), Random(0), tmp_path / "db", 12, marked
     )
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     best = sl.best(plus_one(), target="python", database=tmp_path / "db")
     assert best.seconds == result.seconds and best.seconds >= 100
     assert best.schedule.to_json() == result.schedule.to_json()
-    assert [t.first for t in result.trials if t.raced] == sorted(
-        t.first for t in result.trials if t.first
-    )
+    assert [t.first for t in result.trials if t.raced] == [1.0, 3.0, 4.0, 5.0]
 
 
 def test_what_hangs_in_the_race_does_not_win(tmp_path: Path) -> None:
@@ -142,7 +307,7 @@ def test_what_hangs_in_the_race_does_not_win(tmp_path: Path) -> None:
         task_of(plus_one(), Limits()), Hangs(lambda steps: float(next(times))), Random(0),
         tmp_path / "db", 8, marked,
     )  # fmt: skip
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     assert result.seconds == 9.0 and result.best.detail == ""
 
 
@@ -155,7 +320,7 @@ def test_half_of_what_was_tried_without_a_gain_ends_a_search_of_any_length(
         task, Ending(lambda job: Measured(job.number, "ok", 1.0 if timed else None)), Random(0),
         tmp_path / "db", sys.maxsize, marked, deadline=time.monotonic() + 60,
     )  # fmt: skip
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     assert result.ended == "no progress for many trials" and 64 < len(result.trials) < 200
 
 
@@ -180,13 +345,13 @@ def test_few_valid_draws_are_found(tmp_path: Path) -> None:
 
     task = task_of(plus_one(), Limits())
     search = search_of(task, Ending(ok), Random(0), tmp_path / "db", 12, sparse)
-    assert len(search.result(False, 0).trials) == 12
+    assert len(run(search, False, 0).trials) == 12
 
     def none_left(s: Schedule, knobs: Knobs) -> None:
         knobs.require(knobs.choice("copy", [0, 1, 2]) < 3 and not search.trials, "there was one")
 
     search = search_of(task, Ending(ok), Random(0), tmp_path / "db2", 12, none_left)
-    ended = search.result(False, 0).ended
+    ended = run(search, False, 0).ended
     assert "draws in a row were refused, most often: there was one" in ended
     with pytest.raises(Exhausted, match="refused"):
         valid(search.space, Generator(0))

@@ -24,7 +24,7 @@ from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import UNTUNED, Trial, Where
-from schedlang.autotune.run import MOST_REPEATED
+from schedlang.autotune.run import MOST_REPEATED, run
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
@@ -81,6 +81,7 @@ import schedlang as sl
 from pathlib import Path
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.run import run
 from tests.tuning import of_faults, plus_one, search_of, task_of
 from tests.hostile_worker import COMMAND
 
@@ -100,7 +101,7 @@ if __name__ == "__main__":
     search = search_of(
         task, measurer, of_faults(faults), Path(sys.argv[1]), len(faults), progress=Said()
     )
-    result = search.result(resume=sys.argv[2] == "resume", seed=0)
+    result = run(search, resume=sys.argv[2] == "resume", seed=0)
     print("result", result.best.decisions["fault"], len(result.trials), result.ended, flush=True)
 """
 
@@ -196,7 +197,7 @@ def test_a_timeout_does_not_wait_for_a_batch(tmp_path: Path) -> None:
         task_of(plus_one(), Limits()), measurer, RandomSearch(0), tmp_path / "db", 1000, marked,
         deadline=time.monotonic() + 2,
     )  # fmt: skip
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     assert result.ended == "the time is up"
     # the batch would take 10 s
     assert 1 <= len(result.trials) <= 20
@@ -235,7 +236,7 @@ def proposed(strategy: Strategy, seconds: Any, database: Path, trials: int = 40)
     """The steps that a strategy proposes where times are as ``seconds`` says."""
     measurer = Pretended(seconds)
     task = task_of(plus_one(), Limits())
-    search_of(task, measurer, strategy, database, trials, marked).result(False, 0)
+    run(search_of(task, measurer, strategy, database, trials, marked), False, 0)
     return measurer.measured[1:]
 
 
@@ -263,7 +264,7 @@ def test_duplicates_are_measured_once(tmp_path: Path) -> None:
     measurer = Pretended(lambda steps: 1.0)
     task = task_of(plus_one(), Limits())
     search = search_of(task, measurer, RandomSearch(0), tmp_path / "db", 50, template)
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     assert len(result.trials) == len({t.source for t in result.trials}) == 4
     assert len(measurer.measured) == 5
     assert search.duplicates > 4
@@ -271,7 +272,7 @@ def test_duplicates_are_measured_once(tmp_path: Path) -> None:
     # nor are those that a database has
     again = Pretended(lambda steps: 1.0)
     search = search_of(task, again, RandomSearch(1), tmp_path / "db", 50, template)
-    assert len(search.result(True, 0).trials) == 4
+    assert len(run(search, True, 0).trials) == 4
     assert [steps for steps in again.measured if "split" in steps] == []
 
 
@@ -281,7 +282,7 @@ def test_a_seed_goes_on_behind_what_it_proposed_before(tmp_path: Path) -> None:
     for trials in (MOST_REPEATED + 50, MOST_REPEATED + 60):
         measurer = Pretended(lambda steps: 1 / next(numbers))
         search = search_of(task, measurer, RandomSearch(3), database, trials, dials)
-        search.result(True, 3)
+        run(search, True, 3)
         assert len(search.trials) == trials and search.ended == "all trials are done"
     assert len([steps for steps in measurer.measured if "dial" in steps]) == 10
 
@@ -289,10 +290,10 @@ def test_a_seed_goes_on_behind_what_it_proposed_before(tmp_path: Path) -> None:
 def test_of_more_trials_than_are_wanted_the_best_is_kept(tmp_path: Path) -> None:
     task, database = task_of(plus_one(), Limits()), tmp_path / "db"
     first = search_of(task, Pretended(dialled), RandomSearch(0), database, 60, dials)
-    best = first.result(False, 0).best
+    best = run(first, False, 0).best
     assert best.number >= 5
     fewer = search_of(task, Pretended(dialled), RandomSearch(0), database, 5, dials)
-    assert fewer.result(True, 0).seconds == best.seconds and len(fewer.trials) == 5
+    assert run(fewer, True, 0).seconds == best.seconds and len(fewer.trials) == 5
 
 
 def test_trials_of_another_template_do_not_count(tmp_path: Path) -> None:
@@ -310,10 +311,10 @@ def test_trials_recorded_under_other_names_are_not_measured_again(tmp_path: Path
         return sl.compute((16, 16), lambda i, j: A[i, j] + 1, name=f"{name}1")
 
     task = task_of(named("A"), Limits())
-    search_of(task, Pretended(dialled), RandomSearch(0), tmp_path / "db", 8, dials).result(False, 0)
+    run(search_of(task, Pretended(dialled), RandomSearch(0), tmp_path / "db", 8, dials), False, 0)
     measurer = Pretended(dialled)
     task = task_of(named("X"), Limits())
-    found = search_of(task, measurer, RandomSearch(0), tmp_path / "db", 8, dials).result(True, 0)
+    found = run(search_of(task, measurer, RandomSearch(0), tmp_path / "db", 8, dials), True, 0)
     assert [t.resumed for t in found.trials] == 8 * [True]
     assert not [steps for steps in measurer.measured if "dial" in steps]
 
@@ -332,7 +333,7 @@ class Fickle(Pretended):
 def test_a_race_that_times_out_leaves_first_times(tmp_path: Path) -> None:
     late = Fickle(lambda job: Measured(job.number, "run timed out", detail="no answer within 10 s"))
     task = task_of(plus_one(), Limits())
-    result = search_of(task, late, RandomSearch(0), tmp_path / "db", 20, dials).result(False, 0)
+    result = run(search_of(task, late, RandomSearch(0), tmp_path / "db", 20, dials), False, 0)
     assert {t.outcome for t in result.trials} == {"ok"}
     assert result.best.detail == "when measured again: no answer within 10 s"
 
@@ -347,7 +348,7 @@ def test_what_the_race_found_is_what_is_kept(tmp_path: Path) -> None:
             return Measured(job.number, "wrong answer", detail="B[0] is off")
         return Measured(job.number, "ok", 100.0 + job.number)
 
-    result = search_of(task, Fickle(again), RandomSearch(0), database, 20, dials).result(False, 0)
+    result = run(search_of(task, Fickle(again), RandomSearch(0), database, 20, dials), False, 0)
     # slower than trials that were not measured again, and yet the best of those that were
     assert result.seconds == 100.0 + result.best.number
     assert min(t.seconds for t in result.trials if t.seconds) < 100
@@ -366,7 +367,7 @@ def test_the_untuned_schedule_is_the_result_where_nothing_is_faster(
     pretended = Pretended(lambda steps: plain if steps == untuned else 2.0)
     search = search_of(task, pretended, RandomSearch(0), tmp_path / "db", 5, marked)
     search.space.made = made
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     kept = plain < 2.0 and made
     assert (result.best.steps == untuned, len(result.trials)) == (kept, 5 + kept)
     assert ("nothing that was tried is faster" in str(result)) == kept
@@ -374,7 +375,7 @@ def test_the_untuned_schedule_is_the_result_where_nothing_is_faster(
     # it is in the database, and does not count when the search goes on
     again = search_of(task, pretended, Evolve(0), tmp_path / "db", 9, marked)
     again.space.made = made
-    more = again.result(True, 0)
+    more = run(again, True, 0)
     assert (more.best.steps == untuned, len(drawn(more))) == (kept, 9)
     # nor is it a guess for another size
     if kept:
@@ -401,7 +402,7 @@ def test_the_race_decides_whether_the_untuned_schedule_is_faster(tmp_path: Path)
         )
         search = search_of(task, fickle, RandomSearch(0), tmp_path / f"{first}", 5, marked)
         search.space.made = True
-        result = search.result(False, 0)
+        result = run(search, False, 0)
         assert (result.best.steps == untuned) == kept and result.facts.baseline == raced
         assert "keep that one" not in str(result)
 
@@ -424,7 +425,7 @@ def test_the_untuned_schedule_has_a_number_of_its_own(tmp_path: Path) -> None:
     cut = Cut(lambda steps: 1.0 if steps == untuned else 2.0)
     search = search_of(task, cut, RandomSearch(0), tmp_path / "db", 64, marked)
     search.space.made = True
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     assert [t.number for t in result.trials] == [0, 2, 3] and result.ended == "interrupted"
     assert result.best.number == 3 and result.best.steps == untuned
 
@@ -440,7 +441,7 @@ def test_where_no_candidate_works_the_untuned_schedule_is_no_result(tmp_path: Pa
     search = search_of(task, Failing(dialled), RandomSearch(0), tmp_path / "db", 3, marked)
     search.space.made = True
     with pytest.raises(TuningError, match="none of 3 candidates worked"):
-        search.result(False, 0)
+        run(search, False, 0)
 
 
 def test_a_timeout_alone_bounds_no_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,7 +475,7 @@ def test_evolution_learns(tmp_path: Path) -> None:
         for strategy in (Evolve(seed), RandomSearch(seed)):
             database = tmp_path / f"{strategy.name}{seed}"
             search = search_of(task, Pretended(dialled), strategy, database, 150, dials)
-            seconds = search.result(False, seed).seconds
+            seconds = run(search, False, seed).seconds
             assert seconds is not None
             found[strategy.name].append(seconds)
     assert all(e < r for e, r in zip(found["evolve"], found["random"])), found
@@ -504,7 +505,7 @@ class Climber:
 def test_a_strategy_of_the_user(tmp_path: Path) -> None:
     task = task_of(plus_one(), Limits())
     search = search_of(task, Pretended(dialled), Climber(), tmp_path / "db", 150, dials)
-    result = search.result(False, 0)
+    result = run(search, False, 0)
     assert result.seconds == 1.0
     assert {t.strategy for t in result.trials} == {"climber"}
     real = tune(
@@ -519,7 +520,7 @@ def test_trials_without_a_gain_end_a_search(tmp_path: Path) -> None:
     search = search_of(
         task, Pretended(lambda steps: 1.0), RandomSearch(0), tmp_path / "db", 1000, marked
     )
-    assert search.result(False, 0).ended == "no progress for many trials"
+    assert run(search, False, 0).ended == "no progress for many trials"
     assert len(search.trials) < 600
 
 
@@ -752,7 +753,7 @@ def test_what_is_found_is_found_again(tmp_path: Path) -> None:
 
     strategy = of_faults(["unwritten", "ok", "slow"])
     search = search_of(task, Local(task, 2, COMMAND), strategy, tmp_path / "db")
-    search.result(False, 0)
+    run(search, False, 0)
     X = sl.placeholder((16, 16), name="X")
     Y = sl.compute((16, 16), lambda a, b: X[a, b] + 1, name="Y")
     best = sl.best(Y, target="python", database=tmp_path / "db")

@@ -20,9 +20,10 @@ from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Job, Measured, Measurer
 from schedlang.autotune.measuring.task import Limits, Task
 from schedlang.autotune.record import Trial, Where
-from schedlang.autotune.run import Search
+from schedlang.autotune.run import run
 from schedlang.autotune.search import Exhausted, Strategy
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.state import Search
 from schedlang.compute.tensor import Tensor
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS, PRAGMA
@@ -74,10 +75,11 @@ def task_of(output: Tensor, limits: Limits, target: str = "python") -> Task:
 
 def search_of(
     task: Task, measurer: Measurer, strategy: Strategy, database: Path, trials: int = 1000,
-    template: Callable[[Schedule, Knobs], object] = faulty, **options: Any,
+    template: Callable[[Schedule, Knobs], object] = faulty, deadline: float | None = None,
+    **options: Any,
 ) -> Search:  # fmt: skip
     """What ``autotune`` makes of its options, with any measurer."""
-    space = Space(task.outputs, task.target, template, made=False)
+    space = Space(task.outputs, task.target, template, made=False, deadline=deadline)
     where = Where.here(task.outputs, task.target, task.sizes)
     return Search(
         task, where, task.outputs[0].name, space, strategy, measurer, Database(database), trials,
@@ -91,7 +93,7 @@ def drill(
     """The result of a search whose candidates have these faults, in this order."""
     task = task_of(plus_one(), limits)
     search = search_of(task, Local(task, workers, COMMAND), of_faults(faults), database)
-    return search.result(resume=False, seed=0)
+    return run(search, resume=False, seed=0)
 
 
 class Pretended:

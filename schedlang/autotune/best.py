@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.keeping.entry import Entry
-from schedlang.autotune.keeping.nearness import distance, kind, plain, preference
+from schedlang.autotune.keeping.nearness import distance, kind, plain
 from schedlang.autotune.keeping.replay import replay
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.record import UNTUNED, Where
@@ -155,13 +155,15 @@ def _find(
 ) -> Best | None:
     """The nearest entry that replays; of equals, those of the first source come first."""
     ranked = [
-        (distance(where, entry.where), rank, preference(where, entry), entry)
-        for rank, source in enumerate(sources) for entry in source.ranked(where, outputs)
-    ]  # fmt: skip
+        (distance(where, entry.where), rank, place, entry)
+        for rank, source in enumerate(sources)
+        for place, entry in enumerate(source.ranked(where, outputs))
+    ]
     guesses = 0
     for _, rank, _, entry in sorted(ranked, key=lambda item: item[:3]):
         guess = entry.where.extents != where.extents
-        if guess and entry.trial.strategy == UNTUNED:
+        other_size = guess or entry.where.sizes != where.sizes
+        if other_size and entry.trial.strategy == UNTUNED:
             # that no steps are best for one size says nothing of another
             continue
         guesses += guess

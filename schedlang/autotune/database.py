@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 from schedlang.autotune.keeping.entry import LONGEST, Entry, from_line, to_line
 from schedlang.autotune.keeping.lines import append, opened, read_lines
-from schedlang.autotune.keeping.nearness import comparable, differences, plain, preference
+from schedlang.autotune.keeping.nearness import comparable, differences, plain, preferred
 from schedlang.autotune.keeping.replay import sizes_in, steps_for
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.record import Trial, Where
@@ -22,6 +22,8 @@ from schedlang.runtime.files import cache_folder
 
 # the end of what was read, to see whether what stands before it is still the same
 _TAIL = 256
+# outcomes that say of a candidate that was measured before nothing but what it was given
+_LIMITED = ("build timed out", "run timed out", "out of memory")
 
 
 class Database:
@@ -105,11 +107,11 @@ class Database:
         """What went well with the same computation on the same kind of target, nearest first.
 
         Least differences come first (versions, then the machine, the target's details, sizes), of
-        other sizes the larger, then what won a race, then least seconds. Steps stay in the names
-        that they were recorded with.
+        other sizes the larger, then least seconds, where first times count for more than those of a
+        race. Steps stay in the names that they were recorded with.
         """
         found = [e for e in self._asked(where, outputs) if e.seconds is not None]
-        return sorted(found, key=lambda e: preference(where, e))
+        return preferred(where, found)
 
     def best(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
         """The fastest that holds exactly there."""
@@ -138,13 +140,7 @@ class Database:
 
     def _asked(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
         """The entries to compare with ``where``, sizes in the names of ``outputs``."""
-        # of a schedule that was measured again the last line counts
-        last = {
-            (e.where, e.trial.source or e.line): e
-            for e in self._read()
-            if comparable(where, e.where)
-        }
-        found = list(last.values())
+        found = _last(e for e in self._read() if comparable(where, e.where))
         if outputs and found:
             names = names_of(outputs)
             found = [replace(e, where=sizes_in(names, e)) for e in found]
@@ -244,6 +240,22 @@ class Database:
                 problems[number] = str(error)
             else:
                 entries.append(replace(entry, line=number, path=str(self.path)))
+
+
+def _last(entries: Iterable[Entry]) -> list[Entry]:
+    """Of a schedule that was measured again the last line counts.
+
+    But not where another template made it, or something else was right; and what took too long or
+    too much this time was measured before.
+    """
+    last: dict[tuple[Any, ...], Entry] = {}
+    for entry in entries:
+        trial = entry.trial
+        key = (entry.where, trial.source or entry.line, trial.template, trial.checked)
+        known = last.get(key)
+        if known is None or known.trial.outcome != "ok" or trial.outcome not in _LIMITED:
+            last[key] = entry
+    return list(last.values())
 
 
 def _path(path: Union[str, os.PathLike[str], None]) -> Path:

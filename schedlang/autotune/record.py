@@ -22,6 +22,8 @@ NO_GPU = "no GPU"
 DISTURBED = "other work on the machine took a core during every sample"
 # of a kernel for a GPU that was too slow for the emulator; what follows says why
 UNCHECKED = "not checked on the emulator"
+# of a search whose race gave no times
+UNRACED = "the fastest could not be measured again: their first times stand"
 # what "proposes" the schedule without steps
 UNTUNED = "untuned"
 # how a trial may end; AutoTVM's MeasureErrorNo has the like
@@ -42,7 +44,8 @@ class Trial:
     source; ``strategy`` what proposed it; ``took`` the seconds that building, checking and timing
     took; ``resumed`` whether a database had it; ``template`` the name of the user's template that
     made it, empty for the rules; ``raced`` whether ``seconds`` are those of a race, and ``first``
-    what they were before it; ``under`` what it was held to (limits, tolerance, data given).
+    what they were before it; ``checked`` what counted as right (tolerance, data given), ``limits``
+    the seconds and memory that it had.
     """
 
     number: int
@@ -59,7 +62,8 @@ class Trial:
     template: str = ""
     raced: bool = False
     first: float | None = None
-    under: str = ""
+    checked: str = ""
+    limits: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from schedlang.schedule.schedule import Schedule
 MOST_REASONS = 3
 
 if TYPE_CHECKING:
-    from schedlang.autotune.run import Search
+    from schedlang.autotune.state import Search
 
 
 class TuningResult:
@@ -63,7 +63,7 @@ class TuningResult:
             # what the measurer does with a candidate (measure.run)
             ran=task.timed or task.target.kind != "cuda",
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
-            duplicates=search.duplicates,
+            duplicates=search.duplicates, unraced=search.unraced,
         )  # fmt: skip
         return TuningResult(kernel, found, best, facts)
 

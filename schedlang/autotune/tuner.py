@@ -25,10 +25,11 @@ from schedlang.autotune.options import (
 from schedlang.autotune.record import UNTUNED, Where
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.rules.templates import template_for
-from schedlang.autotune.run import Search
+from schedlang.autotune.run import run
 from schedlang.autotune.search import Strategy, strategy
 from schedlang.autotune.showing.progress import progress_for
 from schedlang.autotune.space import Candidate, Space, Template
+from schedlang.autotune.state import Search
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
@@ -117,11 +118,11 @@ def autotune(
     )
     sources = [kept, *(packaged() if database is None else ())]
     start = _start(space, where, sources) if resume and template is None else None
-    found = Search(
-        task, where, wanted[0].name, space, chosen, measurer, kept, most, deadline, shown, start,
+    asked = Search(
+        task, where, wanted[0].name, space, chosen, measurer, kept, most, shown, start,
         "" if template is None else _name(template),
     )  # fmt: skip
-    return found.result(resume, seed)
+    return run(asked, resume, seed)
 
 
 def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:

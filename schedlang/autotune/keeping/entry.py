@@ -39,8 +39,8 @@ class Entry:
 
     @property
     def seconds(self) -> float | None:
-        """What counts as a time: that of a trial that went well."""
-        return self.trial.seconds if self.trial.outcome == "ok" else None
+        """The time of a trial that went well and was timed."""
+        return self.trial.seconds
 
 
 def to_line(entry: Entry) -> bytes:
@@ -76,7 +76,9 @@ def to_line(entry: Entry) -> bytes:
             "strategy": trial.strategy,
             "template": trial.template,
             "raced": trial.raced,
-            "under": trial.under,
+            "first": trial.first,
+            "checked": trial.checked,
+            "limits": trial.limits,
             "decisions": dict(trial.decisions),
             "steps": trial.steps,
         },
@@ -133,8 +135,12 @@ def _trial(fields: _Fields) -> Trial:
     if outcome not in OUTCOMES:
         raise ValueError(f"its outcome {_short(outcome)} is unknown")
     seconds = fields.number("seconds")
-    if seconds is not None and seconds <= 0:
-        raise ValueError(f"its seconds are {seconds}, which is no time")
+    first = fields.number("first") if "first" in fields.data else None
+    for time in (seconds, first):
+        if time is not None and time <= 0:
+            raise ValueError(f"its seconds are {time}, which is no time")
+    if seconds is not None and outcome != "ok":
+        raise ValueError(f'it has seconds, and its outcome is "{outcome}"')
     took = fields.number("took")
     if took is None or took < 0:
         raise ValueError('its "took" is no time')
@@ -154,7 +160,9 @@ def _trial(fields: _Fields) -> Trial:
         resumed=True,
         template=fields.text("template"),
         raced=fields.flag("raced"),
-        under=fields.text("under") if "under" in fields.data else "",
+        first=first,
+        checked=fields.later("checked"),
+        limits=fields.later("limits"),
     )
 
 
@@ -176,6 +184,10 @@ class _Fields:
 
     def text(self, key: str) -> str:
         return _text(self.get(key), key)
+
+    def later(self, key: str) -> str:
+        """A text; empty in a line that was written before there was such a thing."""
+        return self.text(key) if key in self.data else ""
 
     def items(self, key: str) -> list[Any]:
         found = self.get(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from schedlang.autotune.keeping.entry import Entry
 from schedlang.autotune.record import Where
@@ -43,15 +44,39 @@ def distance(wanted: Where, found: Where) -> tuple[float, ...]:
     return sizes, target, machine, float(len(_versions(wanted, found)))
 
 
-def preference(wanted: Where, found: Entry) -> tuple[float, ...]:
-    """What an entry with a time is ranked by; smaller is better.
+def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
+    """Entries with times, the best first.
 
-    Times of different sizes say nothing of one another: the larger size is more often right. Those
-    of a race are worth more than the first ones.
+    Times of different sizes say nothing of one another: the larger size is more often right. First
+    times are lucky ones, the least of many: they count for as much more as the race of the same
+    computation made of its winner's.
     """
-    counts = [*dict(found.where.sizes).values(), *found.where.extents]
-    size = sum(math.log2(max(1, n)) for n in counts)
-    return *distance(wanted, found.where), -size, not found.trial.raced, found.seconds or 0.0
+    luck = _luck(found)
+
+    def key(entry: Entry) -> tuple[float, ...]:
+        counts = [*dict(entry.where.sizes).values(), *entry.where.extents]
+        size = sum(math.log2(max(1, n)) for n in counts)
+        seconds = entry.seconds or 0.0
+        if not entry.trial.raced:
+            seconds *= luck.get(entry.where, 1.0)
+        # of equals what won a race
+        return *distance(wanted, entry.where), -size, seconds, not entry.trial.raced
+
+    return sorted(found, key=key)
+
+
+def _luck(found: Sequence[Entry]) -> dict[Where, float]:
+    """How much slower the fastest of a race was there than at first."""
+    fastest: dict[Where, Entry] = {}
+    for entry in found:
+        known = fastest.get(entry.where)
+        if entry.trial.raced and (known is None or (entry.seconds or 0) < (known.seconds or 0)):
+            fastest[entry.where] = entry
+    return {
+        where: max(1.0, (e.seconds or 0.0) / e.trial.first)
+        for where, e in fastest.items()
+        if e.trial.first
+    }
 
 
 def differences(wanted: Where, found: Where) -> tuple[str, ...]:

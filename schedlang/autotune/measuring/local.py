@@ -11,12 +11,14 @@ from queue import SimpleQueue
 from time import monotonic
 
 from schedlang.autotune.measuring.measure import (
+    EACH,
     Job,
     Measured,
     build,
     doubtful,
     faster,
     forget,
+    late,
     measure_alone,
     run,
 )
@@ -46,7 +48,7 @@ class Local:
     """Child processes on this machine: they build at the same time, and are timed one by one."""
 
     def __init__(self, task: Task, workers: int, command: Sequence[str] = COMMAND) -> None:
-        self.batch = 4 * workers
+        self.batch = EACH * workers
         self._task = task
         self._folder = new_folder()
         self._boxes = [Sandbox(task, self._folder, command) for _ in range(workers)]
@@ -58,13 +60,15 @@ class Local:
         """Each job's outcome. What a lost process had built for others is built again.
 
         So is a candidate that crashed in a process that others had used: then it is alone, and the
-        one to blame.
+        one to blame. Past the deadline what is built is run until one works; the rest is left out.
         """
         left, again = deque(jobs), list[Job]()
-        while left and not _late(deadline):
+        while left and not late(deadline):
             for box, (ready, lost) in zip(self._boxes, (yield from self._built(left, deadline))):
                 again += lost
                 for made in ready:
+                    if best is not None and late(deadline):
+                        return
                     if not made.there(box):
                         again.append(made.job)
                         continue
@@ -77,12 +81,15 @@ class Local:
                     yield result
                 forget(box, [made.job.number for made in ready])
         for job in again:
+            if late(deadline):
+                return
             result = measure_alone(self._boxes[0], job, self._task, best)
             best = faster(best, result)
             yield result
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
-        with turn(alone=True):
+        # what is only compiled and emulated disturbs nobody more than a build does
+        with turn(alone=self._task.timed):
             return race(self._boxes[0], jobs, self._task)
 
     def close(self) -> None:
@@ -141,10 +148,6 @@ class Local:
             else:
                 ended.put(found)
         return ready, again
-
-
-def _late(deadline: float | None) -> bool:
-    return deadline is not None and monotonic() >= deadline
 
 
 __all__ = ["Local"]

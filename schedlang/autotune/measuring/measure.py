@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Protocol
 
 from schedlang.autotune.measuring.sandbox import Lost, Sandbox
@@ -18,6 +18,8 @@ from schedlang.autotune.measuring.turns import turn
 PROMPT = 10.0
 # how a command may fail, and the outcomes that these are
 FAILURES = {"error": "{} failed", "wrong answer": "wrong answer", "out of memory": "out of memory"}
+# jobs of a batch for each worker: while one is timed others are built
+EACH = 4
 # outcomes that an earlier candidate may have caused, by what it did to the memory of its process
 DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 
@@ -49,7 +51,8 @@ class Measured:
 
 
 class Measurer(Protocol):
-    """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one.
+    """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one,
+    :data:`EACH` for each worker.
 
     What is not begun by ``deadline`` (of ``time.monotonic``) is left out. ``race`` builds, checks
     and times a few once more, in turns, for times that can be compared; it answers nothing where
@@ -174,6 +177,11 @@ def forget(box: Sandbox, numbers: Sequence[int]) -> None:
     if box.alive:
         with suppress(Lost):
             box.ask("forget", PROMPT, numbers=list(numbers))
+
+
+def late(deadline: float | None) -> bool:
+    """Whether a deadline (of ``time.monotonic``), if there is one, has come."""
+    return deadline is not None and monotonic() >= deadline
 
 
 def digest(text: str) -> str:

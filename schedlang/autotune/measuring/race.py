@@ -30,8 +30,21 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     where it fails beside the others alone, each is timed in a process of its own. Where nothing is
     timed they are only checked; those for a GPU on the emulator, too.
     """
+    if not task.target.is_gpu:
+        return _heats(box, jobs, task)
+    emulated = _emulated(box, jobs, task)
     if not task.timed:
-        return _emulated(box, jobs, task)
+        return emulated
+    said = {one.number: one.detail for one in emulated if one.outcome == "ok"}
+    found = _heats(box, [job for job in jobs if job.number in said], task)
+    return [
+        *(one for one in emulated if one.outcome != "ok"),
+        *(replace(m, detail=said[m.number]) if m.outcome == "ok" else m for m in found),
+    ]
+
+
+def _heats(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Timed in turns; who fails is out, and the others start again."""
     found = _heat(box, jobs, task)
     if not found or found[-1].outcome == "ok" or len(jobs) == 1:
         return found
@@ -41,7 +54,7 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     if alone[-1].outcome == "ok":
         return alone + _apart(box, rest, task)
     box.close()
-    return alone + race(box, rest, task)
+    return alone + _heats(box, rest, task)
 
 
 def _apart(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
@@ -55,18 +68,13 @@ def _apart(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """The median time of each, or the first that fails."""
-    emulated = _emulated(box, jobs, task) if task.target.is_gpu else []
-    said = {one.number: one.detail for one in emulated}
-    failed = [one for one in emulated if one.outcome != "ok"]
-    if failed:
-        return failed[:1]
     ready: list[Measured] = []
     for job in jobs:
         built = build(box, job, task)
         found = checked(box, built, task) if built.outcome == "ok" else built
         if found.outcome != "ok":
             return [found]
-        ready.append(replace(found, detail=said.get(job.number, found.detail)))
+        ready.append(found)
     times: dict[int, list[Measured]] = {one.number: [] for one in ready}
     for _ in range(RACE_ROUNDS):
         for one in ready:

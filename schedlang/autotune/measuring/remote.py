@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
@@ -19,9 +20,12 @@ from typing import Any
 from uuid import uuid4
 
 from schedlang.autotune.measuring.measure import (
+    EACH,
     Job,
     Measured,
     doubtful,
+    faster,
+    late,
     measure_alone,
     measure_one,
 )
@@ -33,8 +37,14 @@ from schedlang.autotune.record import machine_for
 
 # seconds after which a child process that nobody needs is ended
 IDLE = 30.0
-# what a worker fails by that cannot measure, whatever the candidate
-UNFIT = (Broken, ImportError, AttributeError)
+# how often a job is sent whose worker is lost
+TRIES = 2
+# what a worker fails by that cannot measure, whatever the candidate, and how often it is tried
+UNFIT, UNFIT_TRIES = (Broken, ImportError, AttributeError), 3
+NOTHING = (
+    "autotune: the workers of the executor measure nothing: {}. They need this version of "
+    "schedlang, and to be able to start processes"
+)
 # seconds between two looks at what was cancelled
 LOOK = 1.0
 # workers of an executor that does not say how many it has
@@ -45,7 +55,8 @@ class Remote:
     """The workers of an executor, which may come and go.
 
     Jobs are data: a worker needs schedlang, and nothing of the caller's. A job that is lost with
-    its worker is sent once more. ``patience``: seconds in which at least one job ends.
+    its worker is sent once more; one whose worker cannot measure when the others are done.
+    ``patience``: seconds in which at least one job ends.
     """
 
     def __init__(
@@ -58,42 +69,53 @@ class Remote:
         self._command = () if tuple(command) == COMMAND else tuple(command)
         self._limits = task.limits
         self._patience = patience or PATIENCE + task.limits.build + 2 * task.limits.run
-        self._answered = self._unfit = False
+        self._answered = False
 
     @property
     def batch(self) -> int:
-        """Twice as many as there are workers now."""
-        return 2 * width(self._executor)
+        """A few for each worker that there is now."""
+        return EACH * width(self._executor)
 
     def measure(
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
-        """Each job's outcome, as they end."""
+        """Each job's outcome, as they end. Past the deadline what runs may end, until one works."""
         waiting: dict[Future[dict[str, Any]], Job] = {}
-        sent: set[int] = set()
-        to_send = list(jobs)
+        lost: Counter[int] = Counter()
+        to_send, to_unfit = list(jobs), list[Job]()
         try:
-            while to_send or waiting:
+            while to_send or waiting or to_unfit:
+                if late(deadline):
+                    if best is not None:
+                        return
+                    to_send, to_unfit = [], []
+                    _only_first(waiting, width(self._executor))
+                elif not to_send and not waiting:
+                    # who cannot measure is free at once, and would get all: now the others are, too
+                    to_send, to_unfit = to_unfit, []
                 for job in to_send:
                     waiting[self._submit(measure_there, asdict(job), best)] = job
-                left = self._patience if deadline is None else max(0.0, deadline - monotonic())
-                done = _over(waiting, min(self._patience, left))
-                if not done and left < self._patience:
-                    return
-                if not done:
-                    raise Broken(
-                        "autotune: no worker of the executor has answered within "
-                        f"{self._patience:g} s"
-                    )
-                ended = [(waiting.pop(future), future) for future in done]
-                answers = [(job, self._answer(job, future)) for job, future in ended]
                 to_send = []
-                for job, found in sorted(answers, key=lambda answer: answer[0].number):
-                    if found.outcome == "lost" and job.number not in sent:
-                        sent.add(job.number)
-                        to_send.append(job)
+                failed = []
+                for job, future in self._next(waiting, deadline):
+                    try:
+                        found = Measured(**future.result())
+                    except Exception as error:
+                        failed.append((job, error))
+                        continue
+                    self._answered = True
+                    best = faster(best, found)
+                    yield found
+                for job, error in failed:
+                    lost[job.number] += 1
+                    unfit = isinstance(error, UNFIT)
+                    if lost[job.number] < (UNFIT_TRIES if unfit else TRIES):
+                        (to_unfit if unfit else to_send).append(job)
+                    elif unfit or not self._answered:
+                        raise Broken(NOTHING.format(_text(error))) from None
                     else:
-                        yield self._final(found)
+                        detail = f"its worker was lost twice: {_text(error)}"
+                        yield Measured(job.number, "crashed", detail=detail)
         finally:
             for future in waiting:
                 future.cancel()
@@ -101,12 +123,16 @@ class Remote:
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
         """All on one worker; nothing, where it is lost, and another one after it."""
         data = [asdict(job) for job in jobs]
-        each = self._limits.build + (1 + RACE_ROUNDS) * self._limits.run
-        end = monotonic() + PATIENCE + len(jobs) * each
-        for _ in range(2):
+        limits = self._limits
+        each = limits.build + (1 + RACE_ROUNDS) * limits.run
+        # one that fails may be built once more, and for a GPU also for the emulator
+        end = monotonic() + PATIENCE + 2 * len(jobs) * (each + limits.build)
+        for _ in range(TRIES):
+            left = end - monotonic()
+            if left <= 0:
+                break
             future = self._submit(race_there, data)
             try:
-                left = max(0.0, end - monotonic())
                 return [Measured(**found) for found in future.result(left)]
             except Exception:
                 future.cancel()
@@ -126,26 +152,26 @@ class Remote:
         except Exception as error:
             raise Broken(f"autotune: the executor takes no more jobs: {_text(error)}") from None
 
-    def _answer(self, job: Job, future: Future[dict[str, Any]]) -> Measured:
-        try:
-            found = Measured(**future.result())
-        except Exception as error:
-            self._unfit = isinstance(error, UNFIT)
-            return Measured(job.number, "lost", detail=_text(error))
-        self._answered = True
-        return found
-
-    def _final(self, found: Measured) -> Measured:
-        if found.outcome != "lost":
-            return found
-        if self._unfit or not self._answered:
+    def _next(
+        self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None
+    ) -> list[tuple[Job, Future[dict[str, Any]]]]:
+        """What ended, taken out of what is waited for; nothing where the deadline comes first."""
+        left = self._patience
+        if deadline is not None and not late(deadline):
+            left = min(left, deadline - monotonic())
+        done = _over(waiting, left) if waiting else set()
+        if waiting and not done and left == self._patience:
             raise Broken(
-                f"autotune: the workers of the executor measure nothing: {found.detail}. They need "
-                "this version of schedlang, and to be able to start processes"
+                f"autotune: no worker of the executor has answered within {self._patience:g} s"
             )
-        return Measured(
-            found.number, "crashed", detail=f"its worker was lost twice: {found.detail}"
-        )
+        return sorted(((waiting.pop(f), f) for f in done), key=lambda ended: ended[0].number)
+
+
+def _only_first(waiting: dict[Future[dict[str, Any]], Job], count: int) -> None:
+    """Take back what is not being worked on, as those sent first are."""
+    for future in list(waiting)[count:]:
+        future.cancel()
+        del waiting[future]
 
 
 def _over(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
@@ -194,7 +220,7 @@ def race_there(
     task: str, command: Sequence[str], token: str, jobs: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """:func:`race` in a worker of an executor."""
-    with _kept(task, tuple(command)) as (box, known), turn(alone=True):
+    with _kept(task, tuple(command)) as (box, known), turn(alone=known.timed):
         machine = machine_for(known.target)
         raced = race(box, [Job(**job) for job in jobs], known)
         return [asdict(replace(found, machine=machine)) for found in raced]

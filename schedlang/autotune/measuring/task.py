@@ -66,18 +66,23 @@ class Task:
             "timed": self.timed,
         }  # fmt: skip
 
-    @property
-    def under(self) -> str:
-        """What a candidate is held to, as a text to compare: what failed may do under another."""
-        limits = self.limits
-        said = f"{limits.build:g} s, {limits.run:g} s, {limits.memory or 0} bytes"
-        said += f", tolerance {self.tolerance:g}"
+    @cached_property
+    def checked(self) -> str:
+        """What counts as right, as a text to compare: under another, "ok" may be wrong."""
+        said = f"tolerance {self.tolerance:g}"
         if self.inputs is None:
             return said
         given = sha256()
         for array in self.inputs:
             given.update(np.ascontiguousarray(array).tobytes())
         return f"{said}, inputs {given.hexdigest()[:16]}"
+
+    @property
+    def limited(self) -> str:
+        """What a candidate may take, as a text to compare: what failed may do under another."""
+        limits = self.limits
+        memory = (limits.memory or 0) / 2**30
+        return f"{limits.build:g} s, {limits.run:g} s, {memory:.1f} GiB"
 
 
 _TARGET = ("kind", "vector_bytes", "vector_registers", "arch")

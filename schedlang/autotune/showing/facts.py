@@ -27,7 +27,7 @@ class Facts:
     ``ran`` tells whether what is ``"ok"`` ran; else it was compiled, and only those that raced ran,
     on the emulator. ``refused`` are reasons why decisions made no candidate, with how often each,
     most often first. ``duplicates`` counts candidates that were not measured since an equal one had
-    been; left out, it is the trials that share a source with an earlier one.
+    been; ``unraced`` says whether the race gave no times.
     """
 
     name: str
@@ -50,7 +50,8 @@ class Facts:
     broken: bool = False
     ran: bool = True
     refused: Sequence[tuple[str, int]] = ()
-    duplicates: int | None = None
+    duplicates: int = 0
+    unraced: bool = False
 
 
 def seen(trial: Trial) -> float | None:
@@ -128,14 +129,6 @@ def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
         if trial.outcome != "ok"
     )
     return [(n, outcome, why) for (outcome, why), n in counts.most_common()]
-
-
-def duplicates(facts: Facts) -> int:
-    """How many candidates were the same as an earlier one."""
-    if facts.duplicates is not None:
-        return facts.duplicates
-    sources = [trial.source for trial in facts.trials if trial.source]
-    return len(sources) - len(set(sources))
 
 
 def correlation(trials: Sequence[Trial]) -> float | None:

@@ -13,7 +13,6 @@ from schedlang.autotune.showing.facts import (
     Facts,
     against,
     checked_text,
-    duplicates,
     failures,
     gflops,
     outcome_counts,
@@ -115,7 +114,7 @@ def _numbers(facts: Facts) -> str:
     elif won.estimate is not None:
         shown = estimate_text(won.estimate)
         cells.append(("best estimate", shown, "no unit; nothing was timed"))
-    same = f"{duplicates(facts)} like an earlier one" if duplicates(facts) else ""
+    same = f"{facts.duplicates} like an earlier one" if facts.duplicates else ""
     cells.append(("trials", str(len(facts.trials)), same))
     cells.append(("worked", str(counts.get("ok", 0)), checked_text(facts)))
     cells.append(("spent", span(facts.spent), f"{facts.strategy}, seed {facts.seed}"))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from schedlang.autotune.record import DISTURBED, UNTUNED
+from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED
 from schedlang.autotune.showing.charts import estimate_text
 from schedlang.autotune.showing.facts import (
     Facts,
     against,
     checked_text,
-    duplicates,
     gflops,
     outcome_counts,
     percent,
@@ -65,6 +64,8 @@ def summary(facts: Facts) -> str:
     disturbed = sum(trial.detail.endswith(DISTURBED) for trial in facts.trials)
     if disturbed:
         lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is quiet")
+    if facts.unraced:
+        lines.append(f"race:     {UNRACED}")
     lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
     if facts.tried:
         lines.append("space:    " + space_text(facts))
@@ -104,8 +105,8 @@ def _measured(facts: Facts) -> str:
     parts = [str(len(timed) - kept)]
     if kept:
         parts.append(f"{kept} more from the database")
-    if duplicates(facts):
-        parts.append(f"{duplicates(facts)} like an earlier one")
+    if facts.duplicates:
+        parts.append(f"{facts.duplicates} like an earlier one")
     return ", ".join([*parts, f"in {span(facts.spent)} ({facts.strategy}, seed {facts.seed})"])
 
 

@@ -1,0 +1,111 @@
+"""The end of a search: the fastest are measured again, in turns, the untuned schedule with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.autotune.measuring.measure import Job, Measured
+from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
+from schedlang.autotune.state import BASELINE, Search, key_of
+from schedlang.schedule.schedule import plain_schedule
+
+# how many of the fastest are measured again in turns, and how often if they turn out to fail
+FINALISTS, HEATS = 4, 3
+# the untuned schedule races too if it takes less than this many times the best
+RIVAL = 2.0
+# outcomes of a race that say nothing of a candidate that was measured before
+SLOW = ("build timed out", "run timed out")
+
+
+def finals(search: Search) -> None:
+    """Measure the fastest again, in turns; the medians of that are what counts.
+
+    One that is not measured in time keeps its first time. The untuned schedule runs with them.
+    """
+    _time_plain(search)
+    best = search.best()
+    least = best.seconds if best else None
+    rival = least and search.baseline and search.baseline < RIVAL * least
+    plain = [search.plain()] if rival else []
+    for _ in range(HEATS):
+        finalists = search.good()[:FINALISTS]
+        if not finalists or (not search.task.timed and not search.task.target.is_gpu):
+            return
+        jobs = [Job(t.number, t.steps) for t in finalists]
+        again = {m.number: m for m in search.measurer.race([*jobs, *plain])}
+        _raced_plain(search, again.pop(BASELINE, None))
+        search.unraced = all(m.outcome in SLOW for m in again.values())
+        if search.unraced:
+            search.progress.note(UNRACED)
+        for n, trial in enumerate(search.trials):
+            if (found := again.get(trial.number)) is not None:
+                search.trials[n] = _again(search, trial, found)
+                search.keep(search.trials[n], found)
+        search.finalists = {n for n, m in again.items() if m.outcome == "ok"}
+        if search.finalists or search.unraced or search.space.late():
+            return
+
+
+def _time_plain(search: Search) -> None:
+    """The time of the untuned schedule, where nothing was measured in this run."""
+    if search.untuned is not None or not search.times_plain or not search.good():
+        return
+    if not search.space.late():
+        for found in search.measurer.measure([search.plain()], None, search.space.deadline):
+            search.untuned = found
+
+
+def _raced_plain(search: Search, found: Measured | None) -> None:
+    """What the race gave of the untuned schedule, if it ran there and did not fail."""
+    if found is None or found.seconds is None:
+        return
+    if not found.calm and search.baseline is not None:
+        # what other work made of it is no better news than the first time
+        found = replace(found, seconds=min(found.seconds, search.baseline))
+    search.untuned, search.untuned_raced = found, True
+
+
+def keep_untuned(search: Search) -> None:
+    """The schedule without steps is one trial more where nothing that the rules made beats it.
+
+    A template of the user's is kept to what it makes: its result has its decisions.
+    """
+    best, space, found = search.best(), search.space, search.untuned
+    if best is None or best.seconds is None or not space.made:
+        return
+    if found is None or found.seconds is None or found.seconds >= best.seconds:
+        return
+    plain = space.of(plain_schedule(list(search.task.outputs)), {}, UNTUNED)
+    key = key_of(plain)
+    if key in search.seen:
+        return
+    trial = Trial(
+        1 + max(t.number for t in search.trials), "ok", search.plain().steps, {}, found.seconds,
+        plain.estimate.seconds, source=key, strategy=UNTUNED, raced=search.untuned_raced,
+        checked=search.task.checked, limits=search.task.limited,
+    )  # fmt: skip
+    search.trials.append(trial)
+    search.finalists.add(trial.number)
+    search.progress.trial(trial)
+    search.keep(trial, found)
+
+
+def _again(search: Search, trial: Trial, found: Measured) -> Trial:
+    """A trial that was measured once more, under what this search holds it to."""
+    detail = f"when measured again: {found.detail}" if found.detail else ""
+    if found.outcome in SLOW:
+        return replace(trial, detail=detail)
+    seconds = found.seconds
+    if not found.calm and seconds is not None and trial.seconds is not None:
+        # what other work made of it is no better news than the first time
+        seconds = min(seconds, trial.seconds)
+        said = "; ".join(filter(None, (found.detail, DISTURBED)))
+        detail = f"when measured again: {said}"
+    first = trial.first or trial.seconds
+    return replace(
+        trial, outcome=found.outcome, seconds=seconds, detail=detail, first=first,
+        raced=found.outcome == "ok", checked=search.task.checked, limits=search.task.limited,
+    )  # fmt: skip
+
+
+__all__ = ["finals", "keep_untuned"]

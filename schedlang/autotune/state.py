@@ -1,0 +1,120 @@
+"""What a search knows as it goes: its trials, the fastest of them, what remains to be tried."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from schedlang.autotune.database import Database
+from schedlang.autotune.measuring.measure import Job, Measured, Measurer, digest
+from schedlang.autotune.measuring.task import Task
+from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.search import Strategy
+from schedlang.autotune.showing.progress import Progress, Silent
+from schedlang.autotune.space import Candidate, Space
+from schedlang.schedule.schedule import plain_schedule
+
+# trials without a gain of a hundredth after which a search stops, as a part of all, and at least
+STALLED, LEAST_STALLED = 0.5, 64
+# the number of a job that is the untuned schedule
+BASELINE = -1
+
+
+@dataclass
+class Search:
+    """All that a run of the tuner knows, as it goes.
+
+    ``start`` is measured ahead of proposals; ``finalists`` are the numbers of the trials that were
+    measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials,
+    with how often each may be proposed again and is no repetition. ``untuned`` is what was measured
+    last of the untuned schedule, ``untuned_raced`` whether that was in the race, and ``unraced``
+    whether the race gave no times. ``ended`` says why it stopped, and ``broken`` whether that was
+    for want of what it needs; ``exhausted`` is why the strategy had no more.
+    """
+
+    task: Task
+    where: Where
+    name: str
+    space: Space
+    strategy: Strategy
+    measurer: Measurer
+    database: Database
+    most: int
+    progress: Progress = field(default_factory=Silent)
+    start: Candidate | None = None
+    template: str = ""
+    trials: list[Trial] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    kept: dict[str, int] = field(default_factory=dict)
+    finalists: set[int] = field(default_factory=set)
+    duplicates: int = 0
+    untuned: Measured | None = None
+    untuned_raced: bool = False
+    unraced: bool = False
+    ended: str = ""
+    broken: bool = False
+    exhausted: str = ""
+
+    @property
+    def baseline(self) -> float | None:
+        """The seconds of the untuned schedule, where it has any."""
+        return None if self.untuned is None else self.untuned.seconds
+
+    @property
+    def times_plain(self) -> bool:
+        """Whether the untuned schedule is timed too: on a GPU it has no threads."""
+        return self.task.timed and not self.task.target.is_gpu
+
+    def good(self) -> list[Trial]:
+        """The trials that worked, fastest first; where nothing is timed, by what is expected."""
+        good = [t for t in self.trials if t.outcome == "ok"]
+        timed = [t for t in good if t.seconds is not None] if self.task.timed else good
+        return sorted(timed, key=rank)
+
+    def best(self) -> Trial | None:
+        """The fastest of those that were measured again, if any were, else of all."""
+        good = self.good()
+        again = [t for t in good if t.number in self.finalists]
+        return next(iter(again or good), None)
+
+    def stalled(self) -> bool:
+        """Whether many trials brought no gain."""
+        own = [t for t in self.trials if not t.resumed]
+        # where there is time for any number, half of those so far
+        all_ = len(own) if self.most == sys.maxsize else self.most
+        patience = max(LEAST_STALLED, int(STALLED * all_))
+        recent = own[-patience:]
+        before = [t for t in self.trials if t.resumed] + own[:-patience]
+        if len(recent) < patience:
+            return False
+        least = min(map(self._worth, before), default=np.inf)
+        return least < np.inf and min(map(self._worth, recent)) > 0.99 * least
+
+    def _worth(self, trial: Trial) -> float:
+        """The seconds, or the estimate where nothing is timed; infinite for what failed."""
+        value = trial.seconds if self.task.timed else trial.estimate
+        return np.inf if trial.outcome != "ok" or value is None else value
+
+    def keep(self, trial: Trial, found: Measured) -> None:
+        """Write a trial, under the machine that measured it if that is another one."""
+        where = replace(self.where, machine=found.machine or self.where.machine)
+        self.database.add(where, self.name, trial, self.task.outputs)
+
+    def plain(self) -> Job:
+        """The untuned schedule, to be measured."""
+        return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json())
+
+
+def key_of(candidate: Candidate) -> str:
+    """By which candidates of one source are told: that is a function of the nest."""
+    return digest(str(candidate.nest))
+
+
+def rank(trial: Trial) -> tuple[float, float, int]:
+    """Trials in the order of their times, or estimates; equal ones by number."""
+    return (trial.seconds or 0.0, trial.estimate or 0.0, trial.number)
+
+
+__all__ = ["BASELINE", "Search", "key_of", "rank"]
