@@ -40,7 +40,7 @@ from benchmarks.works.families import FAMILIES
 from schedlang.autotune import TuningResult, autotune
 from schedlang.autotune.database import Database
 from schedlang.autotune.showing.facts import outcome_counts
-from schedlang.errors import TuningError
+from schedlang.errors import TuningError, first_line
 
 PRODUCTS = ("sgemm 1024^3", *(f"conv C{n} " for n in range(1, 13)))
 # what a search must reach: of OpenBLAS, of the schedule by hand, of numba's loops, of the ceiling
@@ -71,7 +71,7 @@ class Searches:
             try:
                 result = self.search(work, seed, trials)
             except TuningError as error:
-                raise Unavailable(str(error).splitlines()[0]) from None
+                raise Unavailable(first_line(error)) from None
             folder = self.run.scratch / "kernels"
             folder.mkdir(exist_ok=True)
             steps_file(folder, work, label).write_text(result.best.steps, encoding="utf-8")

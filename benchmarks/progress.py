@@ -22,7 +22,7 @@ from benchmarks.works import Work
 from schedlang.autotune import TuningResult
 from schedlang.autotune.record import UNTUNED
 from schedlang.autotune.showing.facts import seen
-from schedlang.errors import TuningError
+from schedlang.errors import TuningError, first_line
 
 SIDE = 512
 WORKS = (f"sgemm {SIDE}^3", "conv C6 28^2x128>128 3x3/1")
@@ -55,8 +55,7 @@ def _rows(work: Work, search: Search, trials: int, seeds: int) -> Iterator[RowDa
             try:
                 found.append(searched(search(work, seed, trials, strategy)))
             except TuningError as error:
-                why = str(error).partition("\n")[0]
-                print(f"{work.name:<28}  {strategy}, seed {seed}: {why}", flush=True)
+                print(f"{work.name:<28}  {strategy}, seed {seed}: {first_line(error)}", flush=True)
         if not found:
             continue
         for count in AFTER:

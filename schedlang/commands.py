@@ -97,13 +97,13 @@ def run_tune(chosen: argparse.Namespace) -> int:
 def run_best(chosen: argparse.Namespace) -> int:
     """Print the best known schedule; the exit status."""
     from schedlang.autotune.best import best
-    from schedlang.autotune.keeping.nearness import plain
+    from schedlang.autotune.plain import one_line
     from schedlang.runtime.evaluate import duration
 
     outputs, _ = tensors(chosen.tensor)
     found = best(outputs, _target(chosen), chosen.database, _sizes(chosen.size))
     where = found.entry.where
-    print(f"# {duration(found.seconds)} on {plain(where.machine)}, {plain(where.target)}")
+    print(f"# {duration(found.seconds)} on {one_line(where.machine)}, {one_line(where.target)}")
     print(found.schedule.as_python())
     return 0
 

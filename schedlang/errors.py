@@ -7,6 +7,9 @@ instead; :func:`explain` gives them one shape.
 
 from __future__ import annotations
 
+# letters of a line that a message repeats
+LONGEST_LINE = 300
+
 
 class SchedlangError(Exception):
     """Base class of every refusal."""
@@ -83,6 +86,16 @@ def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
     lines += [f"  {line}" for line in hint.splitlines()]
     lines += [f"    {line}" for line in nest.splitlines()]
     return "\n".join(lines)
+
+
+def first_line(error: object) -> str:
+    """What an error says, in one line that is not long; its type where it says nothing.
+
+    >>> first_line(ValueError("no such axis\\n  try i")), first_line(KeyError())
+    ('no such axis', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0][:LONGEST_LINE] if lines else type(error).__name__
 
 
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:

@@ -10,9 +10,10 @@ from typing import Any
 
 from schedlang.autotune.database import Database
 from schedlang.autotune.keeping.entry import Entry
-from schedlang.autotune.keeping.nearness import distance, kind, plain
+from schedlang.autotune.keeping.nearness import distance, kind
 from schedlang.autotune.keeping.replay import replay
 from schedlang.autotune.keeping.warn import warn
+from schedlang.autotune.plain import one_line
 from schedlang.autotune.record import UNTUNED, Where
 from schedlang.callable_module import make_callable
 from schedlang.compute.graph import variables
@@ -195,7 +196,7 @@ def _note(outputs: Sequence[Tensor], entry: Entry) -> str:
 def _nothing(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> str:
     same = [e for source in sources for e in source.entries() if e.where.op == where.op]
     wanted, name = kind(where.target), _names(outputs)
-    others = sorted({plain(kind(e.where.target)) for e in same} - {wanted})
+    others = sorted({one_line(kind(e.where.target)) for e in same} - {wanted})
     here = [e for e in same if kind(e.where.target) == wanted]
     call = name if len(outputs) == 1 else f"[{name}]"
     how = f'sl.autotune({call}, target="{wanted}") finds one and keeps it there.'

@@ -11,13 +11,14 @@ from typing import Any, Union
 
 from schedlang.autotune.keeping.entry import LONGEST, Entry, from_line, to_line
 from schedlang.autotune.keeping.lines import append, opened, read_lines
-from schedlang.autotune.keeping.nearness import comparable, differences, plain, preferred
+from schedlang.autotune.keeping.nearness import comparable, differences, preferred
 from schedlang.autotune.keeping.replay import sizes_in, steps_for
 from schedlang.autotune.keeping.warn import warn
+from schedlang.autotune.plain import one_line
 from schedlang.autotune.record import Trial, Where
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import BuildError, SchedlangError, TuningError
+from schedlang.errors import BuildError, SchedlangError, TuningError, first_line
 from schedlang.runtime.files import cache_folder
 
 # the end of what was read, to see whether what stands before it is still the same
@@ -130,7 +131,7 @@ class Database:
 
     def skip(self, entry: Entry, error: str) -> None:
         """List an entry of this database among its problems, since its steps do not fit."""
-        why = f"its steps do not fit: {plain(error.partition(chr(10))[0], 200)}"
+        why = f"its steps do not fit: {one_line(first_line(error), 200)}"
         with self._lock:
             if entry.line in self._problems:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,16 +124,18 @@ def machine_for(target: Target) -> str:
 @lru_cache(maxsize=1)
 def machine() -> str:
     """The processor, and how many cores this process may use."""
-    import os
-
     name = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = (line for line in file if line.startswith("model name"))
             name = next(lines, f": {name}").partition(":")[2].strip()
+    return f"{name}, {cores()} cores"
+
+
+def cores() -> int:
+    """How many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count()
-    return f"{name}, {cores} cores"
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @lru_cache(maxsize=1)

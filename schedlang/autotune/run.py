@@ -14,7 +14,7 @@ from schedlang.autotune.result import TuningResult
 from schedlang.autotune.search import Exhausted, name_of
 from schedlang.autotune.space import Candidate
 from schedlang.autotune.state import BASELINE, Search, key_of
-from schedlang.errors import TuningError
+from schedlang.errors import TuningError, first_line
 
 # proposals in a row that were all measured before: then the space is taken to be exhausted; and
 # after so many what was found is measured
@@ -51,7 +51,7 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
 
 def _broken(search: Search, error: TuningError) -> None:
     """There is nothing to measure with any more, or the database takes no more lines."""
-    search.ended, search.broken = str(error).partition("\n")[0], True
+    search.ended, search.broken = first_line(error), True
 
 
 def _measure_all(search: Search) -> None:

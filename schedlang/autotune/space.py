@@ -14,7 +14,7 @@ from schedlang.autotune.knobs import Decision, Decisions, Knobs, Rejected
 from schedlang.codegen.budget import spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError
+from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError, first_line
 from schedlang.expr.nodes import Var
 from schedlang.grid.lower import device_program
 from schedlang.ir.nest import Nest
@@ -106,7 +106,7 @@ class Space:
             found = self._estimate(nest)
             verify(nest)
         except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
-            raise Rejected(str(error).splitlines()[0]) from None
+            raise Rejected(first_line(error)) from None
         if self.made:
             if not self.target.is_gpu and spills(nest, self.target):
                 raise Rejected("a tile of sums does not fit the registers")

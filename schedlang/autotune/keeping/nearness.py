@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from schedlang.autotune.keeping.entry import Entry
+from schedlang.autotune.plain import one_line
 from schedlang.autotune.record import Where
 
 # what counts for a size or a vector width that is missing: more than any ratio of two sizes
@@ -91,27 +92,17 @@ def differences(wanted: Where, found: Where) -> tuple[str, ...]:
     """
     said = [f"{name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
     if wanted.machine != found.machine:
-        said.append(f"on {plain(found.machine)}, not on {plain(wanted.machine)}")
+        said.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
     if wanted.target != found.target:
-        said.append(f"for {plain(found.target)}, not for {plain(wanted.target)}")
+        said.append(f"for {one_line(found.target)}, not for {one_line(wanted.target)}")
     if dict(wanted.sizes) != dict(found.sizes):
         said.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
     if wanted.extents != found.extents:
         # an extent stands in the structure once for each tensor and axis that has it
         pairs = dict.fromkeys(p for p in zip(found.extents, wanted.extents) if p[0] != p[1])
         theirs, mine = (", ".join(map(str, side)) for side in zip(*pairs))
-        said.append(f"for extents {plain(theirs)}, not {plain(mine)}")
+        said.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
     return tuple(said)
-
-
-def plain(text: str, most: int = 80) -> str:
-    """Text out of a file as a message may show it: on one line, with nothing that does not print.
-
-    >>> plain("AMD\\x1b[31m EPYC")
-    'AMD?[31m EPYC'
-    """
-    shown = "".join(c if c.isprintable() else "?" for c in text[: most + 1])
-    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
 def _versions(wanted: Where, found: Where) -> list[tuple[str, str, str]]:
@@ -119,11 +110,13 @@ def _versions(wanted: Where, found: Where) -> list[tuple[str, str, str]]:
     mine, theirs = dict(wanted.versions), dict(found.versions)
     names = sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n))
     absent = "absent"
-    return [(plain(n), plain(mine.get(n, absent)), plain(theirs.get(n, absent))) for n in names]
+    return [
+        (one_line(n), one_line(mine.get(n, absent)), one_line(theirs.get(n, absent))) for n in names
+    ]
 
 
 def _sizes(where: Where) -> str:
-    listed = ", ".join(f"{plain(name)} = {value}" for name, value in sorted(where.sizes))
+    listed = ", ".join(f"{one_line(name)} = {value}" for name, value in sorted(where.sizes))
     return listed or "any size"
 
 

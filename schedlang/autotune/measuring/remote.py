@@ -34,6 +34,7 @@ from schedlang.autotune.measuring.sandbox import COMMAND, PATIENCE, Broken, Sand
 from schedlang.autotune.measuring.task import Task, task_from_data
 from schedlang.autotune.measuring.turns import turn
 from schedlang.autotune.record import machine_for
+from schedlang.errors import first_line
 
 # seconds after which a child process that nobody needs is ended
 IDLE = 30.0
@@ -112,9 +113,9 @@ class Remote:
                     if lost[job.number] < (UNFIT_TRIES if unfit else TRIES):
                         (to_unfit if unfit else to_send).append(job)
                     elif unfit or not self._answered:
-                        raise Broken(NOTHING.format(_text(error))) from None
+                        raise Broken(NOTHING.format(first_line(error))) from None
                     else:
-                        detail = f"its worker was lost twice: {_text(error)}"
+                        detail = f"its worker was lost twice: {first_line(error)}"
                         yield Measured(job.number, "crashed", detail=detail)
         finally:
             for future in waiting:
@@ -150,7 +151,9 @@ class Remote:
         try:
             return self._executor.submit(work, self._task, self._command, token, *arguments)
         except Exception as error:
-            raise Broken(f"autotune: the executor takes no more jobs: {_text(error)}") from None
+            raise Broken(
+                f"autotune: the executor takes no more jobs: {first_line(error)}"
+            ) from None
 
     def _next(
         self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None
@@ -197,11 +200,6 @@ def width(executor: Executor) -> int:
         return max(1, int(UNKNOWN if found is None else found))
     except Exception:
         return UNKNOWN
-
-
-def _text(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
 
 
 def measure_there(

@@ -10,7 +10,8 @@ from typing import Any
 
 from schedlang.autotune.measuring.sandbox import PATIENCE, Broken
 from schedlang.autotune.measuring.task import target_data
-from schedlang.autotune.record import NO_GPU, machine_for, versions
+from schedlang.autotune.record import NO_GPU, cores, machine_for, versions
+from schedlang.errors import first_line
 from schedlang.target import Target
 
 
@@ -34,7 +35,7 @@ def here(target: Target) -> Site:
     machine = machine_for(target)
     # the emulator's time is no GPU's
     timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu
-    return Site(machine, _cores(), _memory(), timed, versions())
+    return Site(machine, cores(), _memory(), timed, versions())
 
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
@@ -51,10 +52,9 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
             f"autotune: no worker of the executor has answered within {patience:g} s"
         ) from None
     except Exception as error:
-        said = str(error).partition("\n")[0] or type(error).__name__
         raise Broken(
-            f"autotune: no worker of the executor says what it runs on: {said}. They need this "
-            "version of schedlang"
+            f"autotune: no worker of the executor says what it runs on: {first_line(error)}. They "
+            "need this version of schedlang"
         ) from None
     mine, theirs = dict(versions())["schedlang"], dict(found.versions).get("schedlang")
     if mine != theirs:
@@ -68,11 +68,6 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
 def _there(target: Mapping[str, Any]) -> dict[str, Any]:
     """:func:`here` in a worker of an executor."""
     return asdict(here(Target(**target)))
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _memory() -> int:

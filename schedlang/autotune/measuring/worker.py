@@ -23,7 +23,7 @@ from typing import Any
 from schedlang.autotune.measuring.sandbox import PREFIX
 from schedlang.autotune.measuring.task import Limits, Task, task_from_data
 from schedlang.autotune.measuring.workbench import Workbench, Wrong
-from schedlang.errors import SchedlangError
+from schedlang.errors import SchedlangError, first_line
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
 # seconds after a time limit at which a process ends by itself: its parent is gone or stopped
@@ -164,11 +164,6 @@ def _held() -> int:
     except OSError:
         return 0
     return int(found.split()[1]) * 1024
-
-
-def first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Sequence
 
-# what XML forbids, what moves a cursor and what turns the direction of text around
-_UNSHOWN = re.compile(
-    "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-
-
-def plain(text: str) -> str:
-    """``text`` with what cannot be shown written out, as Python would.
-
-    >>> print(plain("a\\x1b[31mb"))
-    a\\x1b[31mb
-    """
-    return _UNSHOWN.sub(lambda found: ascii(found[0])[1:-1], text)
+from schedlang.autotune.plain import plain
 
 
 def escape(text: object) -> str:

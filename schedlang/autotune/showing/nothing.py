@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from schedlang.autotune.plain import plain
 from schedlang.autotune.record import Trial
 from schedlang.autotune.showing.facts import failures
-from schedlang.autotune.showing.markup import plain
 
 MOST_REASONS, MOST_LETTERS = 5, 160
 HINTS = {

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol, Union
 
+from schedlang.autotune.plain import plain
 from schedlang.autotune.record import Trial
 from schedlang.autotune.showing.facts import span
-from schedlang.autotune.showing.markup import plain
 from schedlang.errors import TuningError, missing_extra
 from schedlang.runtime.evaluate import duration, number
 

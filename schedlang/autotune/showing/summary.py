@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedlang.autotune.plain import plain
 from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED
 from schedlang.autotune.showing.charts import estimate_text
 from schedlang.autotune.showing.facts import (
@@ -15,7 +16,6 @@ from schedlang.autotune.showing.facts import (
     unchecked_winner,
     winner,
 )
-from schedlang.autotune.showing.markup import plain
 from schedlang.runtime.evaluate import duration
 
 MOST_LETTERS = 160
