@@ -107,15 +107,15 @@ class Remote:
                     self._answered = True
                     best = faster(best, found)
                     yield found
-                for job, error in failed:
+                for job, why in failed:
                     lost[job.number] += 1
-                    unfit = isinstance(error, UNFIT)
+                    unfit = isinstance(why, UNFIT)
                     if lost[job.number] < (UNFIT_TRIES if unfit else TRIES):
                         (to_unfit if unfit else to_send).append(job)
                     elif unfit or not self._answered:
-                        raise Broken(NOTHING.format(first_line(error))) from None
+                        raise Broken(NOTHING.format(first_line(why)))
                     else:
-                        detail = f"its worker was lost twice: {first_line(error)}"
+                        detail = f"its worker was lost twice: {first_line(why)}"
                         yield Measured(job.number, "crashed", detail=detail)
         finally:
             for future in waiting:
