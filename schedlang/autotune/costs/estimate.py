@@ -135,16 +135,21 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
 
 
 def arithmetic(store: Store, pieces: int) -> tuple[float, int]:
-    """Cycles of vector instructions for one copy of a statement, and operations a lane."""
+    """Cycles of vector instructions for one copy of a statement, and operations a lane.
+
+    What computes the index of a load takes cycles, and is no operation on elements.
+    """
     units, flops = 0.0, 0
+    loads = {id(node) for node in postorder(store.values) if isinstance(node, Load)}
+    counted = {id(node) for node in postorder(store.values, loads)}
     for node in postorder(store.values):
         if node.weak or isinstance(node, Load):
             continue
         if isinstance(node, Binary) and node.op in ARITHMETIC:
-            flops += 1
+            flops += id(node) in counted
             units += pieces * (DIVISION if node.op in ("/", "//", "%") else 1)
         elif isinstance(node, Call):
-            flops += node.fn not in CHEAP
+            flops += node.fn not in CHEAP and id(node) in counted
             units += pieces * (1 if node.fn in CHEAP else MATH)
         elif isinstance(node, (Binary, Select)):
             units += pieces
