@@ -28,12 +28,9 @@ def pack(
     others = [d for d in range(len(read.indices)) if d != dimension]
     inner = [d for d in others if read.depends(d, op.reduce_axis)]
     outer = [d for d in others if d not in inner]
-    own = (
-        isinstance(read.tensor.op, ComputeOp)
-        and read.tensor not in s.outputs
-        and sketch.consumers(read.tensor) == [reader]
-    )
-    packed = read.tensor if own else s.cache_read(read.tensor, "global", [reader])
+    packed = read.tensor
+    if not _copies(sketch, packed, reader):
+        packed = s.cache_read(packed, "global", [reader])
     if dimension != len(read.indices) - 1 or lanes < sketch.extents([axis])[0]:
         s[packed].transform_layout(
             lambda *dims: (
@@ -58,3 +55,14 @@ def pack(
     if spot is None:
         s[packed].parallel(fused(s, packed, front))
     return packed
+
+
+def _copies(sketch: Sketch, tensor: Tensor, reader: Tensor) -> bool:
+    """Whether what computes ``tensor`` is for ``reader`` alone and no more than a copy would be.
+
+    A reduction is not: it has a tile of its own.
+    """
+    op = tensor.op
+    if not isinstance(op, ComputeOp) or op.reducer is not None or len(op.outputs) > 1:
+        return False
+    return tensor not in sketch.s.outputs and sketch.consumers(tensor) == [reader]
