@@ -15,9 +15,10 @@ from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune.costs.estimate import estimate, work_of
 from schedlang.autotune.database import Database
-from schedlang.autotune.knobs import Rejected
+from schedlang.autotune.knobs import Knobs, Rejected
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.rules.access import accesses
+from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.work import flops
@@ -177,6 +178,69 @@ def test_what_is_computed_again_is_refused() -> None:
     for candidate in drawn(made, 20):
         assert candidate.estimate.flops <= 1.6 * flops([C])
     assert made.counts["tried"] > made.counts["valid"]
+
+
+def test_the_index_of_a_read_is_no_work() -> None:
+    T, N = sl.placeholder((5000, 128), name="T"), sl.placeholder((1000,), "int32", name="N")
+    Y = sl.compute((1000, 128), lambda i, j: T[N[i] + 1, j], name="Y")
+    for target in (AVX2, GPU):
+        made = space(Y, target=target)
+        drawn(made, 6)
+        assert not any("too much" in why for why in made.reasons)
+
+
+def operators() -> dict[str, sl.Tensor]:
+    """Computations with arithmetic of each kind, in a value, a condition and an index."""
+    A, B = sl.placeholder((64, 48), name="A"), sl.placeholder((48, 64), name="B")
+    N = sl.placeholder((64,), "int32", name="N")
+    k, j = sl.reduce_axis(48, name="k"), sl.reduce_axis(48, name="j")
+    *_, C = product(32, 32, 32)
+    line, square = (64,), (64, 48)
+    M = sl.compute(line, lambda i: sl.max(A[i, k], axis=k), name="M")
+    return {
+        "product": C,
+        "largest": sl.compute(line, lambda i: sl.argmax(A[i, k], axis=k), name="Y"),
+        "softmax": sl.compute(square, lambda i, j: sl.exp(A[i, j] - M[i]), name="Y"),
+        "gather": sl.compute(line, lambda i: A[(N[i] * 2 + 1) % 64, 3] * 2, name="Y"),
+        "weighted": sl.compute(line, lambda i: A[N[i] + 1, 0] * (N[i] + 1), name="Y"),
+        "scatter": sl.compute(
+            line, lambda i: sl.sum(A[N[i], k] * B[N[i] // 2, i], axis=k, where=N[i] + 1 > k),
+            name="Y",
+        ),
+        "mean": sl.compute((), lambda: sl.sum(A[0, j] ** 2 / 48, axis=j), name="Y"),
+        "padded": sl.pad(A, 1, name="Y"),
+        "chosen": sl.compute(square, lambda i, j: sl.select(A[i, j] > 0, A[i, j], -A[i, j])),
+        "turned": sl.compute(square, lambda i, j: sl.tanh(B[j, i]) % 3 + sl.abs(B[j, i]), name="Y"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", operators())
+def test_a_plain_nest_is_no_more_work_than_is_needed(name: str) -> None:
+    Y = operators()[name]
+    assert work_of(sl.lower(sl.schedule(Y))) <= flops([Y])
+
+
+def test_a_product_of_a_product_is_packed_as_a_copy() -> None:
+    A, B, C = (sl.placeholder((128, 128), name=n) for n in "ABC")
+    k, q = sl.reduce_axis(128, name="k"), sl.reduce_axis(128, name="q")
+    M = sl.compute((128, 128), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="M")
+    Y = sl.compute((128, 128), lambda i, j: sl.sum(M[i, q] * C[q, j], axis=q), name="Y")
+    found = drawn(space(Y), 12)
+    assert all(c.decisions["M.how"] == "tile" for c in found)
+    assert any("M.global" in str(c.nest) for c in found)
+
+
+def test_knobs_of_axes_of_one_name() -> None:
+    A = sl.placeholder((64, 64), name="A")
+    B = sl.compute((64, 64), lambda i1, *idx: A[(i1, *idx)] + 1, name="B")
+    assert [axis.name for axis in B.op.axis] == ["i1", "i2"]
+    assert drawn(space(B), 4)
+    k = sl.reduce_axis(64, name="i")
+    S = sl.compute((64,), lambda i: sl.sum(A[i, k], axis=k), name="S")
+    s = sl.schedule(S)
+    partial = s.rfactor(S, k)
+    sketch = Sketch(s, Knobs(), AVX2, 2)
+    assert [sketch.axis_name(partial, at) for at in range(2)] == ["S.rf.0", "S.rf.1"]
 
 
 def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:

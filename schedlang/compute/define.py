@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from itertools import count, islice
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
@@ -76,14 +77,16 @@ def compute(
 
 def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]:
     try:
-        parameters = list(inspect.signature(fcompute).parameters.values())
+        parameters = inspect.signature(fcompute).parameters
     except (TypeError, ValueError):
         return [f"i{k}" for k in range(ndim)]
     names: list[str] = []
-    for p in parameters:
+    for p in parameters.values():
         if p.kind is inspect.Parameter.VAR_POSITIONAL:
-            names += [f"{'i' if p.name in ('_', 'args', 'idx', 'indices') else p.name}{k}"
-                      for k in range(ndim - len(names))]  # fmt: skip
+            stem = "i" if p.name in ("_", "args", "idx", "indices") else p.name
+            numbered = (f"{stem}{k}" for k in count(len(names)))
+            free = (n for n in numbered if n not in parameters)
+            names += list(islice(free, max(0, ndim - len(names))))
         elif p.kind is inspect.Parameter.KEYWORD_ONLY or (
             p.default is not inspect.Parameter.empty and len(names) >= ndim
         ):
