@@ -48,8 +48,27 @@ class Access:
 
     def contiguous(self, axis: Axis, factor: int | None = None) -> bool:
         """Whether neighbours in memory are read one after the other along ``axis``."""
-        *others, last = self.steps(axis, factor) or (None,)
-        return last == 1 and not any(step != 0 for step in others)
+        steps, last = self.steps(axis, factor), self.innermost
+        others = (step for at, step in enumerate(steps) if at != last)
+        return bool(steps) and steps[last] == 1 and not any(step != 0 for step in others)
+
+    @property
+    def innermost(self) -> int:
+        """The dimension whose neighbours stand side by side in memory: the last long one."""
+        shape = self.tensor.shape
+        long = (at for at in reversed(range(len(shape))) if to_lin(shape[at]).const != 1)
+        return next(long, len(shape) - 1)
+
+    def element_by_element(self, axes: Sequence[Axis]) -> bool:
+        """Whether ``axes`` as one loop go through neighbours in memory, one after the other."""
+        axes = [a for a in axes if to_lin(a.extent).const != 1]
+        if len(axes) == 1:
+            return self.contiguous(axes[0])
+        shape = self.tensor.shape
+        last = [at for at, n in enumerate(shape) if to_lin(n).const != 1][-len(axes) :]
+        own = bool(axes) and [self.own_dimension(a) for a in axes] == last
+        # of the outermost one a part will do
+        return own and all(to_lin(a.extent) == to_lin(shape[d]) for a, d in zip(axes[1:], last[1:]))
 
     def own_dimension(self, axis: Axis) -> int | None:
         """The dimension whose index is ``axis`` alone, if no other one depends on it."""

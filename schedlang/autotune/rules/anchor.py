@@ -20,7 +20,7 @@ def anchor(
     With it the dimension of it that each axis of ``head`` goes along. ``fits`` says whether a
     reduction has a tile, given the dimension that is stored side by side.
     """
-    axes = sketch.op(head).axis
+    axes, last = sketch.op(head).axis, sketch.last(head)
     reads = sketch.reads(head)
     for tensor in dict.fromkeys(r.tensor for r in reads):
         if tensor not in sketch.stages() or tensor in sketch.done or tensor in sketch.s.outputs:
@@ -29,9 +29,9 @@ def anchor(
         if op.reducer is None or len(op.outputs) > 1 or sketch.consumers(tensor) != [head]:
             continue
         # read at several points, as with its transpose, it has no tile that is the reader's
-        found = [_positions(sketch, r, axes, op.axis) for r in reads if r.tensor is tensor]
+        found = [_positions(sketch, r, axes, last, op.axis) for r in reads if r.tensor is tensor]
         positions = found[0] if all(p == found[0] for p in found) else None
-        if positions is None or not fits(sketch, tensor, positions[-1]):
+        if positions is None or not fits(sketch, tensor, positions[last]):
             continue
         if sketch.knobs.choice(f"{sketch.name(tensor)}.fuse", [True, False]):
             return tensor, positions
@@ -39,11 +39,11 @@ def anchor(
 
 
 def _positions(
-    sketch: Sketch, read: Access, axes: tuple[Axis, ...], own: tuple[Axis, ...]
+    sketch: Sketch, read: Access, axes: tuple[Axis, ...], last: int, own: tuple[Axis, ...]
 ) -> list[int] | None:
     """For each axis of the reader the dimension that it alone indexes, or -1 for none.
 
-    The last axis must index one, and each dimension that is long must be indexed by one.
+    The ``last`` long axis must index one, and each dimension that is long must be indexed by one.
     """
     found = [-1] * len(axes)
     for dimension, index in enumerate(read.indices):
@@ -57,4 +57,4 @@ def _positions(
         if found[at] >= 0 or not same:
             return None
         found[at] = dimension
-    return found if found and found[-1] >= 0 else None
+    return found if found and found[last] >= 0 else None

@@ -8,10 +8,10 @@ from functools import partial
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
-from schedlang.autotune.rules.parts import few_results, parts
+from schedlang.autotune.rules.parts import few_results, part_counts, parts, too_few
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
-from schedlang.autotune.rules.rows import along_memory, rows, too_few
+from schedlang.autotune.rules.rows import along_memory, rows
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.steps import step_lane, stepped
@@ -73,16 +73,22 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callab
         ways["steps"] = partial(stepped, sketch, tensor, lane, root=root)
     if op.reducer is not None and along_memory(sketch, tensor):
         ways["rows"] = partial(rows, sketch, tensor, spot)
-    in_parts = "rows" in ways and too_few(sketch, tensor)
-    if op.reducer is not None and root and few_results(sketch, tensor) and not in_parts:
-        ways["parts"] = partial(parts, sketch, tensor)
-    return ways or {"points": partial(points, sketch, tensor, root=root)}
+    if op.reducer is not None and root and part_counts(sketch, tensor):
+        shared = partial(parts, sketch, tensor)
+        if "rows" in ways and too_few(sketch, tensor):
+            # kept decisions have it under this name
+            ways["rows"] = shared
+        elif few_results(sketch, tensor):
+            ways["parts"] = shared
+    if not ways or (list(ways) == ["parts"] and not too_few(sketch, tensor)):
+        ways["points"] = partial(points, sketch, tensor, root=root)
+    return ways
 
 
 def _tile(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], None]]:
     """A tile of sums in registers, if the stage has one."""
     op = sketch.op(tensor)
-    if not (_sums(op) and op.axis and lane_axes(sketch, tensor, len(op.axis) - 1)):
+    if not (_sums(op) and op.axis and lane_axes(sketch, tensor, sketch.last(tensor))):
         return {}
     return {"tile": partial(tiled, sketch, tensor, tensor, range(len(op.axis)), root=root)}
 

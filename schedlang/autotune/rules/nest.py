@@ -12,6 +12,9 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
+# evaluations of a body that are worth starting threads for
+LEAST_STEPS = 1 << 13
+
 
 @dataclass(frozen=True)
 class Loop:
@@ -24,14 +27,21 @@ class Loop:
 
 
 def split_tile(
-    sketch: Sketch, head: Tensor, tile: Mapping[int, int]
+    sketch: Sketch, head: Tensor, tile: Mapping[int, int], joined: Sequence[int] = ()
 ) -> tuple[list[Loop], dict[int, Axis]]:
-    """Loops over tiles along each data axis of ``head``, and the loops inside of a tile."""
+    """Loops over tiles along each data axis of ``head``, and the loops inside of a tile.
+
+    Neighbouring axes that are ``joined`` are one, in the place of the last of them.
+    """
     s = sketch.s
-    axes = s[head].op.axis
+    axes = list(s[head].op.axis)
+    sizes = list(sketch.extents(axes))
+    if len(joined) > 1:
+        sizes[joined[-1]] = math.prod(sizes[at] for at in joined)
+        axes[joined[-1]] = fused(s, head, [axes[at] for at in joined])
     outer, inner = [], {}
-    for at, (axis, extent) in enumerate(zip(axes, sketch.extents(axes))):
-        if at < sketch.held(head):
+    for at, (axis, extent) in enumerate(zip(axes, sizes)):
+        if at < sketch.held(head) or at in joined[:-1]:
             continue
         factor = tile.get(at)
         if factor is None:
@@ -77,8 +87,11 @@ def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
     return [*outside, *inside, *units]
 
 
-def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
-    """The outermost loops, fused until every thread has work, are parallel; the rest follow."""
+def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop], work: int) -> list[Level]:
+    """The outermost loops, fused until every thread has work, are parallel; the rest follow.
+
+    ``work``: how many evaluations there are inside of them.
+    """
     s = sketch.s
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
     # what is cut is fused with nothing
@@ -90,8 +103,9 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop]) -> list[Level]:
         enough = [len(real)] if real else []
     # no more loops than give each thread some tens of tasks: each costs indices
     useful = [n for n in enough if n == enough[0] or counts[n - 2] < 16 * sketch.threads]
-    # one moment of a scan may be too little to start threads for
-    useful = [0, *useful] if useful and sketch.held(head) else useful
+    # few evaluations, or one moment of a scan, may be too little to start threads for
+    if useful and (work < LEAST_STEPS or sketch.held(head)):
+        useful = [0, *useful]
     many = sketch.knobs.choice(f"{sketch.name(head)}.parallel", useful) if useful else 0
     if not many:
         return [Level(loop.axis, (loop.along,), loop.extent) for loop in loops]
@@ -115,4 +129,4 @@ def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
     return whole
 
 
-__all__ = ["Loop", "blocks", "fused", "in_threads", "split_tile"]
+__all__ = ["LEAST_STEPS", "Loop", "blocks", "fused", "in_threads", "split_tile"]

@@ -4,31 +4,48 @@ from __future__ import annotations
 
 from math import prod
 
-from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.lanes import in_lanes, partial_in_lanes
-from schedlang.autotune.rules.nest import fused
+from schedlang.autotune.rules.lanes import in_lanes, lane_counts, partial_in_lanes, vector_counts
+from schedlang.autotune.rules.nest import LEAST_STEPS, fused
 from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
 
-VECTORS = (1, 2, 4, 8)
 # parts a thread: enough to even out threads that others interrupt
 PARTS = (1, 4)
 # results are few if each thread has no more vectors of them than this
 FEW_VECTORS = 4
-# steps in all that are worth starting threads for
-LEAST_STEPS = 1 << 13
 # a run of steps shorter than so many vectors is not worth partial results
 LEAST_RUN = 2
+# vectors of partial results side by side
+MOST_VECTORS = 8
 
 
 def few_results(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether threads can share the steps of a reduction better than its results."""
-    width = sketch.width(tensor)
-    results = prod(sketch.extents(sketch.op(tensor).axis))
-    few = results <= FEW_VECTORS * width * sketch.threads
-    return few and sketch.evaluations(tensor) >= LEAST_STEPS
+    """Whether threads may share the steps of a reduction better than its results."""
+    return results(sketch, tensor) <= FEW_VECTORS * sketch.width(tensor) * sketch.threads
+
+
+def too_few(sketch: Sketch, tensor: Tensor) -> bool:
+    """Whether there are fewer results than threads."""
+    return not sketch.op(tensor).axis or results(sketch, tensor) < sketch.threads
+
+
+def results(sketch: Sketch, tensor: Tensor) -> int:
+    """How many results a reduction has."""
+    return prod(sketch.extents(sketch.op(tensor).axis))
+
+
+def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
+    """Into how many parts a thread the steps of each result can be cut; none where they are few."""
+    if sketch.evaluations(tensor) < LEAST_STEPS:
+        return []
+    run = _run(sketch, tensor)
+    shared = _shared(sketch, tensor, run)
+    steps, length = (prod(sketch.extents(a)) for a in (sketch.op(tensor).reduce_axis, shared))
+    least = LEAST_RUN * sketch.width(tensor)
+    each = least if shared == run else 1
+    counts = {n: n * sketch.threads for n in PARTS}
+    return [n for n, c in counts.items() if steps >= c * least and length >= c * each]
 
 
 def parts(sketch: Sketch, tensor: Tensor) -> None:
@@ -36,10 +53,10 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
     run = _run(sketch, tensor)
-    many = [v for v in VECTORS if v * width <= prod(sketch.extents(run))]
-    short = prod(sketch.extents(run)) < LEAST_RUN * width
-    lanes = 0 if short else width * knobs.choice(f"{name}.vectors", many)
-    count = sketch.threads * knobs.choice(f"{name}.parts", list(PARTS))
+    counts, length = part_counts(sketch, tensor), prod(sketch.extents(run))
+    short = length < LEAST_RUN * width
+    lanes = 0 if short else width * knobs.choice(f"{name}.vectors", vector_counts(length, width))
+    count = sketch.threads * knobs.choice(f"{name}.parts", counts)
     shared = _shared(sketch, tensor, run)
     part, _ = s[tensor].split(fused(s, tensor, shared), nparts=count)
     partial = first(s.rfactor(tensor, part))
@@ -48,8 +65,8 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
     if lanes:
         # one loop is left of a run that is shared
         _run_in_lanes(sketch, partial, 1 if shared == run else len(run), lanes, nest)
-    else:
-        _results_in_lanes(sketch, tensor, partial)
+    lanes = 0 if lanes else _results_in_lanes(sketch, tensor, partial)
+    _combined(sketch, tensor, count, lanes)
     s[partial].parallel(nest.levels[0].loop)
 
 
@@ -64,20 +81,9 @@ def _run(sketch: Sketch, tensor: Tensor) -> list[Axis]:
     for start in range(len(axes)):
         last = axes[start:]
         moving = [r for r in reads if not all(r.fixed(a) for a in last)]
-        if moving and all(_element_by_element(r, last) for r in moving):
+        if moving and all(r.element_by_element(last) for r in moving):
             return list(last)
     return []
-
-
-def _element_by_element(read: Access, axes: tuple[Axis, ...]) -> bool:
-    """Whether ``axes`` go through all of the last dimensions of what is read."""
-    if len(axes) == 1:
-        return read.contiguous(axes[0])
-    last = range(len(read.indices) - len(axes), len(read.indices))
-    shape = read.tensor.shape
-    own = [read.own_dimension(a) for a in axes] == list(last)
-    # of the outermost one a part is a run, too
-    return own and all(to_lin(a.extent) == to_lin(shape[d]) for a, d in zip(axes[1:], last[1:]))
 
 
 def _shared(sketch: Sketch, tensor: Tensor, run: list[Axis]) -> list[Axis]:
@@ -105,22 +111,32 @@ def _run_in_lanes(sketch: Sketch, partial: Tensor, left: int, lanes: int, nest: 
     partial_in_lanes(sketch, near, None)
 
 
-def _results_in_lanes(sketch: Sketch, tensor: Tensor, partial: Tensor) -> None:
-    """The last data axis of the partial results in lanes, and of what combines them."""
-    *_, axis = sketch.op(partial).axis
+def _results_in_lanes(sketch: Sketch, tensor: Tensor, partial: Tensor) -> int:
+    """The last data axis of the partial results in so many lanes, 0 for none."""
+    last = sketch.last(partial)
+    axis = sketch.op(partial).axis[last]
     length = sketch.extents([axis])[0]
-    if len(sketch.op(partial).axis) == 1 or length == 1:
-        return
+    if last == 0 or length == 1:
+        return 0
     if not any(r.contiguous(axis) for r in sketch.reads(partial)):
-        return
-    width = sketch.width(tensor)
-    many = [v * width for v in VECTORS if v * width < length]
-    if length <= max(VECTORS) * width and isinstance(axis.extent, int):
-        many.append(length)
-    lanes = sketch.knobs.choice(f"{sketch.name(tensor)}.lanes", many or [width])
+        return 0
+    fixed = isinstance(axis.extent, int)
+    many = lane_counts(length, sketch.width(tensor), MOST_VECTORS, fixed)
+    lanes = sketch.knobs.choice(f"{sketch.name(tensor)}.lanes", many)
     in_lanes(sketch, partial, lanes)
-    if isinstance(axis.extent, int):
-        in_lanes(sketch, tensor, lanes)
+    return lanes if fixed else 0
 
 
-__all__ = ["LEAST_RUN", "VECTORS", "few_results", "first", "parts"]
+def _combined(sketch: Sketch, tensor: Tensor, count: int, lanes: int) -> None:
+    """What combines ``count`` parts: in lanes, and in threads where that is work."""
+    much = results(sketch, tensor) * count >= LEAST_STEPS
+    axes = sketch.op(tensor).axis
+    if much and not lanes:
+        length = sketch.extents(axes[sketch.last(tensor) :])[:1]
+        lanes = min(sketch.width(tensor), *length) if length else 0
+    outer = in_lanes(sketch, tensor, lanes) if lanes > 1 else list(axes)
+    if much and outer:
+        sketch.s[tensor].parallel(fused(sketch.s, tensor, outer))
+
+
+__all__ = ["LEAST_RUN", "few_results", "first", "part_counts", "parts", "too_few"]

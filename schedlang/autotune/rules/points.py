@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from schedlang.autotune.rules.lanes import in_lanes
+from math import prod
+
+from schedlang.autotune.rules.lanes import in_lanes, lane_counts
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import postorder, reads
 
-VECTORS = (1, 2, 4)
 # a row of at most so many vectors is one vector operation of emitted source
 ROW = 4
 
@@ -20,30 +23,60 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     sketch.done.add(tensor)
     if len(op.axis) == sketch.held(tensor):
         return
-    last = len(op.axis) - 1
-    length = sketch.extents(op.axis[-1:])[0]
+    last = sketch.last(tensor)
+    joined = _joined(sketch, tensor, last) if root else [last]
+    length = prod(sketch.extents([op.axis[at] for at in joined]))
     lanes = 0
     if length > 1 and not _scattered(sketch, tensor):
-        wide = [v * width for v in VECTORS if v * width < length]
-        if length <= ROW * width and isinstance(op.axis[-1].extent, int):
-            wide.append(length)
-        lanes = knobs.choice(f"{name}.lanes", wide or [width])
+        whole = isinstance(op.axis[last].extent, int)
+        lanes = knobs.choice(f"{name}.lanes", lane_counts(length, width, ROW, whole))
     if not root:
         if lanes:
             in_lanes(sketch, tensor, lanes)
         return
-    outer, inner = split_tile(sketch, tensor, {last: lanes} if lanes else {})
+    outer, inner = split_tile(sketch, tensor, {last: lanes} if lanes else {}, joined)
     loops = blocks(sketch, tensor, outer)
     s[tensor].reorder(*(x.axis for x in loops), *op.reduce_axis, *inner.values())
-    levels = in_threads(sketch, tensor, loops) if loops else []
+    levels = in_threads(sketch, tensor, loops, sketch.evaluations(tensor)) if loops else []
     if lanes:
         s[tensor].vectorize(inner[last])
     sketch.leads(tensor, levels)
 
 
+def _joined(sketch: Sketch, tensor: Tensor, last: int) -> list[int]:
+    """The data axes that are one loop: the last long one alone, unless it fills no vector.
+
+    Then those before it are part of it along which all that is read goes on element by element.
+    """
+    axes = sketch.op(tensor).axis
+    short = isinstance(axes[last].extent, int) and axes[last].extent < sketch.width(tensor)
+    first, found = last, sketch.reads(tensor)
+    if not short or _counts(sketch, tensor):
+        return [last]
+    while first > sketch.held(tensor):
+        row = axes[first - 1 : last + 1]
+        if not all(r.element_by_element(row) or all(map(r.fixed, row)) for r in found):
+            break
+        first -= 1
+    return list(range(first, last + 1))
+
+
+def _counts(sketch: Sketch, tensor: Tensor) -> bool:
+    """Whether a data axis is a number in what is computed, not only in an index."""
+    waiting = [tensor]
+    for made in waiting:
+        roots = sketch.op(made).roots
+        found = list(reads(roots))
+        rest = postorder(roots, {id(read) for read in found})
+        if any(isinstance(node, Axis) and not node.is_reduce for node in rest):
+            return True
+        waiting += [r.tensor for r in found if r.tensor in sketch.inlined]
+    return False
+
+
 def _scattered(sketch: Sketch, tensor: Tensor) -> bool:
     """Whether each neighbour reads from far away in everything that is read."""
     op = sketch.op(tensor)
-    axis = op.axis[-1]
+    axis = op.axis[sketch.last(tensor)]
     reads = [r for r in sketch.reads(tensor) if not r.fixed(axis)]
-    return bool(reads) and not any(r.steps(axis)[-1] for r in reads if r.indices)
+    return bool(reads) and not any(r.steps(axis)[r.innermost] for r in reads if r.indices)

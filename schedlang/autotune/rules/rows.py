@@ -1,13 +1,10 @@
-"""Reductions along memory: partial results in the lanes of vectors, and by threads where that is
-all the parallelism there is."""
+"""Reductions along memory: partial results in the lanes of vectors."""
 
 from __future__ import annotations
 
-import math
-
-from schedlang.autotune.rules.lanes import partial_in_lanes
-from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
-from schedlang.autotune.rules.parts import LEAST_RUN, VECTORS, first, parts
+from schedlang.autotune.rules.lanes import partial_in_lanes, vector_counts
+from schedlang.autotune.rules.nest import Loop, blocks, fused, in_threads, split_tile
+from schedlang.autotune.rules.parts import LEAST_RUN, first
 from schedlang.autotune.rules.sketch import Home, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 
@@ -27,23 +24,13 @@ def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
     return fits and moving and sketch.extents([axis])[0] >= LEAST_RUN * width
 
 
-def too_few(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether there are fewer rows than threads, which then share each of them."""
-    axes = sketch.op(tensor).axis
-    return not axes or math.prod(sketch.extents(axes)) < sketch.threads
-
-
 def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     """Partial sums in lanes, computed where the sum is; ``spot`` is the loop that has it."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
-    if spot is None and too_few(sketch, tensor):
-        parts(sketch, tensor)
-        return
-    many = [
-        v for v in VECTORS if v * width <= sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]
-    ]
-    lanes = width * knobs.choice(f"{name}.vectors", many)
+    work = sketch.evaluations(tensor)
+    length = sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]
+    lanes = width * knobs.choice(f"{name}.vectors", vector_counts(length, width))
     _, lane = s[tensor].split(s[tensor].op.reduce_axis[-1], factor=lanes)
     partial = first(s.rfactor(tensor, lane, factor_axis=len(s[tensor].op.axis)))
     s[partial].set_scope("local")
@@ -54,16 +41,17 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
             sketch.home[stage] = Home(spot.nest, {}, spot.nest.levels.index(spot.level) + 1)
         partial_in_lanes(sketch, partial, None)
         return
-    *_, last = s[tensor].op.axis
-    together = [n for n in range(1, MOST_ROWS + 1) if sketch.extents([last])[0] % n == 0]
+    at = sketch.last(tensor)
+    points = sketch.extents(s[tensor].op.axis[at:])[:1] or (1,)
+    together = [n for n in range(1, MOST_ROWS + 1) if points[0] % n == 0]
     strip = knobs.choice(f"{name}.rows", together)
     fits = strip * (lanes // width) < sketch.target.vector_registers
     knobs.require(fits, "more partial results than registers")
-    at = len(s[tensor].op.axis) - 1
     outer, inner = split_tile(sketch, tensor, {at: strip} if strip > 1 else {})
-    loops = blocks(sketch, tensor, outer)
+    # of a single result there is a loop that the partial ones stand in, too
+    loops = blocks(sketch, tensor, outer) or [Loop(fused(s, tensor, []), at, 1)]
     s[tensor].reorder(*(x.axis for x in loops), *inner.values())
-    levels = in_threads(sketch, tensor, loops)
+    levels = in_threads(sketch, tensor, loops, work)
     nest = sketch.leads(tensor, levels)
     sketch.home[partial] = Home(nest, dict(enumerate(s[partial].op.axis[:-1])))
     if levels:

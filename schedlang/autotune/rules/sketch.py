@@ -95,6 +95,12 @@ class Sketch:
             for a in axes
         )
 
+    def last(self, tensor: Tensor) -> int:
+        """The data axis, by position, whose neighbours stand side by side: the last long one."""
+        axes = self.op(tensor).axis
+        moving = range(self.held(tensor), len(axes))
+        return next((at for at in reversed(moving) if self.long(axes[at])), len(axes) - 1)
+
     def bytes(self, tensor: Tensor) -> int:
         """The size of a tensor."""
         shape = (n if isinstance(n, int) else int(evaluate(n, self.sizes)) for n in tensor.shape)

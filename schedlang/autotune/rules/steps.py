@@ -67,7 +67,7 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
     There are none where neither a remainder selects steps nor an operand is large.
     """
     op, found = sketch.op(tensor), phases(sketch, tensor)
-    last = len(op.axis) - 1
+    last = sketch.last(tensor)
     lane = next((x for x in lane_axes(sketch, tensor, last) if x.at == last), None)
     if lane is None or lane.packed or last in found:
         return None
@@ -97,7 +97,7 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     order = [*cut.remainders, *blocks, *across, *steps, *cut.taps, *rows, inner[lane.at]]
     s[tensor].reorder(*(loop.axis for loop in cut.loops), *order)
     if root:
-        in_threads(sketch, tensor, cut.loops)
+        in_threads(sketch, tensor, cut.loops, sketch.evaluations(tensor))
     written = cut.taps if prod(sketch.extents(cut.taps)) * sums(tile) <= MOST_TAPS else []
     for axis in (*written, *rows):
         s[tensor].unroll(axis)

@@ -29,7 +29,7 @@ def tiled(
     ``positions`` says for each data axis of ``head`` which one of ``tensor`` it goes along, or -1.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
-    last = positions[-1]
+    last, work = positions[sketch.last(head)], sketch.evaluations(tensor)
     lanes = lane_axes(sketch, tensor, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
     tile = asked(sketch, tensor, tiles(sketch, tensor, lane, last))
@@ -38,7 +38,7 @@ def tiled(
     local = s.cache_write(tensor, "local") if head is tensor else tensor
     if head is not tensor:
         s[tensor].set_scope("local")
-    nest = _outer(sketch, head, positions, inside, lane, root)
+    nest = _outer(sketch, head, positions, inside, lane, work if root else None)
     if nest.levels:
         s[local].compute_at(s[head], nest.levels[-1].loop)
     axes = list(s[local].op.axis)
@@ -58,9 +58,12 @@ def tiled(
 
 def _outer(
     sketch: Sketch, head: Tensor, positions: Sequence[int], inside: dict[int, int], lane: Lane,
-    root: bool,
+    work: int | None,
 ) -> OuterLoops:  # fmt: skip
-    """The loops of ``head``: blocks and threads outside, a tile inside."""
+    """The loops of ``head``: blocks and threads outside, a tile inside.
+
+    ``work``: the evaluations inside of all; ``None`` where threads have another nest around it.
+    """
     s = sketch.s
     tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
     outer, inner = split_tile(sketch, head, tile)
@@ -75,8 +78,8 @@ def _outer(
         s[head].vectorize(order[-1])
     else:
         s[head].vectorize(lane_loop)
-    if root:
-        return sketch.leads(head, in_threads(sketch, head, loops))
+    if work is not None:
+        return sketch.leads(head, in_threads(sketch, head, loops, work))
     return sketch.leads(head, [Level(x.axis, (x.along,), x.extent) for x in loops])
 
 
