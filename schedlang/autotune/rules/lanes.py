@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
 # vectors side by side
 VECTORS = (1, 2, 4, 8)
+NONE: Mapping[int, int] = MappingProxyType({})
 
 
 def vector_counts(length: int, width: int) -> list[int]:
@@ -29,10 +33,28 @@ def lane_counts(length: int, width: int, most: int, whole: bool) -> list[int]:
     return found or [width]
 
 
-def in_lanes(sketch: Sketch, tensor: Tensor, lanes: int) -> list[Axis]:
+def whole_steps(sketch: Sketch, tensor: Tensor, whole: Mapping[int, int]) -> list[Axis]:
+    """The reduction loops of a stage, of which some are cut behind their ``whole`` steps.
+
+    ``whole`` has the number of these by the position of the axis. The step behind them is one that
+    a test leaves points out of; in a loop of its own it keeps no sum out of registers before it.
+    """
+    axes = sketch.op(tensor).reduce_axis
+    found: list[Axis] = []
+    for at, (axis, extent) in enumerate(zip(axes, sketch.extents(axes))):
+        if 1 < whole.get(at, 0) < extent:
+            found += sketch.s[tensor].split(axis, factor=whole[at], tail="cut")
+        else:
+            found.append(axis)
+    return found
+
+
+def in_lanes(
+    sketch: Sketch, tensor: Tensor, lanes: int, whole: Mapping[int, int] = NONE
+) -> list[Axis]:
     """``lanes`` neighbours along the last long data axis are the innermost loop.
 
-    Returns the other loops over data, which are the outermost.
+    ``whole`` as for :func:`whole_steps`. Returns the other loops over data, which are outermost.
     """
     s = sketch.s
     others = list(s[tensor].op.axis)
@@ -40,19 +62,24 @@ def in_lanes(sketch: Sketch, tensor: Tensor, lanes: int) -> list[Axis]:
     if lanes < sketch.extents([lane])[0] or not isinstance(lane.extent, int):
         over, lane = s[tensor].split(lane, factor=lanes)
         others.insert(sketch.last(tensor), over)
-    s[tensor].reorder(*others, *s[tensor].op.reduce_axis, lane)
+    s[tensor].reorder(*others, *whole_steps(sketch, tensor, whole), lane)
     s[tensor].vectorize(lane)
     return others
 
 
-def partial_in_lanes(sketch: Sketch, partial: Tensor, row: int | None) -> None:
-    """The last axis of partial results in lanes, one axis of rows written out."""
+def partial_in_lanes(
+    sketch: Sketch, partial: Tensor, row: int | None = None, whole: Mapping[int, int] = NONE
+) -> None:
+    """The last axis of partial results in lanes, one axis of rows written out.
+
+    ``whole`` as for :func:`whole_steps`.
+    """
     s = sketch.s
     op = s[partial].op
     lane = op.axis[-1]
     written = [op.axis[row]] if row is not None else []
     rest = [a for a in op.axis if a is not lane and a not in written]
-    s[partial].reorder(*rest, *s[partial].op.reduce_axis, *written, lane)
+    s[partial].reorder(*rest, *whole_steps(sketch, partial, whole), *written, lane)
     for axis in written:
         s[partial].unroll(axis)
     s[partial].vectorize(lane)

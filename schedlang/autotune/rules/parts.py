@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from schedlang.autotune.rules.lanes import in_lanes, lane_counts, partial_in_lanes, vector_counts
@@ -16,6 +17,8 @@ PARTS = (1, 4)
 FEW_VECTORS = 4
 # a run of steps shorter than so many vectors is not worth partial results
 LEAST_RUN = 2
+# rounds in which parts take their steps, where these are no multiple of all parts
+ROUNDS = 32
 # vectors of partial results side by side
 MOST_VECTORS = 8
 
@@ -58,14 +61,20 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
     lanes = 0 if short else width * knobs.choice(f"{name}.vectors", vector_counts(length, width))
     count = sketch.threads * knobs.choice(f"{name}.parts", counts)
     shared = _shared(sketch, tensor, run)
-    part, _ = s[tensor].split(fused(s, tensor, shared), nparts=count)
+    whole = _whole(sketch, shared, count, lanes if shared == run else 1)
+    part = _dealt(sketch, tensor, shared, count, whole)
+    outside = len(sketch.op(tensor).reduce_axis) - len(run) if shared == run else 0
     partial = first(s.rfactor(tensor, part))
     sketch.done |= {tensor, partial}
     nest = sketch.leads(partial, [Level(s[partial].op.axis[0], (0,), count)])
+    rounds = {outside: whole[0]} if whole else {}
     if lanes:
         # one loop is left of a run that is shared
-        _run_in_lanes(sketch, partial, 1 if shared == run else len(run), lanes, nest)
-    lanes = 0 if lanes else _results_in_lanes(sketch, tensor, partial)
+        left = 1 if shared == run else len(run)
+        _run_in_lanes(sketch, partial, left, lanes, nest, rounds)
+        lanes = 0
+    else:
+        lanes = _results_in_lanes(sketch, tensor, partial, rounds)
     _combined(sketch, tensor, count, lanes)
     s[partial].parallel(nest.levels[0].loop)
 
@@ -73,6 +82,37 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
 def first(made: Tensor | list[Tensor]) -> Tensor:
     """The first output of what rfactor made of one or of several."""
     return made[0] if isinstance(made, list) else made
+
+
+def _whole(sketch: Sketch, shared: list[Axis], count: int, lanes: int) -> tuple[int, int] | None:
+    """In how many whole rounds, of how many steps each, parts take the steps that they share.
+
+    There are none where parts of one length, of whole vectors, are all the steps.
+    """
+    length = prod(sketch.extents(shared))
+    fixed = all(isinstance(axis.extent, int) for axis in shared)
+    if not fixed or length % (count * max(1, lanes)) == 0:
+        return None
+    unit = max(1, lanes)
+    block = max(1, length // (count * ROUNDS * unit)) * unit
+    rounds = length // (count * block)
+    return (rounds, block) if rounds > 1 else None
+
+
+def _dealt(
+    sketch: Sketch, tensor: Tensor, shared: list[Axis], count: int, whole: tuple[int, int] | None
+) -> Axis:
+    """The loop over parts of the steps: each has neighbours, or a block in each of some rounds.
+
+    With rounds each part has the same of all but the last. Of neighbours the last part would have
+    fewer, which each step of all parts would test, with sums in memory.
+    """
+    view = sketch.s[tensor]
+    steps = fused(sketch.s, tensor, shared)
+    if whole is None:
+        return view.split(steps, nparts=count)[0]
+    blocks, _ = view.split(steps, factor=whole[1])
+    return view.split(blocks, factor=count)[1]
 
 
 def _run(sketch: Sketch, tensor: Tensor) -> list[Axis]:
@@ -97,21 +137,29 @@ def _shared(sketch: Sketch, tensor: Tensor, run: list[Axis]) -> list[Axis]:
                 groups[lengths.index(max(lengths))])  # fmt: skip
 
 
-def _run_in_lanes(sketch: Sketch, partial: Tensor, left: int, lanes: int, nest: OuterLoops) -> None:
+def _run_in_lanes(
+    sketch: Sketch, partial: Tensor, left: int, lanes: int, nest: OuterLoops,
+    rounds: Mapping[int, int],
+) -> None:  # fmt: skip
     """Partial results of the last ``left`` reduction axes in lanes, for one result at a time."""
     s = sketch.s
     run = fused(s, partial, s[partial].op.reduce_axis[-left:])
-    _, lane = s[partial].split(run, factor=lanes)
+    over, lane = s[partial].split(run, factor=lanes)
+    length = sketch.extents([run])[0]
     near = first(s.rfactor(partial, lane, factor_axis=len(s[partial].op.axis)))
     s[near].set_scope("local")
     part, *data = s[partial].op.axis
     s[near].compute_at(s[partial], next((a for a in reversed(data) if sketch.long(a)), part))
     sketch.done.add(near)
     sketch.home[near] = Home(nest, dict(enumerate(s[near].op.axis[:-1])))
-    partial_in_lanes(sketch, near, None)
+    last = len(sketch.op(near).reduce_axis) - 1
+    whole = {last: length // lanes} if isinstance(over.extent, int) else {}
+    partial_in_lanes(sketch, near, whole={**whole, **rounds})
 
 
-def _results_in_lanes(sketch: Sketch, tensor: Tensor, partial: Tensor) -> int:
+def _results_in_lanes(
+    sketch: Sketch, tensor: Tensor, partial: Tensor, rounds: Mapping[int, int]
+) -> int:
     """The last data axis of the partial results in so many lanes, 0 for none."""
     last = sketch.last(partial)
     axis = sketch.op(partial).axis[last]
@@ -123,7 +171,7 @@ def _results_in_lanes(sketch: Sketch, tensor: Tensor, partial: Tensor) -> int:
     fixed = isinstance(axis.extent, int)
     many = lane_counts(length, sketch.width(tensor), MOST_VECTORS, fixed)
     lanes = sketch.knobs.choice(f"{sketch.name(tensor)}.lanes", many)
-    in_lanes(sketch, partial, lanes)
+    in_lanes(sketch, partial, lanes, rounds)
     return lanes if fixed else 0
 
 

@@ -128,7 +128,7 @@ def asked(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
 
 
 def sums(tile: Tile) -> int:
-    """The vector registers that a tile's sums take."""
+    """How many vectors a tile's sums are; one that is filled in part counts as another."""
     found = tile.vectors
     for _, count in tile.rows:
         found *= count

@@ -29,17 +29,19 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
     work = sketch.evaluations(tensor)
-    length = sketch.extents(sketch.op(tensor).reduce_axis[-1:])[0]
+    *_, along = sketch.op(tensor).reduce_axis
+    length, fixed = sketch.extents([along])[0], isinstance(along.extent, int)
     lanes = width * knobs.choice(f"{name}.vectors", vector_counts(length, width))
-    _, lane = s[tensor].split(s[tensor].op.reduce_axis[-1], factor=lanes)
+    _, lane = s[tensor].split(along, factor=lanes)
     partial = first(s.rfactor(tensor, lane, factor_axis=len(s[tensor].op.axis)))
     s[partial].set_scope("local")
     sketch.done |= {tensor, partial}
+    whole = {len(sketch.op(partial).reduce_axis) - 1: length // lanes} if fixed else {}
     if spot is not None:
         for stage in (partial, tensor):
             sketch.attach(stage, spot)
             sketch.home[stage] = Home(spot.nest, {}, spot.nest.levels.index(spot.level) + 1)
-        partial_in_lanes(sketch, partial, None)
+        partial_in_lanes(sketch, partial, whole=whole)
         return
     at = sketch.last(tensor)
     points = sketch.extents(s[tensor].op.axis[at:])[:1] or (1,)
@@ -56,4 +58,4 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     sketch.home[partial] = Home(nest, dict(enumerate(s[partial].op.axis[:-1])))
     if levels:
         s[partial].compute_at(s[tensor], levels[-1].loop)
-    partial_in_lanes(sketch, partial, at if strip > 1 else None)
+    partial_in_lanes(sketch, partial, at if strip > 1 else None, whole)
