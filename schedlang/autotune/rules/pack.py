@@ -20,9 +20,11 @@ def pack(
     """A copy of what ``read`` reads for ``reader``: panels of ``lanes`` neighbours along ``axis``.
 
     Dimensions that only data axes index come first, then the panel, then what the reduction goes
-    through. It is made ahead, or in a loop of the nest that the reader stands in.
+    through. It is made ahead, or in a loop of the nest that the reader stands in if it is read at
+    one place.
     """
     s, op = sketch.s, sketch.op(reader)
+    once = sum(r.tensor is read.tensor for r in sketch.reads(reader)) == 1
     dimension = read.own_dimension(axis)
     assert dimension is not None
     others = [d for d in range(len(read.indices)) if d != dimension]
@@ -38,7 +40,7 @@ def pack(
                 dims[dimension] % lanes,
             )
         )  # fmt: skip
-    spot = place(sketch, packed, [(read, home)], home.nest)
+    spot = place(sketch, packed, [(read, home)], home.nest) if once else None
     sketch.attach(packed, spot)
     sketch.done.add(packed)
     axes = s[packed].op.axis

@@ -58,8 +58,11 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
                 continue
             # a copy pays where its elements are read again
             reused = any(read.fixed(a) for a in others)
-            once = sum(r.tensor is read.tensor for r in reads) == 1
-            direct = once and read.tensor in op.input_tensors
+            # all that is read of one tensor is read from its copy: one element for all lanes may be
+            alone = all(
+                r is read or r.tensor is not read.tensor or r.fixed(axis, lanes) for r in reads
+            )
+            direct = alone and read.tensor in op.input_tensors
             direct = direct and read.own_dimension(axis) is not None
             if read.contiguous(axis, lanes):
                 packable += [read] if reused and direct else []

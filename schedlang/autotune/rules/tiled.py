@@ -50,6 +50,8 @@ def tiled(
     reads = sketch.reads(local)
     label = labels(dict.fromkeys(r.tensor for r in reads))
     for read in reads:
+        if read.fixed(axes[lane.at], width):
+            continue
         if read.tensor in must or (
             read.tensor in may and knobs.choice(f"{name}.pack.{label[read.tensor]}", [False, True])
         ):
