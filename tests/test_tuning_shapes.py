@@ -3,44 +3,17 @@ of few results, of scans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from random import Random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.rules.access import accesses
-from schedlang.autotune.rules.templates import template_for
-from schedlang.autotune.space import Candidate, Space
+from tests.draws import AVX2, AVX512, drawn, reduced, shared
 
-AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16)
-AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32)
 n, m = sl.var("n"), sl.var("m")
 Wanted = Callable[[np.ndarray], np.ndarray]
-
-
-def drawn(
-    output: sl.Tensor, count: int = 8, target: sl.Target = AVX2, threads: int = 2,
-    sizes: Mapping[sl.Var, int] | None = None,
-) -> list[Candidate]:  # fmt: skip
-    """The valid ones of ``count`` candidates."""
-    known = sizes or {}
-    space = Space((output,), target, template_for(target, threads, known), threads, sizes=known)
-    rng, found = Random(0), []
-    for _ in range(count):
-        try:
-            found.append(space.draw(rng))
-        except Rejected:
-            continue
-    return found
-
-
-def reduced(op: Callable[..., object], *extents: object) -> Callable[..., object]:
-    """``op`` over axes of these extents, given what is reduced at a point of them."""
-    axes = tuple(sl.reduce_axis(e, name=f"k{at}") for at, e in enumerate(extents))
-    return lambda body: op(body(*axes), axis=axes)
 
 
 def vector(size: object, dtype: str) -> sl.Tensor:
@@ -72,8 +45,7 @@ def test_a_large_computation_has_threads(
     make: Callable[..., sl.Tensor], size: object, dtype: str
 ) -> None:
     found = drawn(make(size, dtype), sizes={n: 100003})
-    assert len(found) >= 3
-    assert any("parallel" in str(c.nest) for c in found)
+    assert any(shared(c) > 1 for c in found)
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
@@ -87,23 +59,21 @@ def test_a_product_of_any_shape_has_threads(
     over = reduced(sl.sum, 512)
     C = sl.compute((rows, columns), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
     found = drawn(C, target=target, sizes={m: 1234, n: 100003})
-    assert len(found) >= 3
-    assert any("parallel" in str(c.nest) for c in found)
+    assert any(shared(c) > 1 for c in found)
 
 
 def test_a_row_times_a_matrix_has_threads() -> None:
     X, W = sl.placeholder((4096,), name="X"), sl.placeholder((4096, 1000), name="W")
     over = reduced(sl.sum, 4096)
     Y = sl.compute((1000,), lambda j: over(lambda k: X[k] * W[k, j]), name="Y")
-    assert all("parallel" in str(c.nest) for c in drawn(Y, target=AVX512))
+    assert all(shared(c) > 1 for c in drawn(Y, target=AVX512))
 
 
 def test_a_loop_of_three_is_no_work_for_sixteen_threads() -> None:
     A = sl.placeholder((3, 1000001), name="A")
     Y = sl.compute((3, 1000001), lambda i, j: A[i, j] + 1, name="Y")
-    shared = [loop for c in drawn(Y, threads=16) for loop in str(c.nest).split("\n")
-              if loop.startswith("parallel") and "0..3:" not in loop]  # fmt: skip
-    assert shared
+    found = [shared(c) for c in drawn(Y, threads=16)]
+    assert sum(count >= 16 for count in found) >= len(found) / 2
 
 
 def test_channels_that_fill_no_vector() -> None:
@@ -112,7 +82,7 @@ def test_channels_that_fill_no_vector() -> None:
     Y = sl.compute(
         (1001, 1003, 3), lambda i, j, c: over(lambda y, x: A[i + y, j + x, c] * W[y, x, c])
     )
-    assert len(drawn(Y)) >= 3
+    assert drawn(Y)
 
 
 def test_a_product_of_odd_size_has_enough_sums() -> None:
@@ -183,10 +153,10 @@ def test_threads_share_a_long_reduction_of_few_results(
     make: Callable[[], tuple[sl.Tensor, sl.Tensor, Wanted]],
 ) -> None:
     A, Y, wanted = make()
-    shared = [c for c in drawn(Y, 20, AVX512, 4) if f"{Y.name}.parts" in c.decisions]
-    assert shared and all("parallel" in str(c.nest) for c in shared)
+    found = [c for c in drawn(Y, 20, AVX512, 4) if f"{Y.name}.parts" in c.decisions]
+    assert found and all(shared(c) > 1 for c in found)
     a = np.random.default_rng(0).random(A.shape, "float32")
-    result = sl.build(shared[0].schedule, [A, Y])(a)
+    result = sl.build(found[0].schedule, [A, Y])(a)
     np.testing.assert_allclose(result, wanted(a), rtol=1e-4)
 
 

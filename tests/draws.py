@@ -1,0 +1,64 @@
+"""What tests of the tuner's CPU rules share: candidates drawn, and what their nests have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+import schedlang as sl
+from schedlang.autotune.knobs import Decisions, Rejected
+from schedlang.autotune.rules.templates import template_for
+from schedlang.autotune.space import Candidate, Space
+from schedlang.codegen.sums import kept_buffers, steps_of
+
+AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16)
+AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32)
+# of the candidates that are drawn so many at least are worth building
+LEAST = 0.3
+
+
+def drawn(
+    output: sl.Tensor, count: int = 8, target: sl.Target = AVX2, threads: int = 2,
+    sizes: Mapping[sl.Var, int] | None = None, given: Decisions | None = None,
+) -> list[Candidate]:  # fmt: skip
+    """The valid ones of ``count`` candidates: some, and no small share."""
+    known = sizes or {}
+    space = Space((output,), target, template_for(target, threads, known), threads, sizes=known)
+    rng, found = Random(0), []
+    for _ in range(count):
+        try:
+            found.append(space.draw(rng, given))
+        except Rejected:
+            continue
+    assert len(found) >= max(1, LEAST * count), space.reasons
+    return found
+
+
+def reduced(op: Callable[..., object], *extents: object) -> Callable[..., object]:
+    """``op`` over axes of these extents, given what is reduced at a point of them."""
+    axes = tuple(sl.reduce_axis(e, name=f"k{at}") for at, e in enumerate(extents))
+    return lambda body: op(body(*axes), axis=axes)
+
+
+def shared(candidate: Candidate, stage: str = "") -> float:
+    """The iterations of the longest parallel loop, of one stage if one is named; 1 for none."""
+    extents = [
+        f.extent if isinstance(f.extent, int) else float("inf")
+        for f in candidate.nest.loops if f.kind == "parallel" and stage in ("", f.stage)
+    ]  # fmt: skip
+    return max(extents, default=1)
+
+
+def in_lanes(candidate: Candidate, stage: str = "") -> bool:
+    """Whether a loop is a vector, of one stage if one is named."""
+    loops = (f for f in candidate.nest.loops if stage in ("", f.stage))
+    return any(f.kind == "vectorize" for f in loops)
+
+
+def in_registers(candidate: Candidate, target: sl.Target) -> set[str]:
+    """The stages with sums that stay in registers over some loop."""
+    nest = candidate.nest
+    return {
+        f.stage for f in nest.loops
+        if kept_buffers(f, target.vector_width, target.vector_registers, steps_of(f, nest))
+    }  # fmt: skip
