@@ -9,7 +9,8 @@ from itertools import combinations
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.codegen.tiles import registers
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.nodes import Axis
 
 MOST_VECTORS = 4
 # tiles along an axis whose last one may be smaller, in a copy of the code for it
@@ -58,12 +59,7 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
                 continue
             # a copy pays where its elements are read again
             reused = any(read.fixed(a) for a in others)
-            # all that is read of one tensor is read from its copy: one element for all lanes may be
-            alone = all(
-                r is read or r.tensor is not read.tensor or r.fixed(axis, lanes) for r in reads
-            )
-            direct = alone and read.tensor in op.input_tensors
-            direct = direct and read.own_dimension(axis) is not None
+            direct = read.tensor in op.input_tensors and _copied(op, read, reads, axis, lanes)
             if read.contiguous(axis, lanes):
                 packable += [read] if reused and direct else []
             elif reused and direct:
@@ -77,6 +73,18 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
         if fits and tiles(sketch, tensor, lane, last):
             found.append(lane)
     return found
+
+
+def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, lanes: int) -> bool:
+    """Whether a copy in panels along ``axis`` serves all that is read of a tensor.
+
+    What else is read of it is then one element for all lanes, in a panel that no step changes.
+    """
+    dimension = read.own_dimension(axis)
+    others = [r for r in reads if r.tensor is read.tensor and r is not read]
+    return dimension is not None and all(
+        r.fixed(axis, lanes) and not r.depends(dimension, op.reduce_axis) for r in others
+    )
 
 
 def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
