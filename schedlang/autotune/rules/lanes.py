@@ -19,12 +19,12 @@ def vector_counts(length: int, width: int) -> list[int]:
     return [n for n in VECTORS if n * width <= length]
 
 
-def lane_counts(length: int, width: int, most: int, whole: bool) -> list[int]:
+def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
     """How many neighbours of ``length`` may be lanes: a few vectors, or all of them.
 
     All are if that is at most ``most`` vectors and a number known ahead, ``whole``.
 
-    >>> lane_counts(40, 16, 4, True), lane_counts(3, 16, 4, True), lane_counts(3, 16, 4, False)
+    >>> lanes_along(40, 16, 4, True), lanes_along(3, 16, 4, True), lanes_along(3, 16, 4, False)
     ([16, 32, 40], [3], [16])
     """
     found = [n * width for n in VECTORS if n <= most and n * width < length]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from schedlang.autotune.rules.lanes import in_lanes, lane_counts, partial_in_lanes, vector_counts
+from schedlang.autotune.rules.lanes import in_lanes, lanes_along, partial_in_lanes, vector_counts
 from schedlang.autotune.rules.nest import LEAST_STEPS, fused
 from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
 from schedlang.compute.tensor import Tensor
@@ -30,7 +30,7 @@ def few_results(sketch: Sketch, tensor: Tensor) -> bool:
 
 def too_few(sketch: Sketch, tensor: Tensor) -> bool:
     """Whether there are fewer results than threads."""
-    return not sketch.op(tensor).axis or results(sketch, tensor) < sketch.threads
+    return results(sketch, tensor) < sketch.threads
 
 
 def results(sketch: Sketch, tensor: Tensor) -> int:
@@ -40,7 +40,7 @@ def results(sketch: Sketch, tensor: Tensor) -> int:
 
 def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
     """Into how many parts a thread the steps of each result can be cut; none where they are few."""
-    if sketch.evaluations(tensor) < LEAST_STEPS:
+    if sketch.threads == 1 or sketch.evaluations(tensor) < LEAST_STEPS:
         return []
     run = _run(sketch, tensor)
     shared = _shared(sketch, tensor, run)
@@ -169,7 +169,7 @@ def _results_in_lanes(
     if not any(r.contiguous(axis) for r in sketch.reads(partial)):
         return 0
     fixed = isinstance(axis.extent, int)
-    many = lane_counts(length, sketch.width(tensor), MOST_VECTORS, fixed)
+    many = lanes_along(length, sketch.width(tensor), MOST_VECTORS, fixed)
     lanes = sketch.knobs.choice(f"{sketch.name(tensor)}.lanes", many)
     in_lanes(sketch, partial, lanes, rounds)
     return lanes if fixed else 0

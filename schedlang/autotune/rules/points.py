@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from schedlang.autotune.rules.lanes import in_lanes, lane_counts
+from schedlang.autotune.rules.lanes import in_lanes, lanes_along
 from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
@@ -29,7 +29,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     lanes = 0
     if length > 1 and not _scattered(sketch, tensor):
         whole = isinstance(op.axis[last].extent, int)
-        lanes = knobs.choice(f"{name}.lanes", lane_counts(length, width, ROW, whole))
+        lanes = knobs.choice(f"{name}.lanes", lanes_along(length, width, ROW, whole))
     if not root:
         if lanes:
             in_lanes(sketch, tensor, lanes)
