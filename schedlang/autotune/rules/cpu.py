@@ -76,7 +76,7 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callab
     if op.reducer is not None and root and part_counts(sketch, tensor):
         shared = partial(parts, sketch, tensor)
         if "rows" in ways and too_few(sketch, tensor):
-            # kept decisions have it under this name
+            # under the name that kept decisions have for it
             ways["rows"] = shared
         elif few_results(sketch, tensor):
             ways["parts"] = shared

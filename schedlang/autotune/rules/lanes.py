@@ -11,6 +11,7 @@ from schedlang.expr.nodes import Axis
 
 # vectors side by side
 VECTORS = (1, 2, 4, 8)
+# no steps to be cut
 NONE: Mapping[int, int] = MappingProxyType({})
 
 

@@ -28,7 +28,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     length = prod(sketch.extents([op.axis[at] for at in joined]))
     lanes = 0
     if length > 1 and not _scattered(sketch, tensor):
-        whole = isinstance(op.axis[last].extent, int)
+        whole = all(isinstance(op.axis[at].extent, int) for at in joined)
         lanes = knobs.choice(f"{name}.lanes", lanes_along(length, width, ROW, whole))
     if not root:
         if lanes:
@@ -78,5 +78,5 @@ def _scattered(sketch: Sketch, tensor: Tensor) -> bool:
     """Whether each neighbour reads from far away in everything that is read."""
     op = sketch.op(tensor)
     axis = op.axis[sketch.last(tensor)]
-    reads = [r for r in sketch.reads(tensor) if not r.fixed(axis)]
-    return bool(reads) and not any(r.steps(axis)[r.innermost] for r in reads if r.indices)
+    found = [r for r in sketch.reads(tensor) if not r.fixed(axis)]
+    return bool(found) and not any(r.steps(axis)[r.innermost] for r in found if r.indices)
