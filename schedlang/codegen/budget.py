@@ -7,10 +7,14 @@ from dataclasses import replace
 
 from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.codegen.tiles import Tile, Update, need, size, tile_of, updates
+from schedlang.expr.dtypes import itemsize
 from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.target import Target
+
+# bytes of a register of a GPU
+REGISTER = 4
 
 
 def spills(nest: Nest, target: Target) -> list[str]:
@@ -43,8 +47,17 @@ def crowded(program: Program, target: Target) -> list[str]:
         f"stage {stage}: its {b.size} sums of {b.dtype} a thread do not fit the {room} registers "
         f"of 32 bits that {target.arch} has for one, so that they lie in local memory. Make the "
         "tile of a thread smaller."
-        for stage, b in sums if (b.bytes or 0) > 4 * room
+        for stage, b in sums if (b.size or 0) * registers_of(b.dtype) > room
     )  # fmt: skip
+
+
+def registers_of(dtype: str) -> int:
+    """The registers of a GPU that one element takes: a small one, too, has one of its own.
+
+    >>> registers_of("float16"), registers_of("float32"), registers_of("float64")
+    (1, 1, 2)
+    """
+    return -(-itemsize(dtype) // REGISTER)
 
 
 def _once(texts: Iterable[str | None]) -> list[str]:
@@ -111,4 +124,4 @@ def _advice(tile: Tile, target: Target) -> str:
     return f"Make the tile smaller, {tile.lanes.axis.name} first."
 
 
-__all__ = ["crowded", "guarded", "spills"]
+__all__ = ["crowded", "guarded", "registers_of", "spills"]

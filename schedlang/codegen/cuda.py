@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from schedlang.codegen.context import Context
 from schedlang.codegen.dialect import GPU_NAMES
 from schedlang.codegen.names import Names
 from schedlang.codegen.statements import MOST_COPIES, Frame, Statements
-from schedlang.codegen.sums import Sums
+from schedlang.codegen.sums import kept_by_thread
 from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.interval import Ranges
@@ -19,7 +19,7 @@ from schedlang.expr.simplify import to_lin
 from schedlang.grid.lanes import lanes_differ, strip_lanes
 from schedlang.grid.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, walk
+from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.target import Target
@@ -183,14 +183,8 @@ class _KernelWriter(Statements):
         if loop.kind in ("unroll", "vectorize"):
             self.line(f"{self.use('unrolled')}()")
 
-    def sums_of(self, loop: For, context: Context) -> Sums | None:
-        """Only elements of global and shared memory: local storage is in registers already."""
-        inside = [s for s, _ in walk(loop.body)]
-        copies = any(isinstance(s, For) and s.kind in ("unroll", "vectorize") for s in inside)
-        found = None if copies else super().sums_of(loop, context)
-        if found is None or any(b.scope == "local" for b in found.buffers):
-            return None
-        return found
+    def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
+        return kept_by_thread(loop, self.target, steps, around)
 
     def outline(self, loop: For, context: Context) -> None:
         raise BuildError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -328,13 +328,16 @@ class Statements:
             return None
         if self.frame.loops + nested + 1 >= DEEPEST_LOOPS or self.too_long(loop):
             return None
-        most = self.target.vector_registers
-        steps = steps_of(loop, self.nest)
         lanes = context.lanes
         around = () if lanes is None else (replace(loop, axis=lanes.axis, extent=lanes.count,
                                                    kind="vectorize"),)  # fmt: skip
-        buffers = kept_buffers(loop, self.target.vector_width, most, steps, around)
+        buffers = self.kept(loop, steps_of(loop, self.nest), around)
         return Sums(buffers) if buffers else None
+
+    def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
+        """The buffers whose sums are named values inside ``loop``."""
+        target = self.target
+        return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
 
     def extent(self, loop: For, context: Context) -> str:
         if isinstance(loop.extent, int):

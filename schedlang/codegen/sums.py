@@ -28,6 +28,7 @@ from schedlang.ir.nodes import (
     walk,
 )  # fmt: skip
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.target import Target
 
 # where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element)
 Spot = tuple[Buffer, Lin, int]
@@ -137,6 +138,21 @@ def kept_buffers(
     return buffers if held <= most else none
 
 
+def kept_by_thread(
+    loop: For, target: Target, steps: Container[Axis], outside: tuple[For, ...] = ()
+) -> frozenset[Buffer]:
+    """The buffers whose sums a GPU's thread names inside ``loop``, as :func:`kept_buffers`.
+
+    Only those of global and shared memory: local storage is in registers already.
+    """
+    none: frozenset[Buffer] = frozenset()
+    copies = ("unroll", "vectorize")
+    if any(isinstance(s, For) and s.kind in copies for s, _ in walk(loop.body)):
+        return none
+    found = kept_buffers(loop, target.vector_width, target.vector_registers, steps, outside)
+    return none if any(b.scope == "local" for b in found) else found
+
+
 def steps_of(loop: For, nest: Nest) -> set[Axis]:
     """The reduction axes of the stage of ``loop``."""
     return {f.axis for f in nest.loops if f.stage == loop.stage and f.axis.is_reduce}
@@ -201,6 +217,7 @@ __all__ = [
     "Sum",
     "Sums",
     "kept_buffers",
+    "kept_by_thread",
     "leaves_out_steps",
     "steps_of",
     "vectors",

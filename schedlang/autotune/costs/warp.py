@@ -1,0 +1,163 @@
+"""What a first warp of a kernel does: its addresses stand for those of all warps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.autotune.costs.estimate import arithmetic
+from schedlang.codegen.sums import kept_by_thread, steps_of
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.linear import to_expr
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.visit import postorder
+from schedlang.grid.counters import BANKS, SECTOR, WARP, WORD
+from schedlang.grid.lanes import lanes_at_once
+from schedlang.grid.program import Launch
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, Stmt, Store, walk
+from schedlang.ir.offsets import flat
+from schedlang.target import Target
+
+BARRIER = 30
+# what a size that is known at the call is taken for
+SYMBOLIC = 256
+
+
+@dataclass(frozen=True)
+class Warp:
+    """The first warp of a kernel: the thread indices of its lanes."""
+
+    nest: Nest
+    target: Target
+    lanes: Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class Around:
+    """What stands around a statement: how often it runs, the loop whose iterations are the lanes
+    of a vector, and the buffers whose sums have names there.
+    """
+
+    times: float = 1.0
+    wide: For | None = None
+    kept: frozenset[Buffer] = frozenset()
+
+
+@dataclass
+class Work:
+    """What one warp does, over all of its iterations."""
+
+    instructions: float = 0.0
+    sectors: float = 0.0
+    passes: float = 0.0
+
+
+def work_of_warp(launch: Launch, nest: Nest, target: Target) -> Work:
+    """What the first warp of a kernel of ``nest`` does."""
+    work = Work()
+    _walk(Warp(nest, target, _lanes(launch)), launch.body, Around(), work)
+    return work
+
+
+def size_of(extent: int | Expr) -> int:
+    return extent if isinstance(extent, int) else SYMBOLIC
+
+
+def _walk(warp: Warp, stmt: Stmt, around: Around, work: Work) -> None:
+    if isinstance(stmt, Block):
+        for inner in stmt.stmts:
+            _walk(warp, inner, around, work)
+    elif isinstance(stmt, For):
+        _loop(warp, stmt, around, work)
+    elif isinstance(stmt, If):
+        work.instructions += 2 * around.times
+        _walk(warp, stmt.body, around, work)
+    elif isinstance(stmt, (Barrier, Exchange)):
+        work.instructions += BARRIER * around.times
+    elif isinstance(stmt, Store):
+        _store(warp, stmt, around, work)
+
+
+def _loop(warp: Warp, loop: For, around: Around, work: Work) -> None:
+    turns = size_of(loop.extent)
+    if loop.kind == "serial":
+        work.instructions += 3 * around.times * turns
+    kept, wide = around.kept, loop if loop.kind == "vectorize" else around.wide
+    if loop.axis.is_reduce and not kept:
+        outside = () if wide is None else (wide,)
+        kept = kept_by_thread(loop, warp.target, steps_of(loop, warp.nest), outside)
+        # such sums begin with what would be stored ahead of the loop, and are written behind it
+        for stmt, _ in walk(loop.body):
+            if isinstance(stmt, Store) and kept & set(stmt.buffers):
+                for buffer in stmt.buffers:
+                    _access(warp, buffer, stmt.indices, around, work)
+    _walk(warp, loop.body, Around(around.times * turns, wide, kept), work)
+
+
+def _store(warp: Warp, store: Store, around: Around, work: Work) -> None:
+    work.instructions += around.times * arithmetic(store, 1)[0]
+    reads = [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
+    for node in reads:
+        _access(warp, node.buffer, node.indices, around, work)
+    for buffer in store.buffers:
+        if store.reducer is None:
+            _access(warp, buffer, store.indices, around, work)
+        elif buffer not in around.kept:
+            # read and written
+            _access(warp, buffer, store.indices, around, work)
+            _access(warp, buffer, store.indices, around, work)
+
+
+def _access(
+    warp: Warp, buffer: Buffer, indices: Sequence[Expr], around: Around, work: Work
+) -> None:
+    if buffer.scope == "local":
+        return
+    wide = around.wide
+    together, width = (1, 1) if wide is None else lanes_at_once(buffer, indices, wide)
+    each = around.times / together
+    work.instructions += each
+    sectors, passes = _request(buffer, tuple(indices), warp.lanes, width)
+    if buffer.scope == "shared":
+        work.passes += each * passes
+    else:
+        work.sectors += each * sectors
+
+
+def _request(
+    buffer: Buffer, indices: tuple[Expr, ...], lanes: Mapping[Any, Any], width: int
+) -> tuple[float, float]:
+    """Sectors of global memory, or passes of shared memory, of one request of a first warp."""
+    size = itemsize(buffer.dtype)
+    offset = to_expr(flat(buffer, indices))
+    values = dict(lanes)
+    for node in postorder([offset]):
+        if isinstance(node, (Axis, Var)) and node not in values:
+            values[node] = 0
+        if isinstance(node, Load):
+            # an address out of memory: each thread its own
+            return float(WARP), float(WARP)
+    count = len(next(iter(lanes.values()))) if lanes else 1
+    at = np.broadcast_to(np.asarray(evaluate(offset, values)), (count,)) * size
+    if buffer.scope != "shared":
+        return float(len(np.unique(at // SECTOR)) * -(-width * size // SECTOR)), 0.0
+    words = np.unique(at // WORD)
+    _, crowd = np.unique(words % BANKS, return_counts=True)
+    return 0.0, float(max(crowd.max(initial=1), width * size / WORD * len(words) / BANKS))
+
+
+def _lanes(launch: Launch) -> dict[Any, Any]:
+    """The thread indices of a first warp."""
+    extents = [size_of(i.extent) for i in launch.block]
+    numbers = np.arange(min(WARP, prod(extents)))
+    place = np.unravel_index(numbers, extents[::-1])[::-1] if extents else ()
+    return {i.axis: row for i, row in zip(launch.block, place)}
+
+
+__all__ = ["Work", "size_of", "work_of_warp"]
