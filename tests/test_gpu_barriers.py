@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+import schedlang as sl
 from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
 from schedlang.expr.simplify import to_lin
+from schedlang.grid.lower import device_program
 from schedlang.grid.program import Index, Launch
 from schedlang.grid.sync import with_barriers
 from schedlang.ir.nodes import Barrier, Block, Buffer, For, Load, Stmt, Store, walk
+from tests.gpu_schedules import gemm
 
 S = Buffer("S", "float32", (64,), "shared")
 L = Buffer("L", "float32", (1,), "local")
@@ -84,3 +87,18 @@ def test_threads_that_meet_wait(case: str) -> None:
 @pytest.mark.parametrize("case", NONE)
 def test_threads_that_keep_apart_do_not(case: str) -> None:
     assert not barriers(*NONE[case])
+
+
+def test_a_loop_that_tells_copies_apart_is_tried_by_its_remainders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However often it runs: two tiles of a double buffer are apart in two ways."""
+    schedule = gemm(64, 64, 4096, double=True).schedule
+
+    def found() -> int:
+        (launch,) = device_program(sl.lower(schedule), sl.Target("cuda")).launches
+        return sum(isinstance(s, Barrier) for s, _ in walk(launch.body))
+
+    usual = found()
+    monkeypatch.setattr("schedlang.grid.collide.MOST_TRIED", 2**14)
+    assert found() == usual

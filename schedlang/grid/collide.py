@@ -25,6 +25,8 @@ from schedlang.ir.offsets import flat
 
 # pairs of threads and elements that are tried, where no proof is short
 MOST_TRIED = 2**21
+# elements that are listed, reached or not, so that those reached need not be sorted
+MOST_LISTED = 2**21
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,21 +181,62 @@ def _reached(
     used = {n for e in (*roots, *tests) for n in _leaves(e)}
     if not used <= known or any(x not in counted for x in together):
         return None
-    loops = [x for x in counted if x.axis in used or x in together]
+    alone, tests = _alone(roots, tests, counted, {*threads, *(x.axis for x in together)})
+    done = {leaf for n in alone for leaf in _leaves(roots[n])}
+    loops = [x for x in counted if x.axis in used - done or x in together]
     counts = [*threads.values(), *(int(x.extent) for x in loops)]  # type: ignore[arg-type]
+    counts += [len(values) for values in alone.values()]
     if prod(counts) > MOST_TRIED:
         return None
-    points = np.indices(counts).reshape(len(counts), -1)
-    values = dict(zip([*threads, *(x.axis for x in loops)], points))
-    rows = points[: len(threads)]
-    number = np.ravel_multi_index(tuple(rows), tuple(threads.values()))
-    keep = np.ones(points.shape[1], bool)
-    with np.errstate(all="ignore"):
-        for test in tests:
-            keep &= np.broadcast_to(evaluate(test, values), keep.shape)
-        at = [np.broadcast_to(evaluate(i, values), keep.shape) for i in roots]
+    # numbers along one dimension each: what depends on few of them is worked out for those alone
+    grids = np.ogrid[tuple(slice(n) for n in counts)]
+    values = dict(zip([*threads, *(x.axis for x in loops)], grids))
+    number = np.ravel_multi_index(tuple(grids[: len(threads)]), tuple(threads.values()))
     key = [values[x.axis] for x in together]
-    return np.stack([*key, *at, number])[:, keep]
+    with np.errstate(all="ignore"):
+        keep = [np.asarray(evaluate(test, values), bool) for test in tests]
+        ends = dict(zip(alone, grids[len(threads) + len(loops) :]))
+        at = [
+            alone[n][ends[n]] if n in alone else evaluate(root, values)
+            for n, root in enumerate(roots)
+        ]
+    rows = [np.broadcast_to(row, counts).reshape(-1) for row in (*key, *at, number)]
+    if not keep:
+        return np.stack(rows)
+    kept = np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*keep)), counts).reshape(-1)
+    return np.stack([row[kept] for row in rows])
+
+
+def _alone(
+    roots: Sequence[Expr], tests: Sequence[Expr], loops: Sequence[For], others: set[Axis]
+) -> tuple[dict[int, np.ndarray], list[Expr]]:
+    """The values of each index, by number, whose loops stand in no other one, and no ``others``.
+
+    Of ``k % 2`` there are two, however often ``k`` runs. Also the tests that are left: those of
+    such loops alone are done with.
+    """
+    found: dict[int, np.ndarray] = {}
+    left = list(tests)
+    leaves = [set(_leaves(root)) for root in roots]
+    for n, (root, mine) in enumerate(zip(roots, leaves)):
+        own = [x for x in loops if x.axis in mine]
+        counts = [int(x.extent) for x in own]  # type: ignore[arg-type]
+        within: list[Expr] = []
+        without: list[Expr] = []
+        for test in left:
+            (within if mine.issuperset(_leaves(test)) else without).append(test)
+        rest = others.union(*leaves[:n], *leaves[n + 1 :], *map(_leaves, without))
+        if not own or mine & rest or prod(counts) > MOST_TRIED:
+            continue
+        grids = np.ogrid[tuple(slice(count) for count in counts)]
+        values = dict(zip([x.axis for x in own], grids))
+        with np.errstate(all="ignore"):
+            keep = np.broadcast_to(True, counts)
+            for test in within:
+                keep = keep & evaluate(test, values)
+            found[n] = np.unique(np.broadcast_to(evaluate(root, values), counts)[keep])
+        left = without
+    return found, left
 
 
 def _without_alike(
@@ -287,12 +330,17 @@ def _others(a: np.ndarray, b: np.ndarray) -> bool:
     count = a.shape[1]
     if not count or not b.shape[1]:
         return False
-    element = np.zeros(count + b.shape[1], np.int64)
-    for row in np.concatenate([a[:-1], b[:-1]], axis=1):
-        least = row.min()
-        element = element * (row.max() - least + 1) + (row - least)
-    _, element = np.unique(element, return_inverse=True)
-    size = int(element.max()) + 1
+    element, size = np.zeros(count + b.shape[1], np.int64), 1
+    for left, right in zip(a[:-1], b[:-1]):
+        least = min(left.min(), right.min())
+        length = int(max(left.max(), right.max()) - least) + 1
+        element *= length
+        element[:count] += left - least
+        element[count:] += right - least
+        size *= length
+    if size > MOST_LISTED:
+        _, element = np.unique(element, return_inverse=True)
+        size = int(element.max()) + 1
     ends = []
     for at, rows in ((element[:count], a), (element[count:], b)):
         least, most = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
