@@ -47,20 +47,31 @@ def speed_of(target: Target) -> Speed:
     return known if target.kind != "cuda" else _here(target.device.capability) or known
 
 
-@lru_cache(maxsize=16)
 def _here(capability: tuple[int, int]) -> Speed | None:
-    """What the driver says of this machine's GPU, if that is one of a compute capability."""
+    """What the driver says of this machine's first GPU, if that is one of a compute capability.
+
+    That is what candidates are measured on. It is not made the current one: a context there takes
+    hundreds of MB, and in the mode that lets one process have it would keep others out.
+    """
     try:
-        cuda = nvidia.driver()
-        if not cuda.is_available():
-            return None
-        here: Any = cuda.get_current_device()
-    except SchedlangError:
+        return _first(capability)
+    except (LookupError, SchedlangError):
+        # not kept: a driver may come to be there
         return None
+
+
+@lru_cache(maxsize=16)
+def _first(capability: tuple[int, int]) -> Speed:
+    cuda = nvidia.driver()
+    if not cuda.is_available() or not len(cuda.gpus):
+        raise LookupError("no GPU")
+    here: Any = cuda.gpus[0]
     if tuple(here.compute_capability) != capability:
-        return None
+        raise LookupError("a GPU of another kind")
     # in kHz and bits; memory moves data twice a cycle
     memory = 2 * here.MEMORY_CLOCK_RATE * 1e3 * here.GLOBAL_MEMORY_BUS_WIDTH / 8
     found = Speed(here.MULTIPROCESSOR_COUNT, here.CLOCK_RATE * 1e3, memory)
-    # memory that is the CPU's too may have no clock of its own
-    return found if found.clock and found.memory else None
+    if not found.clock or not found.memory:
+        # memory that is the CPU's too may have no clock of its own
+        raise LookupError("a GPU that does not say how fast it is")
+    return found
