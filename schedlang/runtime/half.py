@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.errors import UnsupportedError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
@@ -33,6 +34,23 @@ def from_half_bits(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     check_target()
     half = builder.bitcast(bits, reshaped(bits.type, ir.HalfType()))
     return builder.fpext(half, reshaped(bits.type, ir.FloatType()))
+
+
+def loaded_half(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """Sixteen bits of memory as the float32 they stand for.
+
+    NVVM makes one load of eight neighbours that are read as float16, and then gives up on it
+    ("unsupported operation"). This conversion leaves it integers to load, and takes no time: it is
+    rounded back to the float16 that it came from.
+    """
+    if not builder.module.triple.startswith("nvptx") or isinstance(bits.type, ir.VectorType):
+        return from_half_bits(builder, bits)
+    kind = ir.FunctionType(ir.FloatType(), [ir.IntType(16)])
+    convert_bits = cgutils.get_or_insert_function(
+        builder.module, kind, "llvm.convert.from.fp16.f32"
+    )
+    single = builder.call(convert_bits, [bits])
+    return builder.fpext(builder.fptrunc(single, ir.HalfType()), ir.FloatType())
 
 
 def to_half_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:

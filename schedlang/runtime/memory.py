@@ -17,7 +17,7 @@ from numba.core.cpu import CPUContext
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from .half import from_half_bits, to_half_bits
+from .half import loaded_half, to_half_bits
 from .simd import Vec, call_llvm, element, llvm_type
 
 ALIGNMENT = 64
@@ -43,7 +43,7 @@ def from_memory(
     if isinstance(ty, Vec) and isinstance(context, CPUContext):
         align_spills(builder)
     if half:
-        return from_half_bits(builder, raw)
+        return loaded_half(builder, raw)
     if isinstance(element(ty), types.Boolean):
         return builder.icmp_unsigned("!=", raw, ir.Constant(raw.type, None))
     return raw

@@ -11,8 +11,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -145,10 +145,11 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
     cuda = driver()
     capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
     function = getattr(module, kernel.name).py_func
-    ptx, _ = cuda.compile_ptx(
-        function, signature(kernel), cc=capability, fastmath=fastmath,
-        launch_bounds=kernel.launch.threads,
-    )  # fmt: skip
+    with _refused(f"kernel {kernel.name} for {device.arch}"):
+        ptx, _ = cuda.compile_ptx(
+            function, signature(kernel), cc=capability, fastmath=fastmath,
+            launch_bounds=kernel.launch.threads,
+        )  # fmt: skip
     ptx = _plain(ptx, kernel.name)
     cubin, said = _assembled(ptx, device.arch)
     taken = _resources(said, kernel, device)
@@ -162,6 +163,26 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
             )
         )
     return Compiled(ptx, cubin, taken)
+
+
+@contextmanager
+def _refused(asked: str) -> Iterator[None]:
+    """What NVVM cannot compile, as an error of ours."""
+    from numba.cuda.cudadrv import nvvm
+
+    try:
+        yield
+    except Exception as error:
+        if nvvm.nvvmError is None or not isinstance(error, nvvm.nvvmError):
+            raise
+        raise BuildError(
+            explain(
+                asked,
+                f"NVVM, which makes PTX of it, gives up: {error}",
+                "Make the tile of a thread smaller, or unroll and vectorize less of it; the source "
+                "that NVVM was given is in .source.",
+            )
+        ) from error
 
 
 def _plain(ptx: str, name: str) -> str:
