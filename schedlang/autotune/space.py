@@ -9,14 +9,15 @@ from random import Random
 from time import monotonic
 
 from schedlang.autotune.costs.estimate import Estimate, estimate
-from schedlang.autotune.costs.estimate_gpu import estimate_gpu
+from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Decision, Decisions, Knobs, Rejected
-from schedlang.codegen.budget import spills
+from schedlang.codegen.budget import crowded, spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
 from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError, first_line
 from schedlang.expr.nodes import Var
 from schedlang.grid.lower import device_program
+from schedlang.grid.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.sized import at_sizes
 from schedlang.ir.verify import verify
@@ -103,12 +104,13 @@ class Space:
             if self.made:
                 _near(s)
             nest = lower_state(s.state)
-            found = self._estimate(nest)
+            known, program = self._at_sizes(nest)
+            found = self._estimate(known, program)
             verify(nest)
         except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
             raise Rejected(first_line(error)) from None
         if self.made:
-            if not self.target.is_gpu and spills(nest, self.target):
+            if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")
             if found.flops > MOST_WORK * max(self._work, LITTLE):
                 raise Rejected("computes too much again")
@@ -117,28 +119,45 @@ class Space:
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
         """A candidate that no draw made: a schedule from elsewhere."""
         nest = lower_state(s.state)
-        return Candidate(decisions, s, nest, self._estimate(nest), origin)
+        return Candidate(decisions, s, nest, self._estimate(*self._at_sizes(nest)), origin)
 
-    def _estimate(self, nest: Nest) -> Estimate:
-        """What ``nest`` should cost at the sizes that are tuned for; refused if no GPU runs it."""
+    def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
+        """``nest`` at the sizes that are tuned for, and its kernels; refused if no GPU runs it."""
         known = nest
         if nest.sizes:
             known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()})
         if not self.target.is_gpu:
-            return estimate(known, self.target, self.threads)
+            return known, None
         program = device_program(nest, self.target)
-        if known is not nest:
-            program = device_program(known, self.target)
+        return known, program if known is nest else device_program(known, self.target)
+
+    def _estimate(self, known: Nest, program: Program | None) -> Estimate:
+        """What a nest should cost, or its kernels on a GPU."""
+        if program is None:
+            return estimate(known, self.target, self.threads)
         return estimate_gpu(program, self.target)
+
+    def _spills(self, nest: Nest, program: Program | None) -> bool:
+        """Whether a tile is more than the vector registers, or than those of a GPU's thread."""
+        if program is None:
+            return bool(spills(nest, self.target))
+        device = self.target.device
+        return bool(crowded(program, self.target)) or any(
+            registers(x) > min(device.registers, device.registers_per_sm // x.threads)
+            for x in program.launches
+        )
 
 
 def _near(s: Schedule) -> None:
     """What is computed in a loop and small stands on the stack of its thread."""
-    attached = [v for v in s.stages if isinstance(s.state.stages[v.name].attach, At)]
+    stages = s.state.stages
+    attached = [v for v in s.stages if isinstance(stages[v.name].attach, At) and not v.scope]
+    if not attached:
+        return
     wide = {b.tensor: b.bytes for b in lower_state(s.state).buffers if b.scope == "global"}
     for view in attached:
         size = max((wide.get(t) or 0 for t in view.outputs), default=0)
-        if not s.state.stages[view.name].scope and 0 < size <= NEAR:
+        if 0 < size <= NEAR:
             view.set_scope("local")
 
 

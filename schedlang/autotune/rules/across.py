@@ -1,14 +1,14 @@
-"""Reductions across the threads of a block, and those of few results in parts, a block each."""
+"""Reductions across the threads of a block; few results of long ones by many blocks each."""
 
 from __future__ import annotations
 
 import math
 
-from schedlang.autotune.rules.blocks import THREADS
 from schedlang.autotune.rules.elements import elements
 from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
 from schedlang.autotune.rules.parts import first
+from schedlang.autotune.rules.shapes import THREADS, reused
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.widths import lane_counts
 from schedlang.compute.tensor import Tensor
@@ -17,8 +17,8 @@ from schedlang.compute.tensor import Tensor
 WARP = 32
 # results fewer than this do not fill a GPU with a thread each
 FEW = 1 << 14
-# parts of a reduction; partial results at least, at most; and what one of them reduces at least
-PARTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+# partial results of one result; of all at least, at most; and what one of them reduces at least
+COUNTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 BLOCKS = (128, 1 << 12, 256)
 COLUMNS = (1 << 13, 1 << 18, 16)
 
@@ -53,29 +53,36 @@ def across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         sketch.leads(tensor, ())
 
 
-def in_parts(sketch: Sketch, tensor: Tensor) -> None:
+def partial_results(sketch: Sketch, tensor: Tensor) -> None:
     """Few results of a long reduction: partial ones, which a small kernel of its own combines.
 
-    A block reduces a part, or, where neighbours in memory belong to different results, a thread.
+    A block makes one, or, where neighbours in memory belong to different results, a thread.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     reduce = elements if _columns(sketch, tensor) else across
-    parts = knobs.choice(f"{name}.parts", part_counts(sketch, tensor))
-    part, _ = s[tensor].split(fused(s, tensor, s[tensor].op.reduce_axis), nparts=parts)
+    count = knobs.choice(f"{name}.count", partial_counts(sketch, tensor))
+    part, _ = s[tensor].split(fused(s, tensor, s[tensor].op.reduce_axis), nparts=count)
     partial = first(s.rfactor(tensor, part))
     reduce(sketch, partial, None)
-    combine = elements if parts < WARP else across
+    combine = elements if count < WARP else across
     combine(sketch, tensor, None)
 
 
-def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """Into how many parts a reduction can be cut to fill a GPU; none where it fills one anyway."""
+def partial_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
+    """How many partial results each result can have to fill a GPU; none where it is full anyway."""
     results = math.prod(sketch.extents(sketch.op(tensor).axis))
     least, most, each = COLUMNS if _columns(sketch, tensor) else BLOCKS
     return [
-        n for n in PARTS
+        n for n in COUNTS
         if least <= n * results <= most and n * each <= steps(sketch, tensor)
     ]  # fmt: skip
+
+
+def side_by_side(sketch: Sketch, tensor: Tensor) -> bool:
+    """Whether threads that share a result read what is read once as it lies in memory."""
+    last = sketch.op(tensor).reduce_axis[-1]
+    reads = sketch.reads(tensor)
+    return any(read.contiguous(last) for read in reads if not reused(sketch, tensor, read))
 
 
 def steps(sketch: Sketch, tensor: Tensor) -> int:

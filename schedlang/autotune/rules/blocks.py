@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
 
-from schedlang.autotune.rules.access import Access, labels
+from schedlang.autotune.rules.access import labels
 from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
+from schedlang.autotune.rules.shapes import Shape, asked, reused, shapes
 from schedlang.autotune.rules.sketch import Sketch
-from schedlang.autotune.rules.widths import lane_counts
+from schedlang.autotune.rules.widths import lanes_of_rows
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
-THREADS = (64, 128, 256, 512)
-# what one thread computes along an axis, and at most in all
-EACH, MOST_EACH = (2, 4, 8), 128
-# threads of a block along one axis
-ALONG = (4, 8, 16, 32, 64)
 DEPTHS = (4, 8, 16, 32)
 # unrolled multiply-adds of a thread in one step of the outer reduction loop
 MOST_WRITTEN = 1024
-
-
-@dataclass(frozen=True)
-class Part:
-    """Along one data axis: virtual threads, threads, and elements of a thread."""
-
-    at: int
-    virtual: int
-    threads: int
-    each: int
-
-    @property
-    def size(self) -> int:
-        return self.virtual * self.threads * self.each
 
 
 def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]) -> None:
@@ -44,7 +24,9 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     reads = sketch.reads(tensor)
     again = {r.tensor for r in reads if reused(sketch, tensor, r)}
-    parts = _parts(sketch, head, positions, tensor)
+    found = shapes(sketch, tensor, head, positions)
+    knobs.require(bool(found), "no tile has as many threads as a block")
+    parts = asked(sketch, name, head, found)
     operands = list(dict.fromkeys(
         r.tensor for r in reads
         if r.tensor in again and r.tensor in sketch.op(tensor).input_tensors
@@ -68,52 +50,12 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
             s[copy].unroll(axis)
     for tile in shared:
         s[tile].compute_at(s[local], outer)
-        _fetch(sketch, tile, count)
+        _fetch(sketch, tile, count, sketch.extents([outer])[0] > 1)
     sketch.done |= {head, local, *near, *shared}
     sketch.leads(head, (), count)
 
 
-def reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
-    """Whether the elements of a read are read again along some data axis."""
-    return any(read.fixed(a) for a in data_axes(sketch, tensor) if sketch.long(a))
-
-
-def _parts(sketch: Sketch, head: Tensor, positions: Sequence[int], tensor: Tensor) -> list[Part]:
-    """How one or two data axes of ``head`` are shared among threads."""
-    s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
-    axes = s[head].op.axis
-    sizes = sketch.extents(axes)
-    own, reads = sketch.op(tensor).axis, sketch.reads(tensor)
-    moving = data_axes(sketch, head)
-    rows = [
-        at for at, p in enumerate(positions)
-        if axes[at] in moving and p >= 0 and sizes[at] > 1 and any(r.fixed(own[p]) for r in reads)
-    ]  # fmt: skip
-    pairs = [list(p) for p in combinations(rows, 2)] or [rows]
-    chosen = knobs.choice(f"{name}.axes", pairs)
-    found = []
-    for at in chosen:
-        label = f"{name}.{axes[at].name}"
-        each = knobs.choice(f"{label}.each", _fitting(EACH, sizes[at]))
-        rest = -(-sizes[at] // each)
-        threads = knobs.choice(f"{label}.threads", _fitting(ALONG, rest))
-        virtual = knobs.choice(
-            f"{label}.vthreads", [n for n in (1, 2) if n * each * threads <= sizes[at]] or [1]
-        )
-        found.append(Part(at, virtual, threads, each))
-    total = math.prod(p.threads for p in found)
-    knobs.require(min(THREADS) <= total <= max(THREADS), "too few or too many threads a block")
-    mine = math.prod(p.each * p.virtual for p in found)
-    knobs.require(mine <= MOST_EACH, "too many sums a thread")
-    return found
-
-
-def _fitting(options: Sequence[int], size: int) -> list[int]:
-    """Those that are not beyond ``size``; the size itself if it is shorter than all."""
-    return [n for n in options if n <= size] or [max(1, size)]
-
-
-def _loops(sketch: Sketch, head: Tensor, parts: Sequence[Part]) -> tuple[Axis, int]:
+def _loops(sketch: Sketch, head: Tensor, parts: Shape) -> tuple[Axis, int]:
     """Blocks, virtual threads, threads and what each thread has; the loop of threads."""
     s = sketch.s
     moving = data_axes(sketch, head)
@@ -140,7 +82,7 @@ def _loops(sketch: Sketch, head: Tensor, parts: Sequence[Part]) -> tuple[Axis, i
     return thread, math.prod(p.threads for p in parts)
 
 
-def _reduction(sketch: Sketch, local: Tensor, parts: Sequence[Part]) -> tuple[Axis, Axis]:
+def _reduction(sketch: Sketch, local: Tensor, parts: Shape) -> tuple[Axis, Axis]:
     """The longest reduction axis in steps; the loop over steps, and the innermost loop in one."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
     op = s[local].op
@@ -160,16 +102,16 @@ def _reduction(sketch: Sketch, local: Tensor, parts: Sequence[Part]) -> tuple[Ax
     return outer, inner
 
 
-def _fetch(sketch: Sketch, tile: Tensor, threads: int) -> None:
-    """All threads of a block fetch a shared tile together."""
+def _fetch(sketch: Sketch, tile: Tensor, threads: int, again: bool) -> None:
+    """All threads of a block fetch a shared tile together; ``again``: one after the other."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tile)
     op = s[tile].op
     if len(op.axis) > 1 and knobs.choice(f"{name}.transposed", [False, True]):
         s[tile].transform_layout(lambda *dims: (*dims[1:], dims[0]))
-    if knobs.choice(f"{name}.double_buffer", [False, True]):
+    if again and knobs.choice(f"{name}.double_buffer", [False, True]):
         s[tile].double_buffer()
     element = fused(s, tile, list(op.axis))
-    lanes = knobs.choice(f"{name}.lanes", lane_counts([tile.dtype]))
+    lanes = knobs.choice(f"{name}.lanes", lanes_of_rows([tile]))
     if lanes > 1:
         element, lane = s[tile].split(element, factor=lanes)
         s[tile].vectorize(lane)
@@ -177,4 +119,4 @@ def _fetch(sketch: Sketch, tile: Tensor, threads: int) -> None:
     s[tile].bind(thread, "threadIdx.x")
 
 
-__all__ = ["THREADS", "blocked", "reused"]
+__all__ = ["blocked"]

@@ -10,12 +10,21 @@ import math
 from collections.abc import Mapping
 
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.rules.across import FEW, WARP, across, in_parts, part_counts, steps
+from schedlang.autotune.rules.across import (
+    FEW,
+    WARP,
+    across,
+    partial_counts,
+    partial_results,
+    side_by_side,
+    steps,
+)
 from schedlang.autotune.rules.anchor import anchor
-from schedlang.autotune.rules.blocks import blocked, reused
+from schedlang.autotune.rules.blocks import blocked
 from schedlang.autotune.rules.elements import elements
 from schedlang.autotune.rules.inline import inline
-from schedlang.autotune.rules.moments import data_axes
+from schedlang.autotune.rules.moments import data_axes, timed
+from schedlang.autotune.rules.shapes import reused, shapes
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.compute.tensor import Tensor
@@ -25,6 +34,8 @@ from schedlang.target import Target
 
 # results fewer than this leave multiprocessors idle with a block each
 IDLE = 128
+# a tile of what is read again is drawn as often as so many other ways
+OFTEN = 3
 
 
 def schedule_cuda(
@@ -33,6 +44,7 @@ def schedule_cuda(
     """Steps on ``s`` for a GPU, each choice asked of ``knobs``."""
     sketch = Sketch(s, knobs, target, 1, sizes or {})
     inline(sketch)
+    sketch.timed |= timed(sketch)
     for tensor in reversed(sketch.stages()):
         if tensor in sketch.inlined or tensor in sketch.done:
             continue
@@ -53,7 +65,7 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
     if way == "tile":
         blocked(sketch, tensor, tensor, range(len(op.axis)))
     elif way == "parts":
-        in_parts(sketch, tensor)
+        partial_results(sketch, tensor)
     elif way == "across":
         across(sketch, tensor, spot)
     else:
@@ -61,7 +73,7 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> list[str]:
-    """How a reduction can be shared among threads."""
+    """How a reduction can be shared among threads; a way that stands thrice is drawn as often."""
     op = sketch.op(tensor)
     if spot is not None:
         return ["across" if steps(sketch, tensor) >= WARP else "threads"]
@@ -69,21 +81,20 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> list[str]:
     results = math.prod(sketch.extents(axes))
     # another kernel each moment of a scan costs more than it gains
     whole = results >= FEW or len(axes) < len(op.axis)
-    parts = ["parts"] if not whole and part_counts(sketch, tensor) else []
-    tile = ["tile"] if len(op.outputs) == 1 and axes and _tileable(sketch, tensor) else []
+    parts = ["parts"] if not whole and partial_counts(sketch, tensor) else []
+    tile = ["tile"] if _tiles(sketch, tensor) else []
     if parts and results < IDLE:
         return tile + parts
-    if tile:
-        long = sketch.extents(op.reduce_axis[-1:])[0] >= WARP
-        streams = any(not reused(sketch, tensor, read) for read in sketch.reads(tensor))
-        return [*tile, *(["across"] if long and results < FEW else []), *(parts if streams else [])]
-    return [*(["across"] if steps(sketch, tensor) >= WARP else []), "threads", *parts]
+    if not tile:
+        return [*(["across"] if steps(sketch, tensor) >= WARP else []), "threads", *parts]
+    long = sketch.extents(op.reduce_axis[-1:])[0] >= WARP
+    near = ["across"] if long and (results < FEW or side_by_side(sketch, tensor)) else []
+    if all(reused(sketch, tensor, read) for read in sketch.reads(tensor)):
+        return [*tile * OFTEN, *near, "threads"]
+    return [*tile, *near, "threads", *parts]
 
 
-def _tiles(sketch: Sketch, tensor: Tensor, last: int) -> bool:
+def _tiles(sketch: Sketch, tensor: Tensor, last: int = -1) -> bool:
     """Whether a reduction has a tile; what is stored side by side in it is all the same here."""
-    return _tileable(sketch, tensor)
-
-
-def _tileable(sketch: Sketch, tensor: Tensor) -> bool:
-    return any(reused(sketch, tensor, read) for read in sketch.reads(tensor))
+    op = sketch.op(tensor)
+    return len(op.outputs) == 1 and bool(shapes(sketch, tensor, tensor, range(len(op.axis))))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from schedlang.autotune.rules.blocks import THREADS
 from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
+from schedlang.autotune.rules.parts import first
+from schedlang.autotune.rules.shapes import THREADS
 from schedlang.autotune.rules.sketch import Level, Sketch, Spot
-from schedlang.autotune.rules.widths import lane_counts
+from schedlang.autotune.rules.widths import lane_counts, lanes_of_rows
 from schedlang.compute.tensor import Tensor
 
 
@@ -41,22 +42,47 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         count = math.prod(sketch.extents(axes[:-1]))
         sketch.leads(tensor, [Level(row, along, count)], min(threads, last))
         return
-    dtypes = [t.dtype for t in (*sketch.op(tensor).outputs, *_read(sketch, tensor))]
-    lanes = knobs.choice(f"{name}.lanes", [n for n in lane_counts(dtypes) if last % n == 0])
+    lanes = knobs.choice(f"{name}.lanes", _lanes(sketch, tensor))
+    kept = None
+    if lanes > 1 and sketch.op(tensor).reducer is not None:
+        kept = _sums(sketch, tensor)
     lane = None
     if lanes > 1:
         axes[-1], lane = s[tensor].split(axes[-1], factor=lanes)
-        s[tensor].reorder(*axes, *s[tensor].op.reduce_axis, lane)
     block, thread = s[tensor].split(fused(s, tensor, axes), factor=threads)
     s[tensor].bind(block, "blockIdx.x")
     s[tensor].bind(thread, "threadIdx.x")
     if lane is not None:
         s[tensor].vectorize(lane)
+    if kept is not None:
+        s[kept].compute_at(s[tensor], thread)
     sketch.leads(tensor, ())
 
 
-def _read(sketch: Sketch, tensor: Tensor) -> list[Tensor]:
-    return [read.tensor for read in sketch.reads(tensor)]
+def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:
+    """How many neighbours a thread may take: each access of them is one, or of one element."""
+    view, op = sketch.s[tensor], sketch.op(tensor)
+    last = op.axis[-1]
+    if not isinstance(last.extent, int):
+        return [1]
+    if op.reducer is not None and view.leaf_axes != [*op.axis, *op.reduce_axis]:
+        # sums in lanes have a stage of their own, which a stage with steps cannot give away
+        return [1]
+    rows = [r.tensor for r in sketch.reads(tensor) if r.contiguous(last)]
+    others = [r.tensor.dtype for r in sketch.reads(tensor)]
+    fits = {*lanes_of_rows([*op.outputs, *rows])} & {*lane_counts(others)}
+    return sorted(n for n in fits if last.extent % n == 0)
+
+
+def _sums(sketch: Sketch, tensor: Tensor) -> Tensor:
+    """The sums of a thread's lanes, in registers until they are done."""
+    s = sketch.s
+    kept = first(s.cache_write(tensor, "local"))
+    op = sketch.op(kept)
+    s[kept].reorder(*op.reduce_axis, *op.axis)
+    s[kept].vectorize(op.axis[-1])
+    sketch.done.add(kept)
+    return kept
 
 
 def _reads_rows(sketch: Sketch, tensor: Tensor) -> bool:

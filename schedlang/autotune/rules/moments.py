@@ -4,44 +4,43 @@ from __future__ import annotations
 
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import ScanOp, Tensor
-from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
-from schedlang.expr.simplify import to_lin
 
 
-def time_of(sketch: Sketch, tensor: Tensor) -> Axis | None:
-    """The first axis of a stage, where that is a scan's time; ``None`` outside of scans."""
-    op = sketch.op(tensor)
-    if sketch.steps_of_scan(tensor):
-        return op.axis[0]
-    if not _from_state(sketch, tensor):
-        return None
-    for reader in sketch.consumers(tensor):
-        time = time_of(sketch, reader)
-        for read in sketch.reads(reader):
-            if time is None or read.tensor is not tensor:
-                continue
-            if read.indices and to_lin(read.indices[0]) == Lin.of(time):
-                return op.axis[0]
-    return None
+def timed(sketch: Sketch) -> set[Tensor]:
+    """The stages whose first axis is a scan's time.
+
+    Those are its start, its step, and what they compute anew each moment, be it read at the
+    moment itself or at one before.
+    """
+    found: set[Tensor] = set()
+    anew = _anew(sketch)
+    for tensor in reversed(sketch.stages()):
+        if sketch.steps_of_scan(tensor) or (tensor in anew and _follows(sketch, tensor, found)):
+            found.add(tensor)
+    return found
 
 
 def data_axes(sketch: Sketch, tensor: Tensor) -> list[Axis]:
     """The axes that threads share: those of a stage, without a scan's time."""
-    time = time_of(sketch, tensor)
-    return [axis for axis in sketch.op(tensor).axis if axis is not time]
+    return list(sketch.op(tensor).axis[int(tensor in sketch.timed) :])
 
 
-def _from_state(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether what a stage reads is computed anew each moment."""
-    states = {t for v in sketch.s.stages if isinstance(v.op, ScanOp) for t in v.op.state}
-    seen, left = set(), [tensor]
-    while left:
-        found = left.pop()
-        if found in states:
-            return True
+def _follows(sketch: Sketch, tensor: Tensor, found: set[Tensor]) -> bool:
+    """Whether one of the stages ``found`` reads ``tensor`` at an index that its time decides."""
+    outputs = sketch.s[tensor].outputs
+    return any(
+        read.depends(0, [sketch.op(reader).axis[0]])
+        for reader in sketch.consumers(tensor) if reader in found
+        for read in sketch.reads(reader) if read.tensor in outputs and read.indices
+    )  # fmt: skip
+
+
+def _anew(sketch: Sketch) -> set[Tensor]:
+    """What is computed anew each moment: it reads a state, if through others."""
+    found = {t for v in sketch.s.stages if isinstance(v.op, ScanOp) for t in v.op.state}
+    for view in sketch.s.stages:
         # what another scan gives is there before the first moment
-        if found not in seen and not isinstance(found.op, ScanOp):
-            seen.add(found)
-            left += found.op.input_tensors
-    return False
+        if not isinstance(view.op, ScanOp) and any(t in found for t in view.op.input_tensors):
+            found.update(view.outputs)
+    return found

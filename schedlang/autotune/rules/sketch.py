@@ -57,7 +57,8 @@ class Spot:
 @dataclass
 class Sketch:
     """A schedule in the making. ``inlined`` stages have no loops, those of ``done`` have theirs;
-    ``home`` says in which nest a stage stands whose producers may stand there too.
+    ``home`` says in which nest a stage stands whose producers may stand there too; ``timed``, on a
+    GPU, those whose first axis is a scan's time.
     """
 
     s: Schedule
@@ -68,6 +69,7 @@ class Sketch:
     inlined: set[Tensor] = field(default_factory=set)
     home: dict[Tensor, Home] = field(default_factory=dict)
     done: set[Tensor] = field(default_factory=set)
+    timed: set[Tensor] = field(default_factory=set)
 
     def name(self, tensor: Tensor) -> str:
         return self.s[tensor].name

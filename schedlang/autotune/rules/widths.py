@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from schedlang.compute.tensor import Tensor
 from schedlang.ir.offsets import most_at_once
 
 LANES = (1, 2, 4, 8, 16)
@@ -17,3 +18,22 @@ def lane_counts(dtypes: Iterable[str]) -> list[int]:
     """
     most = min(map(most_at_once, dtypes), default=1)
     return [n for n in LANES if n <= most]
+
+
+def lanes_of_rows(tensors: Iterable[Tensor]) -> list[int]:
+    """The numbers of neighbours that are one access in every row of some tensors.
+
+    A row has to start at a multiple of them, which nobody knows of a symbolic length.
+
+    >>> import schedlang as sl
+    >>> n = sl.var("n")
+    >>> shapes = ((4, 8), (4, 6), (n, 8), (4, n), (n,))
+    >>> [lanes_of_rows([sl.placeholder(shape)]) for shape in shapes]
+    [[1, 2, 4], [1, 2], [1, 2, 4], [1], [1, 2, 4]]
+    """
+    kept = list(tensors)
+    lengths = [t.shape[-1] for t in kept if t.ndim > 1]
+    return [
+        n for n in lane_counts(t.dtype for t in kept)
+        if n == 1 or all(isinstance(size, int) and size % n == 0 for size in lengths)
+    ]  # fmt: skip

@@ -1,0 +1,338 @@
+"""Which schedules for GPUs are drawn: ways that each computation has, tiles and lanes that fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from importlib.util import find_spec
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.autotune.costs.estimate_gpu import registers
+from schedlang.autotune.costs.warp import work_of_warp
+from schedlang.autotune.knobs import Knobs, Rejected
+from schedlang.autotune.rules.moments import timed
+from schedlang.autotune.rules.sketch import Sketch
+from schedlang.autotune.rules.templates import template_for
+from schedlang.autotune.space import Candidate, Space
+from schedlang.expr.nodes import Var
+from schedlang.grid.lower import device_program
+from tests.gpu_schedules import numbers
+
+GPU = sl.Target("cuda")
+# threads that reach the sectors of 32 bytes that a warp's floats make up
+SECTORS = 4
+
+
+def space(output: sl.Tensor, sizes: Mapping[Var, int] | None = None) -> Space:
+    return Space((output,), GPU, template_for(GPU, 1, sizes), 1, sizes=sizes or {})
+
+
+def drawn(output: sl.Tensor, count: int, draws: int, **given: Any) -> list[Candidate]:
+    """Candidates whose decisions are those ``given``, by the name of the output's knob."""
+    made, rng, found = space(output), Random(0), []
+    known = {f"{output.name}.{knob}": value for knob, value in given.items()}
+    for _ in range(draws):
+        try:
+            found.append(made.draw(rng, known))
+        except Rejected:
+            continue
+        if len(found) == count:
+            return found
+    raise AssertionError(f"{len(found)} of {draws}: {dict(made.reasons)}")
+
+
+def depthwise(channels: int, size: int, largest: bool = False) -> sl.Tensor:
+    A = sl.placeholder((channels, size + 2, size + 2), name="A")
+    W = sl.placeholder((channels, 3, 3), name="W")
+    y, x = sl.reduce_axis(3, name="y"), sl.reduce_axis(3, name="x")
+    shape = (channels, size, size)
+    D = sl.compute(
+        shape, lambda c, i, j: sl.sum(A[c, i + y, j + x] * W[c, y, x], axis=(y, x)), name="D"
+    )
+    return sl.compute(shape, lambda c, i, j: sl.max(D[c, i, j], 0), name="Z") if largest else D
+
+
+def products(batch: int, n: int) -> sl.Tensor:
+    """A product of small matrices for each of many."""
+    A, B = (sl.placeholder((batch, n, n), name=name) for name in "AB")
+    k = sl.reduce_axis(n, name="k")
+    return sl.compute(
+        (batch, n, n), lambda b, i, j: sl.sum(A[b, i, k] * B[b, k, j], axis=k), name="D"
+    )
+
+
+def rows(n: int, m: int) -> sl.Tensor:
+    """A matrix by a vector."""
+    A, X, k = sl.placeholder((n, m), name="A"), sl.placeholder((m,), name="X"), sl.reduce_axis(m)
+    return sl.compute((n,), lambda i: sl.sum(A[i, k] * X[k], axis=k), name="D")
+
+
+def product(n: int, m: int, inner: int, dtype: str = "float32") -> sl.Tensor:
+    A, B = sl.placeholder((n, inner), dtype, name="A"), sl.placeholder((inner, m), dtype, name="B")
+    k = sl.reduce_axis(inner, name="k")
+    return sl.compute((n, m), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="D")
+
+
+def scores(heads: int, n: int, width: int) -> sl.Tensor:
+    """How much each query is like each key."""
+    Q, K = (sl.placeholder((heads, n, width), name=name) for name in "QK")
+    d = sl.reduce_axis(width, name="d")
+    return sl.compute(
+        (heads, n, n), lambda h, i, j: sl.sum(Q[h, i, d] * K[h, j, d], axis=d), name="D"
+    )
+
+
+def columns(n: int, m: int, dtype: str = "float32") -> sl.Tensor:
+    """The largest of each column."""
+    A, k = sl.placeholder((n, m), dtype, name="A"), sl.reduce_axis(n, name="k")
+    return sl.compute((m,), lambda j: sl.max(A[k, j], axis=k), name="D")
+
+
+def symbolic() -> tuple[sl.Tensor, dict[Var, int]]:
+    n, m = sl.var("n"), sl.var("m")
+    A, B = sl.placeholder((n, m), name="A"), sl.placeholder((m, 96), name="B")
+    k = sl.reduce_axis(m, name="k")
+    D = sl.compute((n, 96), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="D")
+    return sl.compute((n, 96), lambda i, j: sl.max(D[i, j], 0), name="Z"), {n: 200, m: 128}
+
+
+def plus_one(shape: Any) -> sl.Tensor:
+    A = sl.placeholder(shape, name="A")
+    return sl.compute(shape, lambda i, j: A[i, j] + 1, name="D")
+
+
+COMPUTATIONS = {
+    "depthwise at 7": depthwise(512, 7),
+    "depthwise at 14": depthwise(256, 14),
+    "depthwise at 56": depthwise(32, 56),
+    "depthwise and what reads it": depthwise(1024, 7, largest=True),
+    "products of 8 by 8": products(1024, 8),
+    "products of 4 by 4": products(300, 4),
+    "a few rows": rows(100, 16),
+    "many rows": rows(65536, 1024),
+    "rows by a matrix of two columns": product(4096, 2, 512),
+    "scores": scores(8, 128, 64),
+    "columns": columns(512, 4096),
+    "a product": product(256, 256, 256),
+    "a product of float64": product(128, 128, 128, "float64"),
+    "a product of float16": product(128, 128, 128, "float16"),
+    "a product of odd sizes": product(203, 75, 51),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTATIONS)
+def test_most_draws_are_valid(name: str) -> None:
+    made, rng = space(COMPUTATIONS[name]), Random(0)
+    for _ in range(20):
+        try:
+            made.draw(rng)
+        except Rejected:
+            continue
+    assert made.counts["valid"] >= 0.3 * made.counts["tried"], dict(made.reasons)
+
+
+def test_most_draws_of_symbolic_sizes_are_valid() -> None:
+    Z, sizes = symbolic()
+    made, rng, ways = space(Z, sizes), Random(0), Counter[bool]()
+    for _ in range(20):
+        try:
+            ways[made.draw(rng).decisions["D.fuse"]] += 1
+        except Rejected:
+            continue
+    assert ways[True] and ways[False]
+    assert made.counts["valid"] >= 0.3 * made.counts["tried"], dict(made.reasons)
+
+
+def emulated(output: sl.Tensor, candidate: Candidate, seed: int = 0) -> None:
+    """What the candidate gives is what the oracle gives."""
+    args = sl.lower(sl.schedule(output)).args[:-1]
+    given = [
+        numbers(*map(int, a.shape), dtype=a.dtype, seed=seed + n)  # type: ignore[union-attr,arg-type]
+        for n, a in enumerate(args)
+    ]
+    made = sl.build(candidate.schedule, target="cuda-emulator")(*given)
+    np.testing.assert_allclose(made, sl.reference(output)(*given), rtol=1e-5, atol=1e-5)
+
+
+TILES = {"depthwise": depthwise(40, 7), "products": products(70, 8), "product": product(50, 2, 40)}
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_tiles_of_short_axes_are_right(name: str) -> None:
+    D = TILES[name]
+    for candidate in drawn(D, 2, 10, how="tile"):
+        emulated(D, candidate)
+
+
+def test_threads_go_along_channels_where_pictures_are_small() -> None:
+    D = depthwise(512, 7)
+    for candidate in drawn(D, 5, 5, how="tile"):
+        assert candidate.decisions["D.axes"] == [0, 1, 2]
+        (launch,) = device_program(candidate.nest, GPU).launches
+        assert 64 <= launch.threads <= 512
+
+
+def test_a_tile_is_offered_where_one_fits_alone() -> None:
+    ways = {c.decisions["D.how"] for c in drawn(rows(100, 16), 20, 20)}
+    assert ways == {"threads"}
+    ways = {c.decisions["D.how"] for c in drawn(products(256, 8), 20, 20)}
+    assert ways == {"tile", "threads"}
+
+
+def test_what_is_read_once_and_as_it_lies_is_read_by_threads_side_by_side() -> None:
+    D = rows(16384, 256)
+    emulated(D, drawn(D, 1, 3, how="across")[0])
+    assert "across" in {c.decisions["D.how"] for c in drawn(rows(65536, 1024), 15, 20)}
+    # here all is read again
+    assert "across" not in {c.decisions["D.how"] for c in drawn(scores(8, 128, 64), 15, 40)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+def test_sums_in_lanes_stay_in_registers(dtype: str) -> None:
+    D = columns(60, 512, dtype)
+    (candidate,) = drawn(D, 1, 3, how="threads", lanes=4)
+    half = "_half" if dtype == "float16" else ""
+    source = sl.build(candidate.schedule, target=GPU).source
+    assert f"vload_aligned{half}(A, " in source and f"vstore_aligned{half}(D, " in source
+    assert f"vload_aligned{half}(D, " not in source
+    emulated(D, candidate)
+
+
+@pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+def test_sums_in_lanes_take_no_memory_of_a_thread() -> None:
+    (candidate,) = drawn(columns(60, 512), 1, 3, how="threads", lanes=4)
+    (found,) = sl.build(candidate.schedule, target=GPU).resources.values()
+    assert not found.local_bytes and not found.spill_bytes
+
+
+def test_partial_results_in_lanes_are_right() -> None:
+    D = columns(3000, 256)
+    for candidate in drawn(D, 3, 10, how="parts"):
+        emulated(D, candidate)
+
+
+def test_the_estimate_knows_which_sums_stay_in_registers() -> None:
+    D = columns(512, 4096)
+    work = {}
+    for lanes in (1, 4):
+        (candidate,) = drawn(D, 1, 3, how="threads", threads=64, lanes=lanes)
+        program = device_program(candidate.nest, GPU)
+        work[lanes] = work_of_warp(program.launches[0], program.nest, GPU)
+    # of each step the elements alone; the results at the start, and at the end
+    assert work[1].sectors == 512 * SECTORS + 2 * SECTORS
+    assert work[4].sectors == 512 * 4 * SECTORS + 4 * SECTORS
+
+
+def test_lanes_need_rows_of_a_known_length() -> None:
+    n, m = sl.var("n"), sl.var("m")
+    for shape, most in (((n, m), 1), ((n, 64), 4), ((64, 62), 2), ((64, 64), 4)):
+        made, rng = space(plus_one(shape), {n: 4096, m: 4096}), Random(0)
+        lanes = {made.draw(rng).decisions.get("D.lanes", 1) for _ in range(12)}
+        assert max(lanes) == most
+    A = sl.placeholder((64, 67), name="A")
+    D = sl.compute((64, 64), lambda i, j: A[i, j], name="D")
+    assert {c.decisions["D.lanes"] for c in drawn(D, 6, 6)} == {1}
+
+
+def test_shared_tiles_of_unknown_rows_are_fetched_by_elements() -> None:
+    Z, sizes = symbolic()
+    made, rng = space(Z, sizes), Random(0)
+    found = [made.draw(rng, {"D.fuse": True, "D.shared.A": True}) for _ in range(6)]
+    assert {c.decisions["A.shared.lanes"] for c in found} == {1}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_tiles_fit_the_registers_of_a_thread(dtype: str) -> None:
+    most = {"float64": 64}.get(dtype, 128)
+    sums = []
+    for candidate in drawn(product(512, 512, 64, dtype), 8, 20, how="tile"):
+        (launch,) = device_program(candidate.nest, GPU).launches
+        assert registers(launch) <= min(255, 65536 // launch.threads)
+        decisions = candidate.decisions
+        each = [n for knob, n in decisions.items() if knob.endswith((".each", ".vthreads"))]
+        sums.append(int(np.prod(each)))
+    assert max(sums) <= most
+
+
+def test_what_a_thread_cannot_hold_is_refused() -> None:
+    """A template's own tile is let through; what the rules make is not."""
+    D = product(512, 512, 64, "float64")
+
+    def large(s: Any, knobs: Knobs) -> None:
+        i, j = s[D].op.axis
+        local = s.cache_write(D, "local")
+        io, jo, ii, ji = s[D].tile(i, j, 128, 128)
+        it, ii = s[D].split(ii, nparts=8)
+        jt, ji = s[D].split(ji, nparts=8)
+        s[D].reorder(io, jo, it, jt, ii, ji)
+        s[D].bind(s[D].fuse(io, jo), "blockIdx.x")
+        thread = s[D].fuse(it, jt)
+        s[D].bind(thread, "threadIdx.x")
+        s[local].compute_at(s[D], thread)
+        s[local].reorder(*s[local].op.reduce_axis, *s[local].op.axis)
+
+    assert Space((D,), GPU, large, made=False).draw(Random(0)) is not None
+    with pytest.raises(Rejected, match="does not fit the registers"):
+        Space((D,), GPU, large).draw(Random(0))
+
+
+def lagging(*ahead: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
+    """``N[t] = X[t]`` and the sum of ``N[t - 2 + a] @ W`` over ``ahead``: moments before t's."""
+    X, S = (sl.placeholder((6, 8, 32), name=n) for n in "XS")
+    W, k = sl.placeholder((32, 32), name="W"), sl.reduce_axis(32, name="k")
+    H = sl.compute((7, 8, 32), lambda t, b, i: sl.sum(S[t - 2, b, k] * W[k, i], axis=k), name="D")
+    first = sl.compute((2, 8, 32), lambda t, b, i: X[t, b, i], name="first")
+    step = sl.compute(
+        (6, 8, 32), lambda t, b, i: sum((H[t + n, b, i] for n in ahead), X[t, b, i]), name="step"
+    )
+    return X, W, sl.scan(first, step, S, inputs=[X], name="N")
+
+
+@pytest.mark.parametrize("how", ["tile", "threads", "across"])
+@pytest.mark.parametrize("ahead", [(1,), (0, 1)], ids=str)
+def test_what_a_scan_reads_of_another_moment_has_a_time(ahead: tuple[int, ...], how: str) -> None:
+    X, W, N = lagging(*ahead)
+    made, rng, found = space(N), Random(0), []
+    for _ in range(6):
+        try:
+            found.append(made.draw(rng, {"D.how": how, "D.fuse": False}))
+        except Rejected:
+            continue
+    assert found, dict(made.reasons)
+    assert not any(0 in c.decisions.get("D.axes", []) for c in found)
+    x, w = numbers(6, 8, 32), numbers(32, 32, seed=1) / 8
+    wanted = [*x[:2]]
+    for t in range(2, 6):
+        wanted.append(x[t] + sum(wanted[t - 2 + n] @ w for n in ahead))
+    given = sl.build(found[0].schedule, [X, W, N], target="cuda-emulator")(x, w)
+    np.testing.assert_allclose(given, np.stack(wanted), rtol=1e-4, atol=1e-5)
+    loops = [x.axis.name for x in found[0].nest.loops if x.kind == "thread"]
+    assert loops and not any(name.startswith("t.") for name in loops)
+
+
+def test_the_stages_of_a_scan_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, S = (sl.placeholder((6, 8), name=n) for n in "XS")
+    at = sl.compute((7, 8), lambda t, i: S[t - 2, i], name="h")
+    for _ in range(12):
+        one = sl.compute((7, 8), lambda t, i, at=at: at[t, i] + 1, name="a")
+        two = sl.compute((7, 8), lambda t, i, at=at: at[t, i] * 2, name="b")
+        at = sl.compute((7, 8), lambda t, i, one=one, two=two: one[t, i] + two[t, i], name="c")
+    first = sl.compute((2, 8), lambda t, i: X[t, i], name="first")
+    step = sl.compute((6, 8), lambda t, i: at[t + 1, i] + X[t, i], name="step")
+    N = sl.scan(first, step, S, inputs=[X], name="N")
+    sketch = Sketch(sl.schedule(N), Knobs(), GPU, 1)
+    asked = Counter[str]()
+    consumers = Sketch.consumers
+
+    def counted(self: Sketch, tensor: sl.Tensor) -> list[sl.Tensor]:
+        asked[tensor.name] += 1
+        return consumers(self, tensor)
+
+    monkeypatch.setattr(Sketch, "consumers", counted)
+    assert timed(sketch) == set(sketch.stages())
+    assert asked.total() <= 3 * len(sketch.stages())
