@@ -176,7 +176,9 @@ def test_sums_stay_in_registers_where_no_length_divides(
 ) -> None:
     *_, Y = make()
     for candidate in drawn(Y, target=AVX512, given={"Y.how": how}):
-        assert any(stage.startswith("Y.rf") for stage in in_registers(candidate, AVX512))
+        # each stage of partial results adds to the name of what they are of
+        partial = max((f.stage for f in candidate.nest.loops), key=len)
+        assert "Y.rf" in partial and partial in in_registers(candidate, AVX512)
 
 
 def test_many_partial_results_are_combined_in_lanes_and_threads() -> None:
@@ -205,6 +207,15 @@ def test_short_axes_are_one_where_all_is_read_in_order() -> None:
     for make in (lambda i, j: A[i, j] + B[j], lambda i, j: A[i, j] * i, lambda i, j: C[j, i] + 1):
         Y = sl.compute((1001, 3), make, name="Y")
         assert all(c.decisions.get("Y.lanes", 3) == 3 for c in drawn(Y))
+
+
+def test_a_product_with_its_own_transpose_has_a_tile() -> None:
+    *_, Y = with_its_transpose()
+    assert any(c.decisions["Y.how"] == "tile" for c in drawn(Y))
+    # what a step moves in both reads is copied for neither
+    A, over = of(200, 200), reduced(sl.sum, 200)
+    Y = sl.compute((200, 200), lambda i, j: over(lambda k: A[i, k] * A[k, j]), name="Y")
+    assert all("Y.pack.A" not in c.decisions for c in drawn(Y))
 
 
 def test_a_sum_of_everything_on_one_core_is_one_row() -> None:
