@@ -18,7 +18,7 @@ FEW_VECTORS = 4
 # a run of steps shorter than so many vectors is not worth partial results
 LEAST_RUN = 2
 # rounds in which parts take their steps, where these are no multiple of all parts
-ROUNDS = 32
+ROUNDS = 128
 # vectors of partial results side by side
 MOST_VECTORS = 8
 
