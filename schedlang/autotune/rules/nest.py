@@ -60,7 +60,7 @@ def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(head)
     outside, inside, units = [], [], []
     for loop in outer:
-        label = sketch.axis_name(head, loop.along)
+        label = f"{name}.{sketch.axis_name(head, loop.along)}"
         if loop.extent == 1:
             units.append(loop)
             continue

@@ -75,11 +75,11 @@ def shapes(
 
 def asked(sketch: Sketch, name: str, head: Tensor, found: Sequence[Shape]) -> Shape:
     """One of the tiles, as knobs say one after the other: each has what those before it leave."""
-    knobs, axes = sketch.knobs, sketch.op(head).axis
+    knobs = sketch.knobs
     chosen = knobs.choice(f"{name}.axes", list(dict.fromkeys(_places(s) for s in found)))
     left = [s for s in found if _places(s) == chosen]
     for n, at in enumerate(chosen):
-        label = f"{name}.{axes[at].name}"
+        label = f"{name}.{sketch.axis_name(head, at)}"
         for field, knob in (("each", "each"), ("threads", "threads"), ("virtual", "vthreads")):
             options = sorted({getattr(s[n], field) for s in left})
             value = knobs.choice(f"{label}.{knob}", options)

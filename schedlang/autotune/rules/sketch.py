@@ -77,8 +77,7 @@ class Sketch:
     def axis_name(self, tensor: Tensor, at: int) -> str:
         """What a knob calls a data axis: its name, or its position where axes have one name."""
         names = [axis.name for axis in self.op(tensor).axis]
-        own = names[at] if names.count(names[at]) == 1 else str(at)
-        return f"{self.name(tensor)}.{own}"
+        return names[at] if names.count(names[at]) == 1 else str(at)
 
     def op(self, tensor: Tensor) -> ComputeOp:
         """The operation of a stage as caches have left it."""
