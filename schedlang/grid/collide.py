@@ -6,27 +6,19 @@ by trying out all threads and elements. What cannot be proven counts as reached.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
-import numpy as np
-
-from schedlang.expr.evaluate import evaluate
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Div, Lin, Mod, Product, to_expr
+from schedlang.expr.linear import ZERO, Div, Lin, Mod, Product
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import merge_div_mod, to_lin
-from schedlang.expr.visit import postorder
 from schedlang.grid.program import Launch
-from schedlang.ir.nodes import Buffer, For, Load
+from schedlang.grid.tried import others, reached
+from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import flat
-
-# pairs of threads and elements that are tried, where no proof is short
-MOST_TRIED = 2**21
-# elements that are listed, reached or not, so that those reached need not be sorted
-MOST_LISTED = 2**21
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +93,9 @@ def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between
 def _tried_apart(a: Access, b: Access, pairs: Sequence[tuple[Lin, Lin]], between: Between) -> bool:
     """Whether trying shows that no two threads have equal ``pairs``."""
     keys = [x for x in between.same if any(x.axis in _leaves_of(pair) for pair in pairs)]
-    one = _reached(a, [x for x, _ in pairs], keys, between.threads)
-    two = _reached(b, [y for _, y in pairs], keys, between.threads)
-    return one is not None and two is not None and not _others(one, two)
+    one = reached(a.loops, a.tests, [x for x, _ in pairs], keys, between.threads)
+    two = reached(b.loops, b.tests, [y for _, y in pairs], keys, between.threads)
+    return one is not None and two is not None and not others(one, two)
 
 
 def _leaves_of(pair: tuple[Lin, Lin]) -> set[Any]:
@@ -166,79 +158,6 @@ def _parted(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
     return more, rest
 
 
-def _reached(
-    access: Access, indices: Indices, together: Sequence[For], threads: Mapping[Axis, int]
-) -> np.ndarray | None:
-    """A column for each element and thread that reaches it: the indices, then the thread.
-
-    Over all iterations; those of the loops ``together`` stand ahead of the indices. ``None``
-    where that cannot be tried out.
-    """
-    roots = [to_expr(lin) for lin in indices]
-    counted = [x for x in access.loops if isinstance(x.extent, int)]
-    known = {*threads, *(x.axis for x in counted)}
-    tests = [t for t in access.tests if all(n in known for n in _leaves(t))]
-    used = {n for e in (*roots, *tests) for n in _leaves(e)}
-    if not used <= known or any(x not in counted for x in together):
-        return None
-    alone, tests = _alone(roots, tests, counted, {*threads, *(x.axis for x in together)})
-    done = {leaf for n in alone for leaf in _leaves(roots[n])}
-    loops = [x for x in counted if x.axis in used - done or x in together]
-    counts = [*threads.values(), *(int(x.extent) for x in loops)]  # type: ignore[arg-type]
-    counts += [len(values) for values in alone.values()]
-    if prod(counts) > MOST_TRIED:
-        return None
-    # numbers along one dimension each: what depends on few of them is worked out for those alone
-    grids = np.ogrid[tuple(slice(n) for n in counts)]
-    values = dict(zip([*threads, *(x.axis for x in loops)], grids))
-    number = np.ravel_multi_index(tuple(grids[: len(threads)]), tuple(threads.values()))
-    key = [values[x.axis] for x in together]
-    with np.errstate(all="ignore"):
-        keep = [np.asarray(evaluate(test, values), bool) for test in tests]
-        ends = dict(zip(alone, grids[len(threads) + len(loops) :]))
-        at = [
-            alone[n][ends[n]] if n in alone else evaluate(root, values)
-            for n, root in enumerate(roots)
-        ]
-    rows = [np.broadcast_to(row, counts).reshape(-1) for row in (*key, *at, number)]
-    if not keep:
-        return np.stack(rows)
-    kept = np.broadcast_to(np.logical_and.reduce(np.broadcast_arrays(*keep)), counts).reshape(-1)
-    return np.stack([row[kept] for row in rows])
-
-
-def _alone(
-    roots: Sequence[Expr], tests: Sequence[Expr], loops: Sequence[For], others: set[Axis]
-) -> tuple[dict[int, np.ndarray], list[Expr]]:
-    """The values of each index, by number, whose loops stand in no other one, and no ``others``.
-
-    Of ``k % 2`` there are two, however often ``k`` runs. Also the tests that are left: those of
-    such loops alone are done with.
-    """
-    found: dict[int, np.ndarray] = {}
-    left = list(tests)
-    leaves = [set(_leaves(root)) for root in roots]
-    for n, (root, mine) in enumerate(zip(roots, leaves)):
-        own = [x for x in loops if x.axis in mine]
-        counts = [int(x.extent) for x in own]  # type: ignore[arg-type]
-        within: list[Expr] = []
-        without: list[Expr] = []
-        for test in left:
-            (within if mine.issuperset(_leaves(test)) else without).append(test)
-        rest = others.union(*leaves[:n], *leaves[n + 1 :], *map(_leaves, without))
-        if not own or mine & rest or prod(counts) > MOST_TRIED:
-            continue
-        grids = np.ogrid[tuple(slice(count) for count in counts)]
-        values = dict(zip([x.axis for x in own], grids))
-        with np.errstate(all="ignore"):
-            keep = np.broadcast_to(True, counts)
-            for test in within:
-                keep = keep & evaluate(test, values)
-            found[n] = np.unique(np.broadcast_to(evaluate(root, values), counts)[keep])
-        left = without
-    return found, left
-
-
 def _without_alike(
     pairs: Iterable[tuple[Lin, Lin]], free: Container[Expr]
 ) -> list[tuple[Lin, Lin]]:
@@ -298,10 +217,6 @@ def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tup
     return found
 
 
-def _leaves(root: Expr) -> list[Expr]:
-    return [n for n in postorder([root]) if isinstance(n, (Axis, Load, Var))]
-
-
 def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
     """Whether two indices are never equal, all but the loops and threads ``loose`` the same."""
     if not all(_alike(p, loose) for p in (*x.terms, *y.terms)):
@@ -323,33 +238,6 @@ def _remainder(lin: Lin) -> Mod | None:
     ((product, coef),) = lin.terms.items()
     single = len(product) == 1 and coef == 1 and isinstance(product[0], Mod)
     return product[0] if single else None  # type: ignore[return-value]
-
-
-def _others(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether an element has two different threads, one in each list."""
-    count = a.shape[1]
-    if not count or not b.shape[1]:
-        return False
-    element, size = np.zeros(count + b.shape[1], np.int64), 1
-    for left, right in zip(a[:-1], b[:-1]):
-        least = min(left.min(), right.min())
-        length = int(max(left.max(), right.max()) - least) + 1
-        element *= length
-        element[:count] += left - least
-        element[count:] += right - least
-        size *= length
-    if size > MOST_LISTED:
-        _, element = np.unique(element, return_inverse=True)
-        size = int(element.max()) + 1
-    ends = []
-    for at, rows in ((element[:count], a), (element[count:], b)):
-        least, most = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
-        np.minimum.at(least, at, rows[-1])
-        np.maximum.at(most, at, rows[-1])
-        ends.append((least, most))
-    (low, high), (least, most) = ends
-    shared = (high >= 0) & (most >= 0)
-    return bool((shared & ((low != least) | (high != most) | (low != high))).any())
 
 
 __all__ = ["Access", "Between", "collide"]
