@@ -212,7 +212,7 @@ def test_sums_in_lanes_take_no_memory_of_a_thread() -> None:
 
 def test_partial_results_in_lanes_are_right() -> None:
     D = columns(3000, 256)
-    for candidate in drawn(D, 3, 10, how="parts"):
+    for candidate in drawn(D, 2, 10, how="parts"):
         emulated(D, candidate)
 
 
