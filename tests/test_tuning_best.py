@@ -616,12 +616,17 @@ def test_a_file_that_cannot_be_read_is_said_at_the_with(tmp_path: Path) -> None:
     assert sl.schedule(product().C).steps == ()
 
 
-def test_symbolic_computations_start_with_what_was_tuned_for_some_size(database: Database) -> None:
-    n = sl.var("n")
-    g = product(m=n)
+def tuned_for_24(database: Database) -> SimpleNamespace:
+    """A product of a symbolic size n, whose schedule was tuned for one value of it."""
+    g = product(m=sl.var("n"))
     s = sl.schedule(g.C)
     tiled(g, s)
     keep(database, s, sizes={"n": 24})
+    return g
+
+
+def test_symbolic_computations_start_with_what_was_tuned_for_some_size(database: Database) -> None:
+    g = tuned_for_24(database)
     with apply_best(database), pytest.warns(DatabaseWarning, match="for n = 24, not for any size"):
         started = sl.schedule(g.C)
     run(started, g, n=24)
@@ -629,11 +634,7 @@ def test_symbolic_computations_start_with_what_was_tuned_for_some_size(database:
 
 
 def test_no_steps_for_one_size_say_nothing_of_another(database: Database) -> None:
-    n = sl.var("n")
-    g = product(m=n)
-    s = sl.schedule(g.C)
-    tiled(g, s)
-    keep(database, s, sizes={"n": 24})
+    g = tuned_for_24(database)
     where = Where.here([g.C], CPU, {"n": 4096})
     untuned = Trial(1, "ok", sl.schedule(g.C).to_json(), seconds=1e-9, strategy=UNTUNED)
     database.add(where, "C", untuned, [g.C])
