@@ -24,7 +24,8 @@ EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 @dataclass(frozen=True)
 class Limits:
     """Seconds for a build, seconds for a checked or a timed run, and bytes that a process may have
-    beyond what it starts with (0: no limit; by default half of the machine's memory).
+    beyond what it and its threads start with (0: no limit; by default half of the machine's
+    memory).
     """
 
     build: float = 20.0

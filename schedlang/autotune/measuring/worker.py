@@ -23,6 +23,7 @@ from typing import Any
 from schedlang.autotune.measuring.sandbox import PREFIX
 from schedlang.autotune.measuring.task import Limits, Task, task_from_data
 from schedlang.autotune.measuring.workbench import Workbench, Wrong
+from schedlang.autotune.record import cores
 from schedlang.errors import SchedlangError, first_line
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
@@ -30,7 +31,8 @@ COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
 GRACE = 5.0
 # bytes of a file that a candidate may write, the log too, and those of a log that is kept
 MOST_WRITTEN, LONG_LOG = 64 << 20, 1 << 20
-
+# bytes of address space that a thread reserves as it starts: glibc's heap and a stack
+OF_A_THREAD = 72 << 20
 # open files that a guard closes
 MOST_OPEN = 1 << 12
 
@@ -129,7 +131,7 @@ def remove(folder: Path) -> None:
 
 
 def limit_memory(limits: Limits) -> None:
-    """No more memory than what this process has now and the limit beyond it."""
+    """No more memory than what this process and its threads start with and the limit beyond it."""
     # where the whole machine runs short, this process goes before its parent does
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
@@ -141,7 +143,8 @@ def limit_memory(limits: Limits) -> None:
         return
     held = _held()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = held + limits.memory
+    # the threads of a kernel start at its first call
+    most = held + (cores() - 1) * OF_A_THREAD + limits.memory
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
 
 
