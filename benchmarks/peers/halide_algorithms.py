@@ -12,6 +12,7 @@ from typing import Any
 
 import halide as hl
 
+from benchmarks.peers.halide_host import host_target
 from benchmarks.works.memory import EPSILON, GAUSS, KAPPA, LUMA
 
 F32 = hl.Float(32)
@@ -272,7 +273,7 @@ def chain_by_hand(sizes: Any, a: Any, b: Any, d: Any) -> Any:
 
 
 def _lanes() -> int:
-    return int(hl.get_host_target().natural_vector_size(F32))
+    return int(host_target().natural_vector_size(F32))
 
 
 ALGORITHMS: dict[str, Callable[..., Any]] = {

@@ -18,6 +18,7 @@ import halide as hl
 
 from benchmarks.peers import halide_algorithms, halide_families
 from benchmarks.peers.halide_algorithms import F32
+from benchmarks.peers.halide_host import host_target
 
 ENTRY = "peer"
 ALGORITHMS = {**halide_algorithms.ALGORITHMS, **halide_families.ALGORITHMS}
@@ -31,7 +32,7 @@ def compile_object(
     """``scheduler`` is empty where the algorithm comes with its schedule."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     parameters, pipeline = _pipeline(ALGORITHMS[algorithm], sizes, inputs, outputs)
-    target = hl.get_host_target().with_feature(hl.TargetFeature.NoAsserts)
+    target = host_target().with_feature(hl.TargetFeature.NoAsserts)
     if scheduler:
         root = Path(hl.__file__).parent
         (plugin,) = root.glob(f"lib*/*autoschedule_{scheduler.lower()}.*")

@@ -18,11 +18,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import halide as hl
-
 from benchmarks.cache import folder
 from benchmarks.peers import Call
 from benchmarks.peers.halide_compile import ALGORITHMS, ENTRY
+from benchmarks.peers.halide_host import host_target
 from benchmarks.works import Arrays, Work
 
 ROOT = Path(__file__).parent.parent.parent
@@ -86,7 +85,7 @@ def _library(scheduler: str, work: Work) -> tuple[Path, dict[str, str]]:
     """The shared library, and the scheduler's options that gave it."""
     hand = scheduler == "by hand"
     algorithm = f"{work.kind}_by_hand" if hand else work.kind
-    key = repr((scheduler, _code(algorithm), sorted(work.sizes.items()), hl.get_host_target()))
+    key = repr((scheduler, _code(algorithm), sorted(work.sizes.items()), host_target()))
     name = f"{work.kind}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     made = folder("halide") / f"{name}.so"
     note = made.with_suffix(".json")

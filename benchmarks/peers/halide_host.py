@@ -1,0 +1,17 @@
+"""The target of Halide's kernels: this machine."""
+
+from __future__ import annotations
+
+import halide as hl
+from llvmlite.binding import get_host_cpu_features
+
+
+def host_target() -> hl.Target:
+    """What this machine can do: a virtual machine may hide the AVX-512 of the processor's model, by
+    which Halide goes, and code that uses it dies."""
+    target = hl.get_host_target()
+    if not get_host_cpu_features().get("avx512f", False):
+        for name in dir(hl.TargetFeature):
+            if name.startswith("AVX512"):
+                target = target.without_feature(getattr(hl.TargetFeature, name))
+    return target
