@@ -20,8 +20,8 @@ from benchmarks.harness import machine, write_json
 from benchmarks.peers import metaschedule
 from benchmarks.works import Work
 from schedlang.autotune import TuningResult
+from schedlang.autotune.luck import seen
 from schedlang.autotune.record import UNTUNED
-from schedlang.autotune.showing.facts import seen
 from schedlang.errors import TuningError, first_line
 
 SIDE = 512

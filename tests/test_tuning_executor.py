@@ -314,6 +314,18 @@ def test_a_worker_that_cannot_measure_beside_others(tmp_path: Path) -> None:
     assert sent[-2:] == [0, 0]
 
 
+def test_a_worker_that_fails_all_it_gets_beside_one_that_measures(tmp_path: Path) -> None:
+    """What is free gets most of the jobs again, which ends no search while others answer."""
+
+    def sick(number: int, times: int) -> Any:
+        if times <= 2 * number:
+            raise Broken("no space left")
+        return {"outcome": "ok", "seconds": 1.0 + number}
+
+    result, _ = made(sick, tmp_path)
+    assert [t.outcome for t in result.trials] == ["ok"] * 4 and not result.broken
+
+
 def test_each_lost_job_is_judged_by_its_own_error(tmp_path: Path) -> None:
     """Whatever was lost beside it: a killed worker is the candidate's, a full disk is not."""
 

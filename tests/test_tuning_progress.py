@@ -96,6 +96,17 @@ def test_a_note_stands_above_the_line_and_is_no_markup() -> None:
     assert "waiting for [bold]2[/bold] workers \\x1b[2J\n" in told(file.getvalue())
 
 
+def test_the_last_line_has_the_time_of_the_race_and_one_trial_more() -> None:
+    progress, file = bar(1)
+    with progress:
+        progress.trial(Trial(0, "ok", "", seconds=0.002))
+        progress.raced(Trial(0, "ok", "", seconds=0.003, raced=True, first=0.002))
+        progress.trial(Trial(1, "ok", "", seconds=0.001))
+    last = told(file.getvalue()).rsplit("\r", 1)[-1]
+    assert "best 3 ms" in told(file.getvalue())
+    assert "2/2" in last and "best 1 ms" in last and "left" not in last
+
+
 def test_outcomes_are_no_markup_either() -> None:
     progress, file = bar()
     with progress:

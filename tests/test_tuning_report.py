@@ -327,6 +327,11 @@ def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
     trials[5] = replace(trials[5], detail=f"when measured again: {UNCHECKED}: no answer")
     said = "the winner was NOT checked on the emulator (it ran right on the GPU): no answer"
     assert said in summary(facts(trials)) and "compiled only" not in summary(facts(trials))
+    # the end came before the race, of which the emulator is a part
+    known = facts(searched())
+    where = replace(known.where, target="cuda sm_90")
+    said = "(it ran right on the GPU): the search ended before that"
+    assert said in summary(replace(known, where=where))
 
 
 def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -295,6 +295,66 @@ def test_best_is_what_the_race_found(tmp_path: Path) -> None:
     assert [t.first for t in result.trials if t.raced] == [1.0, 3.0, 4.0, 5.0]
 
 
+@pytest.mark.parametrize("trials", [8, 1])
+def test_what_won_a_race_is_not_forgotten_for_first_times(trials: int, tmp_path: Path) -> None:
+    """Eight of 1.00 to 1.07 are nearly a tenth slower in the race, which only four run."""
+    times: dict[str, float] = {}
+
+    class Lucky(Pretended):
+        def race(self, jobs: Sequence[Job]) -> list[Measured]:
+            return [Measured(job.number, "ok", 1.08 * times[job.steps]) for job in jobs]
+
+    def first(steps: str) -> float:
+        return times.setdefault(steps, 1 + len(times) / 100)
+
+    def searched(most: int) -> sl.autotune.TuningResult:
+        task = task_of(plus_one(), Limits())
+        return run(search_of(task, Lucky(first), Random(0), tmp_path / "db", most, marked), True, 0)
+
+    result, again = searched(8), searched(trials)
+    assert sum(t.raced for t in result.trials) == 4 and len(again.trials) == trials
+    assert all(t.resumed for t in again.trials)
+    assert again.seconds == result.seconds == 1.08 and again.best.steps == result.best.steps
+    assert sl.best(plus_one(), target="python", database=tmp_path / "db").seconds == 1.08
+
+
+def test_a_race_counts_whole_where_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Raced(Pretended):
+        def race(self, jobs: Sequence[Job]) -> list[Measured]:
+            return [Measured(job.number, "ok", 20.0 - job.number) for job in jobs]
+
+    def add(self: Database, where: Where, name: str, trial: Trial, *rest: Any) -> None:
+        if trial.raced:
+            raise TuningError("no space left")
+
+    monkeypatch.setattr(Database, "add", add)
+    task, times = task_of(plus_one(), Limits()), iter(range(1, 100))
+    search = search_of(
+        task, Raced(lambda s: float(next(times))), Random(0), tmp_path / "db", 4, marked
+    )
+    result = run(search, False, 0)
+    assert result.broken and result.ended == "no space left"
+    assert (result.best.number, result.seconds, result.best.first) == (3, 17.0, 5.0)
+
+
+@pytest.mark.parametrize("outcome", ["wrong answer", "crashed"])
+def test_what_failed_elsewhere_in_a_file_is_no_answer(outcome: str, tmp_path: Path) -> None:
+    """Whatever the tolerance, or the template that made it."""
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
+    loose = Trial(0, "ok", steps, seconds=1e-3, source="a", checked="0.5")
+    database.add(where, "B", loose, [B])
+    database.add(where, "B", Trial(1, "ok", steps, seconds=2e-3, source="b", checked="0.5"), [B])
+    assert sl.best(B, target="python", database=database).seconds == 1e-3
+    database.add(where, "B", Trial(0, outcome, steps, source="a", template="mine"), [B])
+    assert sl.best(B, target="python", database=database).seconds == 2e-3
+    # a search under that tolerance goes on from it
+    assert [t.outcome for t in database.trials(where, [B])] == ["ok", "ok", outcome]
+
+
 def test_what_hangs_in_the_race_does_not_win(tmp_path: Path) -> None:
     class Hangs(Pretended):
         def race(self, jobs: Sequence[Job]) -> list[Measured]:

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -22,14 +24,16 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Job, Measured
+from schedlang.autotune.measuring.site import Site
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.run import MOST_REPEATED, run
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
 from schedlang.autotune.space import Candidate, Space
+from schedlang.autotune.tuner import _processes
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import DatabaseWarning, TuningError
+from schedlang.errors import DatabaseWarning, SpillWarning, TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.tuning import (
     Pretended,
@@ -89,6 +93,7 @@ class Said:
     def __enter__(self): return self
     def __exit__(self, *error): pass
     def trial(self, trial): print(trial.number, trial.outcome, trial.resumed, flush=True)
+    def raced(self, best): pass
     def note(self, text): print(text, flush=True)
 
 if __name__ == "__main__":
@@ -104,6 +109,50 @@ if __name__ == "__main__":
     result = run(search, resume=sys.argv[2] == "resume", seed=0)
     print("result", result.best.decisions["fault"], len(result.trials), result.ended, flush=True)
 """
+
+
+def test_an_error_in_a_template_loses_nothing_that_was_found(tmp_path: Path) -> None:
+    def template(s: Schedule, knobs: Knobs) -> None:
+        marked(s, knobs)
+        if knobs.decisions["copy"] % 50 == 0:
+            raise ZeroDivisionError("division by zero")
+
+    task = task_of(plus_one(), Limits())
+    asked = search_of(task, Pretended(len), RandomSearch(0), tmp_path / "db", 60, template)
+    result = run(asked, False, 0)
+    assert 0 < len(result.trials) < 60 and result.broken and result.kernel is not None
+    assert result.ended.startswith(f"ZeroDivisionError: division by zero ({__file__}:")
+
+
+def test_a_tile_that_spills_and_is_the_best_is_no_news(tmp_path: Path) -> None:
+    A, B = (sl.placeholder((64, 64), name=name) for name in "AB")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        i, j = C.op.axis
+        _, ii = s[C].split(i, factor=32)
+        s[C].reorder(C.op.reduce_axis[0], ii, j)
+        s[C].unroll(ii)
+        s[C].vectorize(j)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SpillWarning)
+        result = tune(C, target="cpu", template=template, database=tmp_path / "db", trials=1)
+    with pytest.warns(SpillWarning):
+        sl.build(result.schedule, target="cpu")
+
+
+@pytest.mark.parametrize(
+    ("memory", "processes"), [(0, 4), (1 << 40, 4), (2 * 3 * 4 * 1536, 3), (1 << 10, 1)]
+)
+def test_arrays_of_all_processes_leave_half_of_the_memory(memory: int, processes: int) -> None:
+    """One of 16 rows and 16 columns comes in and one goes out; a third is symbolic."""
+    n, A = sl.var("n"), sl.placeholder((16, 16), name="A")
+    B = sl.compute((n, 8), lambda i, j: A[i, j] + 1, name="B")
+    task = replace(task_of(B, Limits()), sizes={"n": 16})
+    assert task.bytes == 1024 + 512
+    assert _processes(task, Site("", 4, memory, True)) == processes
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:

@@ -109,10 +109,13 @@ class Database:
 
         Least differences come first (versions, then the machine, the target's details, sizes), of
         other sizes the larger, then least seconds, where first times count for more than those of a
-        race. Steps stay in the names that they were recorded with.
+        race. What failed elsewhere in the file, under another template or tolerance, is left out.
+        Steps stay in the names that they were recorded with.
         """
-        found = [e for e in self._asked(where, outputs) if e.seconds is not None]
-        return preferred(where, found)
+        asked = self._asked(where, outputs)
+        failed = {_schedule(e) for e in asked if e.trial.outcome not in ("ok", *_LIMITED)}
+        found = [e for e in asked if e.seconds is not None]
+        return preferred(where, [e for e in found if _schedule(e) not in failed])
 
     def best(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
         """The fastest that holds exactly there."""
@@ -243,6 +246,11 @@ class Database:
                 entries.append(replace(entry, line=number, path=str(self.path)))
 
 
+def _schedule(entry: Entry) -> tuple[Where, str | int]:
+    """A schedule in its place, whoever made it."""
+    return entry.where, entry.trial.source or entry.line
+
+
 def _last(entries: Iterable[Entry]) -> list[Entry]:
     """Of a schedule that was measured again the last line counts.
 
@@ -252,7 +260,7 @@ def _last(entries: Iterable[Entry]) -> list[Entry]:
     last: dict[tuple[Any, ...], Entry] = {}
     for entry in entries:
         trial = entry.trial
-        key = (entry.where, trial.source or entry.line, trial.template, trial.checked)
+        key = (*_schedule(entry), trial.template, trial.checked)
         known = last.get(key)
         if known is None or known.trial.outcome != "ok" or trial.outcome not in _LIMITED:
             last[key] = entry

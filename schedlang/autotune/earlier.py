@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.record import UNTUNED, Trial
-from schedlang.autotune.state import Search, key_of, rank
+from schedlang.autotune.state import Search, key_of, ranked
 from schedlang.errors import SchedlangError
 from schedlang.schedule.schedule import Schedule
 
@@ -27,11 +27,10 @@ def resume(search: Search) -> None:
             key = _made_again(search, trial)
             if key:
                 earlier[key] = trial
-    good = [k for k, t in earlier.items() if t.outcome == "ok"]
-    best = min(good, key=lambda key: rank(earlier[key]), default=None)
+    best = next(iter(ranked([t for t in earlier.values() if t.outcome == "ok"])), None)
     chosen = list(earlier)[: search.most]
-    if best is not None and best not in chosen:
-        chosen[-1] = best
+    if best is not None and all(earlier[key] is not best for key in chosen):
+        chosen[-1] = next(key for key, trial in earlier.items() if trial is best)
     for key in chosen:
         number = len(search.trials)
         trial = replace(earlier[key], number=number, source=key, resumed=True)

@@ -38,10 +38,15 @@ def finals(search: Search) -> None:
         if search.unraced:
             search.progress.note(UNRACED)
         for n, trial in enumerate(search.trials):
-            if (found := again.get(trial.number)) is not None:
-                search.trials[n] = _again(search, trial, found)
-                search.keep(search.trials[n], found)
+            if trial.number in again:
+                search.trials[n] = _again(search, trial, again[trial.number])
         search.finalists = {n for n, m in again.items() if m.outcome == "ok"}
+        # all of it counts, also where the disk is full
+        for trial in search.trials:
+            if trial.number in again:
+                search.keep(trial, again[trial.number])
+        if (best := search.best()) is not None:
+            search.progress.raced(best)
         if search.finalists or search.unraced or search.space.late():
             return
 
@@ -62,7 +67,8 @@ def _raced_plain(search: Search, found: Measured | None) -> None:
     if not found.calm and search.baseline is not None:
         # what other work made of it is no better news than the first time
         found = replace(found, seconds=min(found.seconds, search.baseline))
-    search.untuned, search.untuned_raced = found, True
+    search.untuned_first = search.untuned_first or search.baseline
+    search.untuned = found
 
 
 def keep_untuned(search: Search) -> None:
@@ -81,7 +87,8 @@ def keep_untuned(search: Search) -> None:
         return
     trial = Trial(
         1 + max(t.number for t in search.trials), "ok", search.plain().steps, {}, found.seconds,
-        plain.estimate.seconds, source=key, strategy=UNTUNED, raced=search.untuned_raced,
+        plain.estimate.seconds, source=key, strategy=UNTUNED,
+        raced=search.untuned_first is not None, first=search.untuned_first,
         checked=search.task.checked, limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)

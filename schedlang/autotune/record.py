@@ -113,9 +113,10 @@ def machine_for(target: Target) -> str:
         return machine()
     try:
         cuda = nvidia.driver()
-        if not cuda.is_available():
+        if not cuda.is_available() or not len(cuda.gpus):
             return NO_GPU
-        name: Any = cuda.get_current_device().name
+        # not of the current one: a context would keep others out where one process may have it
+        name: Any = cuda.gpus[0].name
         return name.decode() if isinstance(name, bytes) else str(name)
     except SchedlangError:
         return NO_GPU

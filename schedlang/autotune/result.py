@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,8 @@ from schedlang.autotune.showing.facts import Facts, correlation
 from schedlang.autotune.showing.nothing import why_nothing
 from schedlang.autotune.showing.report import write_report
 from schedlang.autotune.showing.summary import summary
-from schedlang.compute.graph import variables
 from schedlang.compute.work import needed_flops
-from schedlang.errors import TuningError
+from schedlang.errors import SpillWarning, TuningError
 from schedlang.runtime.build import build, lower
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -49,15 +49,17 @@ class TuningResult:
             )
             raise TuningError(f"autotune({search.name}): {why}")
         found = Schedule.from_json(best.steps, list(task.outputs))
-        kernel = build(found, target=task.target)
-        known = {v: task.sizes[v.name] for v in variables(task.outputs) if v.name in task.sizes}
+        with warnings.catch_warnings():
+            # measured, it was the best even so
+            warnings.simplefilter("ignore", SpillWarning)
+            kernel = build(found, target=task.target)
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
             baseline=search.baseline, tried=space.counts["tried"],
             valid=space.counts["valid"],
             rank_correlation=correlation(search.trials),
             timed=task.timed, best_nest=str(lower(found)), best_source=kernel.source,
-            best_python=found.as_python(), flops=needed_flops(task.outputs, known),
+            best_python=found.as_python(), flops=needed_flops(task.outputs, task.values),
             spent=spent, strategy=name_of(search.strategy), seed=seed, best=best.number,
             ended=search.ended, broken=search.broken,
             # what the measurer does with a candidate (measure.run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from time import monotonic
+from traceback import extract_tb
 
 from schedlang.autotune.earlier import resume as resume_earlier
 from schedlang.autotune.finals import finals, keep_untuned
@@ -14,7 +15,7 @@ from schedlang.autotune.result import TuningResult
 from schedlang.autotune.search import Exhausted, name_of
 from schedlang.autotune.space import Candidate
 from schedlang.autotune.state import BASELINE, Search, key_of
-from schedlang.errors import TuningError, first_line
+from schedlang.errors import SchedlangError, TuningError, first_line
 
 # proposals in a row that were all measured before: then the space is taken to be exhausted; and
 # after so many what was found is measured
@@ -38,7 +39,8 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
             search.ended = "interrupted"
             if search.best() is None:
                 raise
-        except TuningError as error:
+        except Exception as error:
+            # of a template or a strategy of the user's too: what was found is not lost with it
             _broken(search, error)
             if search.best() is None:
                 raise
@@ -49,9 +51,14 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
     return TuningResult.of(search, monotonic() - started, seed)
 
 
-def _broken(search: Search, error: TuningError) -> None:
-    """There is nothing to measure with any more, or the database takes no more lines."""
-    search.ended, search.broken = first_line(error), True
+def _broken(search: Search, error: Exception) -> None:
+    """There is nothing to measure with any more, the database takes no more lines, or code of the
+    user's that is called here failed."""
+    said = first_line(error)
+    if not isinstance(error, SchedlangError):
+        place = extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {said} ({place.filename}:{place.lineno})"
+    search.ended, search.broken = said, True
 
 
 def _measure_all(search: Search) -> None:

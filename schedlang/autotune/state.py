@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from schedlang.autotune.database import Database
+from schedlang.autotune.luck import as_raced, luck
 from schedlang.autotune.measuring.measure import Job, Measured, Measurer, digest
 from schedlang.autotune.measuring.task import Task
 from schedlang.autotune.record import Trial, Where
@@ -29,9 +31,10 @@ class Search:
     ``start`` is measured ahead of proposals; ``finalists`` are the numbers of the trials that were
     measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials,
     with how often each may be proposed again and is no repetition. ``untuned`` is what was measured
-    last of the untuned schedule, ``untuned_raced`` whether that was in the race, and ``unraced``
-    whether the race gave no times. ``ended`` says why it stopped, and ``broken`` whether that was
-    for want of what it needs; ``exhausted`` is why the strategy had no more.
+    last of the untuned schedule, ``untuned_first`` its seconds before it was in the race, if it
+    was, and ``unraced`` whether the race gave no times. ``ended`` says why it stopped, and
+    ``broken`` whether that was for want of what it needs; ``exhausted`` is why the strategy had no
+    more.
     """
 
     task: Task
@@ -51,7 +54,7 @@ class Search:
     finalists: set[int] = field(default_factory=set)
     duplicates: int = 0
     untuned: Measured | None = None
-    untuned_raced: bool = False
+    untuned_first: float | None = None
     unraced: bool = False
     ended: str = ""
     broken: bool = False
@@ -70,8 +73,7 @@ class Search:
     def good(self) -> list[Trial]:
         """The trials that worked, fastest first; where nothing is timed, by what is expected."""
         good = [t for t in self.trials if t.outcome == "ok"]
-        timed = [t for t in good if t.seconds is not None] if self.task.timed else good
-        return sorted(timed, key=rank)
+        return ranked([t for t in good if t.seconds is not None] if self.task.timed else good)
 
     def best(self) -> Trial | None:
         """The fastest of those that were measured again, if any were, else of all."""
@@ -112,9 +114,17 @@ def key_of(candidate: Candidate) -> str:
     return digest(str(candidate.nest))
 
 
-def rank(trial: Trial) -> tuple[float, float, int]:
-    """Trials in the order of their times, or estimates; equal ones by number."""
-    return (trial.seconds or 0.0, trial.estimate or 0.0, trial.number)
+def ranked(trials: Sequence[Trial]) -> list[Trial]:
+    """Trials in the order of their times, or estimates; equal ones by number.
+
+    Some may have run in the race of an earlier search.
+    """
+    factor = luck(trials)
+
+    def key(trial: Trial) -> tuple[float, float, int]:
+        return (as_raced(trial, factor), trial.estimate or 0.0, trial.number)
+
+    return sorted(trials, key=key)
 
 
-__all__ = ["BASELINE", "Search", "key_of", "rank"]
+__all__ = ["BASELINE", "Search", "key_of", "ranked"]

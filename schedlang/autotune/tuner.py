@@ -14,7 +14,7 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Measurer
 from schedlang.autotune.measuring.remote import Remote
-from schedlang.autotune.measuring.site import here, of_workers
+from schedlang.autotune.measuring.site import Site, here, of_workers
 from schedlang.autotune.measuring.task import Limits, Task, checked_sizes, tolerance_for
 from schedlang.autotune.options import (
     check_numbers,
@@ -35,6 +35,8 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
 from schedlang.target import Target, playing
 
+# processes that build; in each there are the arrays, and while they are made larger ones of float64
+MOST_PROCESSES, COPIES = 8, 4
 # trials where neither they nor a timeout are given
 TRIALS = 64
 
@@ -68,7 +70,8 @@ def autotune(
     (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn. ``database``: a file or a
     :class:`~schedlang.autotune.database.Database`; by default one in the cache folder. Every trial
     is written as it ends. ``executor``: any ``concurrent.futures.Executor``, to measure on its
-    workers; ``workers``: how many processes build at once (one a core, at most 8). ``inputs``:
+    workers; ``workers``: how many processes build at once (one a core, at most 8, and fewer
+    where the arrays of each would not leave half of the memory). ``inputs``:
     the data to run on, arrays by name or in order; by default random, uniform in [-1, 1].
     ``sizes``: values of symbolic sizes. ``tolerance``: how far an element may be off, as a part of
     its size plus the size typical of its array; by default what rounding explains. ``progress``:
@@ -106,15 +109,16 @@ def autotune(
         tolerance_for(wanted) if tolerance is None else float(tolerance),
         (limits or Limits()).on(site.memory), site.timed,
     )  # fmt: skip
-    values = {v: known_sizes[v.name] for v in variables(wanted) if v.name in known_sizes}
-    rules = template or template_for(where_to, site.cores, values)
+    rules = template or template_for(where_to, site.cores, task.values)
     deadline = None if timeout is None else monotonic() + timeout
-    space = Space(wanted, where_to, rules, site.cores, template is None, values, deadline)
+    space = Space(wanted, where_to, rules, site.cores, template is None, task.values, deadline)
     where = Where.here(wanted, where_to, known_sizes, site.machine, site.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, deadline)
     measurer: Measurer = (
-        Local(task, workers or min(8, site.cores)) if executor is None else Remote(task, executor)
+        Local(task, workers or _processes(task, site))
+        if executor is None
+        else Remote(task, executor)
     )
     sources = [kept, *(packaged() if database is None else ())]
     start = _start(space, where, sources) if resume and template is None else None
@@ -123,6 +127,14 @@ def autotune(
         "" if template is None else _name(template),
     )  # fmt: skip
     return run(asked, resume, seed)
+
+
+def _processes(task: Task, site: Site) -> int:
+    """One a core, and fewer where the arrays of all would take more than half of the memory."""
+    most = min(MOST_PROCESSES, site.cores)
+    if not site.memory:
+        return most
+    return max(1, min(most, site.memory // 2 // max(1, COPIES * task.bytes)))
 
 
 def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 
 from schedlang.autotune.keeping.entry import Entry
+from schedlang.autotune.luck import as_raced, luck
 from schedlang.autotune.plain import one_line
-from schedlang.autotune.record import Where
+from schedlang.autotune.record import Trial, Where
 
 # what counts for a size or a vector width that is missing: more than any ratio of two sizes
 _UNKNOWN = 64.0
@@ -52,32 +53,19 @@ def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
     times are lucky ones, the least of many: they count for as much more as the race of the same
     computation made of its winner's.
     """
-    luck = _luck(found)
+    places: dict[Where, list[Trial]] = {}
+    for entry in found:
+        places.setdefault(entry.where, []).append(entry.trial)
+    factors = {where: luck(trials) for where, trials in places.items()}
 
     def key(entry: Entry) -> tuple[float, ...]:
         counts = [*dict(entry.where.sizes).values(), *entry.where.extents]
         size = sum(math.log2(max(1, n)) for n in counts)
-        seconds = entry.seconds or 0.0
-        if not entry.trial.raced:
-            seconds *= luck.get(entry.where, 1.0)
+        seconds = as_raced(entry.trial, factors[entry.where])
         # of equals what won a race
         return *distance(wanted, entry.where), -size, seconds, not entry.trial.raced
 
     return sorted(found, key=key)
-
-
-def _luck(found: Sequence[Entry]) -> dict[Where, float]:
-    """How much slower the fastest of a race was there than at first."""
-    fastest: dict[Where, Entry] = {}
-    for entry in found:
-        known = fastest.get(entry.where)
-        if entry.trial.raced and (known is None or (entry.seconds or 0) < (known.seconds or 0)):
-            fastest[entry.where] = entry
-    return {
-        where: max(1.0, (e.seconds or 0.0) / e.trial.first)
-        for where, e in fastest.items()
-        if e.trial.first
-    }
 
 
 def differences(wanted: Where, found: Where) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 
 @dataclass(frozen=True)
 class Job:
-    """A candidate to be measured: a number of its own, and its schedule as JSON."""
+    """What is to be measured: a number of its own, below 0 for what is no candidate, and its
+    schedule as JSON."""
 
     number: int
     steps: str
@@ -93,8 +94,8 @@ def doubtful(box: Sandbox, found: Measured) -> bool:
 
 
 def faster(best: float | None, found: Measured) -> float | None:
-    """The least time so far."""
-    if found.seconds is None:
+    """The least time of a candidate so far."""
+    if found.seconds is None or found.number < 0:
         return best
     return found.seconds if best is None else min(best, found.seconds)
 

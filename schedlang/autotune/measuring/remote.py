@@ -40,8 +40,11 @@ from schedlang.errors import first_line
 IDLE = 30.0
 # how often a job is sent whose worker is lost
 TRIES = 2
-# what a worker fails by that cannot measure, whatever the candidate, and how often it is tried
-UNFIT, UNFIT_TRIES = (Broken, ImportError, AttributeError), 3
+# what a worker fails by that cannot measure, whatever the candidate
+UNFIT = (Broken, ImportError, AttributeError)
+# how often what is left is sent again though nothing has come of it, where none has ever answered,
+# and where some do
+NONE_FIT, SOME_FIT = 2, 8
 NOTHING = (
     "autotune: the workers of the executor measure nothing: {}. They need this version of "
     "schedlang, and to be able to start processes"
@@ -83,7 +86,7 @@ class Remote:
         """Each job's outcome, as they end. Past the deadline what runs may end, until one works."""
         waiting: dict[Future[dict[str, Any]], Job] = {}
         lost: Counter[int] = Counter()
-        to_send, to_unfit = list(jobs), list[Job]()
+        to_send, to_unfit, in_vain = list(jobs), list[Job](), 0
         try:
             while to_send or waiting or to_unfit:
                 if late(deadline):
@@ -94,6 +97,7 @@ class Remote:
                 elif not to_send and not waiting:
                     # who cannot measure is free at once, and would get all: now the others are, too
                     to_send, to_unfit = to_unfit, []
+                    in_vain += 1
                 for job in to_send:
                     waiting[self._submit(measure_there, asdict(job), best)] = job
                 to_send = []
@@ -104,14 +108,16 @@ class Remote:
                     except Exception as error:
                         failed.append((job, error))
                         continue
-                    self._answered = True
+                    self._answered, in_vain = True, 0
                     best = faster(best, found)
                     yield found
                 for job, why in failed:
-                    lost[job.number] += 1
                     unfit = isinstance(why, UNFIT)
-                    if lost[job.number] < (UNFIT_TRIES if unfit else TRIES):
-                        (to_unfit if unfit else to_send).append(job)
+                    lost[job.number] += not unfit
+                    if unfit and in_vain < (SOME_FIT if self._answered else NONE_FIT):
+                        to_unfit.append(job)
+                    elif not unfit and lost[job.number] < TRIES:
+                        to_send.append(job)
                     elif unfit or not self._answered:
                         raise Broken(NOTHING.format(first_line(why)))
                     else:

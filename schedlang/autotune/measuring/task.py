@@ -8,14 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from schedlang.compute.data import from_data, to_data
-from schedlang.compute.graph import operations
+from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import TuningError
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Expr, Var
 from schedlang.target import Target
 
 EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -54,6 +57,23 @@ class Task:
     tolerance: float = 1e-4
     limits: Limits = Limits()
     timed: bool = True
+
+    @cached_property
+    def values(self) -> dict[Var, int]:
+        """The values of the symbolic sizes."""
+        return {v: self.sizes[v.name] for v in variables(self.outputs) if v.name in self.sizes}
+
+    @property
+    def bytes(self) -> int:
+        """What the inputs and outputs take."""
+        tensors = [*placeholders(self.outputs), *self.outputs]
+        return sum(prod(self.shape(t)) * np.dtype(t.dtype).itemsize for t in tensors)
+
+    def shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The extents of a tensor, as numbers."""
+        return tuple(
+            int(evaluate(e, self.values)) if isinstance(e, Expr) else e for e in tensor.shape
+        )
 
     @cached_property
     def data(self) -> dict[str, Any]:

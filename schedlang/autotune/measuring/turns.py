@@ -22,15 +22,24 @@ SOON, LATE = 0.001, 0.02
 def turn(alone: bool) -> Iterator[None]:
     """Hold a turn: ``alone`` for timing, else beside others that build.
 
-    The system frees the turn of a process that ends. Where it has no ``fcntl`` (Windows), or the
-    file of turns cannot be opened, nothing is held: run one tuning process at a time there.
+    Where it cannot be held, run one tuning process at a time.
+    """
+    with held(Path(tempfile.gettempdir()) / f"schedlang-turns-{os.getuid()}", alone):
+        yield
+
+
+@contextmanager
+def held(path: Path, alone: bool) -> Iterator[None]:
+    """Hold a lock file, beside others or ``alone``.
+
+    The system frees what a process holds that ends. Where it has no ``fcntl`` (Windows), or the
+    file cannot be opened, nothing is held.
     """
     try:
         import fcntl
     except ImportError:
         yield
         return
-    path = Path(tempfile.gettempdir()) / f"schedlang-turns-{os.getuid()}"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     except OSError:

@@ -16,12 +16,11 @@ import numpy as np
 from schedlang.autotune.measuring.calm import least_of_calls, lost_cores, median_of_calm
 from schedlang.autotune.measuring.outputs import Guarded, unequal
 from schedlang.autotune.measuring.task import Task
+from schedlang.autotune.measuring.turns import held
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Expr
 from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
@@ -54,7 +53,7 @@ class Workbench:
         # seconds of the call that was checked
         self._took: dict[int, float] = {}
         known = variables(task.outputs)
-        self._sizes = {v: task.sizes[v.name] for v in known if v.name in task.sizes}
+        self._sizes = task.values
         rng = np.random.default_rng(task.seed)
         self._placeholders = placeholders(task.outputs)
         self.inputs = [self._input(n, t, rng) for n, t in enumerate(self._placeholders)]
@@ -63,7 +62,7 @@ class Workbench:
             if v not in self._sizes:
                 self.scalars[v.name] = _scalar(v.dtype, rng)
         self._expected: list[np.ndarray[Any, Any]] | None = None
-        self._outs = [Guarded(self._shape(t), t.dtype) for t in task.outputs]
+        self._outs = [Guarded(self.task.shape(t), t.dtype) for t in task.outputs]
         self._digests = [_digest(a) for a in self.inputs]
 
     def build(self, number: int, steps: str) -> dict[str, Any]:
@@ -149,8 +148,10 @@ class Workbench:
         """What the oracle says, computed once for all processes that share the folder."""
         if self._expected is None:
             paths = [self.folder / f"expected_{n}.npy" for n in range(len(self._outs))]
-            if not all(path.exists() for path in paths):
-                self._compute(paths)
+            # all start at once, and there may not be memory for more than one oracle
+            with held(self.folder / "oracle", alone=True):
+                if not all(path.exists() for path in paths):
+                    self._compute(paths)
             self._expected = [_guarded(path) for path in paths]
         return self._expected
 
@@ -198,17 +199,12 @@ class Workbench:
     def _operations(self) -> float:
         return float(flops(self.task.outputs, self._sizes))
 
-    def _shape(self, tensor: Tensor) -> tuple[int, ...]:
-        return tuple(
-            int(evaluate(e, self._sizes)) if isinstance(e, Expr) else e for e in tensor.shape
-        )
-
     def _input(
         self, position: int, tensor: Tensor, rng: np.random.Generator
     ) -> np.ndarray[Any, Any]:
         if self.task.inputs is not None:
             return np.array(self.task.inputs[position], order="C")
-        shape, dtype = self._shape(tensor), np.dtype(tensor.dtype)
+        shape, dtype = self.task.shape(tensor), np.dtype(tensor.dtype)
         if dtype.kind == "b":
             return rng.random(shape) < 0.5
         if dtype.kind in "iu":

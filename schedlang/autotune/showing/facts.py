@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schedlang.autotune.luck import seen
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.showing.ranks import spearman
 from schedlang.runtime.evaluate import duration, number
@@ -54,11 +55,6 @@ class Facts:
     unraced: bool = False
 
 
-def seen(trial: Trial) -> float | None:
-    """What the search saw of it: the seconds before a race, which only a few run."""
-    return trial.first if trial.raced and trial.first is not None else trial.seconds
-
-
 def worth(facts: Facts, trial: Trial) -> float | None:
     """What ``trial`` is compared by, smaller being better: its seconds in the search, or its
     estimate where nothing was timed; ``None`` for one that has none to show."""
@@ -99,7 +95,8 @@ def unchecked_winner(facts: Facts) -> str:
     """What the winner was not put through, and why; nothing where it was checked."""
     won = winner(facts)
     _, missed, why = won.detail.partition(UNCHECKED)
-    if not missed and (facts.ran or won.raced):
+    # where it cannot be timed the race is the emulator's alone; on a GPU it is a part of the race
+    if not missed and (won.raced or (facts.ran and facts.where.target.partition(" ")[0] != "cuda")):
         return ""
     how = "it ran right on the GPU" if facts.ran else "it was compiled only"
     why = why.lstrip(": ") or "the search ended before that"

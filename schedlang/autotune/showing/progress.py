@@ -28,6 +28,9 @@ class Progress(AbstractContextManager["Progress"], Protocol):
     def trial(self, trial: Trial) -> None:
         """One more trial has ended."""
 
+    def raced(self, best: Trial) -> None:
+        """The fastest were measured again, in turns, and this is the best."""
+
     def note(self, text: str) -> None:
         """A sentence for the user, such as what is being waited for."""
 
@@ -84,6 +87,9 @@ class Silent:
         pass
 
     def trial(self, trial: Trial) -> None:
+        pass
+
+    def raced(self, best: Trial) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -145,7 +151,7 @@ class Tally:
         parts = [f"best {duration(self.best)}" if self.best is not None else "no time yet"]
         if rate is not None:
             parts.append(f"{number(rate, 2)} trials/s")
-        if left is not None and self.done != self.total:
+        if left is not None and (self.total is None or self.done < self.total):
             parts.append(f"{span(left)} left")
         parts += [f"{n} {outcome}" for outcome, n in self.failures.most_common()]
         return ", ".join(parts)
@@ -203,6 +209,10 @@ class Bar(Silent):
         if self._clock() - self._drawn >= PAUSE:
             self._draw()
 
+    def raced(self, best: Trial) -> None:
+        self._tally.best = best.seconds
+        self._draw()
+
     def note(self, text: str) -> None:
         from rich.text import Text
 
@@ -212,7 +222,10 @@ class Bar(Silent):
     def _draw(self) -> None:
         self._drawn = self._clock()
         said = plain(self._tally.text(self._drawn))
-        self._lines.update(self._task, completed=self._tally.done, description=said)
+        # the untuned schedule is one trial more where it is the best
+        done, total = self._tally.done, self._tally.total
+        total = None if total is None else max(total, done)
+        self._lines.update(self._task, completed=done, total=total, description=said)
         self._lines.refresh()
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from schedlang.autotune.luck import seen
 from schedlang.autotune.record import Trial
 from schedlang.autotune.showing.charts import estimate_text, scatter, search_curve, value_label
 from schedlang.autotune.showing.effects import knob_effects, value_text
@@ -19,7 +20,6 @@ from schedlang.autotune.showing.facts import (
     percent,
     race_seconds,
     ranked,
-    seen,
     span,
     unchecked_winner,
     winner,
