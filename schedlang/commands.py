@@ -38,6 +38,13 @@ def add_commands(commands: Any) -> None:
     )  # fmt: skip
     tune.add_argument("--template", default=None, metavar="NAME", help="a template of the script")
     tune.add_argument(
+        "--inputs", default=None, metavar="NAME",
+        help="the data to run on: a list of arrays of the script, or a dict of them by name",
+    )  # fmt: skip
+    tune.add_argument(
+        "--tolerance", type=float, default=None, help="how far an element may be off (rounding)"
+    )
+    tune.add_argument(
         "--report", default=None, metavar="FILE", help="write a page about the search"
     )
     tune.add_argument("--save", default=None, metavar="FILE", help="write the kernel, to run alone")
@@ -76,6 +83,7 @@ def run_tune(chosen: argparse.Namespace) -> int:
         outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
         search=chosen.search, seed=chosen.seed, resume=chosen.resume, database=chosen.database,
         sizes=_sizes(chosen.size), template=_template(chosen.template, names, chosen.tensor),
+        inputs=_inputs(chosen.inputs, names, chosen.tensor), tolerance=chosen.tolerance,
     )  # fmt: skip
     print(result)
     print()
@@ -150,6 +158,12 @@ def _template(name: str | None, names: dict[str, Any], where: str) -> Any:
     if not callable(names.get(name)):
         raise TuningError(f"--template {name}: {where.rpartition(':')[0]} has no such function")
     return names[name]
+
+
+def _inputs(name: str | None, names: dict[str, Any], where: str) -> Any:
+    if name is not None and name not in names:
+        raise TuningError(f"--inputs {name}: {where.rpartition(':')[0]} has no such name")
+    return None if name is None else names[name]
 
 
 def _target(chosen: argparse.Namespace) -> Any:

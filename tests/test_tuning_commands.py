@@ -13,13 +13,20 @@ from schedlang.__main__ import main
 from schedlang.autotune.result import TuningResult
 
 SCRIPT = """
-import schedlang as sl
 import neighbour
+import numpy as np
+import schedlang as sl
 
 A = sl.placeholder((neighbour.SIZE, 64), name="A")
 B = sl.compute((neighbour.SIZE, 64), lambda i, j: A[i, j] * 2 + 1, name="B")
 both = [B]
 number = 3
+where = sl.placeholder((8,), name="where", dtype="int32")
+G = sl.compute((8, 64), lambda i, j: A[where[i], j], name="G")
+data = {
+    "A": np.ones((neighbour.SIZE, 64), "float32"),
+    "where": np.arange(8, dtype="int32") % neighbour.SIZE,
+}
 
 
 def rows(s, knobs):
@@ -63,6 +70,16 @@ def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[st
     where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4"]
     assert main([*where, "--template", "rows", "--no-resume"]) == 0
     assert "parallel" in capsys.readouterr().out
+
+
+def test_a_gather_runs_on_data_of_the_script(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["tune", f"{script}:G", "--trials", "1", "--tolerance", "0"]
+    assert main([*where, "--inputs", "data"]) == 0
+    assert "s = sl.schedule(G)" in capsys.readouterr().out
+    assert main([*where, "--inputs", "nothing"]) != 0
+    assert f"--inputs nothing: {script} has no such name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
