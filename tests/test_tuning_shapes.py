@@ -10,7 +10,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.rules.access import accesses
-from tests.draws import AVX2, AVX512, LEAST, drawn, reduced, shared
+from tests.draws import AVX2, AVX512, LEAST, drawn, in_registers, reduced, shared
 
 n, m = sl.var("n"), sl.var("m")
 Wanted = Callable[[np.ndarray], np.ndarray]
@@ -60,6 +60,18 @@ def test_a_product_of_any_shape_has_threads(
     C = sl.compute((rows, columns), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
     found = drawn(C, target=target, sizes={m: 1234, n: 100003})
     assert any(shared(c) > 1 for c in found)
+
+
+@pytest.mark.parametrize("size", [512, 96])
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+def test_a_triangular_product_has_sums_in_registers(target: sl.Target, size: int) -> None:
+    L, B = sl.placeholder((size, size), name="L"), sl.placeholder((size, size), name="B")
+    k = sl.reduce_axis(size, name="k")
+    Y = sl.compute(
+        (size, size), lambda i, j: sl.sum(L[i, k] * B[k, j], axis=k, where=k <= i), name="Y"
+    )
+    found = drawn(Y, target=target, given={"Y.how": "tile"})
+    assert all("Y.local" in in_registers(c, target) for c in found)
 
 
 def test_a_row_times_a_matrix_has_threads() -> None:
