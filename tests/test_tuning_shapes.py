@@ -236,3 +236,84 @@ def test_a_scan_whose_step_is_a_sum_has_tiles() -> None:
     result = sl.build(found[0].schedule, [X, W, P])(x, w)
     wanted = [x[0] @ np.linalg.matrix_power(w, moment) for moment in range(4)]
     np.testing.assert_allclose(result, np.stack(wanted), rtol=1e-3)
+
+
+def rolled(batch: int, width: int, moments: int, kind: str) -> tuple[list[sl.Tensor], sl.Tensor]:
+    """A scan whose step reads what another stage computes of the state each moment."""
+    shape = (moments, batch, width)
+    X, H = sl.placeholder(shape, name="X"), sl.placeholder(shape, name="H")
+    W = sl.placeholder((width, width), name="W")
+    over = reduced(sl.sum, width)
+    first = sl.compute((1, batch, width), lambda t, b, i: X[0, b, i], name="first")
+    body = {
+        "product": lambda t, b, i: over(lambda k: H[t - 1, b, k] * W[k, i]),
+        "transposed": lambda t, b, i: over(lambda k: H[t - 1, b, k] * W[i, k]),
+    }[kind]
+    inner = sl.compute(shape, body, name="inner")
+    step = sl.compute(shape, lambda t, b, i: X[t, b, i] + inner[t, b, i], name="step")
+    return [X, W], sl.scan(first, step, H, inputs=[X], name="R")
+
+
+@pytest.mark.parametrize("kind", ["product", "transposed"])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_what_a_scan_computes_each_moment_has_no_rows_along_its_time(batch: int, kind: str) -> None:
+    """Nor threads: that there are none is a choice where a moment is little work."""
+    _, R = rolled(batch, 512, 64, kind)
+    found = drawn(R, 12, AVX512)
+    for candidate in found:
+        for _, *rows in [candidate.decisions.get("inner.tile", [0])]:
+            assert 0 not in {at for at, _ in rows}
+        assert not any(f.axis.name.startswith("t") for f in candidate.nest.loops)
+    alone = drawn(R, 12, AVX512, given={"inner.at": -1})
+    assert {bool(c.decisions.get("inner.parallel")) for c in alone} == {False, True}
+
+
+@pytest.mark.parametrize("kind", ["product", "transposed"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_what_a_scan_computes_each_moment_is_right(batch: int, kind: str) -> None:
+    inputs, R = rolled(batch, 32, 4, kind)
+    rng = np.random.default_rng(0)
+    x, w = rng.random((4, batch, 32), "float32"), rng.random((32, 32), "float32") / 32
+    wanted = [x[0]]
+    for moment in x[1:]:
+        wanted.append(moment + wanted[-1] @ (w if kind == "product" else w.T))
+    for candidate in drawn(R, 6):
+        result = sl.build(candidate.schedule, [*inputs, R], target="python")(x, w)
+        np.testing.assert_allclose(result, np.stack(wanted), rtol=1e-4)
+
+
+def test_a_sum_ahead_of_a_scan_has_all_its_moments() -> None:
+    """What reads it each moment has one, so the two have no nest together."""
+    X, W = sl.placeholder((6, 40), name="X"), sl.placeholder((40, 16), name="W")
+    S = sl.placeholder((6, 16), name="S")
+    over = reduced(sl.sum, 40)
+    P = sl.compute((6, 16), lambda t, i: over(lambda k: X[t, k] * W[k, i]), name="P")
+    mixed = sl.compute((6, 16), lambda t, i: sl.exp(P[t, i] - S[t - 1, i]), name="mixed")
+    first = sl.compute((1, 16), lambda t, i: X[0, i], name="first")
+    near = sl.compute((6, 16), lambda t, i: mixed[t, i] + mixed[t, 15 - i], name="near")
+    step = sl.compute((6, 16), lambda t, i: near[t, i] + near[t, (i + 1) % 16], name="step")
+    R = sl.scan(first, step, S, inputs=[X], name="R")
+    rng = np.random.default_rng(0)
+    x, w = rng.random((6, 40), "float32") / 9, rng.random((40, 16), "float32")
+    wanted = sl.reference(R)(x, w)
+    for candidate in drawn(R, 6):
+        assert "P.fuse" not in candidate.decisions
+        result = sl.build(candidate.schedule, [X, W, R], target="python")(x, w)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
+def test_a_sum_of_each_moment_of_a_scan_alone() -> None:
+    X, W = sl.placeholder((8, 100), name="X"), sl.placeholder((100,), name="W")
+    S = sl.placeholder((8,), name="S")
+    over = reduced(sl.sum, 100)
+    inner = sl.compute((8,), lambda t: over(lambda k: S[t - 1] * W[k] * X[t, k]), name="inner")
+    first = sl.compute((1,), lambda t: X[0, 0], name="first")
+    step = sl.compute((8,), lambda t: inner[t] / 8 + 1, name="step")
+    R = sl.scan(first, step, S, inputs=[X], name="R")
+    rng = np.random.default_rng(0)
+    x, w = rng.random((8, 100), "float32"), rng.random(100, "float32") / 10
+    wanted = sl.reference(R)(x, w)
+    for candidate in drawn(R, 6):
+        assert candidate.decisions.get("inner.rows", 1) == 1
+        result = sl.build(candidate.schedule, [X, W, R], target="python")(x, w)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)

@@ -49,7 +49,8 @@ def phases(sketch: Sketch, tensor: Tensor) -> Phases:
         if not isinstance(modulus, int) or modulus < 2:
             continue
         terms = {p: n for p, n in to_lin(node.a).terms.items() if p}
-        data = [at for at, axis in enumerate(op.axis) if terms.get((axis,)) in (1, -1)]
+        axes = list(enumerate(op.axis))[sketch.held(tensor) :]
+        data = [at for at, axis in axes if terms.get((axis,)) in (1, -1)]
         reduce = [axis for axis in op.reduce_axis if terms.get((axis,)) in (1, -1)]
         if len(terms) != 2 or len(data) != 1 or len(reduce) != 1:
             continue
@@ -90,7 +91,8 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
         if size < sizes[at]:
             cut.axes[at], inner[at] = s[tensor].split(cut.axes[at], factor=size)
     counts = {at: sizes[at] // inside.get(at, 1) for at in range(len(sizes))}
-    past = {at: axis for at, axis in enumerate(cut.axes) if axis is not inner.get(at)}
+    moving = list(enumerate(cut.axes))[sketch.held(tensor) :]
+    past = {at: axis for at, axis in moving if axis is not inner.get(at)}
     across = _threads(sketch, tensor, cut.loops, past, counts, lane.at)
     blocks, steps = _blocks(sketch, tensor, cut.steps)
     rows = [inner[at] for at, _ in tile.rows]
@@ -155,8 +157,8 @@ def _threads(
 
 def _points_of_phase(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
     """How many points of one phase there are along each data axis."""
-    extents = sketch.extents(sketch.op(tensor).axis)
-    return tuple(n // found[at][1] if at in found else n for at, n in enumerate(extents))
+    sizes = sketch.sizes_of(tensor)
+    return tuple(n // found[at][1] if at in found else n for at, n in enumerate(sizes))
 
 
 def _whole(sketch: Sketch, tensor: Tensor, lane: Lane, sizes: Sequence[int]) -> list[Tile]:
