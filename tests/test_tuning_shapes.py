@@ -317,3 +317,56 @@ def test_a_sum_of_each_moment_of_a_scan_alone() -> None:
         assert candidate.decisions.get("inner.rows", 1) == 1
         result = sl.build(candidate.schedule, [X, W, R], target="python")(x, w)
         np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
+def column_sums(rows: int, columns: int, weighted: bool) -> tuple[list[sl.Tensor], sl.Tensor]:
+    """The sums of a matrix' columns; weighted they are the product of its transpose."""
+    A, X = sl.placeholder((rows, columns), name="A"), sl.placeholder((rows,), name="X")
+    over = reduced(sl.sum, rows)
+    body = (lambda j: over(lambda k: A[k, j] * X[k])) if weighted else None
+    Y = sl.compute((columns,), body or (lambda j: over(lambda k: A[k, j])), name="Y")
+    return [A, X] if weighted else [A], Y
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_large_matrix_may_be_added_up_row_by_row(weighted: bool) -> None:
+    large, small = (column_sums(n, n, weighted)[1] for n in (4096, 512))
+    ways = [{c.decisions["Y.how"] for c in drawn(Y, 16, AVX512)} for Y in (large, small)]
+    assert "steps" in ways[0] and "steps" not in ways[1]
+    found = drawn(large, 16, AVX512, given={"Y.how": "steps"})
+    assert any(shared(c) > 1 and c.decisions["Y.steps"] < 4096 for c in found)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_the_product_of_each_moment_is_added_up_where_it_is_stored(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlang.autotune.rules.steps.LARGE", 0)
+    inputs, R = rolled(batch, 64, 4, "product")
+    rng = np.random.default_rng(0)
+    x, w = rng.random((4, batch, 64), "float32"), rng.random((64, 64), "float32") / 64
+    wanted = sl.reference(R)(x, w)
+    for candidate in drawn(R, 6, given={"inner.how": "steps"}):
+        assert not any(f.axis.name.startswith("t") for f in candidate.nest.loops)
+        result = sl.build(candidate.schedule, [*inputs, R], target="python")(x, w)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("columns", [512, 96])
+def test_columns_added_up_row_by_row_are_right(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlang.autotune.rules.steps.LARGE", 0)
+    inputs, Y = column_sums(72, columns, True)
+    rng = np.random.default_rng(0)
+    a, x = rng.random((72, columns), "float32"), rng.random(72, "float32")
+    for candidate in drawn(Y, 6, given={"Y.how": "steps"}):
+        result = sl.build(candidate.schedule, [*inputs, Y], target="python")(a, x)
+        np.testing.assert_allclose(result, x @ a, rtol=1e-5)
+
+
+def test_a_large_image_whose_windows_are_short_is_read_as_it_is() -> None:
+    A = sl.placeholder((2048, 2050), name="A")
+    over = reduced(sl.max, 3)
+    Y = sl.compute((2048, 2048), lambda i, j: over(lambda k: A[i, j + k]), name="Y")
+    assert all(c.decisions["Y.how"] != "steps" for c in drawn(Y, 12))

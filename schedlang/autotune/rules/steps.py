@@ -13,8 +13,17 @@ from dataclasses import dataclass, field
 from math import prod
 
 from schedlang.autotune.knobs import divisors
+from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import Loop, in_threads
-from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
+from schedlang.autotune.rules.registers import (
+    Lane,
+    Tile,
+    asked,
+    lane_axes,
+    row_axes,
+    sums,
+    tiles,
+)
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Binary, Const
@@ -72,10 +81,19 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
     lane = next((x for x in lane_axes(sketch, tensor, last) if x.at == last), None)
     if lane is None or lane.packed or last in found:
         return None
-    large = any(sketch.bytes(read.tensor) > LARGE for read in lane.packable)
+    large = any(sketch.bytes(read.tensor) > LARGE for read in _streamed(sketch, tensor, lane))
     if not found and not (large and _block_sizes(sketch, op.reduce_axis)):
         return None
     return lane if _whole(sketch, tensor, lane, _points_of_phase(sketch, tensor, found)) else None
+
+
+def _streamed(sketch: Sketch, tensor: Tensor, lane: Lane) -> Sequence[Access]:
+    """What is worth reading once as it lies: what rows of a tile read again, or all of a column."""
+    if row_axes(sketch, tensor, lane.at):
+        return lane.packable
+    axis = sketch.op(tensor).axis[lane.at]
+    lanes = min(sketch.width(tensor), *sketch.extents([axis]))
+    return [read for read in sketch.reads(tensor) if read.contiguous(axis, lanes)]
 
 
 def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
