@@ -89,7 +89,8 @@ def test_sums_begin_only_with_what_is_theirs():
     B = Buffer("B", "float32", (4,), "global")
     spots = [(B, Lin.of(n), 0) for n in range(3)]
     starts = [Start(spot, f"store(B, {n}, 0)", str(n), "0") for n, spot in enumerate(spots)]
-    sums = Sums(frozenset([B]), {spot: Sum(f"B_sum_{n}", str(n)) for n, spot in enumerate(spots)})
+    named = {spot: Sum(f"B_sum_{n}", str(n)) for n, spot in enumerate(spots)}
+    sums = Sums(frozenset([B]), named=named)
     whole = Starts().followed(4, 7, 1, tuple(starts))
     assert list(whole.of(sums)) == spots
     assert not Starts().followed(4, 6, 1, tuple(starts[:2])).of(sums)
@@ -269,3 +270,154 @@ def test_tests_that_unrolled_loops_decide_leave_sums_in_registers(target: str) -
     body = f.source.partition("Y_local_sum")[2].partition("vstore(")[0]
     # four rows of two steps each, with no test left
     assert body.count("* W_el") == 8 and "if " not in body
+
+
+def causal(
+    rows: int, columns: int, steps: int, dtype: str = "float32", kind: str = "sum"
+) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
+    """Rows of which each has one step more than the row before."""
+    A, B = (
+        sl.placeholder((rows, steps), dtype, name="A"),
+        sl.placeholder((steps, columns), dtype, name="B"),
+    )
+    k = sl.reduce_axis(steps, name="k")
+    over = getattr(sl, kind)
+    Y = sl.compute(
+        (rows, columns), lambda i, j: over(A[i, k] * B[k, j], axis=k, where=k < i), name="Y"
+    )
+    return A, B, Y
+
+
+def tile_of_sums(Y: sl.Tensor, lanes: str, tail: str) -> sl.Schedule:
+    s = sl.schedule(Y)
+    local = s.cache_write(Y, "local")
+    io, jo, ii, ji = s[Y].tile(*Y.op.axis, 4, 8, tail=tail)
+    s[local].compute_at(s[Y], jo)
+    i, j = s[local].op.axis
+    (k,) = s[local].op.reduce_axis
+    row, across = (i, j) if lanes == "j" else (j, i)
+    if lanes == "i":
+        s[local].transform_layout(lambda i, j: (j, i))
+    s[local].reorder(k, row, across)
+    s[local].unroll(row)
+    s[local].vectorize(across)
+    return s
+
+
+@pytest.mark.parametrize("target", ["python", "cpu"])
+@pytest.mark.parametrize("lanes", ["i", "j"])
+def test_steps_that_a_row_leaves_out_leave_its_sums_in_registers(lanes: str, target: str) -> None:
+    A, B, Y = causal(13, 19, 11)
+    f = sl.build(tile_of_sums(Y, lanes, "cut"), [A, B, Y], target=target)
+    inside = inside_loops(f, "k")
+    assert "Y_local_sum" in inside and "store" not in inside
+    assert ("select(" in f.source) == (lanes == "i")
+    a, b = values(13, 11), values(11, 19)
+    np.testing.assert_allclose(f(a, b), np.tril(a, -1) @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", ["i", "j"])
+def test_the_test_of_a_tail_beside_them_keeps_sums_in_memory(lanes: str) -> None:
+    A, B, Y = causal(13, 19, 11)
+    for target in ("python", "cpu"):
+        f = sl.build(tile_of_sums(Y, lanes, "guard"), [A, B, Y], target=target)
+        a, b = values(13, 11), values(11, 19)
+        np.testing.assert_allclose(f(a, b), np.tril(a, -1) @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "bool", "float64"])
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize("lanes", ["i", "j"])
+def test_lanes_left_out_keep_what_they_have(lanes: str, kind: str, dtype: str) -> None:
+    """Where no step counts at all, too: that is what the first row has."""
+    A, B, Y = causal(8, 16, 9, dtype, kind)
+    s = tile_of_sums(Y, lanes, "auto")
+    a, b = values(8, 9, dtype=dtype), values(9, 16, dtype=dtype)
+    wanted = sl.reference(Y)(a, b)
+    for target in ("python", "cpu"):
+        f = sl.build(s, [A, B, Y], target=target)
+        assert "vload(Y_local" not in f.source and "store" not in inside_loops(f, "k")
+        np.testing.assert_allclose(f(a, b), wanted, rtol=2e-2 if dtype == "float16" else 1e-6)
+
+
+def test_both_values_of_a_pair_stay_in_lanes_left_out() -> None:
+    A = sl.placeholder((7, 8), name="A")
+    k = sl.reduce_axis(7, name="k")
+    pair = sl.comm_reducer(
+        lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])),
+        lambda t0, t1: (sl.const(0, t0), sl.const(-9, t1)), name="pair",
+    )  # fmt: skip
+    S, M = sl.compute((8,), lambda i: pair((A[k, i], A[k, i]), axis=k, where=k < i), name="Y")
+    s = sl.schedule([S, M])
+    s[S].reorder(k, *S.op.axis)
+    s[S].vectorize(S.op.axis[0])
+    a = values(7, 8)
+    counts = np.arange(7)[:, None] < np.arange(8)
+    for target in ("python", "cpu"):
+        f = sl.build(s, [A, S, M], target=target)
+        assert inside_loops(f, "k").count("select(") == 2
+        sums, most = f(a)
+        np.testing.assert_allclose(sums, (a * counts).sum(axis=0), rtol=1e-5)
+        np.testing.assert_allclose(most, np.where(counts, a, -9).max(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("size", [16, 13])
+def test_a_thread_of_a_gpu_keeps_its_sum_past_steps_left_out(size: int, lanes: int) -> None:
+    A, B, Y = causal(size, 8, 9)
+    s = sl.schedule(Y)
+    i, j = Y.op.axis
+    if lanes > 1:
+        j, lane = s[Y].split(j, factor=lanes)
+        s[Y].reorder(i, j, lane, Y.op.reduce_axis[0])
+        s[Y].vectorize(lane)
+    block, thread = s[Y].split(s[Y].fuse(i, j), factor=6)
+    s[Y].bind(block, "blockIdx.x")
+    s[Y].bind(thread, "threadIdx.x")
+    f = sl.build(s, [A, B, Y], target="cuda")
+    inside = inside_loops(f, "k")
+    assert "Y_sum" in inside and "store" not in inside
+    a, b = values(size, 9), values(9, 8)
+    np.testing.assert_allclose(f.simulate(a, b), np.tril(a, -1) @ b, rtol=1e-4, atol=1e-5)
+    emulated = sl.build(s, [A, B, Y], target="cuda-emulator")
+    np.testing.assert_allclose(emulated(a, b), np.tril(a, -1) @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["python", "cpu"])
+def test_steps_that_elements_leave_out_leave_sums_in_registers(target: str) -> None:
+    M, A = sl.placeholder((7, 21), "int8", name="M"), sl.placeholder((7, 21), name="A")
+    k = sl.reduce_axis(7, name="k")
+    Y = sl.compute((21,), lambda j: sl.sum(A[k, j], axis=k, where=M[k, j] > 0), name="Y")
+    s = sl.schedule(Y)
+    outer, lanes = s[Y].split(Y.op.axis[0], factor=8, tail="cut")
+    s[Y].reorder(outer, k, lanes)
+    s[Y].vectorize(lanes)
+    f = sl.build(s, [M, A, Y], target=target)
+    assert "store" not in inside_loops(f, "k")
+    rng = np.random.default_rng(5)
+    m, a = rng.integers(-1, 2, (7, 21), dtype="int8"), rng.random((7, 21), "float32")
+    np.testing.assert_allclose(f(m, a), (a * (m > 0)).sum(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["python", "cpu"])
+def test_a_sum_is_read_ahead_by_names_that_are_there(target: str) -> None:
+    """The test names its long index in the loop; the sum's place, which has it too, does not."""
+    A = sl.placeholder((24, 9), name="A")
+    k = sl.reduce_axis(9, name="k")
+    Y = sl.compute(
+        (24,),
+        lambda row_of_the_result_in_the_end: sl.sum(
+            A[row_of_the_result_in_the_end, k], axis=k, where=k <= row_of_the_result_in_the_end
+        ),
+        name="Y",
+    )
+    s = sl.schedule(Y)
+    outer, inner = s[Y].split(Y.op.axis[0], factor=6)
+    over, under = s[Y].split(outer, factor=2)
+    block, step = s[Y].split(k, factor=3)
+    s[Y].reorder(block, over, under, inner, step)
+    f = sl.build(s, [A, Y], target=target)
+    inside = inside_loops(f, "k_inner")
+    assert "t_1 = row" in inside and "store" not in inside
+    a = values(24, 9)
+    np.testing.assert_allclose(f(a), np.tril(a).sum(axis=1), rtol=1e-5)

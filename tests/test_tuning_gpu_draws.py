@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from random import Random
 from typing import Any
@@ -93,6 +93,12 @@ def columns(n: int, m: int, dtype: str = "float32") -> sl.Tensor:
     return sl.compute((m,), lambda j: sl.max(A[k, j], axis=k), name="D")
 
 
+def columns_of_one(n: int, m: int) -> sl.Tensor:
+    """The sum of each column, in a matrix of one column."""
+    A, k = sl.placeholder((n, m), name="A"), sl.reduce_axis(n, name="k")
+    return sl.compute((m, 1), lambda j, u: sl.sum(A[k, j + u], axis=k), name="D")
+
+
 def symbolic() -> tuple[sl.Tensor, dict[Var, int]]:
     n, m = sl.var("n"), sl.var("m")
     A, B = sl.placeholder((n, m), name="A"), sl.placeholder((m, 96), name="B")
@@ -118,6 +124,7 @@ COMPUTATIONS = {
     "rows by a matrix of two columns": product(4096, 2, 512),
     "scores": scores(8, 128, 64),
     "columns": columns(512, 4096),
+    "columns in a matrix of one column": columns_of_one(512, 4096),
     "a product": product(256, 256, 256),
     "a product of float64": product(128, 128, 128, "float64"),
     "a product of float16": product(128, 128, 128, "float16"),
@@ -210,9 +217,31 @@ def test_sums_in_lanes_take_no_memory_of_a_thread() -> None:
     assert not found.local_bytes and not found.spill_bytes
 
 
-def test_partial_results_in_lanes_are_right() -> None:
-    D = columns(3000, 256)
+@pytest.mark.parametrize("make", [columns, columns_of_one])
+def test_partial_results_in_lanes_are_right(make: Callable[[int, int], sl.Tensor]) -> None:
+    D = make(3000, 256)
     for candidate in drawn(D, 2, 10, how="parts"):
+        emulated(D, candidate)
+
+
+def test_an_axis_of_one_element_is_not_the_last() -> None:
+    """Sums of columns are shared, and have lanes, with an axis of one element behind them too."""
+    flat, deep = columns(512, 4096), columns_of_one(512, 4096)
+    asked = [sorted({repr(c.decisions) for c in drawn(D, 20, 40)}) for D in (flat, deep)]
+    assert asked[0] == asked[1]
+    for lanes in (1, 4):
+        D = columns_of_one(60, 512)
+        (candidate,) = drawn(D, 1, 3, how="threads", lanes=lanes)
+        assert any(f.kind == "vectorize" for f in candidate.nest.loops) == (lanes > 1)
+        emulated(D, candidate)
+
+
+def test_rows_of_which_each_has_one_sum_are_rows_with_an_axis_behind_them() -> None:
+    A, k = sl.placeholder((64, 512), name="A"), sl.reduce_axis(512, name="k")
+    S = sl.compute((64,), lambda i: sl.sum(A[i, k], axis=k), name="S")
+    D = sl.compute((64, 512, 1), lambda i, j, u: A[i, j + u] / S[i], name="D")
+    found = drawn(D, 2, 4, rows=True, threads=128)
+    for candidate in found:
         emulated(D, candidate)
 
 

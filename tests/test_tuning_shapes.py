@@ -10,7 +10,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.rules.access import accesses
-from tests.draws import AVX2, AVX512, LEAST, drawn, reduced, shared
+from tests.draws import AVX2, AVX512, LEAST, drawn, in_registers, reduced, shared
 
 n, m = sl.var("n"), sl.var("m")
 Wanted = Callable[[np.ndarray], np.ndarray]
@@ -60,6 +60,18 @@ def test_a_product_of_any_shape_has_threads(
     C = sl.compute((rows, columns), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
     found = drawn(C, target=target, sizes={m: 1234, n: 100003})
     assert any(shared(c) > 1 for c in found)
+
+
+@pytest.mark.parametrize("size", [512, 96])
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+def test_a_triangular_product_has_sums_in_registers(target: sl.Target, size: int) -> None:
+    L, B = sl.placeholder((size, size), name="L"), sl.placeholder((size, size), name="B")
+    k = sl.reduce_axis(size, name="k")
+    Y = sl.compute(
+        (size, size), lambda i, j: sl.sum(L[i, k] * B[k, j], axis=k, where=k <= i), name="Y"
+    )
+    found = drawn(Y, target=target, given={"Y.how": "tile"})
+    assert all("Y.local" in in_registers(c, target) for c in found)
 
 
 def test_a_row_times_a_matrix_has_threads() -> None:
@@ -224,3 +236,137 @@ def test_a_scan_whose_step_is_a_sum_has_tiles() -> None:
     result = sl.build(found[0].schedule, [X, W, P])(x, w)
     wanted = [x[0] @ np.linalg.matrix_power(w, moment) for moment in range(4)]
     np.testing.assert_allclose(result, np.stack(wanted), rtol=1e-3)
+
+
+def rolled(batch: int, width: int, moments: int, kind: str) -> tuple[list[sl.Tensor], sl.Tensor]:
+    """A scan whose step reads what another stage computes of the state each moment."""
+    shape = (moments, batch, width)
+    X, H = sl.placeholder(shape, name="X"), sl.placeholder(shape, name="H")
+    W = sl.placeholder((width, width), name="W")
+    over = reduced(sl.sum, width)
+    first = sl.compute((1, batch, width), lambda t, b, i: X[0, b, i], name="first")
+    body = {
+        "product": lambda t, b, i: over(lambda k: H[t - 1, b, k] * W[k, i]),
+        "transposed": lambda t, b, i: over(lambda k: H[t - 1, b, k] * W[i, k]),
+    }[kind]
+    inner = sl.compute(shape, body, name="inner")
+    step = sl.compute(shape, lambda t, b, i: X[t, b, i] + inner[t, b, i], name="step")
+    return [X, W], sl.scan(first, step, H, inputs=[X], name="R")
+
+
+@pytest.mark.parametrize("kind", ["product", "transposed"])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_what_a_scan_computes_each_moment_has_no_rows_along_its_time(batch: int, kind: str) -> None:
+    """Nor threads: that there are none is a choice where a moment is little work."""
+    _, R = rolled(batch, 512, 64, kind)
+    found = drawn(R, 12, AVX512)
+    for candidate in found:
+        for _, *rows in [candidate.decisions.get("inner.tile", [0])]:
+            assert 0 not in {at for at, _ in rows}
+        assert not any(f.axis.name.startswith("t") for f in candidate.nest.loops)
+    alone = drawn(R, 12, AVX512, given={"inner.at": -1})
+    assert {bool(c.decisions.get("inner.parallel")) for c in alone} == {False, True}
+
+
+@pytest.mark.parametrize("kind", ["product", "transposed"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_what_a_scan_computes_each_moment_is_right(batch: int, kind: str) -> None:
+    inputs, R = rolled(batch, 32, 4, kind)
+    rng = np.random.default_rng(0)
+    x, w = rng.random((4, batch, 32), "float32"), rng.random((32, 32), "float32") / 32
+    wanted = [x[0]]
+    for moment in x[1:]:
+        wanted.append(moment + wanted[-1] @ (w if kind == "product" else w.T))
+    for candidate in drawn(R, 6):
+        result = sl.build(candidate.schedule, [*inputs, R], target="python")(x, w)
+        np.testing.assert_allclose(result, np.stack(wanted), rtol=1e-4)
+
+
+def test_a_sum_ahead_of_a_scan_has_all_its_moments() -> None:
+    """What reads it each moment has one, so the two have no nest together."""
+    X, W = sl.placeholder((6, 40), name="X"), sl.placeholder((40, 16), name="W")
+    S = sl.placeholder((6, 16), name="S")
+    over = reduced(sl.sum, 40)
+    P = sl.compute((6, 16), lambda t, i: over(lambda k: X[t, k] * W[k, i]), name="P")
+    mixed = sl.compute((6, 16), lambda t, i: sl.exp(P[t, i] - S[t - 1, i]), name="mixed")
+    first = sl.compute((1, 16), lambda t, i: X[0, i], name="first")
+    near = sl.compute((6, 16), lambda t, i: mixed[t, i] + mixed[t, 15 - i], name="near")
+    step = sl.compute((6, 16), lambda t, i: near[t, i] + near[t, (i + 1) % 16], name="step")
+    R = sl.scan(first, step, S, inputs=[X], name="R")
+    rng = np.random.default_rng(0)
+    x, w = rng.random((6, 40), "float32") / 9, rng.random((40, 16), "float32")
+    wanted = sl.reference(R)(x, w)
+    for candidate in drawn(R, 6):
+        assert "P.fuse" not in candidate.decisions
+        result = sl.build(candidate.schedule, [X, W, R], target="python")(x, w)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
+def test_a_sum_of_each_moment_of_a_scan_alone() -> None:
+    X, W = sl.placeholder((8, 100), name="X"), sl.placeholder((100,), name="W")
+    S = sl.placeholder((8,), name="S")
+    over = reduced(sl.sum, 100)
+    inner = sl.compute((8,), lambda t: over(lambda k: S[t - 1] * W[k] * X[t, k]), name="inner")
+    first = sl.compute((1,), lambda t: X[0, 0], name="first")
+    step = sl.compute((8,), lambda t: inner[t] / 8 + 1, name="step")
+    R = sl.scan(first, step, S, inputs=[X], name="R")
+    rng = np.random.default_rng(0)
+    x, w = rng.random((8, 100), "float32"), rng.random(100, "float32") / 10
+    wanted = sl.reference(R)(x, w)
+    for candidate in drawn(R, 6):
+        assert candidate.decisions.get("inner.rows", 1) == 1
+        result = sl.build(candidate.schedule, [X, W, R], target="python")(x, w)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
+def column_sums(rows: int, columns: int, weighted: bool) -> tuple[list[sl.Tensor], sl.Tensor]:
+    """The sums of a matrix' columns; weighted they are the product of its transpose."""
+    A, X = sl.placeholder((rows, columns), name="A"), sl.placeholder((rows,), name="X")
+    over = reduced(sl.sum, rows)
+    body = (lambda j: over(lambda k: A[k, j] * X[k])) if weighted else None
+    Y = sl.compute((columns,), body or (lambda j: over(lambda k: A[k, j])), name="Y")
+    return [A, X] if weighted else [A], Y
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_large_matrix_may_be_added_up_row_by_row(weighted: bool) -> None:
+    large, small = (column_sums(n, n, weighted)[1] for n in (4096, 512))
+    ways = [{c.decisions["Y.how"] for c in drawn(Y, 16, AVX512)} for Y in (large, small)]
+    assert "steps" in ways[0] and "steps" not in ways[1]
+    found = drawn(large, 16, AVX512, given={"Y.how": "steps"})
+    assert any(shared(c) > 1 and c.decisions["Y.steps"] < 4096 for c in found)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_the_product_of_each_moment_is_added_up_where_it_is_stored(
+    batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlang.autotune.rules.steps.LARGE", 0)
+    inputs, R = rolled(batch, 64, 4, "product")
+    rng = np.random.default_rng(0)
+    x, w = rng.random((4, batch, 64), "float32"), rng.random((64, 64), "float32") / 64
+    wanted = sl.reference(R)(x, w)
+    for candidate in drawn(R, 6, given={"inner.how": "steps"}):
+        assert not any(f.axis.name.startswith("t") for f in candidate.nest.loops)
+        result = sl.build(candidate.schedule, [*inputs, R], target="python")(x, w)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("columns", [512, 96])
+def test_columns_added_up_row_by_row_are_right(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schedlang.autotune.rules.steps.LARGE", 0)
+    inputs, Y = column_sums(72, columns, True)
+    rng = np.random.default_rng(0)
+    a, x = rng.random((72, columns), "float32"), rng.random(72, "float32")
+    for candidate in drawn(Y, 6, given={"Y.how": "steps"}):
+        result = sl.build(candidate.schedule, [*inputs, Y], target="python")(a, x)
+        np.testing.assert_allclose(result, x @ a, rtol=1e-5)
+
+
+def test_a_large_image_whose_windows_are_short_is_read_as_it_is() -> None:
+    A = sl.placeholder((2048, 2050), name="A")
+    over = reduced(sl.max, 3)
+    Y = sl.compute((2048, 2048), lambda i, j: over(lambda k: A[i, j + k]), name="Y")
+    assert all(c.decisions["Y.how"] != "steps" for c in drawn(Y, 12))

@@ -119,7 +119,9 @@ class Expressions:
             name = self.names.fresh(f"{self.names[buffer]}_sum")
             before: list[str] = []
             held, self.line = self.line, before.append
-            at = self.index(first, replace(context, copies={}), buffer, indices)
+            # ahead of the loop there are the names from there, and those that sums gave each other
+            ahead = replace(context, copies={}, named=sums.index)
+            at = self.index(first, ahead, buffer, indices)
             self.line = held
             found = Sum(name, at, tuple(before))
             sums.named[buffer, first, count] = found

@@ -332,7 +332,7 @@ class Statements:
         around = () if lanes is None else (replace(loop, axis=lanes.axis, extent=lanes.count,
                                                    kind="vectorize"),)  # fmt: skip
         buffers = self.kept(loop, steps_of(loop, self.nest), around)
-        return Sums(buffers) if buffers else None
+        return Sums(buffers, dict(context.named)) if buffers else None
 
     def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
         """The buffers whose sums are named values inside ``loop``."""

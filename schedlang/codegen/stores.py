@@ -54,11 +54,17 @@ class Stores:
         for buffer, text in zip(store.buffers, texts):
             kept = e.kept(buffer, store.indices, context)
             if kept is not None:
-                e.line(f"{kept.text} = {text.text}")
+                e.line(f"{kept.text} = {self._under_mask(kept, text, context)}")
             else:
                 starts.append(self._store_one(buffer, store.indices, text, context, width))
         found = tuple(s for s in starts if s is not None)
         return found if constant and len(found) == len(store.buffers) else ()
+
+    def _under_mask(self, kept: Text, text: Text, context: Context) -> str:
+        """The next value of a sum that stays in registers: lanes left out keep theirs."""
+        if not context.mask:
+            return text.text
+        return f"{self.expressions.use('select')}({context.mask}, {text.text}, {kept.text})"
 
     def _named_offset(self, store: Store, context: Context) -> Context:
         """An update reads and writes one place: its offset gets a name, if it is not short."""

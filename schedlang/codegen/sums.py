@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr
@@ -30,6 +31,9 @@ from schedlang.ir.nodes import (
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
+if TYPE_CHECKING:
+    from schedlang.codegen.context import Text
+
 # where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element)
 Spot = tuple[Buffer, Lin, int]
 
@@ -48,9 +52,13 @@ class Sum:
 
 @dataclass
 class Sums:
-    """The named values of one reduction loop, found as its body is written."""
+    """The named values of one reduction loop, found as its body is written.
+
+    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text.
+    """
 
     buffers: frozenset[Buffer]
+    index: dict[str, Text] = field(default_factory=dict)
     named: dict[Spot, Sum] = field(default_factory=dict)
 
 
@@ -105,8 +113,9 @@ def kept_buffers(
 
     ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums,
     ``steps`` are the reduction axes of the loop's stage, ``outside`` a loop around it whose
-    iterations are the lanes of a vector. A test that speaks of steps and of unrolled loops alone
-    leaves out steps: the sums stand where they stand. Another may keep an element in bounds.
+    iterations are the lanes of a vector. A reduction's ``where``, and a test that speaks of steps
+    and of unrolled loops alone, leave out steps: the sums stand where they stand. Another may keep
+    an element in bounds.
     """
     none: frozenset[Buffer] = frozenset()
     if loop.kind not in ("serial", "unroll") or not loop.axis.is_reduce:
@@ -122,7 +131,7 @@ def kept_buffers(
         if isinstance(stmt, Block):
             stack.extend((s, around) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            if leaves_out_steps(stmt, steps, around):
+            if stmt.where or leaves_out_steps(stmt, steps, around):
                 stack.append((stmt.body, around))
             elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
                 return none

@@ -88,7 +88,8 @@ class If:
     """``body`` where ``cond`` holds; ``note`` says what the guard is for.
 
     ``predicate``: the user's own, which leaves elements unwritten on purpose. ``tail``: a split's,
-    where its factor does not divide the extent.
+    where its factor does not divide the extent. ``where``: a reduction's, which leaves out steps
+    of elements that are there and have their start without it.
     """
 
     cond: Expr
@@ -96,6 +97,7 @@ class If:
     note: str = ""
     predicate: bool = False
     tail: bool = False
+    where: bool = False
 
 
 @dataclass(frozen=True, eq=False)

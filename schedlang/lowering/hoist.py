@@ -68,9 +68,8 @@ def _joined(stmts: list[Stmt]) -> list[Stmt]:
 
 
 def _same(a: If, b: If) -> bool:
-    if (a.note, a.predicate) != (b.note, b.predicate) or any(
-        isinstance(s, Alloc) for s in a.body.stmts
-    ):
+    kinds = [(guard.note, guard.predicate, guard.where) for guard in (a, b)]
+    if kinds[0] != kinds[1] or any(isinstance(s, Alloc) for s in a.body.stmts):
         return False
     return not _reads(a.cond) and _shape(a.cond) == _shape(b.cond)
 

@@ -61,7 +61,7 @@ def _point(n: Nesting, scope: Scope) -> Made:
     _collect(n.job, body.reads, pending, scope.ranges)
     drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
     for cond in reversed(tests):
-        drafts = [If(cond, block(drafts), stage.where_note)]
+        drafts = [If(cond, block(drafts), stage.where_note, where=True)]
     return _predicated(n, scope, drafts), pending
 
 

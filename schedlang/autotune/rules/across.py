@@ -93,10 +93,12 @@ def steps(sketch: Sketch, tensor: Tensor) -> int:
 def _columns(sketch: Sketch, tensor: Tensor) -> bool:
     """Whether neighbours in memory belong to different results."""
     op = sketch.op(tensor)
-    last = op.axis[-1:]
-    if not last or sketch.extents(last)[0] < WARP:
+    if not op.axis:
+        return False
+    last = op.axis[sketch.last(tensor)]
+    if sketch.extents([last])[0] < WARP:
         return False
     return any(
-        read.contiguous(last[0]) and not all(map(read.fixed, op.reduce_axis))
+        read.contiguous(last) and not all(map(read.fixed, op.reduce_axis))
         for read in sketch.reads(tensor)
     )

@@ -8,6 +8,7 @@ from functools import partial
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
+from schedlang.autotune.rules.moments import timed
 from schedlang.autotune.rules.parts import few_results, part_counts, parts, too_few
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
@@ -28,10 +29,11 @@ def schedule_cpu(
     """Steps on ``s`` for a CPU of ``threads`` cores, each choice asked of ``knobs``."""
     sketch = Sketch(s, knobs, target, threads, sizes or {})
     inline(sketch)
+    sketch.timed |= timed(sketch)
     for tensor in reversed(sketch.stages()):
         if tensor in sketch.inlined or tensor in sketch.done:
             continue
-        if sketch.held(tensor):
+        if sketch.steps_of_scan(tensor):
             _moment(sketch, tensor)
         else:
             _stage(sketch, tensor)
@@ -48,7 +50,8 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
     """The loops of one stage whose readers have theirs; what is computed with it comes along."""
     op = sketch.op(tensor)
     spot = spot_of(sketch, tensor)
-    inner = anchor(sketch, tensor, _tileable) if op.reducer is None else None
+    fits = partial(_tileable, tensor)
+    inner = anchor(sketch, tensor, fits) if op.reducer is None else None
     if inner is not None:
         tiled(sketch, inner[0], tensor, inner[1], root=spot is None)
         sketch.attach(tensor, spot)
@@ -60,8 +63,11 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
         sketch.attach(tensor, spot)
 
 
-def _tileable(sketch: Sketch, tensor: Tensor, last: int) -> bool:
-    return bool(lane_axes(sketch, tensor, last))
+def _tileable(head: Tensor, sketch: Sketch, tensor: Tensor, last: int) -> bool:
+    """Whether a reduction has a tile inside of ``head``, each moment if that is a scan's."""
+    # all moments of what is there ahead of a scan are one tile
+    same = sketch.held(head) == sketch.held(tensor)
+    return same and bool(lane_axes(sketch, tensor, last))
 
 
 def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callable[[], None]]:

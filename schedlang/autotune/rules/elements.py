@@ -27,6 +27,9 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     if not axes:
         s[tensor].bind(fused(s, tensor, axes), "threadIdx.x")
         return
+    # axes of one element behind the last long one stay inside of a thread
+    at = sketch.last(tensor)
+    axes = axes[: at + 1 - sketch.held(tensor)]
     threads = knobs.choice(f"{name}.threads", list(THREADS))
     last = sketch.extents(axes[-1:])[0]
     if (
@@ -45,7 +48,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     lanes = knobs.choice(f"{name}.lanes", _lanes(sketch, tensor))
     kept = None
     if lanes > 1 and sketch.op(tensor).reducer is not None:
-        kept = _sums(sketch, tensor)
+        kept = _sums(sketch, tensor, at)
     lane = None
     if lanes > 1:
         axes[-1], lane = s[tensor].split(axes[-1], factor=lanes)
@@ -62,7 +65,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
 def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:
     """How many neighbours a thread may take: each access of them is one, or of one element."""
     view, op = sketch.s[tensor], sketch.op(tensor)
-    last = op.axis[-1]
+    last = op.axis[sketch.last(tensor)]
     if not isinstance(last.extent, int):
         return [1]
     if op.reducer is not None and view.leaf_axes != [*op.axis, *op.reduce_axis]:
@@ -70,24 +73,24 @@ def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:
         return [1]
     rows = [r.tensor for r in sketch.reads(tensor) if r.contiguous(last)]
     others = [r.tensor.dtype for r in sketch.reads(tensor)]
-    fits = {*lanes_of_rows([*op.outputs, *rows])} & {*lane_counts(others)}
+    fits = {*lanes_of_rows([*op.outputs, *rows], long=True)} & {*lane_counts(others)}
     return sorted(n for n in fits if last.extent % n == 0)
 
 
-def _sums(sketch: Sketch, tensor: Tensor) -> Tensor:
-    """The sums of a thread's lanes, in registers until they are done."""
+def _sums(sketch: Sketch, tensor: Tensor, lane: int) -> Tensor:
+    """The sums of a thread's lanes along an axis, in registers until they are done."""
     s = sketch.s
     kept = first(s.cache_write(tensor, "local"))
     op = sketch.op(kept)
     s[kept].reorder(*op.reduce_axis, *op.axis)
-    s[kept].vectorize(op.axis[-1])
+    s[kept].vectorize(op.axis[lane])
     sketch.done.add(kept)
     return kept
 
 
 def _reads_rows(sketch: Sketch, tensor: Tensor) -> bool:
     """Whether a reduction is read that is the same all along a row."""
-    axis = sketch.op(tensor).axis[-1]
+    axis = sketch.op(tensor).axis[sketch.last(tensor)]
     stages = sketch.stages()
     return any(
         r.tensor in stages and sketch.op(r.tensor).reducer is not None and r.fixed(axis)

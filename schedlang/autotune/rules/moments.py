@@ -23,7 +23,7 @@ def timed(sketch: Sketch) -> set[Tensor]:
 
 def data_axes(sketch: Sketch, tensor: Tensor) -> list[Axis]:
     """The axes that threads share: those of a stage, without a scan's time."""
-    return list(sketch.op(tensor).axis[int(tensor in sketch.timed) :])
+    return list(sketch.op(tensor).axis[sketch.held(tensor) :])
 
 
 def _follows(sketch: Sketch, tensor: Tensor, found: set[Tensor]) -> bool:

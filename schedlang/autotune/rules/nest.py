@@ -103,7 +103,7 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop], work: int) -> li
         enough = [len(real)] if real else []
     # no more loops than give each thread some tens of tasks: each costs indices
     useful = [n for n in enough if n == enough[0] or counts[n - 2] < 16 * sketch.threads]
-    # few evaluations, or one moment of a scan, may be too little to start threads for
+    # few evaluations, or what a scan computes at one moment, may be too little to start threads for
     if useful and (work < LEAST_STEPS or sketch.held(head)):
         useful = [0, *useful]
     many = sketch.knobs.choice(f"{sketch.name(head)}.parallel", useful) if useful else 0

@@ -89,10 +89,10 @@ def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, la
 
 def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
     """The data axes along which some element is read again, apart from the lanes."""
-    op, reads = sketch.op(tensor), sketch.reads(tensor)
+    op, reads, held = sketch.op(tensor), sketch.reads(tensor), sketch.held(tensor)
     return [
         at for at, axis in enumerate(op.axis)
-        if at != lane and sketch.long(axis) and any(r.fixed(axis) for r in reads)
+        if at >= held and at != lane and sketch.long(axis) and any(r.fixed(axis) for r in reads)
     ]  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         partial_in_lanes(sketch, partial, whole=whole)
         return
     at = sketch.last(tensor)
-    points = sketch.extents(s[tensor].op.axis[at:])[:1] or (1,)
+    points = sketch.sizes_of(tensor)[at:][:1] or (1,)
     together = [n for n in range(1, MOST_ROWS + 1) if points[0] % n == 0]
     strip = knobs.choice(f"{name}.rows", together)
     fits = strip * (lanes // width) < sketch.target.vector_registers

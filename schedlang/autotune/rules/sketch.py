@@ -57,8 +57,8 @@ class Spot:
 @dataclass
 class Sketch:
     """A schedule in the making. ``inlined`` stages have no loops, those of ``done`` have theirs;
-    ``home`` says in which nest a stage stands whose producers may stand there too; ``timed``, on a
-    GPU, those whose first axis is a scan's time.
+    ``home`` says in which nest a stage stands whose producers may stand there too; ``timed`` are
+    those whose first axis is a scan's time.
     """
 
     s: Schedule
@@ -149,8 +149,8 @@ class Sketch:
         return any(isinstance(self.s[r].op, ScanOp) for r in self.consumers(tensor))
 
     def held(self, tensor: Tensor) -> int:
-        """How many outer axes stay as they are: the time of a scan's start or step."""
-        return int(self.steps_of_scan(tensor))
+        """How many outer axes stay as they are: the time of what a scan computes each moment."""
+        return int(tensor in self.timed)
 
     def sizes_of(self, tensor: Tensor) -> tuple[int, ...]:
         """How many points there are along each data axis, at one moment of a scan."""

@@ -13,8 +13,17 @@ from dataclasses import dataclass, field
 from math import prod
 
 from schedlang.autotune.knobs import divisors
+from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.nest import Loop, in_threads
-from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
+from schedlang.autotune.rules.registers import (
+    Lane,
+    Tile,
+    asked,
+    lane_axes,
+    row_axes,
+    sums,
+    tiles,
+)
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Binary, Const
@@ -49,7 +58,8 @@ def phases(sketch: Sketch, tensor: Tensor) -> Phases:
         if not isinstance(modulus, int) or modulus < 2:
             continue
         terms = {p: n for p, n in to_lin(node.a).terms.items() if p}
-        data = [at for at, axis in enumerate(op.axis) if terms.get((axis,)) in (1, -1)]
+        axes = list(enumerate(op.axis))[sketch.held(tensor) :]
+        data = [at for at, axis in axes if terms.get((axis,)) in (1, -1)]
         reduce = [axis for axis in op.reduce_axis if terms.get((axis,)) in (1, -1)]
         if len(terms) != 2 or len(data) != 1 or len(reduce) != 1:
             continue
@@ -71,10 +81,19 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
     lane = next((x for x in lane_axes(sketch, tensor, last) if x.at == last), None)
     if lane is None or lane.packed or last in found:
         return None
-    large = any(sketch.bytes(read.tensor) > LARGE for read in lane.packable)
+    large = any(sketch.bytes(read.tensor) > LARGE for read in _streamed(sketch, tensor, lane))
     if not found and not (large and _block_sizes(sketch, op.reduce_axis)):
         return None
     return lane if _whole(sketch, tensor, lane, _points_of_phase(sketch, tensor, found)) else None
+
+
+def _streamed(sketch: Sketch, tensor: Tensor, lane: Lane) -> Sequence[Access]:
+    """What is worth reading once as it lies: what rows of a tile read again, or all of a column."""
+    if row_axes(sketch, tensor, lane.at):
+        return lane.packable
+    axis = sketch.op(tensor).axis[lane.at]
+    lanes = min(sketch.width(tensor), *sketch.extents([axis]))
+    return [read for read in sketch.reads(tensor) if read.contiguous(axis, lanes)]
 
 
 def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
@@ -90,7 +109,8 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
         if size < sizes[at]:
             cut.axes[at], inner[at] = s[tensor].split(cut.axes[at], factor=size)
     counts = {at: sizes[at] // inside.get(at, 1) for at in range(len(sizes))}
-    past = {at: axis for at, axis in enumerate(cut.axes) if axis is not inner.get(at)}
+    moving = list(enumerate(cut.axes))[sketch.held(tensor) :]
+    past = {at: axis for at, axis in moving if axis is not inner.get(at)}
     across = _threads(sketch, tensor, cut.loops, past, counts, lane.at)
     blocks, steps = _blocks(sketch, tensor, cut.steps)
     rows = [inner[at] for at, _ in tile.rows]
@@ -155,8 +175,8 @@ def _threads(
 
 def _points_of_phase(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
     """How many points of one phase there are along each data axis."""
-    extents = sketch.extents(sketch.op(tensor).axis)
-    return tuple(n // found[at][1] if at in found else n for at, n in enumerate(extents))
+    sizes = sketch.sizes_of(tensor)
+    return tuple(n // found[at][1] if at in found else n for at, n in enumerate(sizes))
 
 
 def _whole(sketch: Sketch, tensor: Tensor, lane: Lane, sizes: Sequence[int]) -> list[Tile]:

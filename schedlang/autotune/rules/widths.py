@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import Shape, Tensor
 from schedlang.ir.offsets import most_at_once
 
 LANES = (1, 2, 4, 8, 16)
@@ -20,20 +20,32 @@ def lane_counts(dtypes: Iterable[str]) -> list[int]:
     return [n for n in LANES if n <= most]
 
 
-def lanes_of_rows(tensors: Iterable[Tensor]) -> list[int]:
+def lanes_of_rows(tensors: Iterable[Tensor], long: bool = False) -> list[int]:
     """The numbers of neighbours that are one access in every row of some tensors.
 
-    A row has to start at a multiple of them, which nobody knows of a symbolic length.
+    A row has to start at a multiple of them, which nobody knows of a symbolic length. ``long`` rows
+    go along the last dimension of more than one element.
 
     >>> import schedlang as sl
     >>> n = sl.var("n")
     >>> shapes = ((4, 8), (4, 6), (n, 8), (4, n), (n,))
     >>> [lanes_of_rows([sl.placeholder(shape)]) for shape in shapes]
     [[1, 2, 4], [1, 2], [1, 2, 4], [1], [1, 2, 4]]
+    >>> column = sl.placeholder((8, 1))
+    >>> lanes_of_rows([column]), lanes_of_rows([column], long=True)
+    ([1], [1, 2, 4])
     """
     kept = list(tensors)
-    lengths = [t.shape[-1] for t in kept if t.ndim > 1]
+    shapes = [_long(t.shape) if long else t.shape for t in kept]
+    lengths = [shape[-1] for shape in shapes if len(shape) > 1]
     return [
         n for n in lane_counts(t.dtype for t in kept)
         if n == 1 or all(isinstance(size, int) and size % n == 0 for size in lengths)
     ]  # fmt: skip
+
+
+def _long(shape: Shape) -> Shape:
+    """The dimensions up to the last one of more than one element."""
+    while shape and isinstance(shape[-1], int) and shape[-1] == 1:
+        shape = shape[:-1]
+    return shape
