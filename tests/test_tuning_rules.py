@@ -22,6 +22,7 @@ from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.work import flops
+from schedlang.ir.sized import at_sizes
 from tests.fuzz.rules import run_case
 from tests.graphs import product
 
@@ -212,6 +213,17 @@ def operators() -> dict[str, sl.Tensor]:
         "chosen": sl.compute(square, lambda i, j: sl.select(A[i, j] > 0, A[i, j], -A[i, j])),
         "turned": sl.compute(square, lambda i, j: sl.tanh(B[j, i]) % 3 + sl.abs(B[j, i]), name="Y"),
     }  # fmt: skip
+
+
+def test_work_counts_what_bounds_leave_at_a_size() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((100, n), name="A")
+    B = sl.compute((100, n), lambda i, j: A[i, j] + 1, name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(s[B].split(B.op.axis[1], factor=8, tail="cut")[1])
+    for size in (3, 8, 19):
+        nest = at_sizes(sl.lower(s), {"n": size})
+        assert estimate(nest, AVX2).flops == pytest.approx(work_of(nest)) == 100 * size
 
 
 @pytest.mark.parametrize("name", operators())

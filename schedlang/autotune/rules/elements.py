@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
@@ -11,6 +12,7 @@ from schedlang.autotune.rules.shapes import THREADS
 from schedlang.autotune.rules.sketch import Level, Sketch, Spot
 from schedlang.autotune.rules.widths import lane_counts, lanes_of_rows
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
 
 
 def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
@@ -27,7 +29,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     if not axes:
         s[tensor].bind(fused(s, tensor, axes), "threadIdx.x")
         return
-    threads = knobs.choice(f"{name}.threads", list(THREADS))
+    threads = knobs.choice(f"{name}.threads", _threads(sketch, tensor, axes))
     last = sketch.extents(axes[-1:])[0]
     if (
         len(axes) > 1
@@ -57,6 +59,14 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     if kept is not None:
         s[kept].compute_at(s[tensor], thread)
     sketch.leads(tensor, ())
+
+
+def _threads(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> list[int]:
+    """Threads of a block; of a symbolic length that fills none as many as elements."""
+    if all(isinstance(axis.extent, int) for axis in axes):
+        return list(THREADS)
+    length = math.prod(sketch.extents(axes))
+    return [n for n in THREADS if sketch.fills(tensor, length, n)] or [length]
 
 
 def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:

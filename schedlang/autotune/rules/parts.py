@@ -169,6 +169,8 @@ def _results_in_lanes(
     if not any(r.contiguous(axis) for r in sketch.reads(partial)):
         return 0
     fixed = isinstance(axis.extent, int)
+    if not fixed and not sketch.fills(partial, length, sketch.width(tensor)):
+        return 0
     many = lanes_along(length, sketch.width(tensor), MOST_VECTORS, fixed)
     lanes = sketch.knobs.choice(f"{sketch.name(tensor)}.lanes", many)
     in_lanes(sketch, partial, lanes, rounds)

@@ -11,6 +11,7 @@ from schedlang.autotune.rules.sketch import Sketch
 from schedlang.codegen.tiles import registers
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
 
 MOST_VECTORS = 4
 # tiles along an axis whose last one may be smaller, in a copy of the code for it
@@ -106,7 +107,9 @@ def tiles(
     sizes = sizes or sketch.sizes_of(tensor)
     width = sketch.width(tensor)
     rows = row_axes(sketch, tensor, lane.at)
-    length = sizes[lane.at]
+    length, extent = sizes[lane.at], sketch.op(tensor).axis[lane.at].extent
+    if not isinstance(extent, int) and not sketch.fills(tensor, length, width):
+        return []
     most = max(1, min(MOST_VECTORS, -(-length // width)))
     whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
     found = []
@@ -117,6 +120,9 @@ def tiles(
         room = (sketch.target.vector_registers - taken - 1) // taken
         for chosen in _subsets(rows):
             if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
+                continue
+            # what is transposed is written out, which takes a number of lanes
+            if lane.transposed and to_lin(extent % (vectors * width)).const is None:
                 continue
             for counts in _counts([sizes[r] for r in chosen], room, cut):
                 rows_ = dict(zip(chosen, counts))
