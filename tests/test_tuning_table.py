@@ -3,6 +3,7 @@ has, and that it computes what NumPy does."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -216,6 +217,33 @@ def test_a_product_with_its_own_transpose_has_a_tile() -> None:
     A, over = of(200, 200), reduced(sl.sum, 200)
     Y = sl.compute((200, 200), lambda i, j: over(lambda k: A[i, k] * A[k, j]), name="Y")
     assert all("Y.pack.A" not in c.decisions for c in drawn(Y))
+
+
+def filters(count: int) -> sl.Tensor:
+    """A pipeline of filters, each of which reads three points of the one before."""
+    Y, size = of(514, 514), 514
+    for at in range(count):
+        size -= 2
+        Y = sl.compute(
+            (size, size), lambda i, j, Y=Y: (Y[i, j] + Y[i + 1, j] + Y[i + 2, j + 1]) * 0.5,
+            name=f"S{at}",
+        )  # fmt: skip
+    return Y
+
+
+@pytest.mark.parametrize("count", [2, 4, 12, 20])
+def test_a_pipeline_is_inlined_as_far_as_that_is_little_work(count: int) -> None:
+    ahead = {f"S{at}.at": -1 for at in range(count)}
+    found = drawn(filters(count), 12, given=ahead)
+    assert len(found) == 12
+    knobs = Counter(name for c in found for name in c.decisions if name.endswith(".inline"))
+    assert bool(knobs) == (count >= 4)
+
+
+def test_what_is_little_work_may_be_computed_where_it_is_read() -> None:
+    *_, Y = softmax()
+    # exp and a difference, of five operations
+    assert {c.decisions["E.inline"] for c in drawn(Y, 12)} == {False, True}
 
 
 def test_a_sum_of_everything_on_one_core_is_one_row() -> None:
