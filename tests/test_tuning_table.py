@@ -61,6 +61,23 @@ def mean_of_channels() -> Tensors:
     return [A, sl.compute((2048,), lambda c: over(lambda h, w: A[c, h, w]), name="Y")]
 
 
+def largest_of_channels() -> Tensors:
+    A, over = of(8, 70, 14, 14), reduced(sl.max, 8, 14, 14)
+    return [A, sl.compute((70,), lambda c: over(lambda b, h, w: A[b, c, h, w]), name="Y")]
+
+
+def over_their_means() -> Tensors:
+    A, over = of(3, 80, 7, 9), reduced(sl.sum, 7, 9)
+    M = sl.compute((3, 80), lambda b, c: over(lambda h, w: A[b, c, h, w] / 63), name="M")
+    return [A, sl.compute(
+        (3, 80, 7, 9), lambda b, c, h, w: A[b, c, h, w] / M[b, c], name="Y"
+    )]  # fmt: skip
+
+
+def _over_means(a: np.ndarray) -> np.ndarray:
+    return a / a.mean((2, 3), keepdims=True)
+
+
 def pool() -> Tensors:
     A, over = of(16, 16, 16), reduced(sl.max, 2, 2)
     return [A, sl.compute(
@@ -127,7 +144,9 @@ TABLE = {
     "column maxima": Case(lambda: of_columns(sl.max, 10007, 48), lambda a: a.max(0)),
     "many columns": Case(lambda: of_columns(sl.argmax, 5003, 1000), lambda a: a.argmax(0)),
     "argmax": Case(argmax_of_rows_and_columns, lambda a: a.argmax()),
-    "channel means": Case(mean_of_channels, lambda a: a.sum((1, 2)), lanes=False),
+    "channel means": Case(mean_of_channels, lambda a: a.sum((1, 2))),
+    "batch statistics": Case(largest_of_channels, lambda a: a.max((0, 2, 3))),
+    "instance norm": Case(over_their_means, _over_means),
     "pool": Case(pool, _pooled, large=False),
     "short sum": Case(lambda: added(1000), np.add, large=False),
     "one column": Case(lambda: added(100003, 1), np.add),
@@ -190,9 +209,37 @@ def test_many_partial_results_are_combined_in_lanes_and_threads() -> None:
 
 def test_few_steps_are_not_cut_into_parts() -> None:
     *_, Y = mean_of_channels()
-    assert all(c.decisions["Y.how"] == "points" for c in drawn(Y, threads=64))
+    assert all(c.decisions["Y.how"] == "rows" for c in drawn(Y, threads=64))
     *_, Y = of_columns(sl.argmax, 5003, 1000)
     assert {c.decisions["Y.how"] for c in drawn(Y, threads=64)} == {"parts", "points"}
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+def test_short_rows_that_follow_each_other_are_one(target: sl.Target) -> None:
+    for make in (mean_of_channels, largest_of_channels):
+        *_, Y = make()
+        for candidate in drawn(Y, target=target, given={"Y.how": "rows"}):
+            partial = max((f.stage for f in candidate.nest.loops), key=len)
+            assert partial in in_registers(candidate, target)
+    # a part of each row is no run, and a short one is not worth lanes
+    A, over = of(2048, 8, 8), reduced(sl.sum, 7, 7)
+    part = sl.compute((2048,), lambda c: over(lambda h, w: A[c, h, w]), name="Y")
+    few = reduced(sl.sum, 3, 8)
+    short = sl.compute((2048,), lambda c: few(lambda h, w: A[c, h, w]), name="Y")
+    for Y in (part, short):
+        assert all(c.decisions["Y.how"] == "points" for c in drawn(Y, target=AVX512))
+
+
+def test_symbolic_rows_that_follow_each_other_are_one() -> None:
+    h, w = sl.var("h"), sl.var("w")
+    A, over = of(50, h, w), reduced(sl.sum, h, w)
+    Y = sl.compute((50,), lambda c: over(lambda i, j: A[c, i, j]), name="Y")
+    found = drawn(Y, sizes={h: 7, w: 7})
+    assert all(c.decisions["Y.how"] == "rows" for c in found)
+    for shape in ((50, 7, 7), (50, 1, 3), (50, 20, 31)):
+        a = np.random.default_rng(0).random(shape, "float32")
+        made = sl.build(found[0].schedule, [A, Y])(a)
+        np.testing.assert_allclose(made, a.sum((1, 2)), rtol=1e-4)
 
 
 def test_vectors_go_along_the_last_axis_that_is_long() -> None:
