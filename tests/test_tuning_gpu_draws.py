@@ -365,3 +365,14 @@ def test_the_stages_of_a_scan_are_looked_at_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Sketch, "consumers", counted)
     assert timed(sketch) == set(sketch.stages())
     assert asked.total() <= 3 * len(sketch.stages())
+
+
+@pytest.mark.parametrize("width", [1, 3, 32, 60, 65, 100])
+def test_a_scan_of_a_narrow_symbolic_state_has_a_block_of_its_own(width: int) -> None:
+    n = sl.var("n")
+    X, H = sl.placeholder((1000, n), name="X"), sl.placeholder((1000, n), name="H")
+    first = sl.compute((1, n), lambda t, i: X[t, i], name="first")
+    step = sl.compute((1000, n), lambda t, i: H[t - 1, i] * 0.5 + X[t, i], name="step")
+    made, rng = space(sl.scan(first, step, H, inputs=[X], name="Y"), {n: width}), Random(0)
+    threads = {made.draw(rng).decisions["step.threads"] for _ in range(8)}
+    assert all(n <= max(64, 1.6 * width) for n in threads)

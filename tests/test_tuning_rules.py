@@ -22,10 +22,11 @@ from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.work import flops
+from schedlang.ir.sized import at_sizes
+from tests.draws import AVX2, AVX512
 from tests.fuzz.rules import run_case
 from tests.graphs import product
 
-AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16)
 GPU = sl.Target("cuda")
 
 
@@ -214,6 +215,17 @@ def operators() -> dict[str, sl.Tensor]:
     }  # fmt: skip
 
 
+def test_work_counts_what_bounds_leave_at_a_size() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((100, n), name="A")
+    B = sl.compute((100, n), lambda i, j: A[i, j] + 1, name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(s[B].split(B.op.axis[1], factor=8, tail="cut")[1])
+    for size in (3, 8, 19):
+        nest = at_sizes(sl.lower(s), {"n": size})
+        assert estimate(nest, AVX2).flops == pytest.approx(work_of(nest)) == 100 * size
+
+
 @pytest.mark.parametrize("name", operators())
 def test_a_plain_nest_is_no_more_work_than_is_needed(name: str) -> None:
     Y = operators()[name]
@@ -274,6 +286,51 @@ def test_a_product_beside_its_transpose(kind: str) -> None:
     S = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="S")
     D = sl.compute((64, 64), lambda i, j: S[i, j] + S[j, i], name="D")
     assert drawn(space(D, target=AVX2 if kind == "cpu" else GPU), 20)
+
+
+def scores(length: int) -> sl.Tensor:
+    Q, K = (sl.placeholder((12, length, 64), name=name) for name in "QK")
+    d = sl.reduce_axis(64, name="d")
+    return sl.compute(
+        (12, length, length), lambda h, i, j: sl.sum(Q[h, i, d] * K[h, j, d], axis=d), name="Y"
+    )
+
+
+def filtered(size: int) -> sl.Tensor:
+    A = sl.placeholder((size + 2, size + 2, 16), name="A")
+    W = sl.placeholder((3, 3, 16, 32), name="W")
+    y, x, k = (sl.reduce_axis(e, name=name) for e, name in ((3, "y"), (3, "x"), (16, "k")))
+    return sl.compute(
+        (size, size, 32),
+        lambda i, j, c: sl.sum(A[i + y, j + x, k] * W[y, x, k, c], axis=(y, x, k)), name="Y",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("output", [scores(197), scores(13), filtered(17)])
+def test_short_and_prime_axes_have_tiles_of_enough_sums(
+    output: sl.Tensor, target: sl.Target
+) -> None:
+    made = space(output, target=target)
+    found = [c for c in drawn(made, 12) if c.decisions["Y.how"] == "tile"]
+    assert found and made.counts["valid"] == made.counts["tried"]
+    for candidate in found:
+        vectors, *rows = candidate.decisions["Y.tile"]
+        assert vectors * np.prod([count for _, count in rows]) >= 8
+
+
+def test_a_tile_of_nearly_enough_sums_that_divides_stays() -> None:
+    tiles = {repr(c.decisions["Y.tile"]) for c in drawn(space(filtered(7)), 12)}
+    assert tiles == {"[1, [0, 7]]", "[1, [1, 7]]"}
+
+
+def test_tiles_of_short_axes_are_right_at_their_ends() -> None:
+    rng = np.random.default_rng(0)
+    Y = scores(13)
+    q, k = (rng.random((12, 13, 64), "float32") for _ in range(2))
+    for candidate in drawn(space(Y), 4):
+        made = sl.build(candidate.schedule, [*Y.op.input_tensors, Y])(q, k)
+        np.testing.assert_allclose(made, q @ k.transpose(0, 2, 1), rtol=1e-4)
 
 
 def test_inputs_of_one_name_on_a_gpu() -> None:

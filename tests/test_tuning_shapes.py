@@ -81,6 +81,43 @@ def test_a_row_times_a_matrix_has_threads() -> None:
     assert all(shared(c) > 1 for c in drawn(Y, target=AVX512))
 
 
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("size", [2, 3, 9, 17])
+def test_a_symbolic_length_that_fills_no_vector(size: int, target: sl.Target) -> None:
+    A, B, over = sl.placeholder((240, 256)), sl.placeholder((256, n)), reduced(sl.sum, 256)
+    C = sl.compute((240, n), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
+    assert len(drawn(C, target=target, sizes={n: size})) == 8
+    X, D = sl.placeholder((m, m, n), name="X"), sl.placeholder((50000, n), name="D")
+    Y = sl.compute((m, m, n), lambda i, j, c: X[i, j, c] * 2, name="Y")
+    drawn(Y, target=target, sizes={n: size, m: 480})
+    down = reduced(sl.max, 50000)
+    drawn(sl.compute((n,), lambda j: down(lambda k: D[k, j])), target=target, sizes={n: size})
+    E, F = sl.placeholder((m, 256)), sl.placeholder((256, n))
+    P = sl.compute((m, n), lambda i, j: over(lambda k: E[i, k] * F[k, j]), name="P")
+    drawn(P, target=target, sizes={n: size, m: size})
+
+
+@pytest.mark.parametrize("size", [1, 3, 11])
+def test_what_is_tuned_for_a_short_length_computes_every_length(size: int) -> None:
+    A, B, over = sl.placeholder((24, 32), name="A"), sl.placeholder((32, n)), reduced(sl.sum, 32)
+    C = sl.compute((24, n), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
+    *_, candidate = drawn(C, 4, sizes={n: 9})
+    rng = np.random.default_rng(0)
+    a, b = rng.random((24, 32), "float32"), rng.random((32, size), "float32")
+    made = sl.build(candidate.schedule, [A, B, C])(a, b)
+    np.testing.assert_allclose(made, a @ b, rtol=1e-4)
+
+
+def test_masked_lanes_are_offered_where_they_are_little_work() -> None:
+    X = sl.placeholder((m, m, n), name="X")
+    Y = sl.compute((m, m, n), lambda i, j, c: X[i, j, c] * 2, name="Y")
+    lanes = {
+        size: {c.decisions.get("Y.lanes") for c in drawn(Y, sizes={n: size, m: 480})}
+        for size in (3, 7, 33)
+    }
+    assert lanes == {3: {None}, 7: {8}, 33: {8, 16, 32}}
+
+
 def test_a_loop_of_three_is_no_work_for_sixteen_threads() -> None:
     A = sl.placeholder((3, 1000001), name="A")
     Y = sl.compute((3, 1000001), lambda i, j: A[i, j] + 1, name="Y")

@@ -3,6 +3,7 @@ has, and that it computes what NumPy does."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,23 @@ def argmax_of_rows_and_columns() -> Tensors:
 def mean_of_channels() -> Tensors:
     A, over = of(2048, 7, 7), reduced(sl.sum, 7, 7)
     return [A, sl.compute((2048,), lambda c: over(lambda h, w: A[c, h, w]), name="Y")]
+
+
+def largest_of_channels() -> Tensors:
+    A, over = of(8, 70, 14, 14), reduced(sl.max, 8, 14, 14)
+    return [A, sl.compute((70,), lambda c: over(lambda b, h, w: A[b, c, h, w]), name="Y")]
+
+
+def over_their_means() -> Tensors:
+    A, over = of(3, 80, 7, 9), reduced(sl.sum, 7, 9)
+    M = sl.compute((3, 80), lambda b, c: over(lambda h, w: A[b, c, h, w] / 63), name="M")
+    return [A, sl.compute(
+        (3, 80, 7, 9), lambda b, c, h, w: A[b, c, h, w] / M[b, c], name="Y"
+    )]  # fmt: skip
+
+
+def _over_means(a: np.ndarray) -> np.ndarray:
+    return a / a.mean((2, 3), keepdims=True)
 
 
 def pool() -> Tensors:
@@ -126,7 +144,9 @@ TABLE = {
     "column maxima": Case(lambda: of_columns(sl.max, 10007, 48), lambda a: a.max(0)),
     "many columns": Case(lambda: of_columns(sl.argmax, 5003, 1000), lambda a: a.argmax(0)),
     "argmax": Case(argmax_of_rows_and_columns, lambda a: a.argmax()),
-    "channel means": Case(mean_of_channels, lambda a: a.sum((1, 2)), lanes=False),
+    "channel means": Case(mean_of_channels, lambda a: a.sum((1, 2))),
+    "batch statistics": Case(largest_of_channels, lambda a: a.max((0, 2, 3))),
+    "instance norm": Case(over_their_means, _over_means),
     "pool": Case(pool, _pooled, large=False),
     "short sum": Case(lambda: added(1000), np.add, large=False),
     "one column": Case(lambda: added(100003, 1), np.add),
@@ -189,9 +209,37 @@ def test_many_partial_results_are_combined_in_lanes_and_threads() -> None:
 
 def test_few_steps_are_not_cut_into_parts() -> None:
     *_, Y = mean_of_channels()
-    assert all(c.decisions["Y.how"] == "points" for c in drawn(Y, threads=64))
+    assert all(c.decisions["Y.how"] == "rows" for c in drawn(Y, threads=64))
     *_, Y = of_columns(sl.argmax, 5003, 1000)
     assert {c.decisions["Y.how"] for c in drawn(Y, threads=64)} == {"parts", "points"}
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+def test_short_rows_that_follow_each_other_are_one(target: sl.Target) -> None:
+    for make in (mean_of_channels, largest_of_channels):
+        *_, Y = make()
+        for candidate in drawn(Y, target=target, given={"Y.how": "rows"}):
+            partial = max((f.stage for f in candidate.nest.loops), key=len)
+            assert partial in in_registers(candidate, target)
+    # a part of each row is no run, and a short one is not worth lanes
+    A, over = of(2048, 8, 8), reduced(sl.sum, 7, 7)
+    part = sl.compute((2048,), lambda c: over(lambda h, w: A[c, h, w]), name="Y")
+    few = reduced(sl.sum, 3, 8)
+    short = sl.compute((2048,), lambda c: few(lambda h, w: A[c, h, w]), name="Y")
+    for Y in (part, short):
+        assert all(c.decisions["Y.how"] == "points" for c in drawn(Y, target=AVX512))
+
+
+def test_symbolic_rows_that_follow_each_other_are_one() -> None:
+    h, w = sl.var("h"), sl.var("w")
+    A, over = of(50, h, w), reduced(sl.sum, h, w)
+    Y = sl.compute((50,), lambda c: over(lambda i, j: A[c, i, j]), name="Y")
+    found = drawn(Y, sizes={h: 7, w: 7})
+    assert all(c.decisions["Y.how"] == "rows" for c in found)
+    for shape in ((50, 7, 7), (50, 1, 3), (50, 20, 31)):
+        a = np.random.default_rng(0).random(shape, "float32")
+        made = sl.build(found[0].schedule, [A, Y])(a)
+        np.testing.assert_allclose(made, a.sum((1, 2)), rtol=1e-4)
 
 
 def test_vectors_go_along_the_last_axis_that_is_long() -> None:
@@ -216,6 +264,33 @@ def test_a_product_with_its_own_transpose_has_a_tile() -> None:
     A, over = of(200, 200), reduced(sl.sum, 200)
     Y = sl.compute((200, 200), lambda i, j: over(lambda k: A[i, k] * A[k, j]), name="Y")
     assert all("Y.pack.A" not in c.decisions for c in drawn(Y))
+
+
+def filters(count: int) -> sl.Tensor:
+    """A pipeline of filters, each of which reads three points of the one before."""
+    Y, size = of(514, 514), 514
+    for at in range(count):
+        size -= 2
+        Y = sl.compute(
+            (size, size), lambda i, j, Y=Y: (Y[i, j] + Y[i + 1, j] + Y[i + 2, j + 1]) * 0.5,
+            name=f"S{at}",
+        )  # fmt: skip
+    return Y
+
+
+@pytest.mark.parametrize("count", [2, 4, 12, 20])
+def test_a_pipeline_is_inlined_as_far_as_that_is_little_work(count: int) -> None:
+    ahead = {f"S{at}.at": -1 for at in range(count)}
+    found = drawn(filters(count), 12, given=ahead)
+    assert len(found) == 12
+    knobs = Counter(name for c in found for name in c.decisions if name.endswith(".inline"))
+    assert bool(knobs) == (count >= 4)
+
+
+def test_what_is_little_work_may_be_computed_where_it_is_read() -> None:
+    *_, Y = softmax()
+    # exp and a difference, of five operations
+    assert {c.decisions["E.inline"] for c in drawn(Y, 12)} == {False, True}
 
 
 def test_a_sum_of_everything_on_one_core_is_one_row() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
 
+from schedlang.autotune.allowance import most_work
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Decision, Decisions, Knobs, Rejected
@@ -27,10 +28,6 @@ from schedlang.stage.state import At
 from schedlang.target import Target
 
 Template = Callable[[Schedule, Knobs], object]
-# more arithmetic than this many times the least is not worth a measurement
-MOST_WORK = 1.6
-# operations that cost next to nothing, however often they are repeated
-LITTLE = 1 << 16
 # bytes of a stage that is computed in a loop and may stand on the stack of its thread
 NEAR = 32 << 10
 
@@ -112,7 +109,7 @@ class Space:
         if self.made:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")
-            if found.flops > MOST_WORK * max(self._work, LITTLE):
+            if found.flops > most_work(self._work):
                 raise Rejected("computes too much again")
         return Candidate(knobs.decisions, s, nest, found)
 

@@ -33,7 +33,7 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     >>> flops([C])
     128
     """
-    return sum(_points(op, sizes or {}) * _each(op) for op in _computed(outputs))
+    return sum(_points(op, sizes or {}) * of_point(op) for op in _computed(outputs))
 
 
 def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int | None:
@@ -55,7 +55,7 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
             if part is None:
                 return None
             points = points * part[0] // part[1]
-        total += points * _each(op)
+        total += points * of_point(op)
     return total
 
 
@@ -67,7 +67,7 @@ def _points(op: ComputeOp, sizes: Mapping[Var, Any]) -> int:
     return prod(_value(axis.extent, sizes) for axis in (*op.axis, *op.reduce_axis))
 
 
-def _each(op: ComputeOp) -> int:
+def of_point(op: ComputeOp) -> int:
     """The operations of one point."""
     combined = 0 if op.reducer is None else max(1, _operations(op.reducer.result))
     return _operations(op.body) + combined

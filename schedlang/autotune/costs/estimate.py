@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
 from schedlang.autotune.costs.footprint import CACHES, Reach, line_traffic
-from schedlang.expr.nodes import Binary, Call, Expr, Select
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Axis, Binary, Call, Expr, Select, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
@@ -42,9 +45,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Site:
+    """A statement; ``share``: the part of its lanes and rows that bounds leave."""
+
     store: Store
     loops: tuple[For, ...]
     guards: int
+    share: float
 
 
 def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
@@ -78,23 +84,33 @@ def work_of(nest: Nest) -> float:
     total = 0.0
     for site in _sites(nest.body):
         _, flops = arithmetic(site.store, 1)
-        total += flops * prod(_extent(f) for f in site.loops)
+        total += flops * prod(_extent(f) for f in site.loops) * site.share
     return total
 
 
 def _sites(body: Stmt) -> Iterator[_Site]:
-    stack: list[tuple[Stmt, tuple[For, ...], int]] = [(body, (), 0)]
+    stack: list[tuple[Stmt, tuple[For, ...], int, float]] = [(body, (), 0, 1.0)]
     while stack:
-        stmt, loops, guards = stack.pop()
+        stmt, loops, guards, share = stack.pop()
         if isinstance(stmt, Block):
-            stack.extend((x, loops, guards) for x in stmt.stmts)
+            stack.extend((x, loops, guards, share) for x in stmt.stmts)
         elif isinstance(stmt, For):
-            stack.append((stmt.body, (*loops, stmt), guards))
+            stack.append((stmt.body, (*loops, stmt), guards, share))
         elif isinstance(stmt, If):
             inside = sum(f.kind in ("unroll", "vectorize") for f in loops)
-            stack.append((stmt.body, loops, guards + bool(inside)))
+            left = share * _share(stmt, loops)
+            stack.append((stmt.body, loops, guards + bool(inside), left))
         elif isinstance(stmt, Store):
-            yield _Site(stmt, loops, guards)
+            yield _Site(stmt, loops, guards, share)
+
+
+def _share(test: If, loops: Sequence[For]) -> float:
+    """The part of lanes and rows that a bound leaves; 0 or 1 where sizes alone decide."""
+    known = {f.axis: np.arange(_extent(f)) for f in loops if f.kind in ("unroll", "vectorize")}
+    leaves = {n for n in postorder([test.cond]) if isinstance(n, (Axis, Var, Load))}
+    if not test.note or len(leaves) > 1 or not leaves <= known.keys():
+        return 1.0
+    return float(np.mean(evaluate(test.cond, known)))
 
 
 def _cost(site: _Site, target: Target) -> tuple[float, float]:
@@ -131,7 +147,8 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
         bytes_ / rate for bytes_, (_, rate) in zip(line_traffic(reach, loops, _extent), CACHES)
     )
     compute = times * (each + loop_overhead)
-    return max(compute, traffic) + 0.3 * min(compute, traffic), times * copies * lanes * flops
+    done = times * copies * lanes * site.share * flops
+    return max(compute, traffic) + 0.3 * min(compute, traffic), done
 
 
 def arithmetic(store: Store, pieces: int) -> tuple[float, int]:

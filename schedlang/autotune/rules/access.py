@@ -84,6 +84,11 @@ class Access:
 
 def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
     """What ``op`` reads, once each, through those of its producers that are ``inlined``."""
+    return [a for a in points_read(op, inlined) if a.tensor not in inlined]
+
+
+def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
+    """As :func:`accesses`, with the points of ``inlined`` producers that are read, too."""
     found: list[Access] = []
     # an inlined stage is followed once for each point of it that is read, not for each read
     known: set[tuple[Tensor, tuple[Lin, ...]]] = set()
@@ -94,6 +99,7 @@ def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
         if key in known:
             continue
         known.add(key)
+        found.append(Access(tensor, indices))
         producer = tensor.op
         if tensor in inlined and isinstance(producer, ComputeOp):
             swap: dict[Expr, Expr] = dict(zip(producer.axis, indices))
@@ -101,8 +107,6 @@ def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
                 (t, tuple(with_leaves(i, swap) for i in at)) for t, at in _reads(producer.roots)
             ]
             stack.extend(reversed(inner))
-        else:
-            found.append(Access(tensor, indices))
     return found
 
 

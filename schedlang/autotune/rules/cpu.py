@@ -12,7 +12,7 @@ from schedlang.autotune.rules.moments import timed
 from schedlang.autotune.rules.parts import few_results, part_counts, parts, too_few
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
-from schedlang.autotune.rules.rows import along_memory, rows
+from schedlang.autotune.rules.rows import along_memory, along_run, rows
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.steps import step_lane, stepped
@@ -77,9 +77,14 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callab
     lane = step_lane(sketch, tensor) if _sums(op) else None
     if lane is not None:
         ways["steps"] = partial(stepped, sketch, tensor, lane, root=root)
-    if op.reducer is not None and along_memory(sketch, tensor):
+    counts = op.reducer is not None and root and bool(part_counts(sketch, tensor))
+    # in short rows only where nothing else has lanes
+    if op.reducer is not None and (
+        along_memory(sketch, tensor)
+        or (not ways and not (counts and too_few(sketch, tensor)) and along_run(sketch, tensor))
+    ):
         ways["rows"] = partial(rows, sketch, tensor, spot)
-    if op.reducer is not None and root and part_counts(sketch, tensor):
+    if counts:
         shared = partial(parts, sketch, tensor)
         if "rows" in ways and too_few(sketch, tensor):
             # under the name that kept decisions have for it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
@@ -11,6 +12,7 @@ from schedlang.autotune.rules.shapes import THREADS
 from schedlang.autotune.rules.sketch import Level, Sketch, Spot
 from schedlang.autotune.rules.widths import lane_counts, lanes_of_rows
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
 
 
 def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
@@ -30,7 +32,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     # axes of one element behind the last long one stay inside of a thread
     at = sketch.last(tensor)
     axes = axes[: at + 1 - sketch.held(tensor)]
-    threads = knobs.choice(f"{name}.threads", list(THREADS))
+    threads = knobs.choice(f"{name}.threads", _threads(sketch, tensor, axes))
     last = sketch.extents(axes[-1:])[0]
     if (
         len(axes) > 1
@@ -60,6 +62,14 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     if kept is not None:
         s[kept].compute_at(s[tensor], thread)
     sketch.leads(tensor, ())
+
+
+def _threads(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> list[int]:
+    """Threads of a block; of a symbolic length that fills none as many as elements."""
+    if all(isinstance(axis.extent, int) for axis in axes):
+        return list(THREADS)
+    length = math.prod(sketch.extents(axes))
+    return [n for n in THREADS if sketch.fills(tensor, length, n)] or [length]
 
 
 def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:

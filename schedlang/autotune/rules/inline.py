@@ -15,9 +15,10 @@ MOST, MOST_CALLS = 16, 4
 def inline(sketch: Sketch) -> None:
     """Inline what each element of is read once; ask a knob about what is read more often.
 
-    What calls math functions and is read often keeps a stage of its own, and so does a reduction.
+    What calls math functions and is read often keeps a stage of its own, and so does a reduction,
+    and what would be more work than a candidate may be.
     """
-    s = sketch.s
+    s, again = sketch.s, 0
     for tensor in sketch.stages():
         op = sketch.op(tensor)
         if op.reducer is not None or len(op.outputs) > 1 or tensor in s.outputs:
@@ -28,9 +29,21 @@ def inline(sketch: Sketch) -> None:
         copy = isinstance(op.body[0], Read)
         if not copy and often > (MOST_CALLS if sketch.calls(tensor) else MOST):
             continue
+        more = _more(sketch, tensor) if often > 1 else 0
+        if not sketch.affords(again + more):
+            continue
         if often <= 1 or sketch.knobs.choice(f"{sketch.name(tensor)}.inline", [False, True]):
             s[tensor].compute_inline()
             sketch.inlined.add(tensor)
+            again += more
+
+
+def _more(sketch: Sketch, tensor: Tensor) -> int:
+    """How many operations more it is to compute a stage where it is read."""
+    before, after = sketch.inlined, sketch.inlined | {tensor}
+    readers = sketch.consumers(tensor)
+    grown = sum(sketch.work(r, after) - sketch.work(r, before) for r in readers)
+    return grown - sketch.work(tensor, before)
 
 
 def _times(sketch: Sketch, tensor: Tensor) -> float:

@@ -42,7 +42,7 @@ def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
     """Into how many parts a thread the steps of each result can be cut; none where they are few."""
     if sketch.threads == 1 or sketch.evaluations(tensor) < LEAST_STEPS:
         return []
-    run = _run(sketch, tensor)
+    run = run_of(sketch, tensor)
     shared = _shared(sketch, tensor, run)
     steps, length = (prod(sketch.extents(a)) for a in (sketch.op(tensor).reduce_axis, shared))
     least = LEAST_RUN * sketch.width(tensor)
@@ -55,7 +55,7 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
     """Parts of the steps in threads, and lanes along a run of steps or along the last data axis."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
-    run = _run(sketch, tensor)
+    run = run_of(sketch, tensor)
     counts, length = part_counts(sketch, tensor), prod(sketch.extents(run))
     short = length < LEAST_RUN * width
     lanes = 0 if short else width * knobs.choice(f"{name}.vectors", vector_counts(length, width))
@@ -115,7 +115,7 @@ def _dealt(
     return view.split(blocks, factor=count)[1]
 
 
-def _run(sketch: Sketch, tensor: Tensor) -> list[Axis]:
+def run_of(sketch: Sketch, tensor: Tensor) -> list[Axis]:
     """The last reduction axes that as one go through memory element by element; the most."""
     axes, reads = sketch.op(tensor).reduce_axis, sketch.reads(tensor)
     for start in range(len(axes)):
@@ -169,6 +169,8 @@ def _results_in_lanes(
     if not any(r.contiguous(axis) for r in sketch.reads(partial)):
         return 0
     fixed = isinstance(axis.extent, int)
+    if not fixed and not sketch.fills(partial, length, sketch.width(tensor)):
+        return 0
     many = lanes_along(length, sketch.width(tensor), MOST_VECTORS, fixed)
     lanes = sketch.knobs.choice(f"{sketch.name(tensor)}.lanes", many)
     in_lanes(sketch, partial, lanes, rounds)
@@ -187,4 +189,4 @@ def _combined(sketch: Sketch, tensor: Tensor, count: int, lanes: int) -> None:
         sketch.s[tensor].parallel(fused(sketch.s, tensor, outer))
 
 
-__all__ = ["LEAST_RUN", "few_results", "first", "part_counts", "parts", "too_few"]
+__all__ = ["LEAST_RUN", "few_results", "first", "part_counts", "parts", "run_of", "too_few"]

@@ -29,7 +29,9 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     lanes = 0
     if length > 1 and not _scattered(sketch, tensor):
         whole = all(isinstance(op.axis[at].extent, int) for at in joined)
-        lanes = knobs.choice(f"{name}.lanes", lanes_along(length, width, ROW, whole))
+        # a vector of which most is masked is slower than elements one by one
+        if whole or sketch.fills(tensor, length, width):
+            lanes = knobs.choice(f"{name}.lanes", lanes_along(length, width, ROW, whole))
     if not root:
         if lanes:
             in_lanes(sketch, tensor, lanes)

@@ -11,6 +11,7 @@ from schedlang.autotune.rules.sketch import Sketch
 from schedlang.codegen.tiles import registers
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
 
 MOST_VECTORS = 4
 # tiles along an axis whose last one may be smaller, in a copy of the code for it
@@ -103,31 +104,66 @@ def tiles(
 
     ``sizes``: how many points there are along each data axis, if not those of ``tensor``.
     """
-    sizes = sizes or sketch.sizes_of(tensor)
+    own = sketch.sizes_of(tensor)
+    found = _best(_fitting(sketch, tensor, lane, last, sizes or own))
+    valid = [t for t in found if _rest_fits(sketch, tensor, lane, t)]
+    if found and not sizes and (not valid or 2 * sums(found[0]) <= LEAST_SUMS):
+        # of short and of prime axes any last tile may be smaller
+        short = _fitting(sketch, tensor, lane, last, own, short=True)
+        more = _best([t for t in short if _rest_fits(sketch, tensor, lane, t)])
+        if more and (not valid or sums(more[0]) >= LEAST_SUMS):
+            return more
+    return found
+
+
+def _best(found: Sequence[Tile]) -> list[Tile]:
+    """Those of enough sums, the largest first; of most sums where none has enough."""
+    enough = [t for t in found if sums(t) >= LEAST_SUMS]
+    if found and not enough:
+        most = max(map(sums, found))
+        enough = [t for t in found if sums(t) == most]
+    return sorted(enough, key=lambda t: (-sums(t), t.vectors, t.rows))
+
+
+def _rest_fits(sketch: Sketch, tensor: Tensor, lane: Lane, tile: Tile) -> bool:
+    """Whether registers hold the sums and an operand of a last tile of fewer lanes, too."""
+    extent, width = sketch.op(tensor).axis[lane.at].extent, sketch.width(tensor)
+    rest = extent % (tile.vectors * width) if isinstance(extent, int) else 0
+    copies = sums(tile) // tile.vectors
+    return registers(rest, width) * (copies + 1) < sketch.target.vector_registers
+
+
+def _fitting(
+    sketch: Sketch, tensor: Tensor, lane: Lane, last: int, sizes: Sequence[int],
+    short: bool = False,
+) -> list[Tile]:  # fmt: skip
+    """Tiles that fit; ``short``: any axis may have a last one that is smaller."""
     width = sketch.width(tensor)
     rows = row_axes(sketch, tensor, lane.at)
-    length = sizes[lane.at]
+    length, extent = sizes[lane.at], sketch.op(tensor).axis[lane.at].extent
+    if not isinstance(extent, int) and not sketch.fills(tensor, length, width):
+        return []
+    least = 1 if short else LEAST_TILES
     most = max(1, min(MOST_VECTORS, -(-length // width)))
     whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
     found = []
     for vectors in whole or range(1, most + 1):
         # a row that is cut, too, makes four copies of the code: only for long ones
-        cut = bool(whole) or length >= LEAST_TILES * vectors * width
+        cut = short or bool(whole) or length >= LEAST_TILES * vectors * width
         taken = registers(min(vectors * width, length), width)
         room = (sketch.target.vector_registers - taken - 1) // taken
         for chosen in _subsets(rows):
             if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
                 continue
-            for counts in _counts([sizes[r] for r in chosen], room, cut):
+            # what is transposed is written out, which takes a number of lanes
+            if lane.transposed and to_lin(extent % (vectors * width)).const is None:
+                continue
+            for counts in _counts([sizes[r] for r in chosen], room, cut, least):
                 rows_ = dict(zip(chosen, counts))
                 if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
                     continue
                 found.append(Tile(vectors, tuple(rows_.items())))
-    enough = [t for t in found if sums(t) >= LEAST_SUMS]
-    if not enough and found:
-        most = max(map(sums, found))
-        enough = [t for t in found if sums(t) == most]
-    return sorted(enough, key=lambda t: (-sums(t), t.vectors, t.rows))
+    return found
 
 
 def asked(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
@@ -152,16 +188,19 @@ def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield from combinations(rows, count)
 
 
-def _counts(sizes: Sequence[int], room: int, cut: bool) -> Iterator[tuple[int, ...]]:
+def _counts(
+    sizes: Sequence[int], room: int, cut: bool, least: int
+) -> Iterator[tuple[int, ...]]:  # fmt: skip
     """Rows along each axis, at least 2, at most ``room`` together, that divide their axis.
 
-    Along one of them the last may be cut off, if it is long: what is cut is compiled a second time.
+    Along one of them the last may be cut off, if there are ``least`` tiles: what is cut is compiled
+    a second time.
     """
     if not sizes:
         yield ()
         return
     for count in range(2, min(room, sizes[0]) + 1):
         whole = sizes[0] % count == 0
-        if whole or (cut and sizes[0] >= LEAST_TILES * count):
-            for rest in _counts(sizes[1:], room // count, cut and whole):
+        if whole or (cut and sizes[0] >= least * count):
+            for rest in _counts(sizes[1:], room // count, cut and whole, least):
                 yield (count, *rest)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from schedlang.autotune.rules.lanes import partial_in_lanes, vector_counts
 from schedlang.autotune.rules.nest import Loop, blocks, fused, in_threads, split_tile
-from schedlang.autotune.rules.parts import LEAST_RUN, first
+from schedlang.autotune.rules.parts import LEAST_RUN, first, run_of
 from schedlang.autotune.rules.sketch import Home, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 
@@ -24,14 +26,24 @@ def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
     return fits and moving and sketch.extents([axis])[0] >= LEAST_RUN * width
 
 
+def along_run(sketch: Sketch, tensor: Tensor) -> bool:
+    """Whether the last reduction axes are long as one, neighbours in memory all along."""
+    length = prod(sketch.extents(run_of(sketch, tensor)))
+    return length >= LEAST_RUN * sketch.width(tensor)
+
+
 def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     """Partial sums in lanes, computed where the sum is; ``spot`` is the loop that has it."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
     work = sketch.evaluations(tensor)
     *_, along = sketch.op(tensor).reduce_axis
+    each = 1
+    if not along_memory(sketch, tensor):
+        # sums that are soon done are to be few to combine
+        along, each = fused(s, tensor, run_of(sketch, tensor)), LEAST_RUN
     length, fixed = sketch.extents([along])[0], isinstance(along.extent, int)
-    lanes = width * knobs.choice(f"{name}.vectors", vector_counts(length, width))
+    lanes = width * knobs.choice(f"{name}.vectors", vector_counts(length // each, width))
     _, lane = s[tensor].split(along, factor=lanes)
     partial = first(s.rfactor(tensor, lane, factor_axis=len(s[tensor].op.axis)))
     s[partial].set_scope("local")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from schedlang.autotune.allowance import most_work
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.rules.access import Access, accesses
+from schedlang.autotune.rules.access import Access, accesses, points_read
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.compute.work import flops, of_point
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Call, Var
@@ -161,6 +164,27 @@ class Sketch:
         """How many times the body of a stage is evaluated."""
         op = self.op(tensor)
         return math.prod(self.extents((*op.axis, *op.reduce_axis)))
+
+    @cached_property
+    def least(self) -> int:
+        """The operations of all outputs, each stage computed once."""
+        return flops(self.s.outputs, self.sizes)
+
+    def affords(self, more: float) -> bool:
+        """Whether so many operations more than the least leave a candidate worth a measurement."""
+        return self.least + more <= most_work(self.least)
+
+    def work(self, tensor: Tensor, inlined: Collection[Tensor]) -> int:
+        """The operations of a stage, with those of what is ``inlined`` into it."""
+        op = self.op(tensor)
+        made = (a.tensor.op for a in points_read(op, inlined) if a.tensor in inlined)
+        each = of_point(op) + sum(of_point(x) for x in made if isinstance(x, ComputeOp))
+        return self.evaluations(tensor) * each
+
+    def fills(self, tensor: Tensor, length: int, size: int) -> bool:
+        """Whether pieces of ``size`` along ``length`` points are little more work than these."""
+        padding = -(-length // size) * size / length - 1
+        return self.affords(self.work(tensor, self.inlined) * padding)
 
     def calls(self, tensor: Tensor) -> int:
         """How many math functions stand in the body of a stage."""
