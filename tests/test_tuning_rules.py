@@ -178,7 +178,11 @@ def test_what_is_computed_again_is_refused() -> None:
     made = space(C)
     for candidate in drawn(made, 20):
         assert candidate.estimate.flops <= 1.6 * flops([C])
-    assert made.counts["tried"] > made.counts["valid"]
+    # the rules offer none of it, and of others' schedules it is refused
+    assert made.counts["tried"] == made.counts["valid"]
+    inlined = Space((C,), AVX2, lambda s, knobs: s[B].compute_inline(), 2)
+    with pytest.raises(Rejected, match="too much again"):
+        inlined.draw(Random(0))
 
 
 def test_the_index_of_a_read_is_no_work() -> None:

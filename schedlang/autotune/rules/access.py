@@ -77,6 +77,10 @@ class Access:
             return moving[0]
         return None
 
+    def axes(self) -> set[Axis]:
+        """All axes that stand in an index."""
+        return {axis for index in self.indices for axis in _leaves(to_lin(index))}
+
     def depends(self, dimension: int, axes: Collection[Axis]) -> bool:
         """Whether the index of a dimension has any of ``axes`` in it."""
         return any(leaf in axes for leaf in _leaves(to_lin(self.indices[dimension])))

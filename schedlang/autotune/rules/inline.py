@@ -18,7 +18,7 @@ def inline(sketch: Sketch) -> None:
     What calls math functions and is read often keeps a stage of its own, and so does a reduction,
     and what would be more work than a candidate may be.
     """
-    s, again = sketch.s, 0
+    s = sketch.s
     for tensor in sketch.stages():
         op = sketch.op(tensor)
         if op.reducer is not None or len(op.outputs) > 1 or tensor in s.outputs:
@@ -30,12 +30,12 @@ def inline(sketch: Sketch) -> None:
         if not copy and often > (MOST_CALLS if sketch.calls(tensor) else MOST):
             continue
         more = _more(sketch, tensor) if often > 1 else 0
-        if not sketch.affords(again + more):
+        if not sketch.affords(sketch.again + more):
             continue
         if often <= 1 or sketch.knobs.choice(f"{sketch.name(tensor)}.inline", [False, True]):
             s[tensor].compute_inline()
             sketch.inlined.add(tensor)
-            again += more
+            sketch.again += more
 
 
 def _more(sketch: Sketch, tensor: Tensor) -> int:

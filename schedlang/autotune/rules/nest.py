@@ -114,7 +114,7 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop], work: int) -> li
     s[head].parallel(loop)
     along = tuple(u.along for u in together)
     return [
-        Level(loop, along, counts[many - 1]),
+        Level(loop, along, counts[many - 1], tuple(u.extent for u in together)),
         *(Level(r.axis, (r.along,), r.extent) for r in rest),
     ]
 

@@ -22,11 +22,15 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class Level:
-    """A loop of a nest at which other stages may be computed, and the root axes it goes along."""
+    """A loop of a nest at which other stages may be computed, and the root axes it goes along.
+
+    ``pieces``: how many iterations go along each of these, where they are several.
+    """
 
     loop: Axis
     along: tuple[int, ...]
     extent: int
+    pieces: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Spot:
 class Sketch:
     """A schedule in the making. ``inlined`` stages have no loops, those of ``done`` have theirs;
     ``home`` says in which nest a stage stands whose producers may stand there too; ``timed`` are
-    those whose first axis is a scan's time.
+    those whose first axis is a scan's time; ``again``: operations that are done again so far.
     """
 
     s: Schedule
@@ -73,6 +77,7 @@ class Sketch:
     home: dict[Tensor, Home] = field(default_factory=dict)
     done: set[Tensor] = field(default_factory=set)
     timed: set[Tensor] = field(default_factory=set)
+    again: float = 0
 
     def name(self, tensor: Tensor) -> str:
         return self.s[tensor].name
@@ -171,7 +176,7 @@ class Sketch:
         return flops(self.s.outputs, self.sizes)
 
     def affords(self, more: float) -> bool:
-        """Whether so many operations more than the least leave a candidate worth a measurement."""
+        """Whether so many operations more than the least leave it worth a measurement."""
         return self.least + more <= most_work(self.least)
 
     def work(self, tensor: Tensor, inlined: Collection[Tensor]) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import prod
 
 from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.sketch import Home, OuterLoops, Sketch, Spot
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Axis
+from schedlang.expr.simplify import to_lin
 
 # a copy may be made this many times over, as by each of a few threads
 MOST_COPIES = 2
@@ -36,8 +40,57 @@ def place(
     legal = set(range(len(nest.levels)))
     for read, home in reads:
         legal &= set(_places(read, home))
-    at = sketch.knobs.choice(f"{sketch.name(tensor)}.at", [-1, *sorted(legal)])
+    more = {at: _again(sketch, tensor, reads, nest, at) for at in legal}
+    little = [at for at in sorted(legal) if sketch.affords(sketch.again + more[at])]
+    at = sketch.knobs.choice(f"{sketch.name(tensor)}.at", [-1, *little])
+    sketch.again += more.get(at, 0)
     return None if at < 0 else Spot(nest, nest.levels[at])
+
+
+def _again(
+    sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: OuterLoops, at: int
+) -> float:
+    """The operations that are repeated for what neighbouring iterations of a level both read."""
+    pieces: Counter[int] = Counter()
+    for level in nest.levels[: at + 1]:
+        for along, count in zip(level.along, level.pieces or (level.extent,)):
+            pieces[along] = max(1, pieces[along]) * count
+    whole: dict[Axis, int] = {}
+    parts: dict[Axis, int] = {}
+    for read, home in reads:
+        for axis in read.axes():
+            whole[axis] = parts[axis] = sketch.extents([axis])[0]
+        for along, axis in home.along.items():
+            whole[axis] = sketch.extents([axis])[0]
+            parts[axis] = -(-whole[axis] // max(1, pieces[along]))
+    points = 1.0
+    for dimension in range(tensor.ndim):
+        near, far = (_reach(reads, dimension, lengths) for lengths in (parts, whole))
+        if near is not None and far is not None:
+            count = prod(
+                max(1, pieces[p]) for p, axis in reads[0][1].along.items()
+                if reads[0][0].depends(dimension, [axis])
+            )  # fmt: skip
+            points *= max(1.0, count * near / far)
+    return sketch.work(tensor, sketch.inlined) * (points - 1)
+
+
+def _reach(
+    reads: Sequence[tuple[Access, Home]], dimension: int, lengths: Mapping[Axis, int]
+) -> int | None:
+    """How many indices of a dimension all reads reach together; ``None``: they move apart."""
+    found = [to_lin(read.indices[dimension]) for read, _ in reads]
+    moving = [{p: n for p, n in lin.terms.items() if p} for lin in found]
+    if any(m != moving[0] for m in moving):
+        return None
+    ends = [lin.terms.get((), 0) for lin in found]
+    reach = max(ends) - min(ends) + 1
+    for product, step in moving[0].items():
+        axis = product[0]
+        if len(product) != 1 or not isinstance(axis, Axis) or axis not in lengths:
+            return None
+        reach += abs(step) * (lengths[axis] - 1)
+    return reach
 
 
 def _places(read: Access, home: Home) -> list[int]:
