@@ -9,6 +9,7 @@ xgboost, psutil and cloudpickle.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
@@ -18,6 +19,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 PACKAGES = ("tvm", "xgboost", "psutil", "cloudpickle")
+# by itself it takes all cores of the machine, also where it may use some of them
+THREADS = 2
+# seconds for a build, and for a run: each starts a process, which imports TVM, and by itself it
+# gives up after 30 seconds, which that alone takes on some machines
+PATIENCE = 120.0
 # what it builds and runs before its model learns again
 ROUND = 16
 # it keeps a candidate that failed with a time beyond this
@@ -45,7 +51,8 @@ def search(n: int, trials: int, seed: int) -> Found:
     """A search for at most ``trials`` candidates, in a process of its own."""
     numbers = [str(number) for number in (n, trials, seed)]
     command = [sys.executable, "-m", "benchmarks.peers.metaschedule", *numbers]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    given = {**os.environ, "TVM_NUM_THREADS": str(THREADS)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=given)
     return Found(**json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -58,7 +65,12 @@ def _search(n: int, trials: int, seed: int) -> Found:
     a, b = (te.placeholder((n, n), name=name) for name in "AB")
     k = te.reduce_axis((0, n), name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    target = {"kind": "llvm", "mcpu": llvm.get_host_cpu_name(), "num-cores": 2}
+    # a virtual machine may hide what the processor's model has
+    features = llvm.get_host_cpu_features()
+    hidden = [f"-{name}" for name in sorted(features) if not features[name]]
+    target = {
+        "kind": "llvm", "mcpu": llvm.get_host_cpu_name(), "mattr": hidden, "num-cores": THREADS,
+    }  # fmt: skip
     start = perf_counter()
     with TemporaryDirectory() as folder:
         database = meta_schedule.tir_integration.tune_tir(
@@ -67,6 +79,9 @@ def _search(n: int, trials: int, seed: int) -> Found:
             work_dir=folder,
             max_trials_global=trials,
             num_trials_per_iter=min(ROUND, trials),
+            builder=meta_schedule.builder.LocalBuilder(max_workers=THREADS, timeout_sec=PATIENCE),
+            runner=meta_schedule.runner.LocalRunner(timeout_sec=PATIENCE),
+            num_tuning_cores=THREADS,
             seed=seed,
         )
         seconds = perf_counter() - start
