@@ -10,7 +10,7 @@ adds what each found to a tuning database.
 * ``products``: sgemm 1024^3 beside OpenBLAS, and C1 to C12 beside the schedules of
   ``benchmarks/schedules``; the median over the seeds is what counts.
 * ``families``: the 13 operator families of the Ansor benchmark at the sizes TVM publishes, beside
-  Halide's automatic schedulers and a numba user's loops.
+  Halide's automatic schedulers, a numba user's loops, and the ceiling that bounds the work.
 * ``progress``: the best time after 10, 30 and 100 trials of each strategy, and seconds a candidate
   beside those of TVM's MetaSchedule (``benchmarks/progress.py``).
 
@@ -32,6 +32,7 @@ from benchmarks.computations import computation
 from benchmarks.cpu import Run
 from benchmarks.harness import Case, Column, Row, Unavailable, main
 from benchmarks.peers import PEERS
+from benchmarks.peers.ceiling import CEILING
 from benchmarks.peers.tuned import steps_file
 from benchmarks.progress import progress
 from benchmarks.schedules import MAIN
@@ -123,6 +124,7 @@ class Searches:
             for peer in PEERS:
                 if peer.implementation in names:
                     yield self.run.case(work, peer.module, peer.implementation, peer.missing())
+            yield self.run.ceiling(work)
             for seed in range(self.options.seeds or 1):
                 yield self.case(work, seed, self.options.trials or 64)
 
@@ -163,7 +165,7 @@ def score_products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]]
     return score
 
 
-def score_families(asked: Sequence[str], run: Run) -> Callable[[Sequence[Row]], str]:
+def score_families(asked: Sequence[str]) -> Callable[[Sequence[Row]], str]:
     """Against Halide's schedulers, and numba's loops or the ceiling, of each work asked."""
 
     def score(rows: Sequence[Row]) -> str:
@@ -176,26 +178,24 @@ def score_families(asked: Sequence[str], run: Run) -> Callable[[Sequence[Row]], 
                 continue
             own = median(tuned)
             measured = {r.case.implementation for r in group if r.correct}
-            row = next(r for r in group if r.case.implementation.startswith(TUNED))
             halide, loops = _seconds(group, "Halide"), _seconds(group, "numba loops")
             ahead = min(halide) / own if halide else None
             faster = loops[0] / own if loops else None
-            fraction = run.fraction(row) * row.seconds / own
+            least = _seconds(group, CEILING)
+            fraction = least[0] / own if least else None
             both = {"Halide Mullapudi2016", "Halide Adams2019"} <= measured
             good = (
                 both
                 and ahead is not None
                 and ahead > 1
-                and ((faster is not None and faster >= OF_LOOPS) or fraction >= OF_CEILING)
+                and ((faster or 0.0) >= OF_LOOPS or (fraction or 0.0) >= OF_CEILING)
             )
             missing = "" if both else "  a scheduler of Halide is missing"
             reached += good
             texts = [f"{ahead:.2f} of the better Halide scheduler"] if ahead is not None else []
             texts += [f"{faster:.2f} of numba's loops"] if faster is not None else []
-            lines.append(
-                f"{name}: {', '.join([*texts, f'{fraction:.2f} of the ceiling'])}"
-                f"{'' if good else '  SHORT'}{missing}"
-            )
+            texts += [f"{fraction:.2f} of the ceiling"] if fraction is not None else []
+            lines.append(f"{name}: {', '.join(texts)}{'' if good else '  SHORT'}{missing}")
         lines.append(f"{reached} of {len(asked)} works reach what they must")
         return "\n".join(lines)
 
@@ -226,8 +226,9 @@ def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
 
 
 def _columns(run: Run) -> list[Column]:
-    def ceiling(row: Row, _: Sequence[Row]) -> str:
-        return f"{run.fraction(row):.2f}"
+    def ceiling(row: Row, group: Sequence[Row]) -> str:
+        least = _seconds(group, CEILING)
+        return f"{least[0] / row.seconds if least else run.fraction(row):.2f}"
 
     def searched(row: Row, _: Sequence[Row]) -> str:
         facts: dict[str, Any] = row.case.facts
@@ -251,7 +252,7 @@ def all_parts() -> int:
             "families": (
                 "operator families",
                 searches.families,
-                score_families(searches.asked, run),
+                score_families(searches.asked),
             ),
         }
         try:

@@ -22,6 +22,7 @@ from typing import Any
 from benchmarks import schedules, works
 from benchmarks.harness import Case, Column, Row, main
 from benchmarks.peers import PEERS
+from benchmarks.peers.ceiling import CEILING
 from benchmarks.worker import Worker
 from benchmarks.works import Work
 from schedlang.runtime.timing import quantile
@@ -62,11 +63,21 @@ class Run:
                 print(f"{work.name}, {implementation}: {wrong}", file=sys.stderr)
             return not wrong
 
-        bytes_ = work.bytes if work.bound == "copy" else None
         return Case(
-            work.name, implementation, prepare, check, work.flops, bytes_, missing=missing,
+            work.name, implementation, prepare, check, work.flops, _bytes(work), missing=missing,
             whole=True, facts=facts,
         )  # fmt: skip
+
+    def ceiling(self, work: Work) -> Case:
+        """The least time that the ceiling allows, in turns with the implementations."""
+
+        def prepare() -> Callable[[], float]:
+            worker = self.worker("ceiling", CEILING)
+            part = worker.ask(do="prepare", work=work.name)["facts"]["part"]
+            return lambda: worker.sample() * part
+
+        flops = work.flops if work.bound == "fma" else None
+        return Case(work.name, CEILING, prepare, None, flops, _bytes(work), whole=True)
 
     def oracle(self, work: Work) -> list[str]:
         """The files of what is right, made once a work."""
@@ -114,6 +125,10 @@ class Run:
     def close(self) -> None:
         for worker in self.workers.values():
             worker.close()
+
+
+def _bytes(work: Work) -> float | None:
+    return work.bytes if work.bound == "copy" else None
 
 
 def ours(row: Row) -> bool:

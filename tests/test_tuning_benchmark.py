@@ -35,9 +35,8 @@ def test_a_product_whose_search_failed_counts() -> None:
 def test_a_family_whose_search_failed_counts() -> None:
     peers = ("Halide Mullapudi2016", "Halide Adams2019", "numba loops")
     rows = [row(work, peer, 4.0) for work in "ab" for peer in peers]
-    rows.append(row("a", "tuned, seed 0", 1.0))
-    run: Any = SimpleNamespace(fraction=lambda row: 0.5)
-    assert autotune.score_families(["a", "b"], run)(rows).splitlines() == [
+    rows += [row("a", "ceiling", 0.5), row("a", "tuned, seed 0", 1.0)]
+    assert autotune.score_families(["a", "b"])(rows).splitlines() == [
         "a: 4.00 of the better Halide scheduler, 4.00 of numba's loops, 0.50 of the ceiling",
         "b: no result  SHORT", "1 of 2 works reach what they must",
     ]  # fmt: skip

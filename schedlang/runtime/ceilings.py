@@ -70,34 +70,62 @@ def rate(kind: str, reached: float) -> float:
     return known.best
 
 
-def fma_rate(dtype: str) -> float:
-    """GFLOP/s of independent multiply-adds in vector registers (2 operations each)."""
+@dataclass(frozen=True)
+class Probe:
+    """What a ceiling is measured with: ``amount`` operations or bytes, on one thread or on all."""
+
+    alone: Callable[[], None]
+    together: Callable[[], None]
+    amount: float
+
+    def rate(self) -> float:
+        """The best of some samples, in 10^9 a second."""
+        return self.amount / min(_best(self.alone), _best(self.together)) * 1e-9
+
+
+def multiply_adds(dtype: str) -> Probe:
+    """Independent multiply-adds in vector registers (2 operations each)."""
     lanes, workers = Target("cpu").vector_width(dtype), _workers()
     one, team = _fma_kernels(dtype, lanes)
     out = np.zeros(workers * lanes, dtype)
-    alone = _best(partial(one, out, 0, STEPS))
-    together = _best(partial(team, out, workers, STEPS)) / workers
-    return STEPS * 12 * lanes * 2 / min(alone, together) * 1e-9
+
+    def alone() -> None:
+        for task in range(workers):
+            one(out, task, STEPS)
+
+    return Probe(alone, partial(team, out, workers, STEPS), workers * STEPS * 12 * lanes * 2.0)
+
+
+def copies() -> tuple[Probe, Probe]:
+    """Copies between arrays that no cache holds, read and written bytes: with plain stores, and
+    with stores that bypass the cache."""
+    count = COPIED_BYTES // 4
+    source, target = np.ones(count, "float32"), np.ones(count, "float32")
+    plain, streaming = (
+        Probe(
+            partial(one, source, target, 0, count),
+            partial(team, source, target, _workers()),
+            2.0 * COPIED_BYTES,
+        )
+        for one, team in _copy_kernels(Target("cpu").vector_width("float32"))
+    )
+    return plain, streaming
+
+
+def fma_rate(dtype: str) -> float:
+    """GFLOP/s of :func:`multiply_adds`."""
+    return multiply_adds(dtype).rate()
 
 
 def copy_rate() -> float:
-    """GB/s, read plus written, of a copy between arrays that no cache holds.
-
-    The faster of plain stores and of stores that bypass the cache.
-    """
+    """GB/s of the faster of :func:`copies`."""
     return max(copy_rates())
 
 
 def copy_rates() -> tuple[float, float]:
-    """``copy_rate`` with plain stores, and with stores that bypass the cache."""
-    count = COPIED_BYTES // 4
-    source, target = np.ones(count, "float32"), np.ones(count, "float32")
-    lanes = Target("cpu").vector_width("float32")
-    rates = []
-    for one, team in _copy_kernels(lanes):
-        calls = (partial(one, source, target, 0, count), partial(team, source, target, _workers()))
-        rates.append(2 * COPIED_BYTES / min(map(_best, calls)) * 1e-9)
-    return rates[0], rates[1]
+    """GB/s of each of :func:`copies`."""
+    plain, streaming = copies()
+    return plain.rate(), streaming.rate()
 
 
 def _best(call: Callable[[], None]) -> float:
