@@ -83,7 +83,7 @@ def best(
     where = Where.here(outputs, device, _sizes(outputs, sizes or {}))
     found = _find(outputs, where, sources)
     if found is None:
-        raise TuningError(_nothing(outputs, where, sources))
+        raise TuningError(_nothing(outputs, where, sources, database is not None))
     return found
 
 
@@ -193,14 +193,23 @@ def _note(outputs: Sequence[Tensor], entry: Entry) -> str:
     )
 
 
-def _nothing(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> str:
+def _nothing(
+    outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], given: bool
+) -> str:
+    """Why there is no answer; ``given``: the user named the one source."""
     same = [e for source in sources for e in source.entries() if e.where.op == where.op]
     wanted, name = kind(where.target), _names(outputs)
     others = sorted({one_line(kind(e.where.target)) for e in same} - {wanted})
     here = [e for e in same if kind(e.where.target) == wanted]
     call = name if len(outputs) == 1 else f"[{name}]"
-    how = f'sl.autotune({call}, target="{wanted}") finds one and keeps it there.'
-    if any(e.trial.outcome == "ok" and e.seconds is None for e in here):
+    place = f', database="{sources[0].path}"' if given else ""
+    how = (
+        f'sl.autotune({call}, target="{wanted}"{place}), or python -m schedlang tune, finds one '
+        "and keeps it there."
+    )
+    if given and not sources[0].exists():
+        why = "there is no such file"
+    elif any(e.trial.outcome == "ok" and e.seconds is None for e in here):
         why = "it was searched where nothing could be timed"
         how = (
             "Search on a machine with such a GPU; what the estimate ranks first is the schedule of "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from schedlang.autotune.keeping.nearness import comparable, differences, preferr
 from schedlang.autotune.keeping.replay import sizes_in, steps_for
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.plain import one_line
-from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.record import Trial, Where, tolerance_of
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError, first_line
@@ -58,7 +59,7 @@ class Database:
         self._lock = threading.Lock()
         self._forget()
         # what cannot be read is said at once, and not when a search is over
-        self._exists()
+        self.exists()
 
     @staticmethod
     def open(value: Database | str | os.PathLike[str] | None) -> Database:
@@ -109,13 +110,18 @@ class Database:
 
         Least differences come first (versions, then the machine, the target's details, sizes), of
         other sizes the larger, then least seconds, where first times count for more than those of a
-        race. What failed elsewhere in the file, under another template or tolerance, is left out.
-        Steps stay in the names that they were recorded with.
+        race. What failed later in the file, under another template or other data too, is left out,
+        but not for a wrong answer by a smaller tolerance. Steps stay in the names that they were
+        recorded with.
         """
         asked = self._asked(where, outputs)
-        failed = {_schedule(e) for e in asked if e.trial.outcome not in ("ok", *_LIMITED)}
+        failed = defaultdict(list)
+        for entry in asked:
+            if entry.trial.outcome not in ("ok", *_LIMITED):
+                failed[_schedule(entry)].append(entry)
         found = [e for e in asked if e.seconds is not None]
-        return preferred(where, [e for e in found if _schedule(e) not in failed])
+        refuted = (any(_refutes(f, e) for f in failed[_schedule(e)]) for e in found)
+        return preferred(where, [e for e, wrong in zip(found, refuted) if not wrong])
 
     def best(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
         """The fastest that holds exactly there."""
@@ -168,7 +174,8 @@ class Database:
         fitting = (self._in_names(entry, outputs) for entry in entries)
         return next((entry for entry in fitting if entry is not None), None)
 
-    def _exists(self) -> bool:
+    def exists(self) -> bool:
+        """Whether there is a file yet: the first trial that is added makes it."""
         try:
             with opened(self.path, write=False):
                 return True
@@ -249,6 +256,16 @@ class Database:
 def _schedule(entry: Entry) -> tuple[Where, str | int]:
     """A schedule in its place, whoever made it."""
     return entry.where, entry.trial.source or entry.line
+
+
+def _refutes(failure: Entry, entry: Entry) -> bool:
+    """Whether a failure of the schedule of ``entry`` says that it is no good, either."""
+    if failure.line < entry.line:
+        return False
+    if failure.trial.outcome != "wrong answer":
+        return True
+    asked, held = (tolerance_of(e.trial.checked) for e in (failure, entry))
+    return asked is None or held is None or asked >= held
 
 
 def _last(entries: Iterable[Entry]) -> list[Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -93,6 +94,25 @@ class Where:
             form.key, tuple(sorted(sizes.items())), target_text(target),
             machine or machine_for(target), using or versions(), form.extents,
         )  # fmt: skip
+
+
+def checked_text(tolerance: float, given: str) -> str:
+    """What counts as right, as a text to compare: the tolerance, and a hash of data given."""
+    said = f"tolerance {tolerance:g}"
+    return f"{said}, inputs {given}" if given else said
+
+
+def tolerance_of(checked: str) -> float | None:
+    """The tolerance of a :func:`checked_text`; ``None`` for another text.
+
+    >>> tolerance_of(checked_text(0.001, "1f"))
+    0.001
+    """
+    found = re.match(r"tolerance ([-+.e\d]+)(,|$)", checked)
+    try:
+        return float(found[1]) if found else None
+    except ValueError:
+        return None
 
 
 def target_text(target: Target) -> str:

@@ -236,7 +236,9 @@ class Statements:
         with self.indented():
             start = Axis(f"{loop.axis.name}", loop.extent)
             self.names.share(start, name)
-            self.lanes(loop, context, most, Lin.of(start))
+            # the next copy of an unrolled loop has strips of its own: it shares no name made here
+            inner = replace(context, shared=dict(context.shared))
+            self.lanes(loop, inner, most, Lin.of(start))
         self.frame.loops -= 1
         self.pieces(loop, context, rest, whole * most)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.autotune.record import checked_text
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import ComputeOp, Tensor
@@ -90,13 +91,10 @@ class Task:
     @cached_property
     def checked(self) -> str:
         """What counts as right, as a text to compare: under another, "ok" may be wrong."""
-        said = f"tolerance {self.tolerance:g}"
-        if self.inputs is None:
-            return said
         given = sha256()
-        for array in self.inputs:
+        for array in self.inputs or ():
             given.update(np.ascontiguousarray(array).tobytes())
-        return f"{said}, inputs {given.hexdigest()[:16]}"
+        return checked_text(self.tolerance, given.hexdigest()[:16] if self.inputs else "")
 
     @property
     def limited(self) -> str:

@@ -24,7 +24,8 @@ def turn(alone: bool) -> Iterator[None]:
 
     Where it cannot be held, run one tuning process at a time.
     """
-    with held(Path(tempfile.gettempdir()) / f"schedlang-turns-{os.getuid()}", alone):
+    own = getattr(os, "getuid", int)()
+    with held(Path(tempfile.gettempdir()) / f"schedlang-turns-{own}", alone):
         yield
 
 

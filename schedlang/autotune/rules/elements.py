@@ -44,8 +44,8 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         s[tensor].bind(row, "blockIdx.x")
         s[tensor].bind(thread, "threadIdx.x")
         along = tuple(n for n, axis in enumerate(s[tensor].op.axis) if axis in axes[:-1])
-        count = math.prod(sketch.extents(axes[:-1]))
-        sketch.leads(tensor, [Level(row, along, count)], min(threads, last))
+        counts = sketch.extents(axes[:-1])
+        sketch.leads(tensor, [Level(row, along, math.prod(counts), counts)], min(threads, last))
         return
     lanes = knobs.choice(f"{name}.lanes", _lanes(sketch, tensor))
     kept = None

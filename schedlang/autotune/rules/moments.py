@@ -14,6 +14,8 @@ def timed(sketch: Sketch) -> set[Tensor]:
     moment itself or at one before.
     """
     found: set[Tensor] = set()
+    if not any(isinstance(view.op, ScanOp) for view in sketch.s.stages):
+        return found
     anew = _anew(sketch)
     for tensor in reversed(sketch.stages()):
         if sketch.steps_of_scan(tensor) or (tensor in anew and _follows(sketch, tensor, found)):

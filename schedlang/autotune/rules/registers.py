@@ -113,7 +113,7 @@ def tiles(
         more = _best([t for t in short if _rest_fits(sketch, tensor, lane, t)])
         if more and (not valid or sums(more[0]) >= LEAST_SUMS):
             return more
-    return found
+    return valid or found
 
 
 def _best(found: Sequence[Tile]) -> list[Tile]:

@@ -32,6 +32,9 @@ class Level:
     extent: int
     pieces: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        assert len(self.pieces or self.along[:1]) == len(self.along), "pieces of each axis"
+
 
 @dataclass(frozen=True)
 class OuterLoops:
