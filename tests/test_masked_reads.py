@@ -111,3 +111,19 @@ def test_a_mask_of_what_unrolled_copies_write_is_each_copy_s_own(target: str) ->
     for _ in range(4):
         expected = np.minimum(expected + a, 100)
     np.testing.assert_allclose(sl.build(s, target=target)(a), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+def test_each_copy_of_a_loop_over_strips_has_masks_of_its_own(target: str) -> None:
+    """The rows are written out, and each goes through its strips with another mask in each."""
+    X = sl.placeholder((8, 200), name="X")
+    C = sl.compute((8, 200), lambda i, j: sl.if_then_else(j >= 3, X[i, j - 3], X[i, 0]), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    s[C].unroll(s[C].split(i, factor=4)[1])
+    s[C].vectorize(j)
+    f = sl.build(s, target=target)
+    assert f.source.count("for j in range(") == 4 and "select(m" in f.source
+    x = np.random.default_rng(0).random((8, 200), dtype="float32")
+    wanted = np.concatenate([np.repeat(x[:, :1], 3, axis=1), x[:, :-3]], axis=1)
+    np.testing.assert_array_equal(f(x), wanted)

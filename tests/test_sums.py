@@ -321,6 +321,7 @@ def test_the_test_of_a_tail_beside_them_keeps_sums_in_memory(lanes: str) -> None
     A, B, Y = causal(13, 19, 11)
     for target in ("python", "cpu"):
         f = sl.build(tile_of_sums(Y, lanes, "guard"), [A, B, Y], target=target)
+        assert "_sum" not in f.source
         a, b = values(13, 11), values(11, 19)
         np.testing.assert_allclose(f(a, b), np.tril(a, -1) @ b, rtol=1e-4, atol=1e-5)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -435,8 +436,11 @@ def test_names_in_a_line_that_cannot_be(database: Database) -> None:
 
 def test_nothing_known_says_what_to_do(database: Database) -> None:
     g = product()
-    with pytest.raises(TuningError, match=r"no schedule of C for cpu .* it was not tuned.\n"
-                       r'  sl.autotune\(C, target="cpu"\)'):  # fmt: skip
+    how = rf'sl.autotune\(C, target="cpu", database="{re.escape(str(database.path))}"\)'
+    with pytest.raises(TuningError, match=rf"no schedule of C for cpu .* no such file.\n  {how}"):
+        best(g.C, database=database)
+    keep(database, sl.schedule(sl.compute((8,), lambda i: i + 1, name="C")))
+    with pytest.raises(TuningError, match=rf"known in .*: it was not tuned.\n  {how}"):
         best(g.C, database=database)
     keep(database, sl.schedule(g.C), target=sl.Target("cuda"))
     with pytest.raises(TuningError, match="it was tuned for cuda only"):

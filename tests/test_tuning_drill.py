@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import threading
@@ -344,6 +345,13 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert held.is_set()
     # and without a file of turns there are none
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
+    with turn(alone=True):
+        hold(alone=True).join(20)
+        assert held.is_set()
+    # nor where the system has neither locks nor users
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.delattr(os, "getuid")
     with turn(alone=True):
         hold(alone=True).join(20)
         assert held.is_set()

@@ -376,3 +376,23 @@ def test_a_scan_of_a_narrow_symbolic_state_has_a_block_of_its_own(width: int) ->
     made, rng = space(sl.scan(first, step, H, inputs=[X], name="Y"), {n: width}), Random(0)
     threads = {made.draw(rng).decisions["step.threads"] for _ in range(8)}
     assert all(n <= max(64, 1.6 * width) for n in threads)
+
+
+@pytest.mark.parametrize("rows", [(512,), (16, 32), (4, 8, 16)])
+def test_rows_of_several_axes_have_their_reductions_in_their_blocks(rows: tuple[int, ...]) -> None:
+    A = sl.placeholder((*rows, 128), name="A")
+    k, r = (sl.reduce_axis(128, name=name) for name in "kr")
+    M = sl.compute(rows, lambda *i: sl.max(A[(*i, k)], axis=k), name="M")
+    E = sl.compute((*rows, 128), lambda *i: sl.exp(A[i] - M[i[:-1]]), name="E")
+    T = sl.compute(rows, lambda *i: sl.sum(E[(*i, r)], axis=r), name="T")
+    Y = sl.compute((*rows, 128), lambda *i: E[i] / T[i[:-1]], name="Y")
+    found = drawn(Y, 8, 24, rows=True)
+    assert any(c.decisions.get("T.at") == 0 for c in found)
+    assert min(len(device_program(c.nest, GPU).launches) for c in found) == 2
+
+
+def test_a_few_elements_are_not_shared_among_more_threads() -> None:
+    A, B = sl.placeholder((2, 1000), name="A"), sl.placeholder((1000, 17), name="B")
+    k = sl.reduce_axis(1000, name="k")
+    C = sl.compute((2, 17), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    assert {c.decisions["C.threads"] for c in drawn(C, 8, 8, how="threads")} == {34}

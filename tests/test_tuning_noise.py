@@ -12,8 +12,10 @@ from schedlang.autotune.measuring import calm
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import DISTURBED
+from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
-from tests.tuning import InOrder, plus_one, search_of, task_of
+from schedlang.autotune.showing.effects import knob_effects
+from tests.tuning import InOrder, Pretended, plus_one, search_of, task_of
 
 
 @pytest.fixture
@@ -102,3 +104,23 @@ def test_a_race_beside_other_work_takes_nothing_back(tmp_path: Path) -> None:
     assert result.facts.baseline == pytest.approx(2e-3)
     assert all(t.detail.endswith(DISTURBED) for t in result.trials)
     assert f"2 while {DISTURBED}" in str(result)
+
+
+def test_what_other_work_disturbed_is_measured_again(tmp_path: Path) -> None:
+    """Meanwhile it says nothing of a knob or of the estimate."""
+
+    class Loud(Noisy):
+        def race(self, jobs: Sequence[Job]) -> list[Measured]:
+            return []
+
+    def searched(measurer: Any) -> TuningResult:
+        faults = [{"fault": fault, "copy": n} for n, fault in enumerate(("ok", "slow", "ok"))]
+        task = task_of(plus_one(), Limits())
+        return run(search_of(task, measurer, InOrder(faults), tmp_path / "db"), True, 0)
+
+    loud = searched(Loud())
+    assert [t.detail for t in loud.trials] == ["", DISTURBED, ""]
+    effects, same = knob_effects(loud.facts)
+    assert "fault" in same and [e.asked for e in effects] == [2]
+    quiet = searched(Pretended(lambda steps: 1e-3))
+    assert [(t.resumed, t.detail) for t in quiet.trials] == [(True, ""), (True, ""), (False, "")]

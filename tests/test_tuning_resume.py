@@ -440,3 +440,28 @@ def test_a_size_that_is_not_asked_for_is_the_larger(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="give a whole number"):
         with sl.apply_best(database, sizes={"n": -1}):
             pass
+
+
+def test_a_failure_by_a_smaller_tolerance_or_an_earlier_one_takes_nothing_out(
+    tmp_path: Path,
+) -> None:
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
+
+    def tried(outcome: str, checked: str, seconds: float | None = None) -> None:
+        trial = Trial(0, outcome, steps, seconds=seconds, source="a", checked=checked)
+        database.add(where, "B", trial, [B])
+
+    def known() -> bool:
+        return database.best(where, [B]) is not None
+
+    tried("ok", "tolerance 0.001, inputs 1f", 1e-3)
+    tried("wrong answer", "tolerance 0")
+    assert known()
+    tried("crashed", "tolerance 1e-06")
+    assert not known()
+    tried("ok", "tolerance 0.01", 1e-3)
+    assert known()
+    tried("wrong answer", "tolerance 0.01, inputs 2e")
+    assert not known()

@@ -300,18 +300,18 @@ def scores(length: int) -> sl.Tensor:
     )
 
 
-def filtered(size: int) -> sl.Tensor:
+def filtered(size: int, channels: int = 32) -> sl.Tensor:
     A = sl.placeholder((size + 2, size + 2, 16), name="A")
-    W = sl.placeholder((3, 3, 16, 32), name="W")
+    W = sl.placeholder((3, 3, 16, channels), name="W")
     y, x, k = (sl.reduce_axis(e, name=name) for e, name in ((3, "y"), (3, "x"), (16, "k")))
     return sl.compute(
-        (size, size, 32),
+        (size, size, channels),
         lambda i, j, c: sl.sum(A[i + y, j + x, k] * W[y, x, k, c], axis=(y, x, k)), name="Y",
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
-@pytest.mark.parametrize("output", [scores(197), scores(13), filtered(17)])
+@pytest.mark.parametrize("output", [scores(197), scores(13), filtered(17), filtered(14, 19)])
 def test_short_and_prime_axes_have_tiles_of_enough_sums(
     output: sl.Tensor, target: sl.Target
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedlang.autotune.knobs import Rejected
-from schedlang.autotune.record import UNTUNED, Trial
+from schedlang.autotune.record import UNTUNED, Trial, disturbed
 from schedlang.autotune.state import Search, key_of, ranked
 from schedlang.errors import SchedlangError
 from schedlang.schedule.schedule import Schedule
@@ -45,9 +45,11 @@ def _made_again(search: Search, trial: Trial) -> str:
     """The key of a recorded trial; none for one that does not hold for this search.
 
     What was checked otherwise may be right or wrong now, and a failure under other limits may do; a
-    template of a known name may make something else by now; and the steps of a file need not be a
-    schedule at all.
+    template of a known name may make something else by now; what other work disturbed is timed
+    again; and the steps of a file need not be a schedule at all.
     """
+    if disturbed(trial):
+        return ""
     if trial.checked != search.task.checked:
         return ""
     if trial.outcome != "ok" and trial.limits != search.task.limited:

@@ -68,6 +68,11 @@ class Trial:
     limits: str = ""
 
 
+def disturbed(trial: Trial) -> bool:
+    """Whether other work made of the one time of ``trial`` more than it is."""
+    return not trial.raced and trial.detail == DISTURBED
+
+
 @dataclass(frozen=True)
 class Where:
     """What a time holds for: the computation, the target, the machine, the versions.

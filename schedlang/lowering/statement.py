@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from itertools import chain, repeat
 from operator import and_
 from typing import Any
 
@@ -46,9 +47,9 @@ def _point(n: Nesting, scope: Scope) -> Made:
         roots: tuple[Expr, ...] = op.init or reducer.identity
         made = instantiate(roots, values, {}, scope.ranges).roots
         return _predicated(n, scope, [Put(op.outputs, indices, made, None, stage.name)]), pending
-    tests: list[Expr] = []
+    tests: list[tuple[Expr, str]] = []
     ranges = scope.ranges
-    for cond in _conditions(op.where):
+    for cond, note in zip(_conditions(op.where), chain(stage.where_notes, repeat(""))):
         test = instantiate((cond,), values, n.job.placement.inline, ranges)
         if isinstance(test.roots[0], Const):
             if not test.roots[0].value:
@@ -56,12 +57,12 @@ def _point(n: Nesting, scope: Scope) -> Made:
             continue
         _collect(n.job, test.reads, pending, ranges)
         ranges = ranges.assuming(facts_of(test.roots[0], True, ranges))
-        tests.append(test.roots[0])
+        tests.append((test.roots[0], note))
     body = instantiate(op.body, values, n.job.placement.inline, ranges)
     _collect(n.job, body.reads, pending, scope.ranges)
     drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
-    for cond in reversed(tests):
-        drafts = [If(cond, block(drafts), stage.where_note, where=True)]
+    for asked, note in reversed(tests):
+        drafts = [If(asked, block(drafts), note, where=True)]
     return _predicated(n, scope, drafts), pending
 
 

@@ -61,7 +61,8 @@ class Stage:
 
     ``kinds`` maps a leaf axis to ``"vectorize"``, ``"unroll"``, ``"parallel"``, ``"vthread"`` or a
     thread name; ``op`` is the operation as caches and rfactor rewrote it, ``outputs`` the
-    tensors it defines, which never change.
+    tensors it defines, which never change. ``where_notes`` are of the tests that rfactor put ahead
+    of the reduction's own ``where``.
     """
 
     name: str
@@ -79,7 +80,7 @@ class Stage:
     prefetches: tuple[Prefetch, ...] = ()
     pragmas: tuple[tuple[Axis, str, Any], ...] = ()
     predicate: Optional[Expr] = None
-    where_note: str = ""
+    where_notes: tuple[str, ...] = ()
 
     @property
     def is_scan(self) -> bool:

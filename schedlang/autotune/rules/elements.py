@@ -65,9 +65,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
 
 
 def _threads(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> list[int]:
-    """Threads of a block; of a symbolic length that fills none as many as elements."""
-    if all(isinstance(axis.extent, int) for axis in axes):
-        return list(THREADS)
+    """Threads of a block that elements fill; as many as elements where they fill none."""
     length = math.prod(sketch.extents(axes))
     return [n for n in THREADS if sketch.fills(tensor, length, n)] or [length]
 

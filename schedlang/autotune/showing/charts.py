@@ -11,6 +11,7 @@ from schedlang.autotune.showing.facts import (
     outcome_counts,
     race_seconds,
     ranked,
+    undisturbed,
     winner,
 )
 from schedlang.autotune.showing.markup import escape
@@ -132,7 +133,7 @@ def _trial_numbers(across: Scale, y: float, count: int) -> list[str]:
 
 def scatter(facts: Facts) -> str:
     """The estimate across, the measured time up."""
-    known = [(t, t.estimate, v) for t, v in ranked(facts) if t.estimate is not None]
+    known = [(t, t.estimate, v) for t, v in undisturbed(facts) if t.estimate is not None]
     known = [pair for pair in known if math.isfinite(pair[1])]
     width, tall = 560, 300
     across = scale_of([x for _, x, _ in known], LEFT, width - RIGHT)

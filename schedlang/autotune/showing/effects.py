@@ -13,7 +13,7 @@ import numpy as np
 
 from schedlang.autotune.knobs import Decision
 from schedlang.autotune.record import Trial
-from schedlang.autotune.showing.facts import Facts, ranked, winner
+from schedlang.autotune.showing.facts import Facts, undisturbed, winner
 
 # a chart of more values than this cannot be read
 MOST_COLUMNS = 12
@@ -81,7 +81,7 @@ def explained(groups: Sequence[Sequence[float]]) -> float:
 
 def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
     """The knobs that varied, those that explain most first; then the names of the others."""
-    known = {id(trial): value for trial, value in ranked(facts)}
+    known = {id(trial): value for trial, value in undisturbed(facts)}
     won = winner(facts)
     # a ratio of times is what a knob changes, so times are compared by their logarithms
     logs = bool(known) and min(known.values()) > 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlang.autotune.luck import seen
-from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
+from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where, disturbed
 from schedlang.autotune.showing.ranks import spearman
 from schedlang.runtime.evaluate import duration, number
 
@@ -71,6 +71,12 @@ def ranked(facts: Facts) -> list[tuple[Trial, float]]:
     return [(trial, value) for trial, value in found if value is not None]
 
 
+def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
+    """Those of :func:`ranked` that say what a knob does: no other work is in their times."""
+    found = ranked(facts)
+    return [(trial, value) for trial, value in found if not disturbed(trial)] or found
+
+
 def winner(facts: Facts) -> Trial:
     """The trial that won."""
     return next(trial for trial in facts.trials if trial.number == facts.best)
@@ -129,11 +135,15 @@ def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
 
 
 def correlation(trials: Sequence[Trial]) -> float | None:
-    """Spearman's rank correlation of the estimates and the seconds in the search."""
+    """Spearman's rank correlation of the estimates and the seconds in the search, without those
+    that other work disturbed."""
     known = [
         (t.estimate, seconds)
         for t in trials
-        if t.outcome == "ok" and t.estimate is not None and (seconds := seen(t)) is not None
+        if not disturbed(t)
+        and t.outcome == "ok"
+        and t.estimate is not None
+        and (seconds := seen(t)) is not None
     ]
     return spearman([x for x, _ in known], [y for _, y in known])
 

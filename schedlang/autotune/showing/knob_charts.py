@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.showing.charts import levels, line, place, svg, text, value_label
 from schedlang.autotune.showing.effects import Column, Effect
-from schedlang.autotune.showing.facts import Facts, percent, ranked
+from schedlang.autotune.showing.facts import Facts, percent, undisturbed
 from schedlang.autotune.showing.markup import escape
 from schedlang.autotune.showing.scale import Scale, scale_of
 
@@ -18,7 +18,7 @@ LETTER, MOST_LETTERS = 7.0, 14
 
 def knob_figures(facts: Facts, effects: Sequence[Effect]) -> str:
     """The charts of ``effects``, all on one scale of times."""
-    values = [value for _, value in ranked(facts)]
+    values = [value for _, value in undisturbed(facts)]
     up = scale_of(values, TOP + TALL, TOP + STRIP)
     return "\n".join(_figure(facts, effect, up) for effect in effects)
 
@@ -28,8 +28,8 @@ def _figure(facts: Facts, effect: Effect, up: Scale) -> str:
     medians = [c.median for c in effect.columns if c.median is not None]
     said = f"explains {percent(effect.explained)} of the variation"
     said += f", medians {write(min(medians))} to {write(max(medians))}"
-    if effect.asked < len(ranked(facts)):
-        said += f"; in {effect.asked} of {len(ranked(facts))} trials"
+    if effect.asked < len(undisturbed(facts)):
+        said += f"; in {effect.asked} of {len(undisturbed(facts))} trials"
     chart = _chart(facts, effect, up)
     caption = f'<strong class="mono">{escape(effect.name)}</strong>{escape(said)}'
     return f"<figure>{chart}\n<figcaption>{caption}</figcaption></figure>"
