@@ -265,6 +265,19 @@ def test_rfactor(golden: Golden) -> None:
     golden(s)
 
 
+def test_rfactor_where(golden: Golden) -> None:
+    """Only the tests of the tails say what they are of, the reduction's own has no note."""
+    A = sl.placeholder((8, 40), name="A")
+    k = sl.reduce_axis(40, name="k")
+    S = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k, where=A[i, k] > 0), name="S")
+    s = sl.schedule(S)
+    _, inner = s[S].split(k, factor=16)
+    partial = s.rfactor(S, inner)
+    _, again = s[partial].split(s[partial].op.reduce_axis[0], factor=2)
+    s.rfactor(partial, again)
+    golden(s)
+
+
 def test_rfactor_vectorized(golden: Golden) -> None:
     A = sl.placeholder((8, 1024), name="A")
     k = sl.reduce_axis(1024, name="k")
