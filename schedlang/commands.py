@@ -135,9 +135,11 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
         raise TuningError(f"{where!r}: give a script and the name of a tensor in it, as in {WHERE}")
     if not Path(path).is_file():
         raise TuningError(f"{path}: there is no such file")
+    from schedlang.autotune.tuner import SCRIPT
+
     # as if the script were run there: it may import its neighbours
     sys.path.insert(0, str(Path(path).resolve().parent))
-    names = runpy.run_path(path, run_name="schedlang_script")
+    names = runpy.run_path(path, run_name=SCRIPT)
     if name not in names:
         known = [n for n, v in names.items() if isinstance(v, Tensor)]
         listed = f"its tensors are {', '.join(known)}" if known else "it defines no tensor"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import schedlang as sl
 from schedlang.__main__ import main
 from schedlang.autotune.result import TuningResult
+from tests.tuning import ROOT
 
 SCRIPT = """
 import neighbour
@@ -125,3 +131,44 @@ def test_what_cannot_be_written_is_said_when_all_else_is_done(
     assert main(["tune", f"{script}:B", *more]) == 2
     assert "the report was not written: no space left" in capsys.readouterr().err
     assert saved.exists()
+
+
+NAMED = """
+import sys
+import schedlang as sl
+
+A = sl.placeholder((16, 16), name="A")
+B = sl.compute((16, 16), lambda i, j: A[i, j] + 1, name="B")
+
+
+def rows(s, knobs):
+    s[B].split(s[B].op.axis[0], factor=knobs.choice("rows", [2, 4, 8]))
+
+
+if __name__ == "__main__":
+    sl.autotune(B, trials=2, target="python", template=rows, database=sys.argv[1], progress=False)
+"""
+
+
+def test_a_template_has_one_name_however_its_script_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run by itself, by the command, and imported: what one measured counts for all."""
+    path, database = tmp_path / "named.py", tmp_path / "db.jsonl"
+    path.write_text(NAMED)
+    ran = [sys.executable, str(path), str(database)]
+    subprocess.run(ran, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    first = database.read_text().splitlines()
+    assert {json.loads(line)["trial"]["template"] for line in first} == {"named.rows"}
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = ["--target", "python", "--trials", "2", "--database", str(database)]
+    assert main(["tune", f"{path}:B", "--template", "rows", *given]) == 0
+    named = importlib.import_module("named")
+    options = {"trials": 2, "target": "python", "database": database}
+    again = sl.autotune(named.B, template=named.rows, **options)
+    assert [t.resumed for t in again.trials] == [True, True]
+    # the finalists' times of each race are new lines; all others were there
+    lines = database.read_text().splitlines()
+    assert {json.loads(line)["trial"]["source"] for line in lines} == {
+        json.loads(line)["trial"]["source"] for line in first
+    }

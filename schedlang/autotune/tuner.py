@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -37,6 +38,8 @@ from schedlang.target import Target, playing
 
 # processes that build; in each there are the arrays, and while they are made larger ones of float64
 MOST_PROCESSES, COPIES = 8, 4
+# how a script is called while a command runs it: not "__main__", which scripts test for
+SCRIPT = "schedlang_script"
 # trials where neither they nor a timeout are given
 TRIALS = 64
 
@@ -150,8 +153,17 @@ def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate
 
 def _name(template: Template) -> str:
     """By which trials of a template are found again."""
-    named = [getattr(template, part, "") for part in ("__module__", "__qualname__")]
+    module = getattr(template, "__module__", "")
+    if module in ("__main__", SCRIPT):
+        module = _stem(template) or module
+    named = [module, getattr(template, "__qualname__", "")]
     return ".".join(part for part in named if part) or type(template).__qualname__
+
+
+def _stem(template: Template) -> str:
+    """The name of the file that defines a template, as an import would name it."""
+    function = template if hasattr(template, "__globals__") else type(template).__call__
+    return Path(getattr(function, "__globals__", {}).get("__file__") or "").stem
 
 
 __all__ = ["autotune"]
