@@ -34,6 +34,7 @@ from schedlang.autotune.state import Search
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
+from schedlang.runtime.nvidia import driver
 from schedlang.target import Target, playing
 
 # processes that build; in each there are the arrays, and while they are made larger ones of float64
@@ -85,7 +86,8 @@ def autotune(
     ranked by estimates; nothing is timed, and the result says so.
 
     Raises :class:`~schedlang.errors.TuningError` for options that cannot be, and where no candidate
-    works.
+    works; :class:`~schedlang.errors.BuildError` for a ``target`` that there is not, as ``build``
+    does, and :class:`~schedlang.errors.MissingExtraError` where what compiles for it is not there.
 
     >>> import tempfile, numpy as np, schedlang as sl
     >>> A = sl.placeholder((64, 64), name="A")
@@ -104,6 +106,9 @@ def autotune(
     check_objects(executor, template, limits)
     known_sizes = checked_sizes([v.name for v in variables(wanted) if v.is_size], sizes)
     given = checked_inputs(wanted, inputs, known_sizes)
+    if where_to.kind == "cuda" and executor is None:
+        # without it no trial can be built, however many there are
+        driver()
     kept, chosen = Database.open(database), strategy(search, seed)
     kept.check_writable()
     site = here(where_to) if executor is None else of_workers(executor, where_to)
