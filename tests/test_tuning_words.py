@@ -125,6 +125,14 @@ def test_what_refuses_all_that_a_template_makes(
     assert hint in told.splitlines()[-1] and ("Loosen" in told) == (hint == "Loosen")
 
 
+def test_nobody_is_told_to_change_the_rules(tmp_path: Path) -> None:
+    search = made_up(tmp_path, with_a_reason)
+    search.space.made = True
+    with pytest.raises(TuningError) as error:
+        found(search)
+    assert "Loosen" not in str(error.value) and "give a template=" in str(error.value)
+
+
 def nothing(s: Schedule, knobs: Knobs) -> None:
     knobs.choice("rows", [2, 4])
 

@@ -22,7 +22,7 @@ ILLEGAL = (
     "What the template makes is refused before it is built: change the step that is named, or what "
     "its knobs offer."
 )
-BY_RULES = "The rules make nothing that this target runs; give a template= that does."
+BY_RULES = "The rules have nothing for this; give a template= that makes schedules for it."
 
 
 def why_nothing(
