@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
 from schedlang.autotune.search import Random
+from schedlang.autotune.showing.summary import summary
 from schedlang.autotune.state import BASELINE, Search
 from schedlang.errors import BuildError, MissingExtraError, TuningError, missing_extra
 from schedlang.runtime.evaluate import Evaluation
@@ -172,13 +175,20 @@ def test_a_template_of_other_parameters(tmp_path: Path) -> None:
         assert len(made.trials) == 1
 
 
+class SlowRace(Pretended):
+    """Takes its time for races."""
+
+    def race(self, jobs: Any) -> list[Measured]:
+        time.sleep(1.0)
+        return super().race(jobs)
+
+
 def test_a_race_that_took_most_of_the_time_is_said(tmp_path: Path) -> None:
-    search = made_up(tmp_path, tiles)
-    search.race_took = 100.0
-    assert re.search(
-        r"in [0-9.]+ s, 1 min 40 s of it for the last race \(random", str(found(search))
-    )
-    assert "last race" not in str(found(made_up(tmp_path, tiles)))
+    slow = made_up(tmp_path, tiles, measurer=SlowRace(lambda steps: float(len(steps))))
+    said = r"measured: 4.*, in 1\.[0-9] s, 1\.[0-9] s of it for the times at the end \(random"
+    assert re.search(said, str(found(slow)))
+    facts = found(made_up(tmp_path, tiles)).facts
+    assert "at the end" not in summary(replace(facts, spent=1.0, finals_took=0.4))
 
 
 def test_what_compiles_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

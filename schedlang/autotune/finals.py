@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from time import monotonic
 
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
@@ -33,9 +32,7 @@ def finals(search: Search) -> None:
         if not finalists or (not search.task.timed and not search.task.target.is_gpu):
             return
         jobs = [Job(t.number, t.steps) for t in finalists]
-        started = monotonic()
         again = {m.number: m for m in search.measurer.race([*jobs, *plain])}
-        search.race_took += monotonic() - started
         _raced_plain(search, again.pop(BASELINE, None))
         search.unraced = all(m.outcome in SLOW for m in again.values())
         if search.unraced:

@@ -68,7 +68,7 @@ class TuningResult:
             ran=task.timed or task.target.kind != "cuda",
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
             duplicates=search.duplicates, unraced=search.unraced, untimed=_untimed(search),
-            remark=_remark(search, found), race_took=search.race_took,
+            remark=_remark(search, found), finals_took=search.finals_took,
         )  # fmt: skip
         return TuningResult(kernel, found, best, facts)
 

@@ -35,7 +35,9 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
             if resume:
                 resume_earlier(search)
             _measure_all(search)
+            measured = monotonic()
             finals(search)
+            search.finals_took = monotonic() - measured
         except KeyboardInterrupt:
             search.ended = "interrupted"
             if search.best() is None:

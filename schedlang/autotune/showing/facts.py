@@ -28,7 +28,8 @@ class Facts:
     ``ran`` tells whether what is ``"ok"`` ran; else it was compiled, and only those that raced ran,
     on the emulator. ``refused`` are reasons why decisions made no candidate, with how often each,
     most often first. ``duplicates`` counts candidates that were not measured since an equal one had
-    been; ``unraced`` says whether the race gave no times, and ``race_took`` the seconds of it.
+    been; ``unraced`` says whether the race gave no times, and ``finals_took`` the seconds
+    of it and of the untuned schedule, where that was timed at the end.
     ``untimed`` is why there is no ``baseline``, ``remark`` what is odd about the user's template.
     """
 
@@ -56,7 +57,7 @@ class Facts:
     unraced: bool = False
     untimed: str = ""
     remark: str = ""
-    race_took: float = 0.0
+    finals_took: float = 0.0
 
 
 def worth(facts: Facts, trial: Trial) -> float | None:

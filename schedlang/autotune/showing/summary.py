@@ -109,8 +109,8 @@ def _measured(facts: Facts) -> str:
     if facts.duplicates:
         parts.append(f"{facts.duplicates} like an earlier one")
     parts.append(f"in {span(facts.spent)}")
-    if facts.race_took > facts.spent / 2:
-        parts.append(f"{span(facts.race_took)} of it for the last race")
+    if facts.finals_took > facts.spent / 2:
+        parts.append(f"{span(facts.finals_took)} of it for the times at the end")
     return ", ".join(parts) + f" ({facts.strategy}, seed {facts.seed})"
 
 
