@@ -7,12 +7,15 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
+from schedlang.target import choices
 
 WHERE = "path/to/script.py:C"
 
@@ -61,7 +64,7 @@ def add_commands(commands: Any) -> None:
 
 def _common(parser: Any) -> None:
     parser.add_argument("tensor", metavar=WHERE, help="a script, and the name of a tensor in it")
-    parser.add_argument("--target", default="cpu", help="cpu, cuda or cuda-emulator (cpu)")
+    parser.add_argument("--target", default="cpu", help=f"{choices()} (cpu)".replace('"', ""))
     parser.add_argument("--arch", default="", help="of a GPU, such as sm_80 (sm_90)")
     parser.add_argument("--database", default=None, metavar="FILE", help="a file of trials")
     parser.add_argument(
@@ -79,15 +82,17 @@ def run_tune(chosen: argparse.Namespace) -> int:
     _check_written("--save", chosen.save)
     if chosen.save is not None and Path(chosen.save).suffix != ".py":
         raise TuningError(f"--save {chosen.save}: a kernel is Python, in a file that ends in .py")
-    result = autotune(
-        outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
-        search=chosen.search, seed=chosen.seed, resume=chosen.resume, database=chosen.database,
-        sizes=_sizes(chosen.size), template=_template(chosen.template, names, chosen.tensor),
-        inputs=_inputs(chosen.inputs, names, chosen.tensor), tolerance=chosen.tolerance,
-    )  # fmt: skip
+    sizes = _sizes(chosen.size, outputs, every=True)
+    with _options(chosen):
+        result = autotune(
+            outputs, _target(chosen), trials=chosen.trials, timeout=chosen.timeout,
+            search=chosen.search, seed=chosen.seed, resume=chosen.resume, database=chosen.database,
+            sizes=sizes, template=_template(chosen.template, names, chosen.tensor),
+            inputs=_inputs(chosen.inputs, names, chosen.tensor), tolerance=chosen.tolerance,
+        )  # fmt: skip
     print(result)
     print()
-    print(result.schedule.as_python())
+    print(result.schedule.as_python().rstrip())
     failed = []
     for what, path, write in (
         ("report", chosen.report, result.report), ("kernel", chosen.save, result.kernel.save),
@@ -109,10 +114,11 @@ def run_best(chosen: argparse.Namespace) -> int:
     from schedlang.runtime.evaluate import duration
 
     outputs, _ = tensors(chosen.tensor)
-    found = best(outputs, _target(chosen), chosen.database, _sizes(chosen.size))
+    sizes = _sizes(chosen.size, outputs, every=False)
+    found = best(outputs, _target(chosen), chosen.database, sizes)
     where = found.entry.where
     print(f"# {duration(found.seconds)} on {one_line(where.machine)}, {one_line(where.target)}")
-    print(found.schedule.as_python())
+    print(found.schedule.as_python().rstrip())
     return 0
 
 
@@ -135,9 +141,11 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
         raise TuningError(f"{where!r}: give a script and the name of a tensor in it, as in {WHERE}")
     if not Path(path).is_file():
         raise TuningError(f"{path}: there is no such file")
+    from schedlang.autotune.tuner import SCRIPT
+
     # as if the script were run there: it may import its neighbours
     sys.path.insert(0, str(Path(path).resolve().parent))
-    names = runpy.run_path(path, run_name="schedlang_script")
+    names = runpy.run_path(path, run_name=SCRIPT)
     if name not in names:
         known = [n for n, v in names.items() if isinstance(v, Tensor)]
         listed = f"its tensors are {', '.join(known)}" if known else "it defines no tensor"
@@ -172,14 +180,37 @@ def _target(chosen: argparse.Namespace) -> Any:
     return Target(chosen.target, arch=chosen.arch) if chosen.arch else Target(chosen.target)
 
 
-def _sizes(given: Sequence[str]) -> dict[str, int] | None:
+def _sizes(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict[str, int] | None:
+    """The values of symbolic sizes, of ``every`` one if that is so."""
+    known = [v.name for v in variables(outputs) if v.is_size]
     found = {}
     for item in given:
         name, _, value = item.partition("=")
         if not name or not re.fullmatch("[0-9]+", value):
             raise TuningError(f"--size {item}: give a name and a number, as in --size n=1024")
+        if name not in known:
+            its = ", ".join(t.name for t in outputs)
+            has = f"the sizes of {its} are {', '.join(known)}" if known else f"{its} has none"
+            raise TuningError(f"--size {item}: there is no symbolic size {name}; {has}")
         found[name] = int(value)
+    missing = [f"--size {name}=..." for name in known if name not in found]
+    if every and missing:
+        raise TuningError(f"give values of the symbolic sizes to tune for: {' '.join(missing)}")
     return found or None
+
+
+@contextmanager
+def _options(chosen: argparse.Namespace) -> Iterator[None]:
+    """Says what is wrong with an argument of ``autotune`` of the option that gave it."""
+    try:
+        yield
+    except TuningError as error:
+        asked, _, why = str(error).partition("): ")
+        name = re.match(r"autotune\((\w+)=", asked)
+        value = name and getattr(chosen, name[1], None)
+        if name is None or value is None:
+            raise
+        raise TuningError(f"--{name[1]} {value}: {why}") from None
 
 
 __all__ = ["add_commands", "tensors"]

@@ -136,6 +136,8 @@ MATMUL = [
     ("", "s[D].compute_at(s[D], x)",
      "compute_at(D, x) on stage D: a stage cannot be computed inside itself\n  Legal "
      "places, outermost first: root, (C, i), (C, j), (C, k)"),
+    ("", "s[C].compute_at(s[C], i)",
+     "a stage cannot be computed inside itself\n  Attach its producers"),
     ("", "s[C].compute_at(s[D], x)",
      "C is an output, which is computed whole\n  Attach its producers"),
     ("", "s[D].compute_at(s[C], x)",

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import schedlang as sl
 from schedlang.__main__ import main
 from schedlang.autotune.result import TuningResult
+from schedlang.target import KINDS
+from tests.tuning import ROOT
 
 SCRIPT = """
 import neighbour
@@ -27,6 +34,14 @@ data = {
     "A": np.ones((neighbour.SIZE, 64), "float32"),
     "where": np.arange(8, dtype="int32") % neighbour.SIZE,
 }
+
+
+length = sl.var("length")
+S = sl.compute((length,), lambda i: i * 2, name="S")
+
+
+def nobody():
+    pass
 
 
 def rows(s, knobs):
@@ -59,17 +74,20 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["tune", f"{script}:both", *given, *more]) == 0
     printed = capsys.readouterr().out
     assert re.search("[23] ok", printed) and "s = sl.schedule(B)" in printed and report.exists()
+    assert "\n\n\n" not in printed
     assert len(database.read_text().splitlines()) >= 2
     kernel = importlib.import_module(saved.stem)
     assert (kernel.B(np.ones((32, 64), "float32")) == 3).all()
     assert main(["best", f"{script}:B", *given]) == 0
-    assert "s = sl.schedule(B)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "s = sl.schedule(B)" in printed and not printed.endswith("\n\n")
 
 
 def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4"]
     assert main([*where, "--template", "rows", "--no-resume"]) == 0
-    assert "parallel" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "parallel" in printed and not printed.endswith("\n\n")
 
 
 def test_a_gather_runs_on_data_of_the_script(
@@ -91,7 +109,12 @@ def test_a_gather_runs_on_data_of_the_script(
         (["tune", "SCRIPT:number"], "number in .* is int"),
         (["tune", "SCRIPT:B", "--size", "n"], "give a name and a number"),
         (["tune", "SCRIPT:B", "--template", "none"], "has no such function"),
-        (["tune", "SCRIPT:B", "--trials", "0"], "give an integer of 1 or more"),
+        (["tune", "SCRIPT:B", "--trials", "0"], "tune: --trials 0: give an integer of 1 or more"),
+        (["tune", "SCRIPT:B", "--template", "nobody"], "tune: --template nobody: its parameters"),
+        (["tune", "SCRIPT:B", "--size", "n=3"], "--size n=3: there is no .* size n; B has none"),
+        (["best", "SCRIPT:B", "--size", "n=3"], "--size n=3: there is no .* size n; B has none"),
+        (["tune", "SCRIPT:S", "--size", "m=3"], "--size m=3: .*; the sizes of S are length"),
+        (["tune", "SCRIPT:S"], "tune: give values .* --size length=..."),
         (["tune", "SCRIPT:B", "--search", "luck"], 'give "random", "evolve"'),
         (["tune", "SCRIPT:B", "--target", "tpu"], "target 'tpu' is unknown"),
         (["tune", "SCRIPT:B", "--save", "k.txt"], "in a file that ends in .py"),
@@ -125,3 +148,52 @@ def test_what_cannot_be_written_is_said_when_all_else_is_done(
     assert main(["tune", f"{script}:B", *more]) == 2
     assert "the report was not written: no space left" in capsys.readouterr().err
     assert saved.exists()
+
+
+NAMED = """
+import sys
+import schedlang as sl
+
+A = sl.placeholder((16, 16), name="A")
+B = sl.compute((16, 16), lambda i, j: A[i, j] + 1, name="B")
+
+
+def rows(s, knobs):
+    s[B].split(s[B].op.axis[0], factor=knobs.choice("rows", [2, 4, 8]))
+
+
+if __name__ == "__main__":
+    sl.autotune(B, trials=2, target="python", template=rows, database=sys.argv[1], progress=False)
+"""
+
+
+def test_a_template_has_one_name_however_its_script_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run by itself, by the command, and imported: what one measured counts for all."""
+    path, database = tmp_path / "named.py", tmp_path / "db.jsonl"
+    path.write_text(NAMED)
+    ran = [sys.executable, str(path), str(database)]
+    subprocess.run(ran, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    first = database.read_text().splitlines()
+    assert {json.loads(line)["trial"]["template"] for line in first} == {"named.rows"}
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = ["--target", "python", "--trials", "2", "--database", str(database)]
+    assert main(["tune", f"{path}:B", "--template", "rows", *given]) == 0
+    named = importlib.import_module("named")
+    options = {"trials": 2, "target": "python", "database": database}
+    again = sl.autotune(named.B, template=named.rows, **options)
+    assert [t.resumed for t in again.trials] == [True, True]
+    # the finalists' times of each race are new lines; all others were there
+    lines = database.read_text().splitlines()
+    assert {json.loads(line)["trial"]["source"] for line in lines} == {
+        json.loads(line)["trial"]["source"] for line in first
+    }
+
+
+def test_help_names_the_targets_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("tune", "best"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        told = " ".join(capsys.readouterr().out.split())
+        assert f"--target TARGET {', '.join(KINDS[:-1])} or {KINDS[-1]} (cpu)" in told

@@ -120,7 +120,7 @@ def test_the_best_is_the_fastest_that_went_well(path: Path) -> None:
 
 DIFFERENT: list[tuple[str, Where, str]] = [
     ("versions", replace(HERE, versions=(("llvmlite", "0.45"), ("numba", "0.61"),
-                                         ("schedlang", "0.1"))), "numba 0.61, not 0.62"),
+                                         ("schedlang", "0.1"))), "with numba 0.61, not 0.62"),
     ("machine", replace(HERE, machine="Xeon, 8 cores"),
      "on Xeon, 8 cores, not on AMD EPYC 7R13, 2 cores"),
     ("target", replace(HERE, target="cpu, 32 vectors of 64 bytes"),

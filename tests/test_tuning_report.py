@@ -19,6 +19,7 @@ import schedlang as sl
 from schedlang.autotune.measuring import measure, race
 from schedlang.autotune.measuring.task import Task
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
+from schedlang.autotune.showing.charts import search_curve
 from schedlang.autotune.showing.effects import explained, knob_effects
 from schedlang.autotune.showing.facts import Facts, correlation, race_seconds, winner
 from schedlang.autotune.showing.nothing import why_nothing
@@ -398,6 +399,22 @@ def test_why_a_search_found_nothing() -> None:
     ]  # fmt: skip
     early = "the time is up before a candidate was measured: give more trials or more time"
     assert why_nothing([], 1, refused, "the time is up") == early
+
+
+def test_a_report_stands_in_the_order_of_the_numbers() -> None:
+    """However trials ended, and where some of a batch were left out."""
+    trials = [t for t in searched(12) if t.number not in (3, 4)]
+    found, mixed = (page(facts(order, best=5)) for order in (trials, trials[5:] + trials[:5][::-1]))
+    assert found == mixed
+    rows = re.findall(r'<tr><td class="number">([0-9]+)</td>', found.partition('id="trials"')[2])
+    assert [int(n) for n in rows] == [t.number for t in trials]
+    dots = re.findall(r'cx="([0-9.]+)" [^>]*><title>trial ([0-9]+):', search_curve(facts(trials)))
+    steps = np.polyfit([int(n) for _, n in dots], [float(x) for x, _ in dots], 1, full=True)
+    # a place for each number, also for those that are left out
+    assert len(dots) == 9 and steps[1][0] < 0.1
+    assert {"0", "10"} <= set(
+        re.findall(r'text-anchor="middle">([0-9]+)<', search_curve(facts(trials)))
+    )
 
 
 def test_a_report_is_written_or_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,19 @@ def test_most_draws_for_published_operators_are_valid(work: object) -> None:
     made = space(computation(work)[-1])  # type: ignore[arg-type]
     drawn(made, 6)
     assert made.counts["valid"] >= 0.4 * made.counts["tried"]
+
+
+def test_no_step_puts_a_single_loop_in_order() -> None:
+    A = sl.placeholder((64,), name="A")
+    k = sl.reduce_axis(64, name="k")
+    made = [
+        sl.compute((64,), lambda i: A[i] + 1, name="B"),
+        sl.compute((), lambda: sl.sum(A[k], axis=k), name="S"),
+    ]
+    found = [c.schedule for output in made for c in drawn(space(output), 6)]
+    assert any(step.primitive == "vectorize" for s in found for step in s.steps)
+    orders = re.findall(r"reorder\((.*)\)", "".join(s.as_python() for s in found))
+    assert all("," in order for order in orders), orders
 
 
 def test_a_product_gets_a_tile_of_sums_and_panels() -> None:

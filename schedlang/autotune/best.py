@@ -20,6 +20,7 @@ from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
 from schedlang.expr.nodes import Var
+from schedlang.runtime.evaluate import duration
 from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.schedule.starting import STARTER
 from schedlang.target import Target
@@ -42,6 +43,16 @@ class Best:
     entry: Entry = field(repr=False)
     exact: bool
     note: str
+
+    def __str__(self) -> str:
+        entry = self.entry
+        lines = [
+            f"{one_line(entry.name)}: {duration(self.seconds)} on {one_line(entry.where.machine)} "
+            f"(line {entry.line} of {entry.path})",
+            self.note,
+            "its schedule is .schedule; print(best.schedule.as_python()) shows it as code",
+        ]
+        return "\n  ".join(filter(None, lines))
 
 
 def packaged() -> list[Database]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from inspect import Parameter, signature
 from random import Random
+from types import FrameType
 from typing import Any, TypeVar
 
 from schedlang.errors import TuningError
@@ -22,6 +25,10 @@ Decisions = Mapping[str, Decision]
 
 class Rejected(Exception):
     """A candidate that a constraint refused before anything was built: no error of anybody."""
+
+
+class Refused(Rejected):
+    """A candidate whose steps are not legal, or cannot be lowered."""
 
 
 class Knobs:
@@ -116,12 +123,13 @@ class Knobs:
 
         A function is called with the decisions made so far that it names as parameters:
         ``knobs.require(lambda rows, lanes: rows * lanes <= 256)``, where a decision of ``split``
-        is its list of extents.
+        is its list of extents. ``why`` is what a search without candidates says of it.
         """
+        asked = holds
         if callable(holds):
             holds = _applied(holds, self.decisions)
         if not holds:
-            raise Rejected(why or "a constraint does not hold")
+            raise Rejected(why or _unnamed(asked, self.decisions, sys._getframe(1)))
 
     def _keep(self, name: str, value: Decision) -> None:
         if not isinstance(name, str) or not name:
@@ -165,6 +173,20 @@ def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
                 f"so far: {', '.join(decisions) or 'there is none'}"
             )
     return bool(predicate(**named))
+
+
+def _unnamed(asked: Any, decisions: Decisions, caller: FrameType) -> str:
+    """That a constraint without a ``why`` does not hold: by its knobs, and where it stands."""
+    names = (
+        [name for name in signature(asked).parameters if name in decisions]
+        if callable(asked)
+        else []
+    )
+    code = getattr(asked, "__code__", None)
+    file = caller.f_code.co_filename if code is None else code.co_filename
+    line = caller.f_lineno if code is None else code.co_firstlineno
+    on = f" on {', '.join(names)}" if names else ""
+    return f"the constraint{on} ({os.path.basename(file)}:{line}) does not hold"
 
 
 def ways(whole: int, parts: int) -> int:

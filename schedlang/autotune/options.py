@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,11 @@ def check_objects(executor: Any, template: Any, limits: Any) -> None:
         )
     if template is not None and not callable(template):
         raise TuningError(f"autotune(template={template!r}): give a function template(s, knobs)")
+    if template is not None and not _takes_two(template):
+        raise TuningError(
+            f"autotune(template={template!r}): its parameters are others; give a function "
+            "template(s, knobs)"
+        )
     if limits is None:
         return
     asked = f"autotune(limits={limits!r})"
@@ -104,6 +110,18 @@ def checked_inputs(
                 f"not {array.dtype} of shape {array.shape}"
             )
     return given
+
+
+def _takes_two(function: Any) -> bool:
+    """Whether a function can be called with two arguments, as far as it can be told."""
+    try:
+        signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        # of some that are not written in Python nothing is known
+        return True
+    return True
 
 
 def _is_number(value: Any) -> bool:

@@ -10,6 +10,7 @@ from traceback import extract_tb
 from schedlang.autotune.earlier import resume as resume_earlier
 from schedlang.autotune.finals import finals, keep_untuned
 from schedlang.autotune.measuring.measure import Job, Measured
+from schedlang.autotune.measuring.sandbox import Broken
 from schedlang.autotune.record import DISTURBED, Trial
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.search import Exhausted, name_of
@@ -34,7 +35,9 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
             if resume:
                 resume_earlier(search)
             _measure_all(search)
+            measured = monotonic()
             finals(search)
+            search.finals_took = monotonic() - measured
         except KeyboardInterrupt:
             search.ended = "interrupted"
             if search.best() is None:
@@ -43,6 +46,9 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
             # of a template or a strategy of the user's too: what was found is not lost with it
             _broken(search, error)
             if search.best() is None:
+                if isinstance(error, Broken):
+                    # for users there is one kind
+                    raise TuningError(str(error)) from None
                 raise
         try:
             keep_untuned(search)

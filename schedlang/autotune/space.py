@@ -11,7 +11,7 @@ from time import monotonic
 from schedlang.autotune.allowance import most_work
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
-from schedlang.autotune.knobs import Decision, Decisions, Knobs, Rejected
+from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Rejected
 from schedlang.codegen.budget import crowded, spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
@@ -52,8 +52,9 @@ class Space:
 
     ``made`` says whether the template is schedlang's own: its candidates are also held to what a
     good schedule keeps (tiles of sums in registers, little computed twice). ``counts`` says how
-    many decisions were "tried", and how many of these are "valid" and "invalid"; ``reasons`` why.
-    Past the ``deadline`` (of ``time.monotonic``) nothing more is drawn.
+    many decisions were "tried", and how many of these are "valid" and "invalid"; ``reasons`` why,
+    and those that are errors of the steps and no constraints are in ``illegal`` too. Past the
+    ``deadline`` (of ``time.monotonic``) nothing more is drawn.
     """
 
     outputs: Sequence[Tensor]
@@ -65,6 +66,7 @@ class Space:
     deadline: float | None = None
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    illegal: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._work = max(1, flops(self.outputs, self.sizes))
@@ -81,6 +83,8 @@ class Space:
         except Rejected as error:
             self.counts["invalid"] += 1
             self.reasons[str(error)] += 1
+            if isinstance(error, Refused):
+                self.illegal.add(str(error))
             raise
         self.counts["valid"] += 1
         return found
@@ -105,7 +109,7 @@ class Space:
             found = self._estimate(known, program)
             verify(nest)
         except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
-            raise Rejected(first_line(error)) from None
+            raise Refused(first_line(error)) from None
         if self.made:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")

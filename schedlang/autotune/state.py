@@ -32,9 +32,9 @@ class Search:
     measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials,
     with how often each may be proposed again and is no repetition. ``untuned`` is what was measured
     last of the untuned schedule, ``untuned_first`` its seconds before it was in the race, if it
-    was, and ``unraced`` whether the race gave no times. ``ended`` says why it stopped, and
-    ``broken`` whether that was for want of what it needs; ``exhausted`` is why the strategy had no
-    more.
+    was, ``unraced`` whether the race gave no times, and ``finals_took`` the seconds of what comes
+    after the last trial. ``ended`` says why it stopped, and ``broken`` whether that was for want of
+    what it needs; ``exhausted`` is why the strategy had no more.
     """
 
     task: Task
@@ -56,6 +56,7 @@ class Search:
     untuned: Measured | None = None
     untuned_first: float | None = None
     unraced: bool = False
+    finals_took: float = 0.0
     ended: str = ""
     broken: bool = False
     exhausted: str = ""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -33,10 +34,13 @@ from schedlang.autotune.state import Search
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
+from schedlang.runtime.nvidia import driver
 from schedlang.target import Target, playing
 
 # processes that build; in each there are the arrays, and while they are made larger ones of float64
 MOST_PROCESSES, COPIES = 8, 4
+# how a script is called while a command runs it: not "__main__", which scripts test for
+SCRIPT = "schedlang_script"
 # trials where neither they nor a timeout are given
 TRIALS = 64
 
@@ -82,7 +86,8 @@ def autotune(
     ranked by estimates; nothing is timed, and the result says so.
 
     Raises :class:`~schedlang.errors.TuningError` for options that cannot be, and where no candidate
-    works.
+    works; :class:`~schedlang.errors.BuildError` for a ``target`` that there is not, as ``build``
+    does, and :class:`~schedlang.errors.MissingExtraError` where what compiles for it is not there.
 
     >>> import tempfile, numpy as np, schedlang as sl
     >>> A = sl.placeholder((64, 64), name="A")
@@ -101,6 +106,9 @@ def autotune(
     check_objects(executor, template, limits)
     known_sizes = checked_sizes([v.name for v in variables(wanted) if v.is_size], sizes)
     given = checked_inputs(wanted, inputs, known_sizes)
+    if where_to.kind == "cuda" and executor is None:
+        # without it no trial can be built, however many there are
+        driver()
     kept, chosen = Database.open(database), strategy(search, seed)
     kept.check_writable()
     site = here(where_to) if executor is None else of_workers(executor, where_to)
@@ -150,8 +158,17 @@ def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate
 
 def _name(template: Template) -> str:
     """By which trials of a template are found again."""
-    named = [getattr(template, part, "") for part in ("__module__", "__qualname__")]
+    module = getattr(template, "__module__", "")
+    if module in ("__main__", SCRIPT):
+        module = _stem(template) or module
+    named = [module, getattr(template, "__qualname__", "")]
     return ".".join(part for part in named if part) or type(template).__qualname__
+
+
+def _stem(template: Template) -> str:
+    """The name of the file that defines a template, as an import would name it."""
+    function = template if hasattr(template, "__globals__") else type(template).__call__
+    return Path(getattr(function, "__globals__", {}).get("__file__") or "").stem
 
 
 __all__ = ["autotune"]

@@ -16,6 +16,9 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
 from schedlang.runtime.timing import median_and_spread, samples
 
+# a spread beyond which a number for it says less than words
+DISTURBED = 1.0
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -41,8 +44,11 @@ class Evaluation:
     emulated: bool = False
 
     def __str__(self) -> str:
-        fastest = f"fastest {duration(self.fastest)}"
-        parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} ({fastest})"]
+        fastest = f"(fastest {duration(self.fastest)})"
+        if self.spread > DISTURBED:
+            parts = [f"{duration(self.seconds)} {fastest}, disturbed by other work"]
+        else:
+            parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} {fastest}"]
         if self.gflops is not None:
             parts.append(f"{number(self.gflops, 4)} GFLOP/s")
         if self.gbps is not None:

@@ -17,7 +17,8 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     asked = f"compute_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
     parent = _parent(parent, asked)
     if parent.name == stage.name:
-        refuse(asked, "a stage cannot be computed inside itself", _places(state, stage))
+        hint = "Attach its producers." if state.is_output(stage) else _places(state, stage)
+        refuse(asked, "a stage cannot be computed inside itself", hint)
     if state.is_output(stage):
         why = f"{stage.name} is an output, which is computed whole"
         refuse(asked, why, "Attach its producers.")

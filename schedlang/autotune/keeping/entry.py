@@ -102,7 +102,9 @@ def from_line(line: bytes) -> Entry:
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error.msg} at character {error.pos})") from None
+        # some of its messages end in an "at" of their own
+        said = error.msg.removesuffix(" at")
+        raise ValueError(f"it is not JSON ({said} at character {error.pos})") from None
     fields = _Fields(data, "it")
     if fields.data.get("format") != FORMAT:
         raise ValueError(f'its "format" is not "{FORMAT}"')

@@ -73,12 +73,12 @@ def differences(wanted: Where, found: Where) -> tuple[str, ...]:
 
     >>> here = Where("", (("n", 64),), "cpu", "M1", (("numba", "0.62"),))
     >>> differences(here, Where("", (("n", 32),), "cpu", "M2", (("numba", "0.61"),)))
-    ('numba 0.61, not 0.62', 'on M2, not on M1', 'for n = 32, not for n = 64')
+    ('with numba 0.61, not 0.62', 'on M2, not on M1', 'for n = 32, not for n = 64')
     >>> square, wide = (Where("", (), "cpu", "", (), shape) for shape in ((8, 8, 8), (8, 5, 5)))
     >>> differences(square, wide)
     ('for extents 5, not 8',)
     """
-    said = [f"{name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
+    said = [f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
     if wanted.machine != found.machine:
         said.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
     if wanted.target != found.target:

@@ -8,10 +8,10 @@ from concurrent.futures import Executor, Future, TimeoutError
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from schedlang.autotune.measuring.sandbox import PATIENCE, Broken
+from schedlang.autotune.measuring.sandbox import PATIENCE
 from schedlang.autotune.measuring.task import target_data
 from schedlang.autotune.record import NO_GPU, cores, machine_for, versions
-from schedlang.errors import first_line
+from schedlang.errors import TuningError, first_line
 from schedlang.target import Target
 
 
@@ -48,17 +48,17 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
     except TimeoutError:
         assert asked is not None
         asked.cancel()
-        raise Broken(
+        raise TuningError(
             f"autotune: no worker of the executor has answered within {patience:g} s"
         ) from None
     except Exception as error:
-        raise Broken(
+        raise TuningError(
             f"autotune: no worker of the executor says what it runs on: {first_line(error)}. They "
             "need this version of schedlang"
         ) from None
     mine, theirs = dict(versions())["schedlang"], dict(found.versions).get("schedlang")
     if mine != theirs:
-        raise Broken(
+        raise TuningError(
             f"autotune: the workers of the executor have schedlang {theirs}, and here it is "
             f"{mine}. They need the same version"
         )

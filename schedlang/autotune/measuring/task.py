@@ -163,14 +163,18 @@ def checked_sizes(names: Sequence[str], sizes: Mapping[str, int] | None) -> dict
     """Values for all symbolic sizes, or what is missing as an error."""
     given = dict(sizes or {})
     missing = [n for n in names if n not in given]
-    if missing:
-        raise TuningError(
-            f"autotune: the computation has symbolic sizes; give values to tune for, "
-            f"sizes={{{', '.join(f'{n!r}: ...' for n in missing)}}}"
-        )
+    wanted = f"sizes={{{', '.join(f'{n!r}: ...' for n in names)}}}"
     unknown = [n for n in given if n not in names]
     if unknown:
-        raise TuningError(f"autotune(sizes=...): there is no size {unknown[0]!r}")
+        has = f"has others; give {wanted}" if names else "has no symbolic sizes; leave sizes= out"
+        raise TuningError(
+            f"autotune(sizes={sizes}): there is no size {unknown[0]!r}; the computation {has}"
+        )
+    if missing:
+        raise TuningError(
+            "autotune: the computation has symbolic sizes; give values to tune for, "
+            f"sizes={{{', '.join(f'{n!r}: ...' for n in missing)}}}"
+        )
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise TuningError(f"autotune(sizes={{{name!r}: {value!r}}}): give an integer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from schedlang.autotune.rules.nest import in_order
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
@@ -63,7 +64,7 @@ def in_lanes(
     if lanes < sketch.extents([lane])[0] or not isinstance(lane.extent, int):
         over, lane = s[tensor].split(lane, factor=lanes)
         others.insert(sketch.last(tensor), over)
-    s[tensor].reorder(*others, *whole_steps(sketch, tensor, whole), lane)
+    in_order(s, tensor, [*others, *whole_steps(sketch, tensor, whole), lane])
     s[tensor].vectorize(lane)
     return others
 
@@ -80,7 +81,7 @@ def partial_in_lanes(
     lane = op.axis[-1]
     written = [op.axis[row]] if row is not None else []
     rest = [a for a in op.axis if a is not lane and a not in written]
-    s[partial].reorder(*rest, *whole_steps(sketch, partial, whole), *written, lane)
+    in_order(s, partial, [*rest, *whole_steps(sketch, partial, whole), *written, lane])
     for axis in written:
         s[partial].unroll(axis)
     s[partial].vectorize(lane)

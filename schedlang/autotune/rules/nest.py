@@ -119,6 +119,12 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop], work: int) -> li
     ]
 
 
+def in_order(s: Schedule, tensor: Tensor, loops: Sequence[Axis]) -> None:
+    """Loops from outer to inner; a single one is a step that would say nothing."""
+    if len(loops) > 1:
+        s[tensor].reorder(*loops)
+
+
 def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
     """One loop over neighbouring ones; over none of them one of a single iteration."""
     if not axes:
@@ -129,4 +135,4 @@ def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
     return whole
 
 
-__all__ = ["LEAST_STEPS", "Loop", "blocks", "fused", "in_threads", "split_tile"]
+__all__ = ["LEAST_STEPS", "Loop", "blocks", "fused", "in_order", "in_threads", "split_tile"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from schedlang.autotune.rules.lanes import in_lanes, lanes_along
-from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
+from schedlang.autotune.rules.nest import blocks, in_order, in_threads, split_tile
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
@@ -38,7 +38,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
         return
     outer, inner = split_tile(sketch, tensor, {last: lanes} if lanes else {}, joined)
     loops = blocks(sketch, tensor, outer)
-    s[tensor].reorder(*(x.axis for x in loops), *op.reduce_axis, *inner.values())
+    in_order(s, tensor, [*(x.axis for x in loops), *op.reduce_axis, *inner.values()])
     levels = in_threads(sketch, tensor, loops, sketch.evaluations(tensor)) if loops else []
     if lanes:
         s[tensor].vectorize(inner[last])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from schedlang.autotune.rules.lanes import partial_in_lanes, vector_counts
-from schedlang.autotune.rules.nest import Loop, blocks, fused, in_threads, split_tile
+from schedlang.autotune.rules.nest import Loop, blocks, fused, in_order, in_threads, split_tile
 from schedlang.autotune.rules.parts import LEAST_RUN, first, run_of
 from schedlang.autotune.rules.sketch import Home, Sketch, Spot
 from schedlang.compute.tensor import Tensor
@@ -64,7 +64,7 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     outer, inner = split_tile(sketch, tensor, {at: strip} if strip > 1 else {})
     # of a single result there is a loop that the partial ones stand in, too
     loops = blocks(sketch, tensor, outer) or [Loop(fused(s, tensor, []), at, 1)]
-    s[tensor].reorder(*(x.axis for x in loops), *inner.values())
+    in_order(s, tensor, [*(x.axis for x in loops), *inner.values()])
     levels = in_threads(sketch, tensor, loops, work)
     nest = sketch.leads(tensor, levels)
     sketch.home[partial] = Home(nest, dict(enumerate(s[partial].op.axis[:-1])))

@@ -14,7 +14,7 @@ from math import prod
 
 from schedlang.autotune.knobs import divisors
 from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.nest import Loop, in_threads
+from schedlang.autotune.rules.nest import Loop, in_order, in_threads
 from schedlang.autotune.rules.registers import (
     Lane,
     Tile,
@@ -115,7 +115,7 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     blocks, steps = _blocks(sketch, tensor, cut.steps)
     rows = [inner[at] for at, _ in tile.rows]
     order = [*cut.remainders, *blocks, *across, *steps, *cut.taps, *rows, inner[lane.at]]
-    s[tensor].reorder(*(loop.axis for loop in cut.loops), *order)
+    in_order(s, tensor, [*(loop.axis for loop in cut.loops), *order])
     if root:
         in_threads(sketch, tensor, cut.loops, sketch.evaluations(tensor))
     written = cut.taps if prod(sketch.extents(cut.taps)) * sums(tile) <= MOST_TAPS else []

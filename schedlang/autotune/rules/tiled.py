@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from schedlang.autotune.rules.access import Access, labels
-from schedlang.autotune.rules.nest import blocks, in_threads, split_tile
+from schedlang.autotune.rules.nest import blocks, in_order, in_threads, split_tile
 from schedlang.autotune.rules.pack import pack
 from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
 from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
@@ -74,7 +74,7 @@ def _outer(
     lane_loop = next(inner[at] for at, p in enumerate(positions) if p == lane.at)
     in_tile.remove(lane_loop)
     order = [lane_loop, *in_tile] if lane.transposed else [*in_tile, lane_loop]
-    s[head].reorder(*(x.axis for x in loops), *order)
+    in_order(s, head, [*(x.axis for x in loops), *order])
     if lane.transposed:
         s[head].unroll(lane_loop)
         s[head].vectorize(order[-1])
@@ -112,7 +112,7 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> 
     rows = [inner[at] for at, _ in tile.rows]
     across = inner[lane.at]
     rest = [*outer, *(a for a in inner if a is not across and a not in rows)]
-    s[local].reorder(*rest, *reduce, *rows, across)
+    in_order(s, local, [*rest, *reduce, *rows, across])
     for row in rows:
         s[local].unroll(row)
     s[local].vectorize(across)

@@ -66,18 +66,18 @@ def levels(scale: Scale, left: float, right: float, write: Callable[[float], str
 
 
 def search_curve(facts: Facts) -> str:
-    """Each trial's time in the search, the best so far as steps, and below them the trials that
-    have none; the winner's time of the race apart."""
+    """Each trial's time in the search at its number, the best so far as steps, and below them the
+    trials that have none; the winner's time of the race apart."""
     write, known, won = value_label(facts), ranked(facts), winner(facts)
     timed = {id(trial) for trial, _ in known}
-    places = {id(trial): n for n, trial in enumerate(facts.trials, 1)}
     rows: dict[str, list[Trial]] = {outcome: [] for outcome in outcome_counts(facts.trials)}
     for trial in facts.trials:
         if id(trial) not in timed:
             rows[trial.outcome].append(trial)
     rows = {outcome: trials for outcome, trials in rows.items() if trials}
     tall = 300 if known else 0
-    across = Scale(0.5, len(facts.trials) + 0.5, LEFT, WIDTH - RIGHT, False)
+    last = max(trial.number for trial in facts.trials)
+    across = Scale(-0.5, last + 0.5, LEFT, WIDTH - RIGHT, False)
     values = [value for _, value in known]
     base = facts.baseline if facts.timed and known else None
     again = race_seconds(facts) if facts.timed and known else None
@@ -89,7 +89,7 @@ def search_curve(facts: Facts) -> str:
     best = math.inf
     for trial, value in known:
         if value < best:
-            x = place(across(places[id(trial)]))
+            x = place(across(trial.number))
             steps.append(f"H{x}V{place(up(value))}" if steps else f"M{x} {place(up(value))}")
             best = value
     if steps:
@@ -97,12 +97,12 @@ def search_curve(facts: Facts) -> str:
     for trial, value in known:
         kind, size = ("kept", 3) if trial.resumed else ("dot", 3.5)
         said = escape(f"trial {trial.number}: {write(value)}")
-        at = f'cx="{place(across(places[id(trial)]))}" cy="{place(up(value))}"'
+        at = f'cx="{place(across(trial.number))}" cy="{place(up(value))}"'
         parts.append(f'<circle class="{kind}" {at} r="{size}"><title>{said}</title></circle>')
         if trial is won:
             parts.append(f'<circle class="ring" {at} r="7"/>')
     if again:
-        parts.append(_diamond(across(places[id(won)]), up(again), f"{write(again)} in the race"))
+        parts.append(_diamond(across(won.number), up(again), f"{write(again)} in the race"))
     if base:
         parts.append(text(WIDTH - RIGHT, up(base) - 6, f"untuned {write(base)}", "base", "end"))
     y = TOP + tall + (12.0 if known else 0.0)
@@ -110,11 +110,11 @@ def search_curve(facts: Facts) -> str:
         parts.append(line(LEFT, y + ROW, WIDTH - RIGHT, y + ROW, "grid"))
         name = "ok, no time" if outcome == "ok" else outcome
         parts.append(text(LEFT - 8, y + 13, name, "soft", "end"))
-        marks = (f"M{place(across(places[id(t)]))} {place(y + 4)}v{ROW - 6}" for t in trials)
+        marks = (f"M{place(across(t.number))} {place(y + 4)}v{ROW - 6}" for t in trials)
         parts.append(f'<path class="failed" d="{"".join(marks)}"/>')
         y += ROW
-    parts += _trial_numbers(across, y + 18, len(facts.trials))
-    label = f"{len(facts.trials)} trials in the order they were made"
+    parts += _trial_numbers(across, y + 18, last)
+    label = f"{len(facts.trials)} trials by their numbers"
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, y + 36, "trial", "soft", "middle"))
     return svg(WIDTH, y + 44, label, parts)
 
@@ -124,10 +124,10 @@ def _diamond(x: float, y: float, said: str) -> str:
     return f'<path class="again" d="{path}"><title>{escape(said)}</title></path>'
 
 
-def _trial_numbers(across: Scale, y: float, count: int) -> list[str]:
-    whole = [v for v in across.ticks() if v == int(v) and v >= 1]
-    if 1.0 not in whole and (not whole or whole[0] > 1 + count / 30):
-        whole.insert(0, 1.0)
+def _trial_numbers(across: Scale, y: float, last: int) -> list[str]:
+    whole = [v for v in across.ticks() if v == int(v) and v >= 0]
+    if 0.0 not in whole and (not whole or whole[0] > last / 30):
+        whole.insert(0, 0.0)
     return [text(across(v), y, f"{v:g}", "soft", "middle") for v in whole]
 
 

@@ -28,7 +28,9 @@ class Facts:
     ``ran`` tells whether what is ``"ok"`` ran; else it was compiled, and only those that raced ran,
     on the emulator. ``refused`` are reasons why decisions made no candidate, with how often each,
     most often first. ``duplicates`` counts candidates that were not measured since an equal one had
-    been; ``unraced`` says whether the race gave no times.
+    been; ``unraced`` says whether the race gave no times, and ``finals_took`` the seconds
+    of it and of the untuned schedule, where that was timed at the end.
+    ``untimed`` is why there is no ``baseline``, ``remark`` what is odd about the user's template.
     """
 
     name: str
@@ -53,6 +55,9 @@ class Facts:
     refused: Sequence[tuple[str, int]] = ()
     duplicates: int = 0
     unraced: bool = False
+    untimed: str = ""
+    remark: str = ""
+    finals_took: float = 0.0
 
 
 def worth(facts: Facts, trial: Trial) -> float | None:

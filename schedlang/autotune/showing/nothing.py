@@ -11,19 +11,27 @@ from schedlang.autotune.showing.facts import failures
 
 MOST_REASONS, MOST_LETTERS = 5, 160
 HINTS = {
-    "build timed out": "Smaller unrolled tiles compile faster.",
-    "run timed out": "Smaller sizes, or a template whose first options are fast ones, run in time.",
+    "build timed out": "Smaller unrolled tiles compile faster; limits= gives builds more time.",
+    "run timed out": "Smaller sizes, or a template whose first options are fast ones, run in time; "
+    "limits= gives runs more.",
     "wrong answer": "If it is rounding, give a larger tolerance=; gathers need inputs=.",
     "out of memory": "Smaller sizes, or fewer stages at root, need less memory.",
 }
-NO_CANDIDATE = "Loosen the constraints of the template."
+CONSTRAINED = "Loosen the constraints of the template."
+ILLEGAL = (
+    "What the template makes is refused before it is built: change the step that is named, or what "
+    "its knobs offer."
+)
+BY_RULES = "The rules have nothing for this; give a template= that makes schedules for it."
 
 
 def why_nothing(
-    trials: Sequence[Trial], valid: int, refused: Sequence[tuple[str, int]], ended: str
-) -> str:
+    trials: Sequence[Trial], valid: int, refused: Sequence[tuple[str, int]], ended: str,
+    hint: str = CONSTRAINED,
+) -> str:  # fmt: skip
     """Of a search without a winner: how its ``trials`` failed, else why its decisions made no
-    candidate (``refused``, of which ``valid`` were not), else why it ``ended`` so early.
+    candidate (``refused``, of which ``valid`` were not) and what to do (``hint``), else why it
+    ``ended`` so early.
 
     >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end"))
     none of 1 candidates worked
@@ -39,7 +47,7 @@ def why_nothing(
     elif refused and not valid:
         lines = ["none of the decisions that were drawn make a candidate"]
         lines += [_line(count, why) for why, count in refused[:MOST_REASONS]]
-        lines.append(NO_CANDIDATE)
+        lines.append(hint)
     else:
         lines = [f"{ended or 'it ended'} before a candidate was measured: give more trials or more "
                  "time"]  # fmt: skip
@@ -51,4 +59,4 @@ def _line(count: int, why: str) -> str:
     return f"{count} times {shown}"
 
 
-__all__ = ["why_nothing"]
+__all__ = ["BY_RULES", "CONSTRAINED", "ILLEGAL", "why_nothing"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from schedlang.autotune.luck import seen
@@ -73,7 +74,8 @@ def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
 
 
 def page(facts: Facts) -> str:
-    """The report as HTML."""
+    """The report as HTML, its trials by their numbers."""
+    facts = replace(facts, trials=sorted(facts.trials, key=lambda trial: trial.number))
     parts = [_head(facts), _numbers(facts), *_warnings(facts)]
     links, sections = [], []
     makers: list[tuple[str, str, Callable[[Facts], str]]] = [

@@ -21,7 +21,7 @@ from schedlang.runtime.evaluate import duration
 MOST_LETTERS = 160
 # less of the space than this makes candidates: then it matters why
 LITTLE = 0.1
-NO_BASELINE = "the untuned schedule has no time: it failed, took too long, or is for no GPU"
+NO_BASELINE = "the untuned schedule has no time"
 NOTHING_FASTER = "this is the untuned schedule, without a step: nothing that was tried is faster"
 NOTHING_TIMED = (
     "The target is not on this machine: candidates were ranked by the estimate alone.",
@@ -53,7 +53,7 @@ def summary(facts: Facts) -> str:
     elif facts.timed and won.seconds and facts.baseline:
         lines.append(" times ".join(against(facts.baseline, won.seconds)))
     elif facts.timed:
-        lines.append(NO_BASELINE)
+        lines.append(": ".join(filter(None, (NO_BASELINE, facts.untimed))))
     if not facts.timed:
         lines += NOTHING_TIMED
     lines.append(unchecked_winner(facts))
@@ -67,6 +67,7 @@ def summary(facts: Facts) -> str:
     if facts.unraced:
         lines.append(f"race:     {UNRACED}")
     lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
+    lines += [f"template: {said}" for said in [facts.remark] if said]
     if facts.tried:
         lines.append("space:    " + space_text(facts))
     if facts.refused and facts.valid < LITTLE * facts.tried:
@@ -107,7 +108,10 @@ def _measured(facts: Facts) -> str:
         parts.append(f"{kept} more from the database")
     if facts.duplicates:
         parts.append(f"{facts.duplicates} like an earlier one")
-    return ", ".join([*parts, f"in {span(facts.spent)} ({facts.strategy}, seed {facts.seed})"])
+    parts.append(f"in {span(facts.spent)}")
+    if facts.finals_took > facts.spent / 2:
+        parts.append(f"{span(facts.finals_took)} of it for the times at the end")
+    return ", ".join(parts) + f" ({facts.strategy}, seed {facts.seed})"
 
 
 def space_text(facts: Facts) -> str:
