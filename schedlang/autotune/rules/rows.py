@@ -38,12 +38,12 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     width = sketch.width(tensor)
     work = sketch.evaluations(tensor)
     *_, along = sketch.op(tensor).reduce_axis
-    each = 1
+    least_steps = 1
     if not along_memory(sketch, tensor):
-        # sums that are soon done are to be few to combine
-        along, each = fused(s, tensor, run_of(sketch, tensor)), LEAST_RUN
+        # of a short run, each lane is to have some steps for the one that combines it
+        along, least_steps = fused(s, tensor, run_of(sketch, tensor)), LEAST_RUN
     length, fixed = sketch.extents([along])[0], isinstance(along.extent, int)
-    lanes = width * knobs.choice(f"{name}.vectors", vector_counts(length // each, width))
+    lanes = width * knobs.choice(f"{name}.vectors", vector_counts(length // least_steps, width))
     _, lane = s[tensor].split(along, factor=lanes)
     partial = first(s.rfactor(tensor, lane, factor_axis=len(s[tensor].op.axis)))
     s[partial].set_scope("local")

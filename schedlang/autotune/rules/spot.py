@@ -50,28 +50,35 @@ def place(
 def _again(
     sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: OuterLoops, at: int
 ) -> float:
-    """The operations that are repeated for what neighbouring iterations of a level both read."""
-    pieces: Counter[int] = Counter()
+    """The operations that are repeated for what neighbouring iterations of a level both read.
+
+    Of a stage of 100 rows that is computed in a loop of 10 iterations, each of which reads the rows
+    from one above its own 10 to one below them, 10 * 12 are computed for the 102 that are read.
+    """
+    iterations: Counter[int] = Counter()
     for level in nest.levels[: at + 1]:
         for along, count in zip(level.along, level.pieces or (level.extent,)):
-            pieces[along] = max(1, pieces[along]) * count
-    whole: dict[Axis, int] = {}
-    parts: dict[Axis, int] = {}
+            iterations[along] = max(1, iterations[along]) * count
+    # the lengths of the readers' axes, and what one iteration has of each
+    lengths: dict[Axis, int] = {}
+    shares: dict[Axis, int] = {}
     for read, home in reads:
         for axis in read.axes():
-            whole[axis] = parts[axis] = sketch.extents([axis])[0]
+            lengths[axis] = shares[axis] = sketch.extents([axis])[0]
         for along, axis in home.along.items():
-            whole[axis] = sketch.extents([axis])[0]
-            parts[axis] = -(-whole[axis] // max(1, pieces[along]))
+            lengths[axis] = sketch.extents([axis])[0]
+            shares[axis] = -(-lengths[axis] // max(1, iterations[along]))
+    # reads of several stages go by axes of their own: they move apart, and the first stands for all
+    read, home = reads[0]
     points = 1.0
     for dimension in range(tensor.ndim):
-        near, far = (_reach(reads, dimension, lengths) for lengths in (parts, whole))
-        if near is not None and far is not None:
+        each, total = (_reach(reads, dimension, known) for known in (shares, lengths))
+        if each is not None and total is not None:
             count = prod(
-                max(1, pieces[p]) for p, axis in reads[0][1].along.items()
-                if reads[0][0].depends(dimension, [axis])
+                max(1, iterations[along]) for along, axis in home.along.items()
+                if read.depends(dimension, [axis])
             )  # fmt: skip
-            points *= max(1.0, count * near / far)
+            points *= max(1.0, count * each / total)
     return sketch.work(tensor, sketch.inlined) * (points - 1)
 
 
