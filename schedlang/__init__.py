@@ -61,3 +61,8 @@ def __getattr__(name: str) -> Any:
     module, _, attribute = place.partition(":")
     found = importlib.import_module(module)
     return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    """What a user may write behind ``sl.``: without it names on demand would be missing."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -7,6 +7,9 @@ A plain re-export of the function under the package's name would hide the packag
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from inspect import Parameter, Signature, getdoc, signature
+from textwrap import fill
 from types import ModuleType
 from typing import Any
 
@@ -18,9 +21,39 @@ class CallableModule(ModuleType):
         return self.__dict__["__call_target__"](*args, **kwargs)
 
 
-def make_callable(name: str, target: Any) -> None:
-    """Let module ``name`` be called as ``target``."""
+def make_callable(name: str, target: Callable[..., Any]) -> None:
+    """Let module ``name`` be called as ``target``, with its signature and its docstring."""
     module = sys.modules[name]
     module.__class__ = CallableModule
     module.__dict__["__call_target__"] = target
-    module.__doc__ = target.__doc__
+    module.__dict__["__signature__"] = signature(target)
+    module.__doc__ = _documented(target)
+
+
+def _documented(target: Callable[..., Any]) -> str:
+    """The docstring of ``target`` with the call below its first line: ``help`` shows no signature
+    of a module.
+
+    >>> def half(x: int, down: bool = True) -> int:
+    ...     '''Half of a number.
+    ...
+    ...     Rounded ``down``, or up.
+    ...     '''
+    >>> print(_documented(half))
+    Half of a number.
+    <BLANKLINE>
+        half(x, down=True) -> int
+    <BLANKLINE>
+    Rounded ``down``, or up.
+    """
+    first, _, rest = (getdoc(target) or "").partition("\n")
+    return f"{first}\n\n{_call(target)}\n{rest}"
+
+
+def _call(target: Callable[..., Any]) -> str:
+    """How ``target`` is called, without the types of its parameters."""
+    known = signature(target)
+    bare = [p.replace(annotation=Parameter.empty) for p in known.parameters.values()]
+    # annotations are text under ``from __future__ import annotations``
+    text = f"{target.__name__}{Signature(bare)} -> {known.return_annotation}"
+    return fill(text, 92, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)

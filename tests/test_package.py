@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import pydoc
 import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import schedlang as sl
+from schedlang.callable_module import CallableModule
 
 
 def test_packages_are_callable_and_still_packages() -> None:
@@ -25,6 +30,41 @@ def test_packages_are_callable_and_still_packages() -> None:
     assert isinstance(s, Schedule) and Schedule is schedule_module.Schedule
     assert sl.create_schedule(B.op).outputs == (B,)
     assert "lambda" in (sl.compute.__doc__ or "") or "fcompute" in (sl.compute.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    "called, parameter",
+    [(sl.autotune, "trials"), (sl.compute, "fcompute"), (sl.schedule, "outputs"),
+     (sl.autotune.best, "database")],
+    ids=["autotune", "compute", "schedule", "best"],
+)  # fmt: skip
+def test_callable_packages_say_how_they_are_called(called: CallableModule, parameter: str) -> None:
+    target = called.__dict__["__call_target__"]
+    assert inspect.signature(called) == inspect.signature(target)
+    shown = pydoc.render_doc(called, renderer=pydoc.plaintext)
+    call = shown[shown.index(f"    {target.__name__}(") :].split("->")[0]
+    assert parameter in call and "Tensor" not in call
+
+
+def test_dir_has_all_that_is_exported_and_nothing_else() -> None:
+    public = {name for name in dir(sl) if not name.startswith("__")}
+    assert public == {*sl.__all__} - {"__version__"}
+    assert {"__version__", "__doc__", "__file__"} <= {*dir(sl)}
+
+
+def test_help_shows_names_on_demand() -> None:
+    shown = pydoc.render_doc(sl, renderer=pydoc.plaintext)
+    for name in ("apply_best(", "best(", "evaluate("):
+        assert f"    {name}" in shown
+
+
+def test_a_folder_of_the_same_name_beside_a_script_hides_nothing(tmp_path: Path) -> None:
+    """As the clone does, where the script lies next to it."""
+    (tmp_path / "schedlang").mkdir()
+    script = tmp_path / "script.py"
+    script.write_text("import schedlang as sl; print(sl.placeholder((3,)).shape)")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == "(3,)", done.stderr
 
 
 def test_every_exported_name_exists() -> None:
