@@ -439,6 +439,13 @@ def test_nothing_known_says_what_to_do(database: Database) -> None:
     how = rf'sl.autotune\(C, target="cpu", database="{re.escape(str(database.path))}"\)'
     with pytest.raises(TuningError, match=rf"no schedule of C for cpu .* no such file.\n  {how}"):
         best(g.C, database=database)
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    symbolic = sl.compute((n,), lambda i: A[i] + 1, name="Z")
+    with pytest.raises(
+        TuningError, match=r"database=\"[^\"]*\", sizes=\{'n': 8\}\), or .* tune --da"
+    ):
+        best(symbolic, database=database, sizes={"n": 8})
     keep(database, sl.schedule(sl.compute((8,), lambda i: i + 1, name="C")))
     with pytest.raises(TuningError, match=rf"known in .*: it was not tuned.\n  {how}"):
         best(g.C, database=database)

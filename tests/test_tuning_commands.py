@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import pytest
 import schedlang as sl
 from schedlang.__main__ import main
 from schedlang.autotune.result import TuningResult
+from schedlang.autotune.tuner import _name
 from schedlang.target import KINDS
 from tests.tuning import ROOT
 
@@ -178,6 +181,10 @@ def test_a_template_has_one_name_however_its_script_is_run(
     first = database.read_text().splitlines()
     assert {json.loads(line)["trial"]["template"] for line in first} == {"named.rows"}
     monkeypatch.syspath_prepend(str(tmp_path))
+    module = [sys.executable, "-m", "named", str(tmp_path / "other.jsonl")]
+    subprocess.run(module, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    other = (tmp_path / "other.jsonl").read_text().splitlines()
+    assert {json.loads(line)["trial"]["template"] for line in other} == {"named.rows"}
     given = ["--target", "python", "--trials", "2", "--database", str(database)]
     assert main(["tune", f"{path}:B", "--template", "rows", *given]) == 0
     named = importlib.import_module("named")
@@ -189,6 +196,19 @@ def test_a_template_has_one_name_however_its_script_is_run(
     assert {json.loads(line)["trial"]["source"] for line in lines} == {
         json.loads(line)["trial"]["source"] for line in first
     }
+
+
+def test_what_is_run_as_a_module_has_the_name_of_its_import() -> None:
+    spec, file = SimpleNamespace(name="pack.named"), "pack/named.py"
+
+    def defined(**around: Any) -> Any:
+        names = {"__name__": "__main__", **around}
+        exec("def rows(s, knobs): pass\nclass Rows:\n    __call__ = lambda *given: None", names)
+        return names
+
+    module, script = defined(__spec__=spec, __file__=file), defined(__spec__=None, __file__=file)
+    assert _name(module["rows"]) == "pack.named.rows" and _name(script["rows"]) == "named.rows"
+    assert _name(module["Rows"]()) == "pack.named.Rows" and _name(script["Rows"]()) == "named.Rows"
 
 
 def test_help_names_the_targets_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.measuring import local
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
 from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
 from schedlang.autotune.search import Exhausted, Random, valid
 from schedlang.autotune.state import BASELINE
@@ -465,3 +465,14 @@ def test_a_failure_by_a_smaller_tolerance_or_an_earlier_one_takes_nothing_out(
     assert known()
     tried("wrong answer", "tolerance 0.01, inputs 2e")
     assert not known()
+
+
+def test_a_disturbed_time_takes_no_quiet_one_back(tmp_path: Path) -> None:
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
+    for seconds, detail in ((8e-3, DISTURBED), (1e-3, ""), (9e-3, DISTURBED), (2e-3, "")):
+        trial = Trial(0, "ok", steps, seconds=seconds, source="a", detail=detail)
+        database.add(where, "B", trial, [B])
+        quiet = [t.seconds for t in database.trials(where, [B])]
+        assert quiet == [1e-3 if seconds == 9e-3 else seconds]

@@ -136,6 +136,17 @@ def test_nobody_is_told_to_change_the_rules(tmp_path: Path) -> None:
     assert "Loosen" not in str(error.value) and "give a template=" in str(error.value)
 
 
+def test_rules_that_had_no_time_have_not_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = made_up(tmp_path, with_a_reason, deadline=0.0)
+    search.space.made = True
+    # the time was up as soon as something was refused
+    monkeypatch.setattr(type(search.space), "late", lambda space: space.counts["invalid"] > 0)
+    with pytest.raises(TuningError, match="1 times the tile is too small\n.*give more time"):
+        found(search)
+
+
 def nothing(s: Schedule, knobs: Knobs) -> None:
     knobs.choice("rows", [2, 4])
 
@@ -149,9 +160,16 @@ def idle_knobs(s: Schedule, knobs: Knobs) -> None:
     knobs.choice("rows", [2, 4])
 
 
+def few_are_legal(s: Schedule, knobs: Knobs) -> None:
+    rows = knobs.choice("rows", [2, 4, 8])
+    knobs.require(lambda rows: rows <= 2)
+    s[s.outputs[0]].split(s.outputs[0].op.axis[0], factor=rows)
+
+
 @pytest.mark.parametrize(
     ("template", "said"),
     [
+        (few_are_legal, ""),
         (nothing, "it applied no steps"),
         (no_knobs, "it asks for no knobs, and makes one schedule"),
         (idle_knobs, "its knobs changed nothing: all that were drawn make the same loop nest"),
@@ -161,6 +179,19 @@ def idle_knobs(s: Schedule, knobs: Knobs) -> None:
 def test_a_template_that_decides_nothing(tmp_path: Path, template: Any, said: str) -> None:
     lines = str(found(made_up(tmp_path, template))).splitlines()
     assert [x for x in lines if "template:" in x] == ([f"  template: {said}"] if said else [])
+
+
+def test_one_draw_is_no_word_on_a_template(tmp_path: Path) -> None:
+    def idle_at_times(s: Schedule, knobs: Knobs) -> None:
+        if knobs.choice("split", [False, True]):
+            s[s.outputs[0]].split(s.outputs[0].op.axis[0], factor=4)
+
+    for seed in range(4):
+        made = sl.autotune(
+            plus_one(), template=idle_at_times, database=tmp_path / "db", target="python",
+            trials=1, seed=seed, resume=False,
+        )  # fmt: skip
+        assert "template:" not in str(made)
 
 
 def test_a_template_of_other_parameters(tmp_path: Path) -> None:
@@ -250,9 +281,9 @@ def test_a_line_that_is_no_json_is_told_without_a_doubled_word() -> None:
         from_line(b'{"a":"\n"}')
 
 
-def test_a_disturbed_time_is_said_in_words() -> None:
+def test_a_time_without_a_middle_is_said_in_words() -> None:
     calm = Evaluation(45.8e-6, 0.04, 41.6e-6, 9)
     assert str(calm) == "45.8 µs ± 2.0% (fastest 41.6 µs)"
     wild = Evaluation(45.8e-6, 173.5, 41.6e-6, 9)
-    assert str(wild) == "45.8 µs (fastest 41.6 µs), disturbed by other work"
+    assert str(wild) == "45.8 µs (fastest 41.6 µs); samples differ by more than that"
     assert wild.spread == 173.5

@@ -214,9 +214,13 @@ def _nothing(
     here = [e for e in same if kind(e.where.target) == wanted]
     call = name if len(outputs) == 1 else f"[{name}]"
     place = f', database="{sources[0].path}"' if given else ""
+    option = f" --database {sources[0].path}" if given else ""
+    known = dict(where.sizes)
+    sizes = [f"{v.name!r}: {known.get(v.name, '...')}" for v in variables(outputs) if v.is_size]
+    place += f", sizes={{{', '.join(sizes)}}}" if sizes else ""
     how = (
-        f'sl.autotune({call}, target="{wanted}"{place}), or python -m schedlang tune, finds one '
-        "and keeps it there."
+        f'sl.autotune({call}, target="{wanted}"{place}), or python -m schedlang tune{option}, '
+        "finds one and keeps it there."
     )
     if given and not sources[0].exists():
         why = "there is no such file"

@@ -16,7 +16,7 @@ from schedlang.autotune.keeping.nearness import comparable, differences, preferr
 from schedlang.autotune.keeping.replay import sizes_in, steps_for
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.plain import one_line
-from schedlang.autotune.record import Trial, Where, tolerance_of
+from schedlang.autotune.record import Trial, Where, disturbed, tolerance_of
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError, first_line
@@ -272,16 +272,21 @@ def _last(entries: Iterable[Entry]) -> list[Entry]:
     """Of a schedule that was measured again the last line counts.
 
     But not where another template made it, or something else was right; and what took too long or
-    too much this time was measured before.
+    too much this time, or was disturbed, was measured before.
     """
     last: dict[tuple[Any, ...], Entry] = {}
     for entry in entries:
         trial = entry.trial
         key = (*_schedule(entry), trial.template, trial.checked)
         known = last.get(key)
-        if known is None or known.trial.outcome != "ok" or trial.outcome not in _LIMITED:
+        if known is None or known.trial.outcome != "ok" or not _no_news(trial, known.trial):
             last[key] = entry
     return list(last.values())
+
+
+def _no_news(trial: Trial, known: Trial) -> bool:
+    """Whether a trial says nothing of a schedule that was measured before."""
+    return trial.outcome in _LIMITED or (disturbed(trial) and not disturbed(known))
 
 
 def _path(path: Union[str, os.PathLike[str], None]) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from schedlang.autotune.record import Trial
 from schedlang.autotune.search import name_of
 from schedlang.autotune.showing.facts import Facts, correlation
-from schedlang.autotune.showing.nothing import BY_RULES, CONSTRAINED, ILLEGAL, why_nothing
+from schedlang.autotune.showing.nothing import BY_RULES, CONSTRAINED, ILLEGAL, LATE, why_nothing
 from schedlang.autotune.showing.report import write_report
 from schedlang.autotune.showing.summary import summary
 from schedlang.autotune.space import Space
@@ -108,7 +108,7 @@ class TuningResult:
 def _hint(space: Space) -> str:
     """What to do where no decisions make a candidate."""
     if space.made:
-        return BY_RULES
+        return LATE if space.late() else BY_RULES
     why = space.reasons.most_common(1)
     return ILLEGAL if why and why[0][0] in space.illegal else CONSTRAINED
 
@@ -128,6 +128,9 @@ def _untimed(search: Search) -> str:
 def _remark(search: Search, found: Schedule) -> str:
     """What is odd about a template that made one loop nest and no other."""
     if not search.template or len(search.seen) != 1:
+        return ""
+    # of knobs of which one set was drawn, or of which others were refused, nothing is known
+    if search.trials[0].decisions and (not search.duplicates or search.space.counts["invalid"]):
         return ""
     if not found.steps:
         return "it applied no steps"

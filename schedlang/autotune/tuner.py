@@ -160,15 +160,18 @@ def _name(template: Template) -> str:
     """By which trials of a template are found again."""
     module = getattr(template, "__module__", "")
     if module in ("__main__", SCRIPT):
-        module = _stem(template) or module
-    named = [module, getattr(template, "__qualname__", "")]
-    return ".".join(part for part in named if part) or type(template).__qualname__
+        module = _imported(template) or module
+    named = [module, getattr(template, "__qualname__", type(template).__qualname__)]
+    return ".".join(part for part in named if part)
 
 
-def _stem(template: Template) -> str:
-    """The name of the file that defines a template, as an import would name it."""
+def _imported(template: Template) -> str:
+    """How an import would name the module that defines a template and was run as a script."""
     function = template if hasattr(template, "__globals__") else type(template).__call__
-    return Path(getattr(function, "__globals__", {}).get("__file__") or "").stem
+    around = getattr(function, "__globals__", {})
+    # of what python -m runs
+    named = str(getattr(around.get("__spec__"), "name", ""))
+    return named if named not in ("", SCRIPT) else Path(around.get("__file__") or "").stem
 
 
 __all__ = ["autotune"]

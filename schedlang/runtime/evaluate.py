@@ -17,7 +17,7 @@ from schedlang.runtime.parameters import Binder
 from schedlang.runtime.timing import median_and_spread, samples
 
 # a spread beyond which a number for it says less than words
-DISTURBED = 1.0
+WIDE = 1.0
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Evaluation:
 
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"
-        if self.spread > DISTURBED:
-            parts = [f"{duration(self.seconds)} {fastest}, disturbed by other work"]
+        if self.spread > WIDE:
+            parts = [f"{duration(self.seconds)} {fastest}; samples differ by more than that"]
         else:
             parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} {fastest}"]
         if self.gflops is not None:

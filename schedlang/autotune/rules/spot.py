@@ -52,8 +52,8 @@ def _again(
 ) -> float:
     """The operations that are repeated for what neighbouring iterations of a level both read.
 
-    Of a stage of 100 rows that is computed in a loop of 10 iterations, each of which reads the rows
-    from one above its own 10 to one below them, 10 * 12 are computed for the 102 that are read.
+    Where a stage is computed in a loop of 10 iterations over the 100 rows of its reader, and each
+    reads from one row above its own 10 to one below them, 10 * 12 are computed of 102 rows.
     """
     iterations: Counter[int] = Counter()
     for level in nest.levels[: at + 1]:

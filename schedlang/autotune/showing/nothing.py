@@ -22,6 +22,7 @@ ILLEGAL = (
     "What the template makes is refused before it is built: change the step that is named, or what "
     "its knobs offer."
 )
+LATE = "The time was up before others were drawn: give more time."
 BY_RULES = "The rules have nothing for this; give a template= that makes schedules for it."
 
 

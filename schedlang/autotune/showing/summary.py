@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.autotune.plain import plain
-from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED
+from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, disturbed
 from schedlang.autotune.showing.charts import estimate_text
 from schedlang.autotune.showing.facts import (
     Facts,
@@ -61,9 +61,9 @@ def summary(facts: Facts) -> str:
     lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
     lines += [f"checked:  {said}" for said in [checked_text(facts)] if said]
     lines.append("measured: " + _measured(facts))
-    disturbed = sum(trial.detail.endswith(DISTURBED) for trial in facts.trials)
-    if disturbed:
-        lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is quiet")
+    loud = sum(trial.detail.endswith(DISTURBED) for trial in facts.trials)
+    if loud:
+        lines.append(f"of which: {loud} while {DISTURBED}: search again when it is quiet")
     if facts.unraced:
         lines.append(f"race:     {UNRACED}")
     lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
@@ -125,7 +125,8 @@ def space_text(facts: Facts) -> str:
 def correlation_text(facts: Facts) -> str:
     """What the estimate was worth."""
     if facts.rank_correlation is None:
-        return "too few times to compare it with"
+        few = "undisturbed times" if any(map(disturbed, facts.trials)) else "times"
+        return f"too few {few} to compare it with"
     return (
         f"rank correlation with the measured times {facts.rank_correlation:.2f} "
         "(1: the same order, 0: none)"
