@@ -10,10 +10,12 @@ import pytest
 
 from benchmarks import autotune, progress
 from benchmarks.harness import Case, Row
-from benchmarks.peers import metaschedule
+from benchmarks.peers import ceiling, metaschedule
 from benchmarks.works import Work, convolution
+from benchmarks.works.families import FAMILIES
 from schedlang.autotune.record import UNTUNED, Trial
 from schedlang.errors import TuningError
+from schedlang.runtime.ceilings import Probe
 
 
 def row(work: str, implementation: str, seconds: float, **facts: Any) -> Row:
@@ -40,6 +42,25 @@ def test_a_family_whose_search_failed_counts() -> None:
         "a: 4.00 of the better Halide scheduler, 4.00 of numba's loops, 0.50 of the ceiling",
         "b: no result  SHORT", "1 of 2 works reach what they must",
     ]  # fmt: skip
+
+
+def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fixed(Probe):
+        def rate(self) -> float:
+            return self.amount
+
+    probes = [Fixed(lambda: None, lambda: None, amount) for amount in (4e6, 2e6, 8e6)]
+    monkeypatch.setattr(ceiling, "multiply_adds", lambda dtype: probes[0])
+    monkeypatch.setattr(ceiling, "copies", lambda: probes[1:])
+    product, softmax = (
+        next(w for w in FAMILIES if w.name.startswith(name)) for name in ("GMM 128", "SFM 1024")
+    )
+    # a multiply-add is two operations; 4 MiB are read, and as much is written
+    for work, probe, part in (
+        (product, probes[0], 2 * 128**3 / 4e6), (softmax, probes[2], 8 * 1024**2 / 8e6),
+    ):  # fmt: skip
+        call, facts = ceiling.prepare(ceiling.CEILING, work, {}, {})
+        assert call is probe.together and facts["part"] == pytest.approx(part)
 
 
 def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
