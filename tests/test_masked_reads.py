@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -127,3 +129,35 @@ def test_each_copy_of_a_loop_over_strips_has_masks_of_its_own(target: str) -> No
     x = np.random.default_rng(0).random((8, 200), dtype="float32")
     wanted = np.concatenate([np.repeat(x[:, :1], 3, axis=1), x[:, :-3]], axis=1)
     np.testing.assert_array_equal(f(x), wanted)
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+@pytest.mark.parametrize("lanes", [1, 16])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        lambda k: (k > 3) ^ (k > 5),
+        lambda k: (k & 1) == 1,
+        lambda k: k**2 > 5,
+        lambda k: abs(k - 4) < 2,
+        lambda k: k.astype("float32") * 0.5 > 1.2,
+    ],
+    ids=["xor", "bit", "power", "abs", "float"],
+)
+def test_what_is_loaded_in_a_choice_is_not_known_in_the_next_copy(
+    counts: Any, lanes: int, target: str
+) -> None:
+    """Each copy of an unrolled step loads what it reads where the step before may be left out."""
+    A, B = sl.placeholder((8,), name="A"), sl.placeholder((64,), name="B")
+    k = sl.reduce_axis(8, name="k")
+    C = sl.compute((64,), lambda j: sl.sum(A[k] * B[j], axis=k, where=counts(k)), name="C")
+    s = sl.schedule(C)
+    outer, inner = s[C].split(C.op.axis[0], factor=lanes)
+    s[C].reorder(outer, k, inner)
+    s[C].unroll(k)
+    s[C].vectorize(inner)
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(n, dtype="float32") for n in (8, 64))
+    steps = np.arange(8)
+    wanted = a[counts(steps)].sum() * b
+    np.testing.assert_allclose(sl.build(s, target=target)(a, b), wanted, rtol=1e-5)

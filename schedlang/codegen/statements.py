@@ -203,8 +203,12 @@ class Statements:
         if not cond.lanes:
             facts = facts_of(stmt.cond, True, context.known)
             self.line(f"if {cond.text}:{note}")
+            # what is loaded there is not known behind it, as in the next copy of an unrolled loop
+            inside = replace(
+                context, known=context.known.assuming(facts), shared=dict(context.shared)
+            )
             with self.indented():
-                self.block(stmt.body, replace(context, known=context.known.assuming(facts)))
+                self.block(stmt.body, inside)
             return
         mask = self.names.fresh("m")
         both = f" & {context.mask}" if context.mask else ""
