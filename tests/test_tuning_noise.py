@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import schedlang as sl
+from schedlang.autotune.database import Database
+from schedlang.autotune.luck import luck, seen
 from schedlang.autotune.measuring import calm
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.record import DISTURBED
+from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
 from schedlang.autotune.showing.effects import knob_effects
+from schedlang.autotune.state import BASELINE
 from tests.tuning import InOrder, Pretended, plus_one, search_of, task_of
 
 
@@ -124,3 +129,69 @@ def test_what_other_work_disturbed_is_measured_again(tmp_path: Path) -> None:
     assert "fault" in same and [e.asked for e in effects] == [2]
     quiet = searched(Pretended(lambda steps: 1e-3))
     assert [(t.resumed, t.detail) for t in quiet.trials] == [(True, ""), (True, ""), (False, "")]
+
+
+class Told:
+    """A measurer whose measurements and race are given, by the number of the job."""
+
+    batch = 8
+
+    def __init__(self, first: Sequence[Measured], raced: Sequence[Measured]) -> None:
+        self.first = {m.number: m for m in first}
+        self.raced = list(raced)
+
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
+        return iter([self.first[job.number] for job in jobs])
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        return self.raced
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+LOUD = Measured(0, "ok", 9e-3, calm=False)
+PLAIN = Measured(BASELINE, "ok", 8e-3)
+
+
+def told(folder: Path, raced: Measured, plain: Measured = PLAIN) -> TuningResult:
+    """A search of one candidate that is loud at first."""
+    strategy = InOrder([{"fault": "ok"}])
+    search = search_of(
+        task_of(plus_one(), Limits(), "cpu"), Told([LOUD, plain], [raced]), strategy, folder / "db"
+    )  # fmt: skip
+    search.space.made = True
+    return run(search, False, 0)
+
+
+def test_a_disturbed_time_stays_one_where_the_race_gives_no_other(tmp_path: Path) -> None:
+    for raced in (Measured(0, "run timed out", detail="no answer"), LOUD):
+        trial = told(tmp_path, raced).trials[0]
+        assert (trial.seconds, trial.loud) == (9e-3, True)
+        kept = list(
+            Database(tmp_path / "db").trials(Where.here([plus_one()], sl.Target("cpu"), {}))
+        )
+        assert [t.loud for t in kept if t.number == 0] == [True]
+
+
+def test_a_quiet_race_makes_a_disturbed_time_good(tmp_path: Path) -> None:
+    trial = told(tmp_path, Measured(0, "ok", 1e-3)).trials[0]
+    assert (trial.seconds, trial.first, trial.loud, trial.first_loud) == (1e-3, 9e-3, False, True)
+    # charts show the quiet time, and the first one says nothing of how much longer a race takes
+    assert seen(trial) == 1e-3 and luck([trial]) == 1.0
+
+
+def test_a_disturbed_time_of_the_untuned_schedule_is_kept_as_one(tmp_path: Path) -> None:
+    def untuned(plain: Measured) -> Trial:
+        result = told(tmp_path, Measured(0, "run timed out"), plain)
+        return next(t for t in result.trials if t.strategy == UNTUNED)
+
+    assert not untuned(replace(PLAIN, seconds=1e-3)).loud
+    loud = untuned(replace(PLAIN, seconds=8e-3, calm=False))
+    assert loud.loud and loud.detail == DISTURBED
+    best = Database(tmp_path / "db").best(
+        Where.here([plus_one()], sl.Target("cpu"), {}), [plus_one()]
+    )
+    assert best is not None and best.seconds == 1e-3

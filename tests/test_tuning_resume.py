@@ -22,7 +22,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.measuring import local
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
+from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
 from schedlang.autotune.search import Exhausted, Random, valid
 from schedlang.autotune.state import BASELINE
@@ -471,8 +471,28 @@ def test_a_disturbed_time_takes_no_quiet_one_back(tmp_path: Path) -> None:
     B = plus_one()
     where = Where.here([B], sl.Target("python"), {})
     database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
-    for seconds, detail in ((8e-3, DISTURBED), (1e-3, ""), (9e-3, DISTURBED), (2e-3, "")):
-        trial = Trial(0, "ok", steps, seconds=seconds, source="a", detail=detail)
+    for seconds, loud in ((8e-3, True), (1e-3, False), (9e-3, True), (2e-3, False)):
+        trial = Trial(0, "ok", steps, seconds=seconds, source="a", loud=loud)
         database.add(where, "B", trial, [B])
         quiet = [t.seconds for t in database.trials(where, [B])]
         assert quiet == [1e-3 if seconds == 9e-3 else seconds]
+
+
+def test_a_schedule_that_is_right_again_beside_other_work_is_known_by_its_quiet_time(
+    tmp_path: Path,
+) -> None:
+    B = plus_one()
+    where = Where.here([B], sl.Target("python"), {})
+    database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
+    told = (
+        ("ok", "tolerance 0.001", 1e-3, False),
+        ("crashed", "tolerance 1e-06", None, False),
+        ("ok", "tolerance 0.001", 2e-3, True),
+    )
+    for outcome, checked, seconds, loud in told:
+        trial = Trial(
+            0, outcome, steps, seconds=seconds, source="a", checked=checked, loud=loud
+        )  # fmt: skip
+        database.add(where, "B", trial, [B])
+    found = database.best(where, [B])
+    assert found is not None and found.seconds == 1e-3

@@ -16,14 +16,14 @@ from schedlang.autotune.keeping.nearness import comparable, differences, preferr
 from schedlang.autotune.keeping.replay import sizes_in, steps_for
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.plain import one_line
-from schedlang.autotune.record import Trial, Where, disturbed, tolerance_of
+from schedlang.autotune.record import Trial, Where, tolerance_of
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError, first_line
 from schedlang.runtime.files import cache_folder
 
 # the end of what was read, to see whether what stands before it is still the same
-_TAIL = 256
+_TAIL = 1024
 # outcomes that say of a candidate that was measured before nothing but what it was given
 _LIMITED = ("build timed out", "run timed out", "out of memory")
 
@@ -281,12 +281,15 @@ def _last(entries: Iterable[Entry]) -> list[Entry]:
         known = last.get(key)
         if known is None or known.trial.outcome != "ok" or not _no_news(trial, known.trial):
             last[key] = entry
+        elif trial.outcome == "ok":
+            # it is right again, if not as fast
+            last[key] = replace(known, line=entry.line)
     return list(last.values())
 
 
 def _no_news(trial: Trial, known: Trial) -> bool:
     """Whether a trial says nothing of a schedule that was measured before."""
-    return trial.outcome in _LIMITED or (disturbed(trial) and not disturbed(known))
+    return trial.outcome in _LIMITED or (trial.loud and not known.loud)
 
 
 def _path(path: Union[str, os.PathLike[str], None]) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedlang.autotune.knobs import Rejected
-from schedlang.autotune.record import UNTUNED, Trial, disturbed
+from schedlang.autotune.record import UNTUNED, Trial
 from schedlang.autotune.state import Search, key_of, ranked
 from schedlang.errors import SchedlangError
 from schedlang.schedule.schedule import Schedule
@@ -48,7 +48,7 @@ def _made_again(search: Search, trial: Trial) -> str:
     template of a known name may make something else by now; what other work disturbed is timed
     again; and the steps of a file need not be a schedule at all.
     """
-    if disturbed(trial):
+    if trial.loud:
         return ""
     if trial.checked != search.task.checked:
         return ""

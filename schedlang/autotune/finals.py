@@ -64,11 +64,9 @@ def _raced_plain(search: Search, found: Measured | None) -> None:
     """What the race gave of the untuned schedule, if it ran there and did not fail."""
     if found is None or found.seconds is None:
         return
-    if not found.calm and search.baseline is not None:
-        # what other work made of it is no better news than the first time
-        found = replace(found, seconds=min(found.seconds, search.baseline))
-    search.untuned_first = search.untuned_first or search.baseline
-    search.untuned = found
+    known = search.untuned
+    search.untuned_first = search.untuned_first or known
+    search.untuned = found if known is None else _better(found, known)
 
 
 def keep_untuned(search: Search) -> None:
@@ -85,11 +83,13 @@ def keep_untuned(search: Search) -> None:
     key = key_of(plain)
     if key in search.seen:
         return
+    first = search.untuned_first
     trial = Trial(
         1 + max(t.number for t in search.trials), "ok", search.plain().steps, {}, found.seconds,
-        plain.estimate.seconds, source=key, strategy=UNTUNED,
-        raced=search.untuned_first is not None, first=search.untuned_first,
-        checked=search.task.checked, limits=search.task.limited,
+        plain.estimate.seconds, "" if found.calm else DISTURBED, key, UNTUNED,
+        raced=first is not None, first=first.seconds if first else None, loud=not found.calm,
+        first_loud=first is not None and not first.calm, checked=search.task.checked,
+        limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)
     search.finalists.add(trial.number)
@@ -99,20 +99,29 @@ def keep_untuned(search: Search) -> None:
 
 def _again(search: Search, trial: Trial, found: Measured) -> Trial:
     """A trial that was measured once more, under what this search holds it to."""
-    detail = f"when measured again: {found.detail}" if found.detail else ""
+    said = [found.detail, "" if found.calm else DISTURBED]
+    detail = "; ".join(filter(None, said))
+    detail = f"when measured again: {detail}" if detail else ""
     if found.outcome in SLOW:
         return replace(trial, detail=detail)
-    seconds = found.seconds
-    if not found.calm and seconds is not None and trial.seconds is not None:
-        # what other work made of it is no better news than the first time
-        seconds = min(seconds, trial.seconds)
-        said = "; ".join(filter(None, (found.detail, DISTURBED)))
-        detail = f"when measured again: {said}"
-    first = trial.first or trial.seconds
+    if found.seconds is not None:
+        found = _better(found, replace(found, seconds=trial.seconds, calm=not trial.loud))
+    kept = trial.first is not None
     return replace(
-        trial, outcome=found.outcome, seconds=seconds, detail=detail, first=first,
-        raced=found.outcome == "ok", checked=search.task.checked, limits=search.task.limited,
+        trial, outcome=found.outcome, seconds=found.seconds, detail=detail,
+        first=trial.first if kept else trial.seconds,
+        first_loud=trial.first_loud if kept else trial.loud,
+        raced=found.outcome == "ok", loud=found.seconds is not None and not found.calm,
+        checked=search.task.checked, limits=search.task.limited,
     )  # fmt: skip
+
+
+def _better(found: Measured, known: Measured) -> Measured:
+    """A new time; what other work made of it is no better news than the time that is known."""
+    if found.calm or found.seconds is None or known.seconds is None:
+        return found
+    seconds = min(found.seconds, known.seconds)
+    return replace(found, seconds=seconds, calm=known.calm)
 
 
 __all__ = ["finals", "keep_untuned"]

@@ -8,8 +8,10 @@ from schedlang.autotune.record import Trial
 
 
 def seen(trial: Trial) -> float | None:
-    """What the search saw of it: the seconds before a race, which only a few run."""
-    return trial.first if trial.raced and trial.first is not None else trial.seconds
+    """What the search saw of it: the seconds before a race, which only a few run, unless other work
+    made more of them than they are and the race was quiet."""
+    before = trial.raced and trial.first is not None and trial.first_loud <= trial.loud
+    return trial.first if before else trial.seconds
 
 
 def luck(trials: Sequence[Trial]) -> float:
@@ -19,7 +21,11 @@ def luck(trials: Sequence[Trial]) -> float:
     >>> luck([raced, Trial(1, "ok", "", seconds=1.05)])
     1.1
     """
-    raced = [(t.seconds, t.first) for t in trials if t.raced and t.seconds and t.first]
+    raced = [
+        (t.seconds, t.first)
+        for t in trials
+        if t.raced and t.seconds and t.first and not (t.loud or t.first_loud)
+    ]
     seconds, first = min(raced, default=(1.0, 1.0))
     return max(1.0, seconds / first)
 

@@ -46,8 +46,9 @@ class Trial:
     source; ``strategy`` what proposed it; ``took`` the seconds that building, checking and timing
     took; ``resumed`` whether a database had it; ``template`` the name of the user's template that
     made it, empty for the rules; ``raced`` whether ``seconds`` are those of a race, and ``first``
-    what they were before it; ``checked`` what counted as right (tolerance, data given), ``limits``
-    the seconds and memory that it had.
+    what they were before it; ``loud`` and ``first_loud`` whether other work made more of these than
+    they are; ``checked`` what counted as right (tolerance, data given), ``limits`` the seconds and
+    memory that it had.
     """
 
     number: int
@@ -64,13 +65,10 @@ class Trial:
     template: str = ""
     raced: bool = False
     first: float | None = None
+    loud: bool = False
+    first_loud: bool = False
     checked: str = ""
     limits: str = ""
-
-
-def disturbed(trial: Trial) -> bool:
-    """Whether other work made of the one time of ``trial`` more than it is."""
-    return not trial.raced and trial.detail == DISTURBED
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,8 @@ def _ended(search: Search, candidate: Candidate, jobs: Sequence[Job], found: Mea
         found.number, found.outcome, steps, candidate.decisions, found.seconds,
         _refined(candidate.estimate.seconds, found), detail, key_of(candidate),
         candidate.origin or name_of(search.strategy), found.took, template=search.template,
-        checked=search.task.checked, limits=search.task.limited,
+        loud=found.seconds is not None and not found.calm, checked=search.task.checked,
+        limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)
     search.keep(trial, found)

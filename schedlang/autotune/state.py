@@ -54,7 +54,7 @@ class Search:
     finalists: set[int] = field(default_factory=set)
     duplicates: int = 0
     untuned: Measured | None = None
-    untuned_first: float | None = None
+    untuned_first: Measured | None = None
     unraced: bool = False
     finals_took: float = 0.0
     ended: str = ""

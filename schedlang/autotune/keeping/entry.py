@@ -77,6 +77,8 @@ def to_line(entry: Entry) -> bytes:
             "template": trial.template,
             "raced": trial.raced,
             "first": trial.first,
+            "loud": trial.loud,
+            "first_loud": trial.first_loud,
             "checked": trial.checked,
             "limits": trial.limits,
             "decisions": dict(trial.decisions),
@@ -163,6 +165,8 @@ def _trial(fields: _Fields) -> Trial:
         template=fields.text("template"),
         raced=fields.flag("raced"),
         first=first,
+        loud=fields.flag("loud"),
+        first_loud=fields.flag("first_loud"),
         checked=fields.later("checked"),
         limits=fields.later("limits"),
     )

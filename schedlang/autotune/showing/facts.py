@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlang.autotune.luck import seen
-from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where, disturbed
+from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.showing.ranks import spearman
 from schedlang.runtime.evaluate import duration, number
 
@@ -79,7 +79,7 @@ def ranked(facts: Facts) -> list[tuple[Trial, float]]:
 def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
     """Those of :func:`ranked` that say what a knob does: no other work is in their times."""
     found = ranked(facts)
-    return [(trial, value) for trial, value in found if not disturbed(trial)] or found
+    return [(trial, value) for trial, value in found if not trial.loud] or found
 
 
 def winner(facts: Facts) -> Trial:
@@ -145,7 +145,7 @@ def correlation(trials: Sequence[Trial]) -> float | None:
     known = [
         (t.estimate, seconds)
         for t in trials
-        if not disturbed(t)
+        if not t.loud
         and t.outcome == "ok"
         and t.estimate is not None
         and (seconds := seen(t)) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.autotune.plain import plain
-from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, disturbed
+from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED
 from schedlang.autotune.showing.charts import estimate_text
 from schedlang.autotune.showing.facts import (
     Facts,
@@ -61,7 +61,7 @@ def summary(facts: Facts) -> str:
     lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
     lines += [f"checked:  {said}" for said in [checked_text(facts)] if said]
     lines.append("measured: " + _measured(facts))
-    loud = sum(trial.detail.endswith(DISTURBED) for trial in facts.trials)
+    loud = sum(trial.loud or trial.detail.endswith(DISTURBED) for trial in facts.trials)
     if loud:
         lines.append(f"of which: {loud} while {DISTURBED}: search again when it is quiet")
     if facts.unraced:
@@ -125,7 +125,7 @@ def space_text(facts: Facts) -> str:
 def correlation_text(facts: Facts) -> str:
     """What the estimate was worth."""
     if facts.rank_correlation is None:
-        few = "undisturbed times" if any(map(disturbed, facts.trials)) else "times"
+        few = "undisturbed times" if any(trial.loud for trial in facts.trials) else "times"
         return f"too few {few} to compare it with"
     return (
         f"rank correlation with the measured times {facts.rank_correlation:.2f} "
