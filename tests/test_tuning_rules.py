@@ -260,6 +260,21 @@ def test_a_product_of_a_product_is_packed_as_a_copy() -> None:
     assert any("M.global" in str(c.nest) for c in found)
 
 
+@pytest.mark.parametrize(("columns", "together"), [(256, {1, 2, 4}), (48, {1, 2, 3}), (8, {1})])
+def test_neighbouring_panels_are_filled_together(columns: int, together: set[int]) -> None:
+    """A row of the operand is copied into a few panels at once: its lines are read once."""
+    *_, C = product(256, columns, 256)
+    found = set()
+    for candidate in drawn(space(C), 40):
+        copy = re.search(r" *vectorize \S+ in \S+:\n +B.global\[", str(candidate.nest))
+        if copy is None:
+            continue
+        outer = str(candidate.nest)[: copy.start()].rstrip().rsplit("\n", 1)[1]
+        panels = re.fullmatch(r" *for ax1\S* in 0..(\d+):", outer)
+        found.add(int(panels[1]) if panels else 1)
+    assert found <= together and max(found) == max(together)
+
+
 def test_knobs_of_axes_of_one_name() -> None:
     A = sl.placeholder((64, 64), name="A")
     B = sl.compute((64, 64), lambda i1, *idx: A[(i1, *idx)] + 1, name="B")

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
+from schedlang.autotune.knobs import divisors
 from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.nest import fused
-from schedlang.autotune.rules.sketch import Home, Sketch
+from schedlang.autotune.rules.nest import fused, in_order
+from schedlang.autotune.rules.sketch import Home, Sketch, Spot
 from schedlang.autotune.rules.spot import place
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis
 
 # steps along the rows that are transposed in registers at once
 SQUARE = 16
+# neighbouring panels that are filled together, so that a line of memory is read once, and the bytes
+# of a row of them: the streams to more panels than that share a set of a cache
+TOGETHER, ROW = 4, 256
 
 
 def pack(
@@ -45,9 +53,16 @@ def pack(
     sketch.done.add(packed)
     axes = s[packed].op.axis
     panel, lane = s[packed].split(axes[dimension], factor=lanes)
-    rows = [axes[d] for d in inner]
-    front = [*(axes[d] for d in outer), panel]
-    s[packed].reorder(*front, *rows, lane)
+    rows, front = [axes[d] for d in inner], [*(axes[d] for d in outer), panel]
+    together = []
+    if dimension == len(read.indices) - 1:
+        along = [p for p, a in home.along.items() if a is axis]
+        most = min(TOGETHER, ROW // (lanes * itemsize(packed.dtype)))
+        count = _together(sketch, front, along, spot, most)
+        if count > 1:
+            front[-1], neighbour = s[packed].split(panel, factor=count)
+            together = [neighbour]
+    in_order(s, packed, [*front, *rows, *together, lane])
     fixed = all(isinstance(axis.extent, int) for axis in rows)
     if dimension != len(read.indices) - 1 and rows and fixed:
         row = fused(s, packed, rows)
@@ -57,6 +72,27 @@ def pack(
     if spot is None:
         s[packed].parallel(fused(s, packed, front))
     return packed
+
+
+def _together(
+    sketch: Sketch, front: Sequence[Axis], along: Sequence[int], spot: Spot | None, most: int
+) -> int:
+    """How many neighbouring panels are filled together: a divisor of the panels of one copy.
+
+    ``front``: the loops outside of a panel, that over panels last, which goes ``along`` root axes.
+    """
+    panels = front[-1].extent
+    if not isinstance(panels, int):
+        return 1
+    if spot is None:
+        # each thread has a part of what is copied ahead
+        most = min(most, prod(sketch.extents(front)) // sketch.threads)
+    else:
+        counts = spot.nest.iterations(spot.level)
+        panels, cut = divmod(panels, prod(counts.get(p, 1) for p in along))
+        if cut:
+            return 1
+    return max(n for n in divisors(panels) if n <= max(1, most))
 
 
 def _copies(sketch: Sketch, tensor: Tensor, reader: Tensor) -> bool:

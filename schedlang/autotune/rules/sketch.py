@@ -44,6 +44,16 @@ class OuterLoops:
     levels: tuple[Level, ...]
     threads: int = 0
 
+    def iterations(self, innermost: Level) -> dict[int, int]:
+        """How many iterations go along each root axis, in the levels down to one of them."""
+        found: dict[int, int] = {}
+        for level in self.levels:
+            for along, count in zip(level.along, level.pieces or (level.extent,)):
+                found[along] = found.get(along, 1) * count
+            if level is innermost:
+                break
+        return found
+
 
 @dataclass(frozen=True)
 class Home:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -55,10 +54,7 @@ def _again(
     Where a stage is computed in a loop of 10 iterations over the 100 rows of its reader, and each
     reads from one row above its own 10 to one below them, 10 * 12 are computed of 102 rows.
     """
-    iterations: Counter[int] = Counter()
-    for level in nest.levels[: at + 1]:
-        for along, count in zip(level.along, level.pieces or (level.extent,)):
-            iterations[along] = max(1, iterations[along]) * count
+    iterations = nest.iterations(nest.levels[at])
     # the lengths of the readers' axes, and what one iteration has of each
     lengths: dict[Axis, int] = {}
     shares: dict[Axis, int] = {}
@@ -67,7 +63,7 @@ def _again(
             lengths[axis] = shares[axis] = sketch.extents([axis])[0]
         for along, axis in home.along.items():
             lengths[axis] = sketch.extents([axis])[0]
-            shares[axis] = -(-lengths[axis] // max(1, iterations[along]))
+            shares[axis] = -(-lengths[axis] // iterations.get(along, 1))
     # reads of several stages go by axes of their own: they move apart, and the first stands for all
     read, home = reads[0]
     points = 1.0
@@ -75,7 +71,7 @@ def _again(
         each, total = (_reach(reads, dimension, known) for known in (shares, lengths))
         if each is not None and total is not None:
             count = prod(
-                max(1, iterations[along]) for along, axis in home.along.items()
+                iterations.get(along, 1) for along, axis in home.along.items()
                 if read.depends(dimension, [axis])
             )  # fmt: skip
             points *= max(1.0, count * each / total)
