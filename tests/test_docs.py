@@ -114,18 +114,6 @@ def test_every_primitive_is_documented() -> None:
     assert not missing
 
 
-def test_every_knob_of_the_rules_is_documented() -> None:
-    text = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
-    table = text.partition("### The knobs")[2].partition("\n## ")[0]
-    asked = re.compile(r'(?:choice|permutation)\(\s*f"\{[^}]+\}\.(\w*)')
-    rules = (ROOT / "schedlang" / "autotune" / "rules").glob("*.py")
-    names = {name for path in rules for name in asked.findall(path.read_text(encoding="utf-8"))}
-    assert {"how", "tile", "pack", "at"} <= names
-    # the three of an axis have no name in the source that asks
-    names = {*names, "each", "threads", "vthreads"} - {""}
-    assert not [name for name in names if not re.search(rf"`[\w.]+\.{name}\b[\w.]*`", table)]
-
-
 def test_every_name_of_the_language_is_documented() -> None:
     from schedlang.compute import math
 

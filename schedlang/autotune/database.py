@@ -13,7 +13,7 @@ from typing import Any, Union
 from schedlang.autotune.keeping.entry import LONGEST, Entry, from_line, to_line
 from schedlang.autotune.keeping.lines import append, opened, read_lines
 from schedlang.autotune.keeping.nearness import comparable, differences, preferred
-from schedlang.autotune.keeping.replay import sizes_in, steps_for
+from schedlang.autotune.keeping.replay import decisions_for, sizes_in, steps_for
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.plain import one_line
 from schedlang.autotune.record import Trial, Where, tolerance_of
@@ -168,7 +168,9 @@ class Database:
                 self.skip(entry, str(error))
             return None
         # the hash of the nest is that of other names
-        return replace(entry, trial=replace(entry.trial, steps=steps, source=""))
+        decisions = decisions_for(entry, outputs)
+        trial = replace(entry.trial, steps=steps, source="", decisions=decisions)
+        return replace(entry, trial=trial)
 
     def _first(self, entries: Iterator[Entry], outputs: Sequence[Tensor]) -> Entry | None:
         fitting = (self._in_names(entry, outputs) for entry in entries)

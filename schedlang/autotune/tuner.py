@@ -12,6 +12,7 @@ from typing import Any
 
 from schedlang.autotune.best import known, packaged
 from schedlang.autotune.database import Database
+from schedlang.autotune.keeping.replay import decisions_for
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Measurer
 from schedlang.autotune.measuring.remote import Remote
@@ -151,7 +152,7 @@ def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate
     if found is None or found.entry.trial.strategy == UNTUNED:
         return None
     try:
-        return space.of(found.schedule, found.entry.trial.decisions, "database")
+        return space.of(found.schedule, decisions_for(found.entry, space.outputs), "database")
     except SchedlangError:
         return None
 

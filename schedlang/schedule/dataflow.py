@@ -114,11 +114,13 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
         name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
         where=inner.where, init=inner.init,
     )  # fmt: skip
-    copy = Stage(name, cached, cached.outputs, (*fresh, *op.reduce_axis), scope=scope)
+    leaf = (*fresh, *op.reduce_axis)
+    notes = stage.where_notes
+    copy = Stage(name, cached, cached.outputs, leaf, scope=scope, where_notes=notes)
     body = tuple(Read(t, op.axis, t.dtype) for t in cached.outputs)
     written = replace(op, body=body, reduce_axis=(), reducer=None, where=None, init=None)
     state = state.inserted(copy, stage.name)
-    state = state.updated(stage.with_(op=written, leaf=op.axis))
+    state = state.updated(stage.with_(op=written, leaf=op.axis, where_notes=()))
     return state, visible(stage, cached)
 
 
@@ -208,8 +210,9 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
         if where is not None:
             body = tuple(select(where, b, i, lazy=True) for b, i in zip(body, op.reducer.identity))
         partial = _defines(name, axes, body)
-    # each test stands ahead of those before it
-    notes = (*(guard.note for guard in reversed(plan.guards)), *stage.where_notes)
+    # each test stands ahead of those before it, if there still is a reduction to be tested
+    tests = (*(guard.note for guard in reversed(plan.guards)), *stage.where_notes)
+    notes = tests if kept else ()
     leaf = (*axes, *kept.values())
     factored = Stage(name, partial, partial.outputs, leaf, where_notes=notes)
     last = Axis(axis.name, axis.extent, "reduce")

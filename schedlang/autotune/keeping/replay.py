@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.autotune.keeping.entry import Entry
+from schedlang.autotune.knobs import Decision
 from schedlang.autotune.record import Where
 from schedlang.compute.rename import Names, names_of, renamed
 from schedlang.compute.tensor import Tensor
@@ -32,6 +33,15 @@ def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
         return recorded
     twin = renamed(outputs, entry.names)
     return renamed_steps(Schedule.from_json(recorded, list(twin)), list(outputs))
+
+
+def decisions_for(entry: Entry, outputs: Sequence[Tensor]) -> Mapping[str, Decision]:
+    """The decisions of ``entry``, unless they are those of knobs that others' names are in.
+
+    The rules call a knob after the stage it is for; a template of the user's does as it likes.
+    """
+    same = entry.trial.template or entry.names in (Names(), names_of(outputs))
+    return entry.trial.decisions if same else {}
 
 
 def replay(entry: Entry, outputs: Sequence[Tensor]) -> Schedule:
