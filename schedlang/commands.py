@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from schedlang.compute.graph import variables
@@ -146,6 +147,9 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
     # as if the script were run there: it may import its neighbours
     sys.path.insert(0, str(Path(path).resolve().parent))
     names = runpy.run_path(path, run_name=SCRIPT)
+    # as the script that is run is there as __main__
+    sys.modules[SCRIPT] = script = ModuleType(SCRIPT)
+    vars(script).update(names)
     if name not in names:
         known = [n for n, v in names.items() if isinstance(v, Tensor)]
         listed = f"its tensors are {', '.join(known)}" if known else "it defines no tensor"

@@ -436,14 +436,16 @@ def test_names_in_a_line_that_cannot_be(database: Database) -> None:
 
 def test_nothing_known_says_what_to_do(database: Database) -> None:
     g = product()
-    how = rf'sl.autotune\(C, target="cpu", database="{re.escape(str(database.path))}"\)'
+    how = rf'sl.autotune\(C, target="cpu", database={re.escape(repr(str(database.path)))}\)'
     with pytest.raises(TuningError, match=rf"no schedule of C for cpu .* no such file.\n  {how}"):
         best(g.C, database=database)
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     symbolic = sl.compute((n,), lambda i: A[i] + 1, name="Z")
     with pytest.raises(
-        TuningError, match=r"database=\"[^\"]*\", sizes=\{'n': 8\}\), or .* tune --da"
+        TuningError,
+        match=r"sizes=\{'n': 8\}, database='.*'\) finds .*\n    python -m schedlang tune "
+        r"script.py:Z --target cpu --size n=8 --database ",
     ):
         best(symbolic, database=database, sizes={"n": 8})
     keep(database, sl.schedule(sl.compute((8,), lambda i: i + 1, name="C")))

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -198,17 +199,30 @@ def test_a_template_has_one_name_however_its_script_is_run(
     }
 
 
-def test_what_is_run_as_a_module_has_the_name_of_its_import() -> None:
-    spec, file = SimpleNamespace(name="pack.named"), "pack/named.py"
+def test_what_is_run_as_a_module_has_the_name_of_its_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decorated(function: Any) -> Any:
+        return wraps(function)(lambda s, knobs: function(s, knobs))
 
-    def defined(**around: Any) -> Any:
-        names = {"__name__": "__main__", **around}
-        exec("def rows(s, knobs): pass\nclass Rows:\n    __call__ = lambda *given: None", names)
-        return names
+    class Base:
+        def __call__(self, s: sl.Schedule, knobs: Any) -> None:
+            """What a script of another module's class does."""
 
-    module, script = defined(__spec__=spec, __file__=file), defined(__spec__=None, __file__=file)
-    assert _name(module["rows"]) == "pack.named.rows" and _name(script["rows"]) == "named.rows"
-    assert _name(module["Rows"]()) == "pack.named.Rows" and _name(script["Rows"]()) == "named.Rows"
+    def rows(s: sl.Schedule, knobs: Any) -> None:
+        """What a script does."""
+
+    class Rows(Base):
+        pass
+
+    rows.__module__ = Rows.__module__ = "__main__"
+    rows.__qualname__, Rows.__qualname__ = "rows", "Rows"
+    for spec, package in ((SimpleNamespace(name="pack.named"), "pack."), (None, "")):
+        main_module = SimpleNamespace(__spec__=spec, __file__="pack/named.py")
+        monkeypatch.setitem(sys.modules, "__main__", main_module)  # type: ignore[arg-type]
+        for template in (rows, decorated(rows)):
+            assert _name(template) == f"{package}named.rows"
+        assert _name(Rows()) == f"{package}named.Rows"
 
 
 def test_help_names_the_targets_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:

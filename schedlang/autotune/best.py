@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from schedlang.autotune.database import Database
@@ -212,16 +213,8 @@ def _nothing(
     wanted, name = kind(where.target), _names(outputs)
     others = sorted({one_line(kind(e.where.target)) for e in same} - {wanted})
     here = [e for e in same if kind(e.where.target) == wanted]
-    call = name if len(outputs) == 1 else f"[{name}]"
-    place = f', database="{sources[0].path}"' if given else ""
-    option = f" --database {sources[0].path}" if given else ""
-    known = dict(where.sizes)
-    sizes = [f"{v.name!r}: {known.get(v.name, '...')}" for v in variables(outputs) if v.is_size]
-    place += f", sizes={{{', '.join(sizes)}}}" if sizes else ""
-    how = (
-        f'sl.autotune({call}, target="{wanted}"{place}), or python -m schedlang tune{option}, '
-        "finds one and keeps it there."
-    )
+    call, command = _tuning(outputs, where, sources[0].path if given else None)
+    how = f"{call} finds one and keeps it there. From a shell:\n    {command}"
     if given and not sources[0].exists():
         why = "there is no such file"
     elif any(e.trial.outcome == "ok" and e.seconds is None for e in here):
@@ -238,6 +231,23 @@ def _nothing(
         why = "it was not tuned"
     files = ", ".join(str(source.path) for source in sources)
     return f"no schedule of {name} for {wanted} is known in {files}: {why}.\n  {how}"
+
+
+def _tuning(outputs: Sequence[Tensor], where: Where, path: Path | None) -> tuple[str, str]:
+    """How to tune: the call, and the command for a script of the user's."""
+    target, known = kind(where.target), dict(where.sizes)
+    sizes = {v.name: str(known.get(v.name, "...")) for v in variables(outputs) if v.is_size}
+    call = outputs[0].name if len(outputs) == 1 else f"[{_names(outputs)}]"
+    options = [f'target="{target}"']
+    command = [f"script.py:{outputs[0].name}", "--target", target]
+    if sizes:
+        options.append(f"sizes={{{', '.join(f'{name!r}: {n}' for name, n in sizes.items())}}}")
+        command += [part for name, n in sizes.items() for part in ("--size", f"{name}={n}")]
+    if path is not None:
+        options.append(f"database={str(path)!r}")
+        command += ["--database", str(path)]
+    shell = " ".join(["python -m schedlang tune", *map(quote, command)])
+    return f"sl.autotune({call}, {', '.join(options)})", shell
 
 
 def _names(outputs: Sequence[Tensor]) -> str:

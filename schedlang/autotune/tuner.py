@@ -161,18 +161,17 @@ def _name(template: Template) -> str:
     """By which trials of a template are found again."""
     module = getattr(template, "__module__", "")
     if module in ("__main__", SCRIPT):
-        module = _imported(template) or module
+        module = _imported(module) or module
     named = [module, getattr(template, "__qualname__", type(template).__qualname__)]
     return ".".join(part for part in named if part)
 
 
-def _imported(template: Template) -> str:
-    """How an import would name the module that defines a template and was run as a script."""
-    function = template if hasattr(template, "__globals__") else type(template).__call__
-    around = getattr(function, "__globals__", {})
+def _imported(module: str) -> str:
+    """How an import would name a module that was run as a script."""
+    script = sys.modules.get(module)
     # of what python -m runs
-    named = str(getattr(around.get("__spec__"), "name", ""))
-    return named if named not in ("", SCRIPT) else Path(around.get("__file__") or "").stem
+    named = str(getattr(getattr(script, "__spec__", None), "name", ""))
+    return named if named not in ("", SCRIPT) else Path(getattr(script, "__file__", "") or "").stem
 
 
 __all__ = ["autotune"]
