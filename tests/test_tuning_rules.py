@@ -352,9 +352,26 @@ def test_short_and_prime_axes_have_tiles_of_enough_sums(
         assert vectors * np.prod([count for _, count in rows]) >= 8
 
 
+def tiles_of(Y: sl.Tensor, target: sl.Target = AVX2) -> set[str]:
+    return {repr(c.decisions["Y.tile"]) for c in drawn(space(Y, target=target), 60)}
+
+
 def test_a_tile_of_nearly_enough_sums_that_divides_stays() -> None:
-    tiles = {repr(c.decisions["Y.tile"]) for c in drawn(space(filtered(7)), 12)}
-    assert tiles == {"[1, [0, 7]]", "[1, [1, 7]]"}
+    tiles = tiles_of(filtered(7))
+    assert {"[1, [0, 7]]", "[1, [1, 7]]"} < tiles
+    # beside those of whole lines that cost as little, the smaller last ones counted in
+    assert tiles - {"[1, [0, 7]]", "[1, [1, 7]]"} == {
+        f"[{vectors}, [{axis}, {rows}]]" for vectors, rows in ((2, 4), (4, 2)) for axis in (0, 1)
+    }
+
+
+def test_tiles_of_whole_lines_may_have_a_smaller_last_one() -> None:
+    """Where those that divide read half lines, or have no sums to spare: 14 is 5, 5 and 4."""
+    assert {"[2, [0, 5]]", "[2, [1, 5]]"} < tiles_of(filtered(14))
+    # 6, 6 and 2 keep fewer multiply-adds busy; 7 rows of vectors that are a line are sums enough
+    assert not {"[2, [0, 6]]", "[2, [0, 4]]"} & tiles_of(filtered(14))
+    wide = sl.Target("cpu", vector_bytes=64, vector_registers=32)
+    assert not [tile for tile in tiles_of(filtered(14), wide) if ", 5]" in tile or ", 4]" in tile]
 
 
 def test_tiles_of_short_axes_are_right_at_their_ends() -> None:

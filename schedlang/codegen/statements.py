@@ -69,7 +69,10 @@ class Frame:
 
 
 class Statements:
-    """Writes the statements of a kernel; loops and storage are the target's own."""
+    """Writes the statements of a kernel; loops and storage are the target's own.
+
+    What nests of a target never hold it does not write: a CPU's have nothing to wait for.
+    """
 
     def __init__(self, nest: Nest, names: Names, target: Target, public: str) -> None:
         self.nest = nest
@@ -83,9 +86,11 @@ class Statements:
         self.stores = Stores(self.expressions)
 
     def loop(self, loop: For, context: Context) -> None:
+        """Write a loop, whatever its kind."""
         raise NotImplementedError
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
+        """Make storage for a buffer."""
         raise NotImplementedError
 
     def made(self, body: Block) -> list[Buffer]:
@@ -93,9 +98,11 @@ class Statements:
         return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
     def outline(self, loop: For, context: Context) -> None:
+        """Write a loop as a function of its own, and call that."""
         raise NotImplementedError
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
+        """Let threads wait for each other, or exchange values."""
         raise NotImplementedError
 
     def block(self, block: Block, context: Context) -> None:

@@ -80,7 +80,7 @@ class _Reader:
                     f"are {', '.join(self.kinds)}"
                 )
             fields = item[1:]
-            wanted = make.__code__.co_argcount - 1  # type: ignore[attr-defined]
+            wanted = make.__code__.co_argcount - 1
             if len(fields) != wanted:
                 raise ComputeError(
                     f"item {position} of the data ({kind}) has {len(fields)} fields, not {wanted}"

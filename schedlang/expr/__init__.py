@@ -1,4 +1,3 @@
 """Expressions, and the arithmetic of their indices."""
 
-# gives Expr its operators
-import schedlang.expr.operators  # noqa: F401
+import schedlang.expr.operators  # noqa: F401 - gives Expr its operators

@@ -146,7 +146,7 @@ class Lin:
         if factor is not None:
             return self * factor
         if self.const is not None:
-            return other * self.const  # type: ignore[operator]
+            return other * self.const
         terms: dict[Product, int] = {}
         for p, c in self.terms.items():
             for q, d in other.terms.items():

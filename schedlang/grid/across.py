@@ -54,7 +54,7 @@ def team_of(tags: set[str], loops: Mapping[str, For]) -> Team:
     threads = {tag: loop for tag, loop in loops.items() if tag.startswith("threadIdx")}
     rank, team, count, teams, adjacent = ZERO, ZERO, 1, 1, True
     for tag in sorted(threads):
-        extent = int(threads[tag].extent)  # type: ignore[arg-type]
+        extent = int(threads[tag].extent)
         var = Lin.of(threads[tag].axis)
         if tag in tags:
             adjacent = adjacent and teams == 1

@@ -109,7 +109,7 @@ class _Threads:
         if alloc.buffer.scope == "shared":
             return alloc
         b = alloc.buffer
-        self.rows[b] = with_rows(b, *(int(i.extent) for i in self.threads))  # type: ignore[arg-type]
+        self.rows[b] = with_rows(b, *(int(i.extent) for i in self.threads))
         return Alloc(self.rows[b])
 
     @property
@@ -135,12 +135,12 @@ class _Threads:
         number, count = ZERO, 1
         for index in reversed(self.threads):
             number = number + Lin.of(index.axis) * count
-            count *= int(index.extent)  # type: ignore[arg-type]
+            count *= int(index.extent)
         other: Expr = Binary("^", to_expr(number), _const(stmt.distance), "int64", True)
         rows: list[Expr] = []
         for k, index in enumerate(reversed(self.threads)):
             last = k == len(self.threads) - 1
-            size = _const(int(index.extent))  # type: ignore[arg-type]
+            size = _const(int(index.extent))
             rows.insert(0, other if last else Binary("%", other, size, "int64", True))
             other = Binary("//", other, size, "int64", True)
         source = tuple(Load(self.rows[b], (*rows, *stmt.indices), b.dtype) for b in stmt.source)

@@ -48,7 +48,7 @@ class Between:
 
     @property
     def threads(self) -> dict[Axis, int]:
-        return {i.axis: int(i.extent) for i in self.launch.block}  # type: ignore[arg-type]
+        return {i.axis: int(i.extent) for i in self.launch.block}
 
 
 def collide(a: Access, b: Access, between: Between) -> bool:

@@ -46,7 +46,7 @@ class Launch:
     @property
     def threads(self) -> int:
         """The threads of a block."""
-        return prod(int(i.extent) for i in self.block)  # type: ignore[arg-type]
+        return prod(int(i.extent) for i in self.block)
 
     @property
     def shared(self) -> tuple[Buffer, ...]:

@@ -113,7 +113,7 @@ class _Walker:
         self.accesses: dict[int, list[Access]] = {}
         self.loud: set[int] = set()
         self._prepare(launch.body)
-        extents = [int(i.extent) for i in launch.block]  # type: ignore[arg-type]
+        extents = [int(i.extent) for i in launch.block]
         lanes = np.arange(launch.threads)
         # x varies fastest
         place = np.unravel_index(lanes, extents[::-1])[::-1] if extents else ()

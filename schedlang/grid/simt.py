@@ -151,7 +151,7 @@ class _Blocks:
         self.counters = run.counters[launch.name]
         count = launch.threads
         lanes = np.arange(count)
-        extents = [int(i.extent) for i in launch.block]  # type: ignore[arg-type]
+        extents = [int(i.extent) for i in launch.block]
         # x varies fastest
         place = np.unravel_index(lanes, extents[::-1])[::-1] if extents else ()
         self.values: dict[Any, Any] = {**run.scalars, **values}

@@ -45,7 +45,7 @@ def with_barriers(launch: Launch) -> Launch:
 class _Placer:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
-        self.threads = {i.axis: int(i.extent) for i in launch.block}  # type: ignore[arg-type]
+        self.threads = {i.axis: int(i.extent) for i in launch.block}
         self.shared = {b for b in stored(launch.body) if b.scope != "local"}
         self.made: dict[tuple[int, ...], Piece] = {}
 

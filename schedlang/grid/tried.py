@@ -42,7 +42,7 @@ def reached(
     used = {n for at, e in enumerate(roots) if at not in alone for n in _leaves(e)}
     used.update(n for test in tests for n in _leaves(test))
     moving = [x for x in counted if x.axis in used or x in together]
-    counts = [*threads.values(), *(int(x.extent) for x in moving)]  # type: ignore[arg-type]
+    counts = [*threads.values(), *(int(x.extent) for x in moving)]
     counts += [len(values) for values in alone.values()]
     if prod(counts) > MOST_TRIED:
         return None
@@ -128,7 +128,7 @@ def _values(
 ) -> list[np.ndarray] | None:
     """What expressions are in all iterations of the loops of ``axes``, if that can be tried out."""
     own = [x for x in loops if x.axis in axes]
-    counts = [int(x.extent) for x in own]  # type: ignore[arg-type]
+    counts = [int(x.extent) for x in own]
     if not own or prod(counts) > MOST_TRIED:
         return None
     grids = np.ogrid[tuple(slice(count) for count in counts)]

@@ -235,7 +235,7 @@ def _grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) -
         not isinstance(x.extent, int) for x in varying
     ):
         return None
-    lengths = [int(loop.extent) for loop in varying]  # type: ignore[arg-type]
+    lengths = [int(loop.extent) for loop in varying]
     if prod(lengths) > MOST_POINTS:
         return None
     points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
@@ -433,7 +433,7 @@ def _collide(
         values, count = found
         rows = [np.broadcast_to(values[x.axis], (count,)) for x in site.loops[: position + 1]]
         at = [np.broadcast_to(evaluate(i, values), (count,)) for i in indices]
-        shape = (*(int(x.extent) for x in site.loops[:position]), *buffer.shape)  # type: ignore[arg-type]
+        shape = (*(int(x.extent) for x in site.loops[:position]), *buffer.shape)
         key = (
             np.ravel_multi_index((*rows[:-1], *at), shape, mode="clip")
             if shape

@@ -4,7 +4,6 @@ What CPU kernels have too comes from `schedlang.runtime.twins`; `exchange` is th
 """
 
 # each function is documented where it is compiled, under the same name
-# ruff: noqa: D103
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.runtime.twins import *  # noqa: F403
+from schedlang.runtime.twins import *  # noqa: F403 - all that CPU kernels have
 from schedlang.runtime.twins import vload, vload_half, vstore, vstore_half
 
 

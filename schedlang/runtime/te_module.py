@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,19 +41,22 @@ class TimingResult:
         return statistics.pstdev(self.results)
 
 
-class TeModule:
+class TeModule(ABC):
     """The attributes of te's built modules, for a class with ``name``, ``source`` and a call."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        raise NotImplementedError
+        """What the kernel is called."""
 
     @property
+    @abstractmethod
     def source(self) -> str:
-        raise NotImplementedError
+        """The Python that was emitted for it."""
 
+    @abstractmethod
     def __call__(self, *args: Any, **named: Any) -> Any:
-        raise NotImplementedError
+        """Run it."""
 
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
         """The arguments where the kernel runs, and what waits for it; a CPU is done already."""

@@ -7,7 +7,6 @@ operators in its text are NumPy's own and warn on overflow.
 """
 
 # each function is documented where it is compiled, under the same name
-# ruff: noqa: D103
 
 from __future__ import annotations
 

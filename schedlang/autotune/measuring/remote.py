@@ -140,9 +140,12 @@ class Remote:
                 break
             future = self._submit(race_there, data)
             try:
-                return [Measured(**found) for found in future.result(left)]
+                raced = future.result(left)
             except Exception:
+                # whatever an executor raises for a worker that is lost, another one may do
                 future.cancel()
+            else:
+                return [Measured(**found) for found in raced]
         return []
 
     def close(self) -> None:

@@ -20,6 +20,8 @@ LEAST_TILES = 16
 MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
 # fewer sums than this cannot keep a core's multiply-adds busy: its latency times its rate
 LEAST_SUMS = 8
+# bytes of a line of a cache
+LINE = 64
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,40 @@ def tiles(
         more = _best([t for t in short if _rest_fits(sketch, tensor, lane, t)])
         if more and (not valid or sums(more[0]) >= LEAST_SUMS):
             return more
-    return valid or found
+    if valid and not sizes:
+        valid += _whole_lines(sketch, tensor, lane, last, valid)
+    return sorted(valid, key=_largest) or found
+
+
+def _whole_lines(
+    sketch: Sketch, tensor: Tensor, lane: Lane, last: int, known: Sequence[Tile]
+) -> list[Tile]:
+    """Tiles that read whole lines of a cache, where those that are ``known`` and divide their axes
+    do not, or have too few sums; the last ones may be smaller, if they are as little work.
+    """
+    width, most = sketch.target.vector_bytes, max(map(sums, known))
+
+    def better(tile: Tile) -> bool:
+        return tile.vectors * width >= LINE and sums(tile) > min(most, LEAST_SUMS)
+
+    if width >= LINE or any(map(better, known)):
+        return []
+    sizes = sketch.sizes_of(tensor)
+    busiest = max(_busy(t, sizes) for t in known)
+    return [
+        t for t in _fitting(sketch, tensor, lane, last, sizes, short=True)
+        if better(t) and _busy(t, sizes) >= busiest and _rest_fits(sketch, tensor, lane, t)
+    ]  # fmt: skip
+
+
+def _busy(tile: Tile, sizes: Sequence[int]) -> float:
+    """The part of a core's multiply-adds that tiles keep busy, the last ones counted in."""
+    # how many tiles there are of how many sums
+    tiles = [(1, tile.vectors)]
+    for at, rows in tile.rows:
+        whole, rest = divmod(sizes[at], rows)
+        tiles = [(n * m, s * r) for n, s in tiles for m, r in ((whole, rows), (1, rest)) if r]
+    return sum(n * s for n, s in tiles) / sum(n * max(s, LEAST_SUMS) for n, s in tiles)
 
 
 def _best(found: Sequence[Tile]) -> list[Tile]:
@@ -122,7 +157,11 @@ def _best(found: Sequence[Tile]) -> list[Tile]:
     if found and not enough:
         most = max(map(sums, found))
         enough = [t for t in found if sums(t) == most]
-    return sorted(enough, key=lambda t: (-sums(t), t.vectors, t.rows))
+    return sorted(enough, key=_largest)
+
+
+def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    return -sums(tile), tile.vectors, tile.rows
 
 
 def _rest_fits(sketch: Sketch, tensor: Tensor, lane: Lane, tile: Tile) -> bool:
