@@ -89,7 +89,7 @@ def best(
     >>> found.exact, found.seconds, found.schedule.steps[0].primitive
     (True, 2e-06, 'vectorize')
     """
-    outputs = plain_schedule(C).outputs
+    outputs = plain_schedule(C, "best").outputs
     device, sources = Target.of(target), _sources(database)
     where = Where.here(outputs, device, _sizes(outputs, sizes or {}))
     found = _find(outputs, where, sources)

@@ -31,7 +31,7 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     tensors = isinstance(wanted, (list, tuple)) and all(isinstance(t, Tensor) for t in wanted)
     if not tensors or not wanted:
         raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
-    plain_schedule(list(wanted))
+    plain_schedule(list(wanted), "autotune")
     return tuple(wanted)
 
 
