@@ -26,6 +26,7 @@ from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.site import Site
 from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.measuring.workbench import Workbench
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.run import MOST_REPEATED, run
 from schedlang.autotune.search import Evolve, Strategy, valid
@@ -685,6 +686,20 @@ def test_dtypes(dtype: str, tmp_path: Path) -> None:
     assert [t.outcome for t in drawn(result)] == ["ok"]
     a = np.ones((12, 16), dtype)
     assert (result.kernel(a, a) == (a & a if dtype == "bool" else a + a)).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("int8", -8, 8), ("int64", -8, 8), ("uint8", 0, 8), ("bool", 0, 1), ("float32", -1, 1)],
+)
+def test_data_are_what_the_documentation_says(
+    dtype: str, low: int, high: int, tmp_path: Path
+) -> None:
+    A = sl.placeholder((4000,), name="A", dtype=dtype)
+    B = sl.compute((4000,), lambda i: sl.select(A[i] == A[i], 1, 0), name="B")
+    (found,) = Workbench(task_of(B, Limits()), tmp_path).inputs
+    assert np.isclose(float(found.min()), low, atol=0.01)
+    assert np.isclose(float(found.max()), high, atol=0.01)
 
 
 def test_a_gather(tmp_path: Path) -> None:
