@@ -770,6 +770,11 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
         ({"limits": Limits(memory=-1)}, "give an integer for memory"),
         ({"limits": Limits(memory=2e9)}, "give an integer for memory"),  # type: ignore[arg-type]
         ({"inputs": 4}, r"inputs=\.\.\.\): give one array each for A"),
+        (
+            {"inputs": {"x": 1, "I": 2}},
+            r"inputs=\.\.\.\): not an input: x, I; missing: A; give one array each for A",
+        ),
+        ({"inputs": {}}, r"inputs=\.\.\.\): missing: A; give one"),
         ({"sizes": {"n": 4}}, "there is no size 'n'"),
         ({"database": 4}, "database=4: give a path, a Database or None"),
         ({"database": tmp_path}, "is a directory"),
@@ -800,6 +805,7 @@ def test_progress_is_told_of_every_trial(tmp_path: Path) -> None:
 def test_tuning_where_the_best_is_applied(tmp_path: Path) -> None:
     """A search starts from schedules without steps, whatever ``sl.schedule`` starts with."""
     B = plus_one((8, 8))
+    (tmp_path / "db").touch()
     with sl.apply_best(tmp_path / "db") as known:
         first = tune(B, trials=1, database=tmp_path / "db")
         second = tune(B, trials=2, database=tmp_path / "db")
