@@ -76,6 +76,7 @@ def _common(parser: Any) -> None:
 def run_tune(chosen: argparse.Namespace) -> int:
     """Search, print, write what was asked for; the exit status."""
     from schedlang.autotune import autotune
+    from schedlang.autotune.showing.summary import summary
 
     outputs, names = tensors(chosen.tensor)
     # a search of an hour is not to end in a file that cannot be written
@@ -91,7 +92,8 @@ def run_tune(chosen: argparse.Namespace) -> int:
             sizes=sizes, template=_template(chosen.template, names, chosen.tensor),
             inputs=_inputs(chosen.inputs, names, chosen.tensor), tolerance=chosen.tolerance,
         )  # fmt: skip
-    print(result)
+    page = chosen.report or "--report FILE writes it as a page"
+    print(summary(result.facts, "below", page))
     print()
     print(result.schedule.as_python().rstrip())
     failed = []

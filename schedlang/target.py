@@ -124,6 +124,12 @@ class Target:
                 f"Target({kind!r}, vector_bytes={self.vector_bytes}): a GPU's thread accesses 16 "
                 "bytes at most; leave vector_bytes out"
             )
+        if kind not in GPU and not _power_of_two(self.vector_bytes or 1):
+            raise BuildError(
+                f"Target({kind!r}, vector_bytes={self.vector_bytes!r}): the bytes of a vector "
+                "register are a power of two, such as 16, 32 or 64; left out, they are this "
+                "machine's"
+            )
         if kind in GPU:
             object.__setattr__(self, "arch", self.arch or DEFAULT_ARCH)
             if self.arch not in DEVICES:
@@ -224,6 +230,11 @@ def host_vectors() -> tuple[int, int]:
     if "avx2" in flags or not flags:
         return 32, 16
     return 16, 16
+
+
+def _power_of_two(value: Any) -> bool:
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    return whole and int(value).bit_count() == 1 and value > 0
 
 
 def _cpu_flags() -> frozenset[str]:

@@ -134,6 +134,9 @@ REFUSALS = {
         lambda: pad(A, 1, mode="mirror"), ComputeError, "the modes are constant, edge, reflect"),
     "count": (lambda: pad(A, (1, 2, 3)), ComputeError, r"A has 2 dimension\(s\), before has 3"),
     "after count": (lambda: pad(A, 1, (1,)), ComputeError, "after has 1"),
+    "NumPy's pairs": (
+        lambda: pad(A, ((1, 2), (3, 4))), ComputeTypeError,
+        r"not in pairs; write pad\(A, before=\(1, 3\), after=\(2, 4\)\)"),
     "negative": (
         lambda: pad(A, (1, -1)), ComputeError, r"before\[1\] is -1: an extent is 0 or more"),
     "float width": (lambda: pad(A, 1.5), ComputeTypeError, "an extent is an integer"),

@@ -65,6 +65,14 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: placeholder((4, -1)), ComputeError, "dimension 1 of placeholder .*-1"),
     "float extent": (
         lambda: placeholder((4.5,)), ComputeTypeError, r"is 4\.5: an extent is an integer"),
+    "divided extent": (
+        lambda: placeholder((64 / 4,)), ComputeTypeError, r"is 16\.0: .*; use // to divide$"),
+    "name before the shape": (
+        lambda: placeholder("A", (3, 3)), ComputeTypeError,
+        r"sl\.placeholder\('A', \(3, 3\)\): the shape .*sl\.placeholder\(\(3, 3\), name='A'\)"),
+    "shape in two": (
+        lambda: compute(64, 50, lambda i, j: i), ComputeTypeError,
+        r"one tuple; write sl\.compute\(\(64, 50\), fcompute\)"),
     "bool extent": (lambda: placeholder((True,)), ComputeTypeError, "an extent is an integer"),
     "text extent": (lambda: placeholder("n"), ComputeTypeError, r"sl\.var"),
     "float size": (lambda: placeholder((var("x", "float32"),)), ComputeTypeError, r"x \(float32\)"),
@@ -88,6 +96,15 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "too many indices": (one(lambda i: V[i, i]), BoundsError, r"V has 1 dimension\(s\), got 2"),
     "float index": (
         one(lambda i: V[i * 0.5]), ComputeTypeError, r"index 0 of V is float64.*sl\.cast"),
+    "divided index": (
+        one(lambda i: V[i / 2]), ComputeTypeError,
+        r"index 0 of V is float64: .*; divide with //, which gives i//2$"),
+    "index divided in an expression": (
+        one(lambda i: V[2 * ((i + 1) / 4)]), ComputeTypeError, r"gives 2\*\(\(i \+ 1\)//4\)$"),
+    "divided integer index": (one(lambda i: V[U[i] / 2]), ComputeTypeError, r"gives U\[i\] // 2$"),
+    "index that Python divided": (one(lambda i: V[4 / 2]), ComputeTypeError, "which gives 2$"),
+    "float divided index": (
+        one(lambda i: V[F[i] / 2]), ComputeTypeError, r"sl\.cast\(F\[i\] / 2, 'int64'\)"),
     "float tensor index": (one(lambda i: V[F[i]]), ComputeTypeError, "index 0 of V is float32"),
     "bool index": (one(lambda i: V[i > 3]), ComputeTypeError, "index 0 of V is bool"),
     "slice": (one(lambda i: V[0:3]), ComputeTypeError, "a slice has no element"),
@@ -229,6 +246,10 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         one(lambda i: r.argmax(A[i, empty], axis=empty)), ComputeError, "argmax of nothing"),
     "range of three": (
         lambda: r.reduce_axis((0, 1, 2)), ComputeError, r"give the extent, or \(lo, hi\)"),
+    "range in two": (
+        lambda: r.reduce_axis(0, 5), ComputeTypeError, r"write sl\.reduce_axis\(\(0, 5\)\)"),
+    "range of sizes in two": (
+        lambda: r.reduce_axis(n, n + 2), ComputeTypeError, r"reduce_axis\(\(n, n \+ 2\)\)"),
     "reversed range": (lambda: r.reduce_axis((5, 2)), ComputeError, "hi is below lo"),
     "float range": (lambda: r.reduce_axis((0, 1.5)), ComputeTypeError, "holds 1.5: use integers"),
     "float scalar range": (

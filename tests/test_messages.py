@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BoundsError, BuildError, MissingNameError, ScheduleError
+from schedlang.errors import (
+    BoundsError,
+    BuildError,
+    ComputeError,
+    ComputeTypeError,
+    MissingNameError,
+    ScheduleError,
+)
 
 
 def two_stages() -> tuple[Any, Any, Any]:
@@ -121,3 +128,66 @@ def test_a_gather_names_the_array_that_it_leaves(dtype: str, lanes: bool) -> Non
     f = sl.build(s, target="python")
     with pytest.raises(BoundsError, match="^kernel G: .* at offset.* of T, an array of 40 elem"):
         f(np.ones(40, dtype), np.array([0, 1, 2, 40], "int32"))
+
+
+def test_a_gather_beyond_a_row_is_found_by_the_oracle() -> None:
+    A = sl.placeholder((4, 5), name="A")
+    B = sl.placeholder((3,), "int32", name="B")
+    C = sl.compute((3,), lambda i: A[0, B[i]], name="C")
+    a, b = np.arange(20, dtype="float32").reshape(4, 5), np.array([0, 1, 7], "int32")
+    assert list(sl.build(sl.schedule(C), target="python")(a, b)) == [0, 1, 7]
+    with pytest.raises(BoundsError, match=r"A\[0, B\[i\]\]: index 1 is 7, and A .* has 5 there"):
+        sl.reference(C)(a, b)
+
+
+@pytest.mark.parametrize(
+    ("given", "write"),
+    [("i", "The i among them is s[C].op.axis[0]."), (0, "In place of 0 write s[C].op.axis[0]."),
+     (-1, "In place of -1 write s[C].op.axis[0]."), (1, ""), (True, ""), ("j", "")],
+)  # fmt: skip
+def test_an_axis_that_is_given_by_name_or_number(given: Any, write: str) -> None:
+    _, C, s = two_stages()
+    with pytest.raises(ScheduleError) as caught:
+        s[C].vectorize(given)
+    assert str(caught.value).splitlines()[1] == f"  The loops of C: i. {write}".rstrip()
+
+
+def test_an_axis_without_an_operation_of_its_own_is_a_leaf() -> None:
+    _, C, s = two_stages()
+    s[C].split(s[C].op.axis[0], factor=4)
+    with pytest.raises(ScheduleError, match=r"The i\.inner among them is s\[C\]\.leaf_axes\[1\]\."):
+        s[C].vectorize("i.inner")
+
+
+@pytest.mark.parametrize(
+    ("call", "write"),
+    [
+        (lambda s, B, C: sl.build(s, "llvm"), 'list of tensors; write sl.build(s, target="llvm")'),
+        (lambda s, B, C: sl.build(s, sl.Target()), "write sl.build(s, target=Target(...))"),
+        (lambda s, B, C: sl.build(s, B, C), "one list; write sl.build(s, [B, C])"),
+        (lambda s, B, C: sl.build(s, B), "one list; write sl.build(s, [B])"),
+        (lambda s, B, C: sl.lower(s, B, C), "one list; write sl.lower(s, [B, C])"),
+        (lambda s, B, C: sl.lower(s, "llvm"), 'sl.lower(s, "llvm"): args is a list of tensors'),
+    ],
+)  # fmt: skip
+def test_arguments_are_a_list(call: Any, write: str) -> None:
+    B, C, s = two_stages()
+    with pytest.raises(ComputeTypeError) as caught:
+        call(s, B, C)
+    assert str(caught.value).endswith(write)
+
+
+def test_the_call_that_is_named_is_the_one_that_was_made() -> None:
+    A = sl.placeholder((8,), name="A")
+    for call, name in ((sl.schedule, "sl.schedule"), (sl.autotune, "autotune"), (sl.best, "best")):
+        with pytest.raises(ComputeError, match=rf"^{name}\(A\): A is an input, with nothing to"):
+            call(A)
+    with pytest.raises(ComputeTypeError, match=r"^best\('Y'\): give the tensors that sl\.compute"):
+        sl.best("Y")
+
+
+@pytest.mark.parametrize("size", [33, 24, -16, 32.0, True, "32"])
+def test_vectors_have_a_power_of_two_of_bytes(size: Any) -> None:
+    with pytest.raises(BuildError, match=f"vector_bytes={size!r}.*a power of two, such as 16, 32"):
+        sl.Target("cpu", vector_bytes=size)
+    assert sl.Target("cpu", vector_bytes=128).vector_width("float32") == 32

@@ -25,7 +25,7 @@ MATMUL = [
     ("", "s[C].split(i, nparts=-2)",
      "split(i, nparts=-2) on stage C: nparts is -2, and it must be 1 or more"),
     ("", "s[C].split(i, factor=2.0)",
-     "split(i, factor=2.0) ... factor is 2.0, and it must be an integer"),
+     "split(i, factor=2.0) ... factor is 2.0, and it must be an integer; use // to divide"),
     ("", "s[C].split(i, factor=True)",
      "factor is True, and it must be an integer"),
     ("", "s[C].split(i, factor=sl.var('n'))",

@@ -552,6 +552,7 @@ def test_nesting_and_errors_inside(database: Database, tmp_path: Path) -> None:
     s = sl.schedule(g.C)
     tiled(g, s)
     keep(database, s)
+    (tmp_path / "empty.jsonl").touch()
     with apply_best(database) as outer:
         with apply_best(tmp_path / "empty.jsonl") as inner:
             assert sl.schedule(g.C).steps == ()
@@ -571,6 +572,7 @@ def test_threads_and_tasks_do_not_see_each_other(database: Database, tmp_path: P
     s = sl.schedule(g.C)
     tiled(g, s)
     keep(database, s)
+    (tmp_path / "empty.jsonl").touch()
     barrier = threading.Barrier(4)
     counts: dict[int, set[int]] = {}
     failures: list[BaseException] = []
@@ -621,6 +623,19 @@ def test_an_inexact_start_warns(database: Database) -> None:
     with apply_best(database) as applied, pytest.warns(DatabaseWarning, match="on Abacus"):
         sl.schedule(g.C)
     assert not applied.used[0].exact
+
+
+def test_a_file_that_is_not_there_is_said_once(tmp_path: Path) -> None:
+    path, g = tmp_path / "nope.jsonl", product()
+    with pytest.warns(DatabaseWarning) as told, apply_best(path) as applied:
+        assert sl.schedule(g.C).steps == sl.schedule(g.C).steps == ()
+    assert len(applied.missing) == 2
+    (said,) = told
+    assert str(said.message) == (
+        f'apply_best(database="{path}"): there is no such file, so no schedule is known; '
+        f'sl.autotune(C, database="{path}") makes it'
+    )
+    assert said.filename == __file__
 
 
 def test_a_file_that_cannot_be_read_is_said_at_the_with(tmp_path: Path) -> None:

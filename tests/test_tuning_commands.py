@@ -78,7 +78,8 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["tune", f"{script}:both", *given, *more]) == 0
     printed = capsys.readouterr().out
     assert re.search("[23] ok", printed) and "s = sl.schedule(B)" in printed and report.exists()
-    assert "\n\n\n" not in printed
+    assert "\n\n\n" not in printed and "result." not in printed
+    assert "its schedule as code is below\n" in printed and f"all of it: {report}\n" in printed
     assert len(database.read_text().splitlines()) >= 2
     kernel = importlib.import_module(saved.stem)
     assert (kernel.B(np.ones((32, 64), "float32")) == 3).all()
@@ -92,6 +93,7 @@ def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[st
     assert main([*where, "--template", "rows", "--no-resume"]) == 0
     printed = capsys.readouterr().out
     assert "parallel" in printed and not printed.endswith("\n\n")
+    assert "all of it: --report FILE writes it as a page\n" in printed
 
 
 def test_a_gather_runs_on_data_of_the_script(

@@ -147,8 +147,20 @@ def test_times_are_those_of_the_workers_machine(
 
 def test_a_worker_that_cannot_say_what_it_runs_on(tmp_path: Path) -> None:
     with Elsewhere(ModuleNotFoundError("No module named 'schedlang'")) as pool:
-        with pytest.raises(TuningError, match="what it runs on: No module named 'schedlang'"):
+        with pytest.raises(
+            TuningError, match="No module named 'schedlang'. They need this version"
+        ):
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+
+
+def test_only_a_version_is_told_as_the_cause(tmp_path: Path) -> None:
+    with Elsewhere(OSError("no space left")) as pool:
+        with pytest.raises(TuningError, match="what it runs on: no space left$"):
+            sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
+    over = ThreadPoolExecutor(1)
+    over.shutdown()
+    with pytest.raises(TuningError, match="executor takes no jobs: .*after shutdown$"):
+        sl.autotune(plus_one(), trials=2, executor=over, database=tmp_path / "db")
 
 
 def test_workers_of_another_version(tmp_path: Path) -> None:
@@ -295,7 +307,8 @@ def test_workers_that_cannot_measure_any_more(tmp_path: Path) -> None:
 
     result, _ = made(full, tmp_path)
     assert [t.outcome for t in result.trials] == ["ok"]
-    assert "measure nothing: the process that measures" in result.ended
+    assert result.ended.endswith("measure nothing: the process that measures candidates does not "
+                                 "start: no space left")  # fmt: skip
 
 
 def test_a_worker_that_cannot_measure_beside_others(tmp_path: Path) -> None:

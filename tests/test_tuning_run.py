@@ -26,6 +26,7 @@ from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.site import Site
 from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.measuring.workbench import Workbench
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.run import MOST_REPEATED, run
 from schedlang.autotune.search import Evolve, Strategy, valid
@@ -687,6 +688,20 @@ def test_dtypes(dtype: str, tmp_path: Path) -> None:
     assert (result.kernel(a, a) == (a & a if dtype == "bool" else a + a)).all()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("int8", -8, 8), ("int64", -8, 8), ("uint8", 0, 8), ("bool", 0, 1), ("float32", -1, 1)],
+)
+def test_data_are_what_the_documentation_says(
+    dtype: str, low: int, high: int, tmp_path: Path
+) -> None:
+    A = sl.placeholder((4000,), name="A", dtype=dtype)
+    B = sl.compute((4000,), lambda i: sl.select(A[i] == A[i], 1, 0), name="B")
+    (found,) = Workbench(task_of(B, Limits()), tmp_path).inputs
+    assert np.isclose(float(found.min()), low, atol=0.01)
+    assert np.isclose(float(found.max()), high, atol=0.01)
+
+
 def test_a_gather(tmp_path: Path) -> None:
     A = sl.placeholder((20, 8), name="A")
     rows = sl.placeholder((12,), name="rows", dtype="int64")
@@ -755,6 +770,11 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
         ({"limits": Limits(memory=-1)}, "give an integer for memory"),
         ({"limits": Limits(memory=2e9)}, "give an integer for memory"),  # type: ignore[arg-type]
         ({"inputs": 4}, r"inputs=\.\.\.\): give one array each for A"),
+        (
+            {"inputs": {"x": 1, "I": 2}},
+            r"inputs=\.\.\.\): not an input: x, I; missing: A; give one array each for A",
+        ),
+        ({"inputs": {}}, r"inputs=\.\.\.\): missing: A; give one"),
         ({"sizes": {"n": 4}}, "there is no size 'n'"),
         ({"database": 4}, "database=4: give a path, a Database or None"),
         ({"database": tmp_path}, "is a directory"),
@@ -785,6 +805,7 @@ def test_progress_is_told_of_every_trial(tmp_path: Path) -> None:
 def test_tuning_where_the_best_is_applied(tmp_path: Path) -> None:
     """A search starts from schedules without steps, whatever ``sl.schedule`` starts with."""
     B = plus_one((8, 8))
+    (tmp_path / "db").touch()
     with sl.apply_best(tmp_path / "db") as known:
         first = tune(B, trials=1, database=tmp_path / "db")
         second = tune(B, trials=2, database=tmp_path / "db")

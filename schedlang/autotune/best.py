@@ -90,7 +90,7 @@ def best(
     >>> found.exact, found.seconds, found.schedule.steps[0].primitive
     (True, 2e-06, 'vectorize')
     """
-    outputs = plain_schedule(C).outputs
+    outputs = plain_schedule(C, "best").outputs
     device, sources = Target.of(target), _sources(database)
     where = Where.here(outputs, device, _sizes(outputs, sizes or {}))
     found = _find(outputs, where, sources)
@@ -118,17 +118,25 @@ def apply_best(
 
     They are looked up as :func:`best` does, by default for the CPU of this machine; ``sizes`` may
     name more than each computation has. It holds for this thread or task alone; of several, the
-    innermost counts.
+    innermost counts. A ``database`` whose file does not exist is empty, and a
+    :class:`~schedlang.errors.DatabaseWarning` says so.
 
     >>> import tempfile, schedlang as sl
     >>> B = sl.compute((8,), lambda i: i + 1, name="B")
-    >>> with tempfile.TemporaryDirectory() as folder, apply_best(f"{folder}/tuning.jsonl") as known:
-    ...     s = sl.schedule(B)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Path(f"{folder}/tuning.jsonl").touch()
+    ...     with apply_best(f"{folder}/tuning.jsonl") as known:
+    ...         s = sl.schedule(B)
     >>> s.steps, known.missing
     ((), [(Tensor(B: int64[8]),)])
     """
     device, sources = Target.of(target), _sources(database)
     given = {_size_name(key): _size(key, value) for key, value in (sizes or {}).items()}
+    if database is not None and not sources[0].exists():
+        warn(
+            f'apply_best(database="{sources[0].path}"): there is no such file, so no schedule is '
+            f'known; sl.autotune(C, database="{sources[0].path}") makes it'
+        )
     applied = Applied()
 
     def start(s: Schedule) -> Schedule | None:

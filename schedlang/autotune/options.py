@@ -31,7 +31,7 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     tensors = isinstance(wanted, (list, tuple)) and all(isinstance(t, Tensor) for t in wanted)
     if not tensors or not wanted:
         raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
-    plain_schedule(list(wanted))
+    plain_schedule(list(wanted), "autotune")
     return tuple(wanted)
 
 
@@ -89,16 +89,18 @@ def checked_inputs(
         return None
     needed = placeholders(outputs)
     names = [t.name for t in needed]
+    wrong = ""
     if isinstance(inputs, Mapping):
         fits = set(inputs) == set(names) and len(inputs) == len(names)
         items = [inputs[n] for n in names] if fits else []
+        wrong = _misnamed(inputs, names)
     else:
         fits = isinstance(inputs, (list, tuple)) and len(inputs) == len(names)
         items = list(inputs) if fits else []
     if not fits:
         raise TuningError(
-            f"autotune(inputs=...): give one array each for {', '.join(names)}, by name or in "
-            "this order"
+            f"autotune(inputs=...): {wrong}give one array each for {', '.join(names)}, by name or "
+            "in this order"
         )
     known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
     given = tuple(np.asarray(item) for item in items)
@@ -110,6 +112,14 @@ def checked_inputs(
                 f"not {array.dtype} of shape {array.shape}"
             )
     return given
+
+
+def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
+    """What is wrong with the names of ``inputs``; nothing where they are those of the tensors."""
+    unknown = [str(name) for name in inputs if name not in names]
+    missing = [name for name in names if name not in inputs]
+    listed = (("not an input", unknown), ("missing", missing))
+    return "".join(f"{what}: {', '.join(found)}; " for what, found in listed if found)
 
 
 def _takes_two(function: Any) -> bool:

@@ -11,11 +11,11 @@ from time import monotonic
 from schedlang.autotune.allowance import most_work
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
-from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Rejected
+from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Rejected, refusal
 from schedlang.codegen.budget import crowded, spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError, first_line
+from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError
 from schedlang.expr.nodes import Var
 from schedlang.grid.lower import device_program
 from schedlang.grid.program import Program
@@ -109,7 +109,7 @@ class Space:
             found = self._estimate(known, program)
             verify(nest)
         except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
-            raise Refused(first_line(error)) from None
+            raise refusal(error) from None
         if self.made:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")

@@ -77,7 +77,8 @@ def autotune(
     is written as it ends. ``executor``: any ``concurrent.futures.Executor``, to measure on its
     workers; ``workers``: how many processes build at once (one a core, at most 8, and fewer
     where the arrays of each would not leave half of the memory). ``inputs``:
-    the data to run on, arrays by name or in order; by default random, uniform in [-1, 1].
+    the data to run on, arrays by name or in order; by default random, floats uniform in [-1, 1],
+    integers from -8 (unsigned ones from 0) to 8.
     ``sizes``: values of symbolic sizes. ``tolerance``: how far an element may be off, as a part of
     its size plus the size typical of its array; by default what rounding explains. ``progress``:
     True for a bar, False for none, a function that takes each trial. ``limits``: seconds and

@@ -60,6 +60,12 @@ def pad(
             f"pad({tensor.name}, mode={mode!r}, value={value}): that mode takes its values from "
             f'{tensor.name}; give no value, or mode="constant"'
         )
+    if after is None and _are_pairs(before):
+        first, last = (shape_text(side) for side in zip(*before))
+        raise ComputeTypeError(
+            f"pad({tensor.name}, {before}): the ends of a dimension are given apart, not in pairs; "
+            f"write pad({tensor.name}, before={first}, after={last})"
+        )
     starts = _widths(tensor, before, "before")
     ends = starts if after is None else _widths(tensor, after, "after")
     for position, widths in enumerate(zip(starts, ends)):
@@ -77,6 +83,15 @@ def pad(
         return math.if_then_else(math.all(*inside), found, filler) if inside else found
 
     return compute(tuple(shape), element, name=name or f"{tensor.name}.{mode}")
+
+
+def _are_pairs(given: Any) -> bool:
+    """Whether ``given`` are NumPy's widths: (before, after) for each dimension."""
+    return (
+        isinstance(given, (tuple, list))
+        and bool(given)
+        and all(isinstance(item, (tuple, list)) and len(item) == 2 for item in given)
+    )
 
 
 def _widths(tensor: Tensor, given: Any, side: str) -> tuple[Extent, ...]:

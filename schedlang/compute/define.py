@@ -34,6 +34,11 @@ def compute(
     >>> sl.compute((8, 8), lambda i, j: A[i, j] + A[j, i], name="B")
     Tensor(B: float32[8, 8])
     """
+    if callable(name) and not callable(fcompute):
+        raise ComputeTypeError(
+            f"sl.compute({shape}, {fcompute}, ...): the shape is one tuple; write "
+            f"sl.compute(({shape}, {fcompute}), fcompute)"
+        )
     check_name(name, "a tensor")
     unknown = set(te_options) - {"tag", "attrs", "varargs_names"}
     if unknown:

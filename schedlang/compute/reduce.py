@@ -80,6 +80,11 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
     >>> k.extent
     16
     """
+    if not isinstance(dom, (tuple, list)) and _is_bound(name):
+        raise ComputeTypeError(
+            f"sl.reduce_axis({dom}, {name}): a range is one tuple; write "
+            f"sl.reduce_axis(({dom}, {name}))"
+        )
     check_name(name, "a reduction axis")
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
@@ -95,6 +100,10 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
             extent = simplify(extent)
         return Axis(name, check_extent(extent, f"reduction axis {name}"), "reduce", lo)
     return Axis(name, check_extent(dom, f"reduction axis {name}"), "reduce")
+
+
+def _is_bound(value: Any) -> bool:
+    return isinstance(value, Expr) or hasattr(value, "__index__")
 
 
 def _bound(value: Any, name: str) -> int | Expr:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Union
 from schedlang.compute.row import Row, wrong_count
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, MissingNameError
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr
-from schedlang.expr.nodes import Axis, Cast, Const, Expr, Read, Var
+from schedlang.expr.construct import as_expr, binary, const
+from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Read, Var
 from schedlang.expr.operators import EQUALITIES, OPERANDS, OPERATORS
 from schedlang.expr.ufuncs import apply_ufunc
 from schedlang.expr.visit import postorder, reads
@@ -218,6 +218,12 @@ class Tensor:
             value = int(value)
         index = as_expr(value)
         if index.dtype == "bool" or not dtypes.is_integer(index.dtype):
+            whole = _floored(index)
+            if whole is not None and (isinstance(index, Const) or _divides(index)):
+                raise ComputeTypeError(
+                    f"{where} is {index.dtype}: an index is an integer, and / gives a float; "
+                    f"divide with //, which gives {whole}"
+                )
             raise ComputeTypeError(
                 f"{where} is {index.dtype} ({index}): an index is an integer; "
                 f"convert it with sl.cast({index}, 'int64')"
@@ -250,6 +256,24 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"Tensor({declared(self)})"
+
+
+def _divides(value: Expr) -> bool:
+    return any(isinstance(node, Binary) and node.op == "/" for node in postorder([value]))
+
+
+def _floored(value: Expr) -> Expr | None:
+    """Arithmetic on integers that became floats, with // in place of /; ``None`` for any other."""
+    if isinstance(value, Cast) and dtypes.is_integer(value.a.dtype):
+        return value.a
+    if isinstance(value, Const) and float(value.value).is_integer():
+        return const(int(value.value))
+    if not isinstance(value, Binary) or value.op not in ("+", "-", "*", "/"):
+        return None
+    left, right = _floored(value.a), _floored(value.b)
+    if left is None or right is None:
+        return None
+    return binary("//" if value.op == "/" else value.op, left, right)
 
 
 def _of_element(operator: Callable[..., Any]) -> Any:
@@ -299,6 +323,11 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
+def divide_whole(value: object) -> str:
+    """The end of a message about a number that / made, where // would have made an integer."""
+    return "; use // to divide" if isinstance(value, float) and value.is_integer() else ""
+
+
 def check_extent(value: Any, what: str) -> Extent:
     """``value`` as an extent: an integer of 0 or more, or a size expression."""
     if isinstance(value, Const) and isinstance(value.value, int):
@@ -318,6 +347,7 @@ def check_extent(value: Any, what: str) -> Extent:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ComputeTypeError(
             f'{what} is {value!r}: an extent is an integer, or a size made by sl.var("n")'
+            f"{divide_whole(value)}"
         )
     extent = int(value)
     if extent < 0:
@@ -353,6 +383,12 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     >>> placeholder((3, 4), name="A")
     Tensor(A: float32[3, 4])
     """
+    if isinstance(shape, str) and isinstance(dtype, (tuple, list, int)):
+        wanted = shape_text(dtype if isinstance(dtype, (tuple, list)) else (dtype,))
+        raise ComputeTypeError(
+            f"sl.placeholder({shape!r}, {dtype}): the shape comes first; write "
+            f"sl.placeholder({wanted}, name={shape!r})"
+        )
     check_name(name, "a placeholder")
     checked = check_shape(shape, f"placeholder {name}")
     return PlaceholderOp(name, checked, dtypes.canonical(dtype)).output(0)

@@ -11,8 +11,9 @@ from schedlang.codegen.cpu import emit
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, identifier
-from schedlang.compute.tensor import check_name
+from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
+from schedlang.expr.nodes import Var
 from schedlang.grid.blocks import as_loops
 from schedlang.grid.lower import device_program
 from schedlang.grid.printer import program_text
@@ -45,7 +46,9 @@ def lower(
     >>> sl.lower(sl.schedule(B), [A, B]).loops[0].extent
     4
     """
-    return lower_state(_checked(schedule, "lower", te_options).state, args, name=name)
+    checked = _checked(schedule, "lower", te_options)
+    _check_list("lower", args, name)
+    return lower_state(checked.state, args, name=name)
 
 
 def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
@@ -67,6 +70,19 @@ def _checked(schedule: Any, what: str, options: Iterable[str]) -> Schedule:
             f"sl.{what}({type(schedule).__name__}): give a schedule, e.g. sl.schedule(C)"
         )
     return schedule
+
+
+def _check_list(what: str, args: Any, *behind: Any) -> None:
+    """Refuse tensors that are given one by one, and a target that stands in the place of args."""
+    if isinstance(args, (Tensor, Var)):
+        given = ", ".join(a.name for a in (args, *behind) if isinstance(a, (Tensor, Var)))
+        raise ComputeTypeError(
+            f"sl.{what}(s, {given}): args is one list; write sl.{what}(s, [{given}])"
+        )
+    if isinstance(args, (str, Target)):
+        shown = f'"{args}"' if isinstance(args, str) else "Target(...)"
+        hint = f"; write sl.build(s, target={shown})" if what == "build" else ""
+        raise ComputeTypeError(f"sl.{what}(s, {shown}): args is a list of tensors{hint}")
 
 
 def build(
@@ -94,6 +110,7 @@ def build(
     array([2., 2., 2., 2.], dtype=float32)
     """
     _checked(schedule, "build", te_options)
+    _check_list("build", args, target, name, fastmath)
     where = playing(Target.of(target))
     nest = lower_state(schedule.state, args, name=name)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)

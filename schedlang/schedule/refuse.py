@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from schedlang.compute.tensor import ScanOp
+from schedlang.compute.tensor import ScanOp, divide_whole
 from schedlang.errors import ScheduleError, explain
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
@@ -63,7 +63,8 @@ def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> 
     if isinstance(value, Expr) and not isinstance(value, Const):
         refuse(asked, f"{what} is {value}, which is known at the call only", "Give a number.")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        refuse(asked, f"{what} is {shown(value)}, and it must be an integer")
+        why = f"{what} is {shown(value)}, and it must be an integer{divide_whole(value)}"
+        refuse(asked, why)
     number = int(value)
     if number < least:
         refuse(asked, f"{what} is {number}, and it must be {least} or more", hint)
@@ -75,7 +76,7 @@ def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> 
 def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     """Where ``axis`` stands among the loops of ``stage``; a refusal that says why it does not."""
     if not isinstance(axis, Axis):
-        hint = f"The loops of {stage.name}: {_loops(stage)}."
+        hint = f"The loops of {stage.name}: {_loops(stage)}.{_meant(stage, axis)}"
         refuse(asked, f"{shown(axis)} is no axis", hint)
     for position, leaf in enumerate(stage.leaf):
         if leaf is axis:
@@ -100,6 +101,16 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     if owner is None:
         hint += "\nAn axis of another schedule, or one made after a copy, is not this schedule's."
     refuse(asked, f"{axis.name} {whose}", hint)
+
+
+def _meant(stage: Stage, value: object) -> str:
+    """How to write the axis that is given by its name, or by its position among the loops."""
+    for position, axis in enumerate(stage.leaf):
+        if isinstance(value, str) and value == axis.name:
+            return f" The {value} among them is {_written(stage, axis)}."
+        if type(value) is int and value in (position, position - len(stage.leaf)):
+            return f" In place of {value} write {_written(stage, axis)}."
+    return ""
 
 
 def _written(stage: Stage, axis: Axis) -> str:

@@ -329,12 +329,15 @@ def schedule(outputs: Any) -> Schedule:
     return start if starter is None else starter(start) or start
 
 
-def plain_schedule(outputs: Any) -> Schedule:
-    """:func:`schedule` whatever the context asks for: no step has been taken yet."""
+def plain_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
+    """:func:`schedule` whatever the context asks for: no step has been taken yet.
+
+    ``call`` is what the user called, for messages.
+    """
     items = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     items = [t for i in items for t in (i if isinstance(i, (list, tuple)) else [i])]
     if not items:
-        raise ComputeTypeError("sl.schedule([]): give at least one output tensor")
+        raise ComputeTypeError(f"{call}([]): give at least one output tensor")
     tensors: list[Tensor] = []
     for item in items:
         if isinstance(item, (ComputeOp, ScanOp)):
@@ -342,11 +345,18 @@ def plain_schedule(outputs: Any) -> Schedule:
         elif isinstance(item, Tensor):
             tensors.append(item)
         else:
-            what = f"sl.schedule({shown(item)})"
-            raise ComputeTypeError(f"{what}: give the tensors that sl.compute returned")
+            raise ComputeTypeError(
+                f"{call}({shown(item)}): give the tensors that sl.compute returned"
+            )
+    for tensor in tensors:
+        if isinstance(tensor.op, PlaceholderOp):
+            raise ComputeError(
+                f"{call}({tensor.name}): {tensor.name} is an input, with nothing to schedule; give "
+                "tensors that sl.compute or sl.scan returned"
+            )
     doubled = next((t for k, t in enumerate(tensors) if t in tensors[:k]), None)
     if doubled is not None:
-        raise ComputeError(f"sl.schedule: {doubled.name} is named twice; name each output once")
+        raise ComputeError(f"{call}: {doubled.name} is named twice; name each output once")
     return Schedule(tensors)
 
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.graph import operations
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
-from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Axis
 from schedlang.stage.state import Stage, State
 
 
 def initial_state(outputs: Sequence[Tensor]) -> State:
-    """Stages for every operation behind ``outputs``."""
+    """Stages for every operation behind ``outputs``, none of which is an input."""
     ops = operations(outputs)
     stages: dict[str, Stage] = {}
     defined: dict[Tensor, str] = {}
@@ -32,12 +31,6 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
             name = f"{op.name}_{count}"
         stages[name] = Stage(name, op, op.outputs, leaf)
         defined.update((t, name) for t in op.outputs)
-    for output in outputs:
-        if output not in defined:
-            raise ComputeError(
-                f"sl.schedule({output.name}): {output.name} is an input, with nothing to schedule; "
-                "give tensors that sl.compute or sl.scan returned"
-            )
     return State(stages, tuple(outputs), defined)
 
 

@@ -31,6 +31,7 @@ from schedlang.autotune.measuring.measure import (
 )
 from schedlang.autotune.measuring.race import RACE_ROUNDS, race
 from schedlang.autotune.measuring.sandbox import COMMAND, PATIENCE, Broken, Sandbox, new_folder
+from schedlang.autotune.measuring.site import needs
 from schedlang.autotune.measuring.task import Task, task_from_data
 from schedlang.autotune.measuring.turns import turn
 from schedlang.autotune.record import machine_for
@@ -45,10 +46,7 @@ UNFIT = (Broken, ImportError, AttributeError)
 # how often what is left is sent again though nothing has come of it, where none has ever answered,
 # and where some do
 NONE_FIT, SOME_FIT = 2, 8
-NOTHING = (
-    "autotune: the workers of the executor measure nothing: {}. They need this version of "
-    "schedlang, and to be able to start processes"
-)
+NOTHING = "autotune: the workers of the executor measure nothing: {}{}"
 # seconds between two looks at what was cancelled
 LOOK = 1.0
 # workers of an executor that does not say how many it has
@@ -119,7 +117,7 @@ class Remote:
                     elif not unfit and lost[job.number] < TRIES:
                         to_send.append(job)
                     elif unfit or not self._answered:
-                        raise Broken(NOTHING.format(first_line(why)))
+                        raise Broken(NOTHING.format(first_line(why), needs(why)))
                     else:
                         detail = f"its worker was lost twice: {first_line(why)}"
                         yield Measured(job.number, "crashed", detail=detail)

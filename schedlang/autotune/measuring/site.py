@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import Executor, Future, TimeoutError
+from concurrent.futures import Executor, TimeoutError
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from schedlang.autotune.measuring.task import target_data
 from schedlang.autotune.record import NO_GPU, cores, machine_for, versions
 from schedlang.errors import TuningError, first_line
 from schedlang.target import Target
+
+# what a worker without schedlang fails by, or what the answer of another version does
+OTHER_VERSION = (ImportError, AttributeError, KeyError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -40,21 +43,22 @@ def here(target: Target) -> Site:
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
     """The machine of the workers, which are taken to be alike: the first to answer says it."""
-    asked: Future[dict[str, Any]] | None = None
     try:
         asked = executor.submit(_there, target_data(target))
+    except Exception as error:
+        raise TuningError(f"autotune: the executor takes no jobs: {first_line(error)}") from None
+    try:
         answer = asked.result(patience)
         found = Site(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
     except TimeoutError:
-        assert asked is not None
         asked.cancel()
         raise TuningError(
             f"autotune: no worker of the executor has answered within {patience:g} s"
         ) from None
     except Exception as error:
         raise TuningError(
-            f"autotune: no worker of the executor says what it runs on: {first_line(error)}. They "
-            "need this version of schedlang"
+            "autotune: no worker of the executor says what it runs on: "
+            f"{first_line(error)}{needs(error)}"
         ) from None
     mine, theirs = dict(versions())["schedlang"], dict(found.versions).get("schedlang")
     if mine != theirs:
@@ -63,6 +67,11 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
             f"{mine}. They need the same version"
         )
     return found
+
+
+def needs(error: Exception) -> str:
+    """What workers need that fail by ``error``, as the end of a message; nothing if unknown."""
+    return ". They need this version of schedlang" if isinstance(error, OTHER_VERSION) else ""
 
 
 def _there(target: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from schedlang.runtime.evaluate import duration
 MOST_LETTERS = 160
 # less of the space than this makes candidates: then it matters why
 LITTLE = 0.1
+# how the winner's code and the report are got in Python
+CODE, PAGE = "result.schedule.as_python()", 'result.report("tuning.html")'
 NO_BASELINE = "the untuned schedule has no time"
 NOTHING_FASTER = "this is the untuned schedule, without a step: nothing that was tried is faster"
 NOTHING_TIMED = (
@@ -29,8 +31,10 @@ NOTHING_TIMED = (
 )
 
 
-def summary(facts: Facts) -> str:
+def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     """The search in about ten lines: what was found, what it cost, how to go on.
+
+    ``code`` and ``page`` say where the winner's schedule and the report are.
 
     >>> from schedlang.autotune.record import Trial, Where
     >>> trials = [Trial(0, "ok", "", seconds=0.004), Trial(1, "crashed", "", detail="signal 11")]
@@ -75,9 +79,8 @@ def summary(facts: Facts) -> str:
         lines.append(f"refused:  {count} of the others since: {why}")
     if facts.timed:
         lines.append("estimate: " + correlation_text(facts))
-    code = "its schedule as code is result.schedule.as_python()"
-    lines.append(f"best:     trial {won.number}; {code}")
-    lines.append('all of it: result.report("tuning.html")')
+    lines.append(f"best:     trial {won.number}; its schedule as code is {code}")
+    lines.append(f"all of it: {page}")
     return "\n  ".join(_short(plain(line)) for line in lines if line)
 
 
