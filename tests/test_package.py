@@ -59,7 +59,9 @@ def test_help_shows_names_on_demand() -> None:
 
 
 def test_a_folder_of_the_same_name_beside_a_script_hides_nothing(tmp_path: Path) -> None:
-    """As the clone does, where the script lies next to it."""
+    """As the clone does, where the script lies next to it: the import hook of another editable
+    install would lose to it. What is installed as a copy never does.
+    """
     (tmp_path / "schedlang").mkdir()
     script = tmp_path / "script.py"
     script.write_text("import schedlang as sl; print(sl.placeholder((3,)).shape)")

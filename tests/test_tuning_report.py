@@ -22,7 +22,7 @@ from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
 from schedlang.autotune.showing.charts import search_curve
 from schedlang.autotune.showing.effects import explained, knob_effects
 from schedlang.autotune.showing.facts import Facts, correlation, race_seconds, winner
-from schedlang.autotune.showing.nothing import why_nothing
+from schedlang.autotune.showing.nothing import CONSTRAINED, why_nothing
 from schedlang.autotune.showing.ranks import spearman
 from schedlang.autotune.showing.report import page, write_report
 from schedlang.autotune.showing.scale import Scale, scale_of
@@ -386,19 +386,20 @@ def test_numbers_are_neither_powers_of_ten_nor_rounded_away() -> None:
 def test_why_a_search_found_nothing() -> None:
     trials = [Trial(n, "wrong answer", "", detail=f"C[0] is {n // 2}\nmore") for n in range(3)]
     trials += [Trial(3, "crashed", "", detail="\x1b[2J" + "x" * 500)]
-    lines = why_nothing(trials, 4, [], "all trials are done").splitlines()
+    lines = why_nothing(trials, 4, [], "all trials are done", CONSTRAINED).splitlines()
     assert lines[:3] == [
         "none of 4 candidates worked", "  2 times wrong answer: C[0] is 0",
         "  1 times wrong answer: C[0] is 1",
     ]  # fmt: skip
     assert len(lines[3]) < 200 and "\x1b" not in lines[3] and "tolerance=" in lines[4]
     refused = [("the tile is too large", 9)]
-    assert why_nothing([], 0, refused, "no other candidates were found").splitlines() == [
+    none = why_nothing([], 0, refused, "no other candidates were found", CONSTRAINED)
+    assert none.splitlines() == [
         "none of the decisions that were drawn make a candidate", "  9 times the tile is too large",
         "  Loosen the constraints of the template.",
     ]  # fmt: skip
     early = "the time is up before a candidate was measured: give more trials or more time"
-    assert why_nothing([], 1, refused, "the time is up") == early
+    assert why_nothing([], 1, refused, "the time is up", CONSTRAINED) == early
 
 
 def test_a_report_stands_in_the_order_of_the_numbers() -> None:

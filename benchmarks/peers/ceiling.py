@@ -21,4 +21,4 @@ def prepare(label: str, work: Work, arrays: Arrays, outs: Arrays) -> tuple[Call,
         probe, amount = multiply_adds("float32"), work.flops
     else:
         probe, amount = max(copies(), key=lambda way: way.rate()), work.bytes
-    return probe.together, {"part": amount / probe.amount}
+    return probe.faster(), {"part": amount / probe.amount}

@@ -46,7 +46,9 @@ class Evaluation:
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"
         if self.spread > WIDE:
-            parts = [f"{duration(self.seconds)} {fastest}; samples differ by more than that"]
+            parts = [
+                f"{duration(self.seconds)} {fastest}; the quartiles are further apart than the median"
+            ]
         else:
             parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} {fastest}"]
         if self.gflops is not None:

@@ -24,7 +24,8 @@ def turn(alone: bool) -> Iterator[None]:
 
     Where it cannot be held, run one tuning process at a time.
     """
-    own = getattr(os, "getuid", int)()
+    # Windows has no such number
+    own = os.getuid() if hasattr(os, "getuid") else 0
     with held(Path(tempfile.gettempdir()) / f"schedlang-turns-{own}", alone):
         yield
 

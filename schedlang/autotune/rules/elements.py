@@ -65,7 +65,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
 
 
 def _threads(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> list[int]:
-    """Threads of a block that elements fill; as many as elements where they fill none."""
+    """Threads of a block, of which few have no element; as many as elements where those are few."""
     length = math.prod(sketch.extents(axes))
     return [n for n in THREADS if sketch.fills(tensor, length, n)] or [length]
 

@@ -33,7 +33,9 @@ class Level:
     pieces: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        assert len(self.pieces or self.along[:1]) == len(self.along), "pieces of each axis"
+        # along one axis there are as many as iterations
+        known = len(self.pieces) == len(self.along) if self.pieces else len(self.along) <= 1
+        assert known, "pieces of each axis"
 
 
 @dataclass(frozen=True)

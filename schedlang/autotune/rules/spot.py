@@ -64,7 +64,8 @@ def _again(
         for along, axis in home.along.items():
             lengths[axis] = sketch.extents([axis])[0]
             shares[axis] = -(-lengths[axis] // iterations.get(along, 1))
-    # reads of several stages go by axes of their own: they move apart, and the first stands for all
+    # reads of several stages go by axes of their own: they move apart, and count as no repetition
+    # here; what a candidate does in all is counted once it is lowered
     read, home = reads[0]
     points = 1.0
     for dimension in range(tensor.ndim):

@@ -68,7 +68,9 @@ def levels(scale: Scale, left: float, right: float, write: Callable[[float], str
 def search_curve(facts: Facts) -> str:
     """Each trial's time in the search at its number, the best so far as steps, and below them the
     trials that have none; the winner's time of the race apart."""
-    write, known, won = value_label(facts), ranked(facts), winner(facts)
+    write, won = value_label(facts), winner(facts)
+    # they end in another order than they are drawn in
+    known = sorted(ranked(facts), key=lambda item: item[0].number)
     timed = {id(trial) for trial, _ in known}
     rows: dict[str, list[Trial]] = {outcome: [] for outcome in outcome_counts(facts.trials)}
     for trial in facts.trials:
@@ -107,16 +109,22 @@ def search_curve(facts: Facts) -> str:
         parts.append(text(WIDTH - RIGHT, up(base) - 6, f"untuned {write(base)}", "base", "end"))
     y = TOP + tall + (12.0 if known else 0.0)
     for outcome, trials in rows.items():
-        parts.append(line(LEFT, y + ROW, WIDTH - RIGHT, y + ROW, "grid"))
-        name = "ok, no time" if outcome == "ok" else outcome
-        parts.append(text(LEFT - 8, y + 13, name, "soft", "end"))
-        marks = (f"M{place(across(t.number))} {place(y + 4)}v{ROW - 6}" for t in trials)
-        parts.append(f'<path class="failed" d="{"".join(marks)}"/>')
+        parts += _marks(across, y, "ok, no time" if outcome == "ok" else outcome, trials)
         y += ROW
     parts += _trial_numbers(across, y + 18, last)
     label = f"{len(facts.trials)} trials by their numbers"
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, y + 36, "trial", "soft", "middle"))
     return svg(WIDTH, y + 44, label, parts)
+
+
+def _marks(across: Scale, y: float, name: str, trials: Sequence[Trial]) -> list[str]:
+    """A row with a stroke for each of some trials."""
+    marks = (f"M{place(across(t.number))} {place(y + 4)}v{ROW - 6}" for t in trials)
+    return [
+        line(LEFT, y + ROW, WIDTH - RIGHT, y + ROW, "grid"),
+        text(LEFT - 8, y + 13, name, "soft", "end"),
+        f'<path class="failed" d="{"".join(marks)}"/>',
+    ]
 
 
 def _diamond(x: float, y: float, said: str) -> str:

@@ -28,13 +28,13 @@ BY_RULES = "The rules have nothing for this; give a template= that makes schedul
 
 def why_nothing(
     trials: Sequence[Trial], valid: int, refused: Sequence[tuple[str, int]], ended: str,
-    hint: str = CONSTRAINED,
+    hint: str,
 ) -> str:  # fmt: skip
     """Of a search without a winner: how its ``trials`` failed, else why its decisions made no
     candidate (``refused``, of which ``valid`` were not) and what to do (``hint``), else why it
     ``ended`` so early.
 
-    >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end"))
+    >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end", LATE))
     none of 1 candidates worked
       1 times out of memory: 1 TiB
       Smaller sizes, or fewer stages at root, need less memory.
