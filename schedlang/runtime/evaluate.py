@@ -46,9 +46,7 @@ class Evaluation:
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"
         if self.spread > WIDE:
-            parts = [
-                f"{duration(self.seconds)} {fastest}; the quartiles are further apart than the median"
-            ]
+            parts = [f"{duration(self.seconds)} {fastest}; samples spread by more than the median"]
         else:
             parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} {fastest}"]
         if self.gflops is not None:
