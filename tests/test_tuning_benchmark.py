@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from subprocess import CalledProcessError
 from types import SimpleNamespace
 from typing import Any
@@ -49,6 +50,9 @@ def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatc
         def rate(self) -> float:
             return self.amount
 
+        def faster(self) -> Callable[[], None]:
+            return self.alone
+
     probes = [Fixed(lambda: None, lambda: None, amount) for amount in (4e6, 2e6, 8e6)]
     monkeypatch.setattr(ceiling, "multiply_adds", lambda dtype: probes[0])
     monkeypatch.setattr(ceiling, "copies", lambda: probes[1:])
@@ -60,7 +64,7 @@ def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatc
         (product, probes[0], 2 * 128**3 / 4e6), (softmax, probes[2], 8 * 1024**2 / 8e6),
     ):  # fmt: skip
         call, facts = ceiling.prepare(ceiling.CEILING, work, {}, {})
-        assert call is probe.together and facts["part"] == pytest.approx(part)
+        assert call is probe.alone and facts["part"] == pytest.approx(part)
 
 
 def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
