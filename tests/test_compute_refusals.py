@@ -73,6 +73,9 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "shape in two": (
         lambda: compute(64, 50, lambda i, j: i), ComputeTypeError,
         r"one tuple; write sl\.compute\(\(64, 50\), fcompute\)"),
+    "placeholder's shape in two": (
+        lambda: placeholder(64, 50), ComputeTypeError,
+        r"one tuple; write sl\.placeholder\(\(64, 50\), \.\.\.\)"),
     "bool extent": (lambda: placeholder((True,)), ComputeTypeError, "an extent is an integer"),
     "text extent": (lambda: placeholder("n"), ComputeTypeError, r"sl\.var"),
     "float size": (lambda: placeholder((var("x", "float32"),)), ComputeTypeError, r"x \(float32\)"),

@@ -310,7 +310,10 @@ def test_sizes_of_one_name_are_not_confused(database: Database) -> None:
 @pytest.mark.parametrize(
     "sizes, why",
     [
-        ({"q": 3}, r"sizes=\{'q': \.\.\.\}: the sizes of C: n"),
+        (
+            {"q": 3},
+            r"best\(sizes=\{'q': 3\}\): there is no symbolic size 'q' in C; give sizes=\{'n': ",
+        ),
         ({"n": -1}, "give a whole number of 0 or more"),
         ({"n": 2.5}, "give a whole number of 0 or more"),
         ({"n": True}, "give a whole number of 0 or more"),

@@ -244,12 +244,12 @@ def test_half_a_line_is_read_once_it_is_whole(path: Path) -> None:
 
 WRITER = """
 import sys
-from schedlang.autotune.keeping import lines
+from schedlang.autotune import locks
 from schedlang.autotune.database import Database
 from schedlang.autotune.record import Trial, Where
-path, first, count, size, locks = sys.argv[1], *map(int, sys.argv[2:])
-if not locks:
-    lines.fcntl = None
+path, first, count, size, locked = sys.argv[1], *map(int, sys.argv[2:])
+if not locked:
+    locks.fcntl = None
 where = Where("ab" * 32, (), "cpu", "machine", ())
 database = Database(path)
 sys.stdout.write("ready\\n"); sys.stdout.flush()
@@ -629,7 +629,7 @@ def test_a_lock_that_is_never_given_back_stops_nobody(
     fcntl = pytest.importorskip("fcntl")
     from schedlang.autotune.keeping import lines
 
-    monkeypatch.setattr(lines, "_PATIENCE", 0.05)
+    monkeypatch.setattr(lines, "PATIENCE", 0.05)
     database = Database(path)
     database.add(HERE, "C", trial(0))
     with path.open("rb") as file:
@@ -639,9 +639,9 @@ def test_a_lock_that_is_never_given_back_stops_nobody(
 
 
 def test_a_system_without_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from schedlang.autotune.keeping import lines
+    from schedlang.autotune import locks
 
-    monkeypatch.setattr(lines, "fcntl", None)
+    monkeypatch.setattr(locks, "fcntl", None)
     Database(path).add(HERE, "C", trial(0))
     assert skipped(path) == ([0], [])
 

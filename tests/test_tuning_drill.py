@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.autotune import locks
 from schedlang.autotune.database import Database
 from schedlang.autotune.finals import FINALISTS
 from schedlang.autotune.knobs import Knobs
@@ -350,7 +351,7 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert held.is_set()
     # nor where the system has neither locks nor users
     monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setattr(locks, "fcntl", None)
     monkeypatch.delattr(os, "getuid")
     with turn(alone=True):
         hold(alone=True).join(20)

@@ -263,7 +263,9 @@ def test_one_trial(tmp_path: Path) -> None:
     a = np.ones((8, 8), "float32")
     assert (result.kernel(a) == 2).all()
     again = tune(B, trials=1, database=tmp_path / "db")
-    assert [(t.number, t.resumed) for t in drawn(again)] == [(0, True)]
+    # what other work disturbed each time is timed again
+    quiet = not (trial.loud and trial.first_loud)
+    assert [(t.number, t.resumed) for t in drawn(again)] == [(0, quiet)]
     assert again.best.steps == result.best.steps
     anew = tune(B, trials=1, database=tmp_path / "db", resume=False)
     assert [t.resumed for t in drawn(anew)] == [False]
@@ -636,11 +638,14 @@ def test_symbolic_sizes(tmp_path: Path) -> None:
     # other sizes are another case
     other = tune(B, trials=1, sizes={"n": 50}, database=tmp_path / "db")
     assert [t.resumed for t in drawn(other)] == [False]
-    with pytest.raises(TuningError, match=r"symbolic sizes; give values to tune for, sizes={'n': "):
+    with pytest.raises(
+        TuningError,
+        match=r"autotune\(B\): there are symbolic sizes; give values to tune for, sizes={'n': ",
+    ):
         tune(B, database=tmp_path / "db")
-    with pytest.raises(TuningError, match="there is no size 'm'"):
+    with pytest.raises(TuningError, match="there is no symbolic size 'm' in B"):
         tune(B, sizes={"n": 4, "m": 4}, database=tmp_path / "db")
-    with pytest.raises(TuningError, match="'n': 2.5.*give an integer"):
+    with pytest.raises(TuningError, match="'n': 2.5.*give a whole number of 0 or more"):
         tune(B, sizes={"n": 2.5}, database=tmp_path / "db")  # type: ignore[dict-item]
 
 
@@ -775,7 +780,8 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
             r"inputs=\.\.\.\): not an input: x, I; missing: A; give one array each for A",
         ),
         ({"inputs": {}}, r"inputs=\.\.\.\): missing: A; give one"),
-        ({"sizes": {"n": 4}}, "there is no size 'n'"),
+        ({"sizes": {"n": 4}}, "there is no symbolic size 'n' in B; it has none; leave sizes= out"),
+        ({"sizes": 4}, r"sizes=4\): give a dict of names and whole numbers"),
         ({"database": 4}, "database=4: give a path, a Database or None"),
         ({"database": tmp_path}, "is a directory"),
         ({"database": tmp_path / "none" / "db"}, "there is no folder"),

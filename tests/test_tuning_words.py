@@ -251,9 +251,11 @@ def test_sizes_that_there_are_not(tmp_path: Path) -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] + 1, name="B")
-    with pytest.raises(TuningError, match=r"'m': 4.*no size 'm'.*give sizes=\{'n': \.\.\.\}"):
+    with pytest.raises(
+        TuningError, match=r"'m': 4.*no symbolic size 'm' in B; give sizes=\{'n': \.\.\.\}"
+    ):
         sl.autotune(B, sizes={"m": 4}, database=tmp_path / "db")
-    with pytest.raises(TuningError, match="has no symbolic sizes; leave sizes= out"):
+    with pytest.raises(TuningError, match="it has none; leave sizes= out"):
         sl.autotune(plus_one(), sizes={"m": 4}, database=tmp_path / "db")
 
 

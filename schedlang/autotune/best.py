@@ -16,11 +16,11 @@ from schedlang.autotune.keeping.replay import replay
 from schedlang.autotune.keeping.warn import warn
 from schedlang.autotune.plain import one_line
 from schedlang.autotune.record import UNTUNED, Where
+from schedlang.autotune.sizes import checked_sizes, size_values
 from schedlang.callable_module import make_callable
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError, TuningError
-from schedlang.expr.nodes import Var
 from schedlang.runtime.evaluate import duration
 from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.schedule.starting import STARTER
@@ -92,7 +92,7 @@ def best(
     """
     outputs = plain_schedule(C, "best").outputs
     device, sources = Target.of(target), _sources(database)
-    where = Where.here(outputs, device, _sizes(outputs, sizes or {}))
+    where = Where.here(outputs, device, checked_sizes("best", outputs, sizes))
     found = _find(outputs, where, sources)
     if found is None:
         raise TuningError(_nothing(outputs, where, sources, database is not None))
@@ -131,7 +131,7 @@ def apply_best(
     ((), [(Tensor(B: int64[8]),)])
     """
     device, sources = Target.of(target), _sources(database)
-    given = {_size_name(key): _size(key, value) for key, value in (sizes or {}).items()}
+    given = size_values("apply_best", sizes)
     if database is not None and not sources[0].exists():
         warn(
             f'apply_best(database="{sources[0].path}"): there is no such file, so no schedule is '
@@ -260,30 +260,6 @@ def _tuning(outputs: Sequence[Tensor], where: Where, path: Path | None) -> tuple
 
 def _names(outputs: Sequence[Tensor]) -> str:
     return ", ".join(t.name for t in outputs)
-
-
-def _sizes(outputs: Sequence[Tensor], given: Mapping[Any, int]) -> dict[str, int]:
-    """Sizes by name, checked."""
-    known = [v.name for v in variables(outputs) if v.is_size]
-    found: dict[str, int] = {}
-    for key, value in given.items():
-        name = _size_name(key)
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise TuningError(f"sizes={{{name!r}: ...}}: the sizes of {_names(outputs)}: {listed}")
-        found[name] = _size(key, value)
-    return found
-
-
-def _size_name(key: Any) -> Any:
-    return key.name if isinstance(key, Var) else key
-
-
-def _size(key: Any, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
-        asked = f"sizes={{{_size_name(key)!r}: {value!r}}}"
-        raise TuningError(f"{asked}: give a whole number of 0 or more")
-    return int(value)
 
 
 __all__ = ["Applied", "Best", "apply_best", "best", "packaged"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from schedlang.autotune.record import Trial
 from schedlang.autotune.search import name_of
 from schedlang.autotune.showing.facts import Facts, correlation
-from schedlang.autotune.showing.nothing import BY_RULES, CONSTRAINED, ILLEGAL, LATE, why_nothing
+from schedlang.autotune.showing.nothing import why_nothing
+from schedlang.autotune.showing.remarks import hint, remark, untimed
 from schedlang.autotune.showing.report import write_report
 from schedlang.autotune.showing.summary import summary
-from schedlang.autotune.space import Space
 from schedlang.compute.work import needed_flops
 from schedlang.errors import SpillWarning, TuningError
 from schedlang.runtime.build import build, lower
@@ -47,7 +47,7 @@ class TuningResult:
         if best is None:
             why = why_nothing(
                 search.trials, space.counts["valid"], space.reasons.most_common(), search.ended,
-                _hint(space),
+                hint(space),
             )  # fmt: skip
             raise TuningError(f"autotune({search.name}): {why}")
         found = Schedule.from_json(best.steps, list(task.outputs))
@@ -67,8 +67,8 @@ class TuningResult:
             # what the measurer does with a candidate (measure.run)
             ran=task.timed or task.target.kind != "cuda",
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
-            duplicates=search.duplicates, unraced=search.unraced, untimed=_untimed(search),
-            remark=_remark(search, found), finals_took=search.finals_took,
+            duplicates=search.duplicates, unraced=search.unraced, untimed=untimed(search),
+            remark=remark(search, found), finals_took=search.finals_took,
         )  # fmt: skip
         return TuningResult(kernel, found, best, facts)
 
@@ -103,42 +103,6 @@ class TuningResult:
 
     def __repr__(self) -> str:
         return f"<TuningResult {self.facts.name}: {len(self.facts.trials)} trials, {self.ended}>"
-
-
-def _hint(space: Space) -> str:
-    """What to do where no decisions make a candidate."""
-    if space.made:
-        return LATE if space.late() else BY_RULES
-    why = space.reasons.most_common(1)
-    return ILLEGAL if why and why[0][0] in space.illegal else CONSTRAINED
-
-
-def _untimed(search: Search) -> str:
-    """Why the untuned schedule has no time; nothing where it has one."""
-    if search.baseline is not None or not search.task.timed:
-        return ""
-    if search.untuned is not None:
-        return ": ".join(filter(None, (search.untuned.outcome, search.untuned.detail)))
-    if not search.times_plain:
-        return "it has no threads, which a GPU needs"
-    up = "the search's time was up" if search.space.late() else "the search ended"
-    return f"{up} before it was timed"
-
-
-def _remark(search: Search, found: Schedule) -> str:
-    """What is odd about a template that made one loop nest and no other."""
-    if not search.template or len(search.seen) != 1:
-        return ""
-    # of knobs of which one set was drawn, or of which others were refused, nothing is known
-    if search.trials[0].decisions and (not search.duplicates or search.space.counts["invalid"]):
-        return ""
-    if not found.steps:
-        return "it applied no steps"
-    if not search.duplicates:
-        return ""
-    if not search.trials[0].decisions:
-        return "it asks for no knobs, and makes one schedule"
-    return "its knobs changed nothing: all that were drawn make the same loop nest"
 
 
 __all__ = ["TuningResult"]

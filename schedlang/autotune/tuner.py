@@ -17,7 +17,7 @@ from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Measurer
 from schedlang.autotune.measuring.remote import Remote
 from schedlang.autotune.measuring.site import Site, here, of_workers
-from schedlang.autotune.measuring.task import Limits, Task, checked_sizes, tolerance_for
+from schedlang.autotune.measuring.task import Limits, Task, tolerance_for
 from schedlang.autotune.options import (
     check_numbers,
     check_objects,
@@ -30,9 +30,9 @@ from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.run import run
 from schedlang.autotune.search import Strategy, strategy
 from schedlang.autotune.showing.progress import progress_for
+from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.state import Search
-from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
 from schedlang.runtime.nvidia import driver
@@ -52,7 +52,7 @@ def autotune(
     seed: int = 0, database: Database | str | os.PathLike[str] | None = None, resume: bool = True,
     executor: Executor | None = None, template: Template | None = None,
     inputs: Mapping[str, Any] | Sequence[Any] | None = None,
-    sizes: Mapping[str, int] | None = None, tolerance: float | None = None, progress: Any = None,
+    sizes: Mapping[Any, int] | None = None, tolerance: float | None = None, progress: Any = None,
     limits: Limits | None = None, workers: int | None = None,
 ) -> TuningResult:  # fmt: skip
     """Search for a fast schedule of ``outputs``; the best found so far, also after Ctrl-C.
@@ -79,10 +79,10 @@ def autotune(
     where the arrays of each would not leave half of the memory). ``inputs``:
     the data to run on, arrays by name or in order; by default random, floats uniform in [-1, 1],
     integers from -8 (unsigned ones from 0) to 8.
-    ``sizes``: values of symbolic sizes. ``tolerance``: how far an element may be off, as a part of
-    its size plus the size typical of its array; by default what rounding explains. ``progress``:
-    True for a bar, False for none, a function that takes each trial. ``limits``: seconds and
-    memory of a candidate.
+    ``sizes``: values of symbolic sizes, by name or by ``sl.var``. ``tolerance``: how far an element
+    may be off, as a part of its size plus the size typical of its array; by default what rounding
+    explains. ``progress``: True for a bar, False for none, a function that takes each trial.
+    ``limits``: seconds and memory of a candidate.
 
     For ``target="cuda"`` on a machine without a GPU candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so.
@@ -106,7 +106,7 @@ def autotune(
     where_to = playing(Target.of(target))
     check_numbers(trials, timeout, seed, tolerance, workers)
     check_objects(executor, template, limits)
-    known_sizes = checked_sizes([v.name for v in variables(wanted) if v.is_size], sizes)
+    known_sizes = checked_sizes("autotune", wanted, sizes, every=True)
     given = checked_inputs(wanted, inputs, known_sizes)
     if where_to.kind == "cuda" and executor is None:
         # without it no trial can be built, however many there are

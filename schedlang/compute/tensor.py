@@ -389,6 +389,11 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
             f"sl.placeholder({shape!r}, {dtype}): the shape comes first; write "
             f"sl.placeholder({wanted}, name={shape!r})"
         )
+    if isinstance(dtype, (int, Expr)):
+        raise ComputeTypeError(
+            f"sl.placeholder({shape}, {dtype}, ...): the shape is one tuple; write "
+            f"sl.placeholder(({shape}, {dtype}), ...)"
+        )
     check_name(name, "a placeholder")
     checked = check_shape(shape, f"placeholder {name}")
     return PlaceholderOp(name, checked, dtypes.canonical(dtype)).output(0)

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from schedlang.autotune.locks import lock
 from schedlang.errors import TuningError
 
-try:
-    import fcntl
-except ImportError:  # Windows has none; a line is one write there too
-    fcntl = None  # type: ignore[assignment]
-
-# a process that was stopped while it held the lock must not stop the others
-_PATIENCE = 5.0
+# seconds to wait for others; without the lock one write a line has to do
+PATIENCE = 5.0
 _CHUNK = 1 << 16
 
 
@@ -48,7 +43,7 @@ def opened(path: Path, write: bool) -> Iterator[int]:
         if not stat.S_ISREG(mode):
             what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
             raise _refusal(path, write, f"it is {what}")
-        _lock(descriptor, write)
+        lock(descriptor, write, PATIENCE)
         yield descriptor
     finally:
         # closing gives the lock back
@@ -61,24 +56,6 @@ def _refusal(path: Path, write: bool, why: str) -> TuningError:
         f"database= a file that can be{' written' if write else ''}, or leave it out to use the "
         "one in the cache folder (SCHEDLANG_CACHE)"
     )
-
-
-def _lock(descriptor: int, write: bool) -> None:
-    """An advisory lock; where there is none to be had, one write a line has to do."""
-    if fcntl is None:
-        return
-    kind = (fcntl.LOCK_EX if write else fcntl.LOCK_SH) | fcntl.LOCK_NB
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, kind)
-            return
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return
-            time.sleep(0.0005)
-        except OSError:
-            return
 
 
 def append(path: Path, line: bytes) -> None:

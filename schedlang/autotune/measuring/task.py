@@ -17,7 +17,6 @@ from schedlang.autotune.record import checked_text
 from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.errors import TuningError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.target import Target
@@ -157,25 +156,3 @@ def tolerance_for(outputs: Sequence[Tensor]) -> float:
     if all(t.dtype not in EPSILON for t in outputs):
         return 0.0
     return worst
-
-
-def checked_sizes(names: Sequence[str], sizes: Mapping[str, int] | None) -> dict[str, int]:
-    """Values for all symbolic sizes, or what is missing as an error."""
-    given = dict(sizes or {})
-    missing = [n for n in names if n not in given]
-    wanted = f"sizes={{{', '.join(f'{n!r}: ...' for n in names)}}}"
-    unknown = [n for n in given if n not in names]
-    if unknown:
-        has = f"has others; give {wanted}" if names else "has no symbolic sizes; leave sizes= out"
-        raise TuningError(
-            f"autotune(sizes={sizes}): there is no size {unknown[0]!r}; the computation {has}"
-        )
-    if missing:
-        raise TuningError(
-            "autotune: the computation has symbolic sizes; give values to tune for, "
-            f"sizes={{{', '.join(f'{n!r}: ...' for n in missing)}}}"
-        )
-    for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise TuningError(f"autotune(sizes={{{name!r}: {value!r}}}): give an integer")
-    return given

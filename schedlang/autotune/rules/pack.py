@@ -55,7 +55,7 @@ def pack(
     panel, lane = s[packed].split(axes[dimension], factor=lanes)
     rows, front = [axes[d] for d in inner], [*(axes[d] for d in outer), panel]
     together = []
-    if dimension == len(read.indices) - 1:
+    if _as_it_lies(sketch, packed, axes[dimension]):
         along = [p for p, a in home.along.items() if a is axis]
         most = min(TOGETHER, ROW // (lanes * itemsize(packed.dtype)))
         count = _together(sketch, front, along, spot, most)
@@ -64,7 +64,8 @@ def pack(
             together = [neighbour]
     in_order(s, packed, [*front, *rows, *together, lane])
     fixed = all(isinstance(axis.extent, int) for axis in rows)
-    if dimension != len(read.indices) - 1 and rows and fixed:
+    turned = [a for a in rows if a.extent != 1 and not _as_it_lies(sketch, packed, axes[dimension])]
+    if turned and fixed and _as_it_lies(sketch, packed, turned[-1]):
         row = fused(s, packed, rows)
         _, step = s[packed].split(row, factor=SQUARE, tail="cut")
         s[packed].unroll(step)
@@ -72,6 +73,11 @@ def pack(
     if spot is None:
         s[packed].parallel(fused(s, packed, front))
     return packed
+
+
+def _as_it_lies(sketch: Sketch, packed: Tensor, axis: Axis) -> bool:
+    """Whether what is copied is read as it stands in memory along ``axis``."""
+    return any(read.contiguous(axis) for read in sketch.reads(packed))
 
 
 def _together(

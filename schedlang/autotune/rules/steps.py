@@ -72,7 +72,7 @@ def phases(sketch: Sketch, tensor: Tensor) -> Phases:
 
 
 def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
-    """The lanes of such a sum: along memory, with nothing to pack, in tiles that divide a phase.
+    """The lanes of such a sum: along memory, with nothing to pack.
 
     There are none where neither a remainder selects steps nor an operand is large.
     """
@@ -84,7 +84,7 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
     large = any(sketch.bytes(read.tensor) > LARGE for read in _streamed(sketch, tensor, lane))
     if not found and not (large and _block_sizes(sketch, op.reduce_axis)):
         return None
-    return lane if _whole(sketch, tensor, lane, _points_of_phase(sketch, tensor, found)) else None
+    return lane if _tiles(sketch, tensor, lane, found) else None
 
 
 def _streamed(sketch: Sketch, tensor: Tensor, lane: Lane) -> Sequence[Access]:
@@ -101,14 +101,15 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     s, width = sketch.s, sketch.width(tensor)
     found = phases(sketch, tensor)
     sizes = _points_of_phase(sketch, tensor, found)
-    tile = asked(sketch, tensor, _whole(sketch, tensor, lane, sizes))
+    tile = asked(sketch, tensor, _tiles(sketch, tensor, lane, found))
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     cut = _phased(sketch, tensor, found)
     inner = {at: cut.axes[at] for at in inside}
     for at, size in inside.items():
         if size < sizes[at]:
-            cut.axes[at], inner[at] = s[tensor].split(cut.axes[at], factor=size)
-    counts = {at: sizes[at] // inside.get(at, 1) for at in range(len(sizes))}
+            tail = "cut" if sizes[at] % size else "auto"
+            cut.axes[at], inner[at] = s[tensor].split(cut.axes[at], factor=size, tail=tail)
+    counts = {at: -(-sizes[at] // inside.get(at, 1)) for at in range(len(sizes))}
     moving = list(enumerate(cut.axes))[sketch.held(tensor) :]
     past = {at: axis for at, axis in moving if axis is not inner.get(at)}
     across = _threads(sketch, tensor, cut.loops, past, counts, lane.at)
@@ -179,12 +180,14 @@ def _points_of_phase(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int
     return tuple(n // found[at][1] if at in found else n for at, n in enumerate(sizes))
 
 
-def _whole(sketch: Sketch, tensor: Tensor, lane: Lane, sizes: Sequence[int]) -> list[Tile]:
-    """The tiles that divide a phase."""
-    width = sketch.width(tensor)
+def _tiles(sketch: Sketch, tensor: Tensor, lane: Lane, found: Phases) -> list[Tile]:
+    """Tiles of whole vectors; those of a phase divide it."""
+    sizes, width = _points_of_phase(sketch, tensor, found), sketch.width(tensor)
+    fitting = tiles(sketch, tensor, lane, lane.at, sizes if found else ())
     return [
-        t for t in tiles(sketch, tensor, lane, lane.at, sizes)
-        if all(sizes[at] % n == 0 for at, n in ((lane.at, t.vectors * width), *t.rows))
+        t for t in fitting
+        if sizes[lane.at] % (t.vectors * width) == 0
+        and not (found and any(sizes[at] % n for at, n in t.rows))
     ]  # fmt: skip
 
 

@@ -1,0 +1,45 @@
+"""Advisory locks on open files; the system frees those of a process that ends."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
+
+# seconds between two looks, at first and at most
+SOON, LATE = 0.0005, 0.02
+
+
+def lock(descriptor: int, alone: bool, patience: float) -> None:
+    """Hold the file ``alone``, or beside others that do not.
+
+    Nothing is held where no lock is to be had (Windows, some network disks), and after
+    ``patience`` seconds: who holds one for longer is stopped, and does nothing.
+    """
+    if fcntl is None:
+        return
+    kind = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
+    end, pause = time.monotonic() + patience, SOON
+    while time.monotonic() < end:
+        try:
+            return fcntl.flock(descriptor, kind)
+        except BlockingIOError:
+            time.sleep(pause)
+            pause = min(2 * pause, LATE)
+        except OSError:
+            return None
+    return None
+
+
+def unlock(descriptor: int) -> None:
+    """Free it for others, also where a process forked meanwhile has the descriptor too."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+__all__ = ["lock", "unlock"]

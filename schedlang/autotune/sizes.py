@@ -1,0 +1,56 @@
+"""The values of symbolic sizes that a call gives, by name and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlang.compute.graph import variables
+from schedlang.compute.tensor import Tensor
+from schedlang.errors import TuningError
+from schedlang.expr.nodes import Var
+
+
+def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
+    """``sizes``, whose keys are names or ``sl.var``, as ``call`` was given them.
+
+    Raises :class:`~schedlang.errors.TuningError` for what is no size.
+    """
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and whole numbers")
+    found = {}
+    for key, value in (sizes or {}).items():
+        name = key.name if isinstance(key, Var) else key
+        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
+            asked = f"{call}(sizes={{{name!r}: {value!r}}})"
+            raise TuningError(f"{asked}: give a whole number of 0 or more")
+        found[name] = int(value)
+    return found
+
+
+def checked_sizes(
+    call: str, outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None, every: bool = False
+) -> dict[str, int]:
+    """Values for sizes that ``outputs`` have, for ``every`` one if that is so."""
+    given, names = size_values(call, sizes), ", ".join(t.name for t in outputs)
+    known = [v.name for v in variables(outputs) if v.is_size]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        has = f"give sizes={_asked(known)}" if known else "it has none; leave sizes= out"
+        raise TuningError(
+            f"{call}(sizes={sizes}): there is no symbolic size {unknown[0]!r} in {names}; {has}"
+        )
+    missing = [name for name in known if name not in given]
+    if every and missing:
+        raise TuningError(
+            f"{call}({names}): there are symbolic sizes; give values to tune for, "
+            f"sizes={_asked(missing)}"
+        )
+    return given
+
+
+def _asked(names: Sequence[str]) -> str:
+    return f"{{{', '.join(f'{name!r}: ...' for name in names)}}}"
+
+
+__all__ = ["checked_sizes", "size_values"]
