@@ -25,6 +25,7 @@ from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.work import flops
 from schedlang.ir.sized import at_sizes
 from tests.draws import AVX2, AVX512
+from tests.draws import drawn as given_draws
 from tests.fuzz.rules import run_case
 from tests.graphs import product
 
@@ -273,6 +274,33 @@ def test_neighbouring_panels_are_filled_together(columns: int, together: set[int
         panels = re.fullmatch(r" *for ax1\S* in 0..(\d+):", outer)
         found.add(int(panels[1]) if panels else 1)
     assert found <= together and max(found) == max(together)
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_copy_that_turns_what_it_reads_is_written_out(turned: bool) -> None:
+    """Rows side by side, so that a square of elements is transposed in registers."""
+    Q, k = sl.placeholder((96, 60), name="Q"), sl.reduce_axis(60, name="k")
+    V = sl.placeholder((128, 60) if turned else (60, 128), name="V")
+    T = sl.compute((60, 128), lambda d, j: V[j, d] if turned else V[d, j] * 2, name="T")
+    C = sl.compute((96, 128), lambda i, j: sl.sum(Q[i, k] * T[k, j], axis=k), name="C")
+    given = {"T.inline": False, "C.how": "tile", "C.lane": 1, "C.pack.T": True}
+    square = r"unroll d\.inner in 0\.\.16:\n +vectorize \S+ in \S+:\n +T\["
+    found = given_draws(C, 8, given=given)
+    assert all(bool(re.search(square, str(c.nest))) == turned for c in found)
+    q, v = (np.random.default_rng(0).random(t.shape, "float32") for t in (Q, V))
+    made = sl.build(found[0].schedule, [Q, V, C])(q, v)
+    np.testing.assert_allclose(made, q @ (v.T if turned else v * 2), rtol=1e-5)
+
+
+def test_sums_in_blocks_of_steps_may_have_a_smaller_last_tile() -> None:
+    """Seven rows of which no part fills the registers with lanes that are a line of a cache."""
+    X, W, Y = product(7, 1024, 1024)
+    found = given_draws(Y, 30, given={f"{Y.name}.how": "steps"})
+    by_tile = {str(c.decisions[f"{Y.name}.tile"]): c for c in found}
+    x, w = (np.random.default_rng(0).random(t.shape, "float32") for t in (X, W))
+    assert {"[1, [0, 7]]", "[2, [0, 4]]"} <= set(by_tile)
+    made = sl.build(by_tile["[2, [0, 4]]"].schedule, [X, W, Y])(x, w)
+    np.testing.assert_allclose(made, x @ w, rtol=1e-4)
 
 
 def test_knobs_of_axes_of_one_name() -> None:
