@@ -299,6 +299,15 @@ def test_parallel_kernel_called_from_four_threads() -> None:
         np.testing.assert_array_equal(b, a.T * 3)
 
 
+def test_four_threads_where_numba_has_no_threads_that_are_safe() -> None:
+    """numba's own layer ends the process where two launch at once."""
+    here = f"{__file__}::{test_parallel_kernel_called_from_four_threads.__name__}"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", here]
+    env = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_pickled_kernel_runs(kernel: Any) -> None:
     twin = pickle.loads(pickle.dumps(kernel))
     np.testing.assert_array_equal(twin(x, y), z)

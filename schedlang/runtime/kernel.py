@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 import numpy as np
@@ -55,7 +56,8 @@ class Kernel(TeModule):
         self._shortcut = shortcut(built.signature)
         self._path = files.write(built.text, built.public)
         self._entry: Any = None
-        self._lock: Any = None
+        self._lock: Lock | None = None
+        self._start: Callable[..., None] | None = None
         self._sizes_known_good: set[tuple[int, ...]] = set()
 
     @property
@@ -142,7 +144,7 @@ class Kernel(TeModule):
         if self._shortcut is not None and not named:
             bound = self._shortcut(args)
             if bound is not None:
-                self._run(bound[0])
+                (self._start or self._starter())(*bound[0])
                 return bound[1]
         binder = self._binder
         parameters = binder.signature.parameters
@@ -226,22 +228,30 @@ class Kernel(TeModule):
             else:
                 flat.append(value.reshape(-1))
         flat += [sizes[n] for n in self._built.signature.sizes]
-        self._run(flat)
+        (self._start or self._starter())(*flat)
 
-    def _run(self, flat: Sequence[Any]) -> None:
-        function = self._entry if self._entry is not None else self._function()
-        if self.target.kind == "python":
+    def _starter(self) -> Callable[..., None]:
+        """What a call starts: the function, with what it needs around it."""
+        function, lock = self._function(), self._lock
+
+        def alone(*flat: Any) -> None:
+            assert lock is not None
+            with lock:
+                function(*flat)
+
+        def interpreted(*flat: Any) -> None:
             # NumPy warns where compiled code wraps or divides in silence
             with np.errstate(all="ignore"):
                 try:
                     function(*flat)
                 except IndexError as error:
                     raise BoundsError(f"kernel {self.name}: {named(error, self.path)}") from error
-        elif self._lock is None:
-            function(*flat)
+
+        if self.target.kind == "python":
+            self._start = interpreted
         else:
-            with self._lock:
-                function(*flat)
+            self._start = function if lock is None else alone
+        return self._start
 
     def save(self, path: str | Path) -> Path:
         """Write a file that runs without schedlang; returns its path.

@@ -10,6 +10,8 @@ import numpy as np
 from schedlang.runtime.parameters import Signature
 
 Bound = tuple[list[np.ndarray], Any]
+# bits of ndarray.flags.num, as NumPy's C API has them: one look in place of three
+_CONTIGUOUS, _OWNED, _WRITEABLE = 0x1, 0x4, 0x400
 
 
 def shortcut(signature: Signature) -> Callable[[Sequence[Any]], Bound | None] | None:
@@ -22,7 +24,10 @@ def shortcut(signature: Signature) -> Callable[[Sequence[Any]], Bound | None] | 
     parameters = signature.parameters
     if signature.sizes or any(p.is_scalar or p.dtype == "float16" for p in parameters):
         return None
-    kinds = [(np.dtype(p.dtype), tuple(p.shape), p.is_output) for p in parameters]
+    kinds = [
+        (np.dtype(p.dtype), tuple(p.shape), _CONTIGUOUS | (_WRITEABLE if p.is_output else 0))
+        for p in parameters
+    ]
     outputs = [k for k, p in enumerate(parameters) if p.is_output]
     pairs = [(i, k) for i in outputs for k in range(len(kinds)) if k != i]
     count, inputs = len(kinds), len(kinds) - len(outputs)
@@ -33,19 +38,26 @@ def shortcut(signature: Signature) -> Callable[[Sequence[Any]], Bound | None] | 
             values = args
         elif len(args) == inputs:
             given = iter(args)
-            values = [empty(s, d) if written else next(given) for d, s, written in kinds]
+            values = [
+                empty(shape, dtype) if needed & _WRITEABLE else next(given)
+                for dtype, shape, needed in kinds
+            ]
         else:
             return None
-        flat, owners = [], []
-        for value, (dtype, shape, written) in zip(values, kinds):
+        flat: list[np.ndarray] = []
+        owners: list[np.ndarray | None] = []
+        for value, (dtype, shape, needed) in zip(values, kinds):
             if type(value) is not ndarray or value.dtype is not dtype or value.shape != shape:
                 return None
-            flags = value.flags
-            if not flags.c_contiguous or (written and not flags.writeable):
+            flags = value.flags.num
+            if flags & needed != needed:
                 return None
-            owner = value if flags.owndata else value.base
-            # memory that an array has of someone else says nothing of who else has it
-            owners.append(owner if type(owner) is ndarray and owner.flags.owndata else None)
+            if flags & _OWNED:
+                owners.append(value)
+            else:
+                # memory that an array has of someone else says nothing of who else has it
+                base = value.base
+                owners.append(base if type(base) is ndarray and base.flags.owndata else None)
             flat.append(value if len(shape) == 1 else value.ravel())
         for i, k in pairs:
             one, other = owners[i], owners[k]

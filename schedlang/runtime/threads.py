@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import threading
-from contextlib import AbstractContextManager
 from functools import lru_cache
 
 _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
@@ -22,18 +20,16 @@ def _running() -> str:
 
 
 @lru_cache(maxsize=1)
-def guard() -> AbstractContextManager[object]:
-    """A lock to hold around parallel launches, or nothing where numba's threads are safe.
+def guard() -> threading.Lock | None:
+    """A lock to hold around parallel launches; ``None`` where numba's threads are safe.
 
     numba's ``workqueue`` layer ends the process on concurrent launches; OpenMP and TBB do not.
     """
     from numba import config
 
     layer = config.THREADING_LAYER
-    if layer in ("tbb", "omp", "threadsafe", "safe", "forksafe"):
-        return contextlib.nullcontext()
-    if _running() in _LAYERS:
-        return contextlib.nullcontext()
+    if layer in ("tbb", "omp", "threadsafe", "safe", "forksafe") or _running() in _LAYERS:
+        return None
     for name, module in _LAYERS.items():
         if layer == "workqueue" or _running() == "workqueue":
             break
@@ -42,5 +38,5 @@ def guard() -> AbstractContextManager[object]:
         except ImportError:
             continue
         config.THREADING_LAYER = name
-        return contextlib.nullcontext()
+        return None
     return threading.Lock()
