@@ -373,6 +373,18 @@ def test_columns(dtype: str, columns: int, lanes: int) -> None:
         np.testing.assert_array_equal(b[at * lanes : (at + 1) * lanes], rows[:, column])
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float32", "float64"])
+def test_a_vector_behind_one_test(dtype: str) -> None:
+    def kernel(A, B, far):
+        for i in range(-1, 2):
+            vstore(B, 8 * i + 8, vload_if(i > -1, A, 8 * i, vload(A, 3, 8)))
+        vstore(B, 24, vload_if(far < 0, A, far, vload(A, 1, 8)))
+
+    a = np.random.default_rng(0).integers(0, 100, 16).astype(dtype)
+    _, b = agree(kernel, a, np.zeros(32, dtype), 2**40)
+    np.testing.assert_array_equal(b, np.concatenate([a[3:11], a, a[1:9]]))
+
+
 def test_masked_lanes_touch_no_memory() -> None:
     def far_away(A, B, far):
         mask = iota(8) < 0
@@ -415,6 +427,7 @@ def test_half_memory() -> None:
         v = vload_half(A, 1, 5) * vload_half(A, 2, 5)
         vstore_half(B, 1, v)
         vstore_half(B, 10, vload_masked_half(A, 3, mask))
+        vstore_half(B, 120, vload_if_half(load(B, 0) >= 0, A, 2, v))
         vstore_half(B, 15, vgather_half(A, offs))
         vstore_half(B, 20, vgather_masked_half(A, offs, mask))
         vstore_half(B, 25, vload_strided_half(A, 1, 3, 5))
@@ -431,7 +444,7 @@ def test_half_memory() -> None:
 
     a = np.random.default_rng(0).normal(size=30).astype(np.float16).view(np.uint16)
     offs = np.array([3, 9, 0, 21, 4], np.int64)
-    out = agree(kernel, a, np.zeros(120, np.uint16), samples("bool", 5), offs)[1]
+    out = agree(kernel, a, np.zeros(125, np.uint16), samples("bool", 5), offs)[1]
     assert out.view(np.float16)[105] == np.inf
 
 
@@ -509,7 +522,12 @@ def test_scratch_is_aligned() -> None:
 
 @pytest.mark.parametrize(
     "read",
-    ["vload(A, 0, 8)", "vload_masked(A, 0, broadcast(True, 8))", "vload_strided(A, 0, 2, 8)"],
+    [
+        "vload(A, 0, 8)",
+        "vload_masked(A, 0, broadcast(True, 8))",
+        "vload_strided(A, 0, 2, 8)",
+        "vload_if(A.size > 3, A, 0, broadcast(float32(0), 8))",
+    ],  # fmt: skip
 )
 def test_vectors_that_spill_lie_within_cache_lines(read: str) -> None:
     """Else where the stack happens to lie decides the speed of a run."""
@@ -618,6 +636,7 @@ def test_mixed_dtypes_are_refused(text: str, message: str) -> None:
         lambda A: twins.vscatter(A, np.array([0, -1]), np.zeros(2, np.float32)),
         lambda A: twins.vload_strided(A, 0, 3, 4),
         lambda A: twins.vstore_strided(A, 2, -1, np.zeros(4, np.float32)),
+        lambda A: twins.vload_if(True, A, 5, np.zeros(4, np.float32)),
         lambda A: twins.vload_masked(A, 5, np.array([True, True, True, True])),
         lambda A: twins.vstore_masked(A, 7, np.zeros(2, np.float32), np.array([True, True])),
     ],

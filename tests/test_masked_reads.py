@@ -1,4 +1,4 @@
-"""Vectors that a test of the loops around guards: read under a mask, with no branch."""
+"""Vectors that a test of the loops around guards: one load, in which numba sees no branch."""
 
 from __future__ import annotations
 
@@ -41,12 +41,34 @@ def test_rows_outside_of_the_tensor(dtype: str, fill: float, target: str) -> Non
     )
 
 
-def test_the_mask_has_a_name_and_what_is_outside_needs_no_choice() -> None:
-    source = sl.build(column_sums(5, 21, "float32", 0.0, 8), target="python").source
-    assert "m = broadcast(" in source and "vload_masked(A, " in source
-    assert "select(" not in source.partition("def B_kernel")[2]
-    source = sl.build(column_sums(5, 21, "float32", 2.0, 8), target="python").source
-    assert "select(m, vload_masked(A, " in source
+@pytest.mark.parametrize(("fill", "text"), [(0.0, "0"), (-0.0, "-0.0"), (2.0, "2")])
+def test_the_test_has_a_name_and_stands_in_the_load(fill: float, text: str) -> None:
+    source = sl.build(column_sums(5, 21, "float32", fill, 8), target="python").source
+    assert "m = i >= 1\n" in source
+    assert f"vload_if(m, A, (i - 1)*21 + j_outer*8, broadcast(float32({text}), 8))" in source
+    body = source.partition("def B_kernel")[2]
+    assert "select(" not in body and "vload_masked(" not in body
+
+
+@pytest.mark.parametrize("fill", [0.0, 3.0])
+def test_unrolled_copies_share_what_they_read_behind_a_test(fill: float) -> None:
+    A, W = sl.placeholder((6, 16), name="A"), sl.placeholder((4, 3), name="W")
+    padded = sl.pad(A, (1, 0), (1, 0), value=fill, name="padded")
+    k = sl.reduce_axis((0, 3), name="k")
+    B = sl.compute((4, 6, 16), lambda f, i, j: sl.sum(padded[i + k, j] * W[f, k], axis=k), name="B")
+    s = sl.schedule(B)
+    s[padded].compute_inline()
+    f, i, j = B.op.axis
+    s[B].reorder(i, k, f, j)
+    s[B].unroll(f)
+    s[B].vectorize(j)
+    made = sl.build(s)
+    assert made.source.partition("def B_kernel")[2].count("vload_if(") == 1
+    rng = np.random.default_rng(1)
+    a, w = rng.random((6, 16), "float32"), rng.random((4, 3), "float32")
+    outside = np.pad(a, ((1, 1), (0, 0)), constant_values=fill)
+    rows = np.stack([outside[:-2], outside[1:-1], outside[2:]])
+    np.testing.assert_allclose(made(a, w), np.einsum("fk,kij->fij", w, rows), rtol=1e-6)
 
 
 def test_what_the_loops_around_decide_is_not_tested() -> None:

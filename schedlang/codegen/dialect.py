@@ -17,12 +17,12 @@ NAMES = (
     "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt", "stack_array", "store",
     "store_half", "stream_fence", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
     "uint64", "uint8", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half",
-    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_masked",
-    "vload_masked_half", "vload_strided", "vload_strided_half", "vload_strided_masked",
-    "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
-    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
-    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
-    "with_lane",
+    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_if",
+    "vload_if_half", "vload_masked", "vload_masked_half", "vload_strided",
+    "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half", "vscatter",
+    "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half",
+    "vstore_masked", "vstore_masked_half", "vstore_stream", "vstore_stream_half",
+    "vstore_strided", "vstore_strided_half", "with_lane",
 )  # fmt: skip
 
 # what kernels of GPUs have instead of storage and streams of a CPU
@@ -30,5 +30,8 @@ GPU_ONLY = (
     "exchange", "unrolled", "vload_aligned", "vload_aligned_half", "vstore_aligned",
     "vstore_aligned_half",
 )  # fmt: skip
-CPU_ONLY = ("heap_array", "stack_array", "stream_fence", "vstore_stream", "vstore_stream_half")
+CPU_ONLY = (
+    "heap_array", "stack_array", "stream_fence", "vload_if", "vload_if_half", "vstore_stream",
+    "vstore_stream_half",
+)  # fmt: skip
 GPU_NAMES = tuple(sorted({*NAMES, *GPU_ONLY} - set(CPU_ONLY)))

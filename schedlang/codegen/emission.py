@@ -252,7 +252,7 @@ class Emission:
                 return column
         offset = self._offset(node)
         key = (node.buffer, offset)
-        shared = self._shared(node, offset)
+        shared = self._shared(node, offset, self.context.mask)
         if shared is None and key not in self.repeated:
             return load_text(self.owner, node, offset, self.context)
         found = self.repeated.get(key) if shared is None else self.context.shared.get(shared)
@@ -265,8 +265,11 @@ class Emission:
                 self.repeated[key] = found
         return found
 
-    def _shared(self, node: Load, offset: Lin) -> tuple[Any, ...] | None:
-        """A key for what unrolled iterations read alike, where nothing writes it meanwhile."""
+    def _shared(self, node: Load, offset: Lin, behind: Any) -> tuple[Any, ...] | None:
+        """A key for what unrolled iterations read alike ``behind`` a mask or a test.
+
+        There is none for what something writes meanwhile.
+        """
         context = self.context
         if node.buffer in context.written or not context.copies:
             return None
@@ -274,7 +277,7 @@ class Emission:
         if all(axis in own for axis in context.copies):
             return None
         lanes = None if context.lanes is None else (context.lanes.count, context.lanes.start)
-        return (node.buffer, offset, lanes, context.mask)
+        return (node.buffer, offset, lanes, behind)
 
     def _binary(self, node: Binary) -> Text:
         a, b = self.done[id(node.a)], self.done[id(node.b)]
@@ -362,10 +365,10 @@ class Emission:
         """Only the chosen side is evaluated: a conditional expression, or masked lanes."""
         cond = self.done[id(node.cond)]
         lanes = self.context.lanes
-        if not cond.lanes and lanes is not None and self._reads_a_vector(node, lanes):
-            cond = Text(self._wide(cond, lanes.count), ATOM, lanes.count)
         if cond.lanes:
             return self._masked_sides(node, cond)
+        if lanes is not None and self._reads_a_vector(node, lanes):
+            return self._tested(node, cond, lanes)
         # what a branch names is not there outside of it
         before, named = dict(self.done), dict(self.repeated)
         lines: list[tuple[list[str], Text]] = []
@@ -399,20 +402,43 @@ class Emission:
         return Text(name, ATOM, count)
 
     def _reads_a_vector(self, node: Select, lanes: Lanes) -> bool:
-        """Whether one test is between a vector and a number: read under a mask, since a branch
-        would end what is kept in registers.
-        """
-        if not isinstance(node.a, Load) or not isinstance(node.b, Const) or not self.owner.masks:
+        """Whether one test is between a vector in memory and a number."""
+        if not isinstance(node.a, Load) or not isinstance(node.b, Const):
+            return False
+        if not self.owner.tested or self.context.mask or self._is_kept(node.a):
             return False
         return lane_step(self._offset(node.a), lanes.axis) == 1
+
+    def _tested(self, node: Select, cond: Text, lanes: Lanes) -> Text:
+        """A vector behind one test, as an expression: a branch would end what registers keep."""
+        load, use = node.a, self.owner.use
+        assert isinstance(load, Load)
+        test = self._mask(node.cond, cond)
+        other = self._wide(self._emit(node.b), lanes.count)
+        offset = self._offset(load)
+        shared = self._shared(load, offset, (test, other))
+        if shared in self.context.shared:
+            return self.context.shared[shared]
+        first = offset.substitute({lanes.axis: lanes.start})
+        at = self.owner.index(first, self.context, load.buffer, load.indices)
+        half = "_half" if load.dtype == "float16" else ""
+        read = f"{use('vload_if' + half)}({test}, {self.owner.names[load.buffer]}, {at}, {other})"
+        found = Text(read, ATOM, lanes.count, 1)
+        if shared is not None:
+            found = self._named(found, f"{self.owner.names[load.buffer]}_el")
+            self.context.shared[shared] = found
+        return found
+
+    def _is_kept(self, node: Load) -> bool:
+        """Whether ``node`` is a sum that is kept in registers here."""
+        return self.context.sums is not None and node.buffer in self.context.sums.buffers
 
     def _reads_or_is_zero(self, node: Select) -> bool:
         """Whether ``node`` is what a masked load gives: an element, or 0 if it must not be read."""
         if not isinstance(node.a, Load) or not isinstance(node.b, Const):
             return False
-        sums = self.context.sums
-        kept = sums is not None and node.a.buffer in sums.buffers
-        return not kept and node.b.value == 0 and not np.signbit(node.b.value)
+        zero = node.b.value == 0 and not np.signbit(node.b.value)
+        return zero and not self._is_kept(node.a)
 
     def _mask(self, node: Expr, cond: Text) -> str:
         """A name for a mask; unrolled copies share one that reads nothing which they write."""

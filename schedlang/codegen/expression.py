@@ -33,15 +33,15 @@ class Expressions:
     """Emits values; statements that must come first go through ``line``.
 
     ``aligned`` tells whether ``count`` elements from ``first`` on are one access of the target's;
-    with ``masks`` it reads the lanes of a vector under a mask as fast as without.
+    with ``tested`` it has loads of vectors behind a test, in which no branch is seen.
     """
 
     def __init__(
         self, names: Names, line: Callable[[str], None], use: Callable[[str], str],
-        aligned: Callable[[Buffer, Lin, int], bool] = never, masks: bool = True,
+        aligned: Callable[[Buffer, Lin, int], bool] = never, tested: bool = True,
     ) -> None:  # fmt: skip
         self.aligned = aligned
-        self.masks = masks
+        self.tested = tested
         self.names = names
         self.line = line
         self.use = use

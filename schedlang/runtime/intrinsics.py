@@ -11,6 +11,7 @@ bounds nor signs.
     load(A, off)                  store(A, off, x)                     one element
     vload(A, off, lanes)          vstore(A, off, v)                    `lanes` in a row, 1..64
     vload_masked(A, off, mask)    vstore_masked(A, off, v, mask)       lanes off: 0, untouched
+    vload_if(test, A, off, other)         `other`, a vector, if one test fails
     vload_strided(A, off, step, lanes)    vstore_strided(A, off, step, v)
     vload_strided_masked(A, off, step, mask)                           step 1..4 or -1..-4
     vload_columns(A, off, step, columns, lanes)    a tuple: off + l * step + k is lane l of the k-th
@@ -151,6 +152,7 @@ from .simd import (
     uint32,
     uint64,
 )
+from .tested import vload_if, vload_if_half
 from .vmath import erf, exp, log, sigmoid, tanh
 
 # fmt: off
@@ -165,11 +167,11 @@ __all__ = [
     "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt", "stack_array", "store",
     "store_half", "stream_fence", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
     "uint64", "uint8", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half",
-    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_masked",
-    "vload_masked_half", "vload_strided", "vload_strided_half", "vload_strided_masked",
-    "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
-    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
-    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
-    "with_lane",
+    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_if",
+    "vload_if_half", "vload_masked", "vload_masked_half", "vload_strided",
+    "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half", "vscatter",
+    "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half",
+    "vstore_masked", "vstore_masked_half", "vstore_stream", "vstore_stream_half",
+    "vstore_strided", "vstore_strided_half", "with_lane",
 ]
 # fmt: on

@@ -28,12 +28,12 @@ __all__ = [
     "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt", "stack_array", "store",
     "store_half", "stream_fence", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
     "uint64", "uint8", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half",
-    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_masked",
-    "vload_masked_half", "vload_strided", "vload_strided_half", "vload_strided_masked",
-    "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
-    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
-    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
-    "with_lane",
+    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_if",
+    "vload_if_half", "vload_masked", "vload_masked_half", "vload_strided",
+    "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half", "vscatter",
+    "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half",
+    "vstore_masked", "vstore_masked_half", "vstore_stream", "vstore_stream_half",
+    "vstore_strided", "vstore_strided_half", "with_lane",
 ]
 # fmt: on
 
@@ -101,6 +101,14 @@ def vload(A: Array, off: int, lanes: int) -> Array:
     if off < 0 or off + lanes > A.size:
         check("vload", A, off, off + lanes - 1)
     return A[off : off + lanes].copy()
+
+
+def vload_if(test: Any, A: Array, off: int, other: Array) -> Array:
+    return vload(A, off, other.size) if test else other
+
+
+def vload_if_half(test: Any, A: Array, off: int, other: Array) -> Array:
+    return vload_half(A, off, other.size) if test else other
 
 
 @quiet

@@ -1,0 +1,58 @@
+"""Loads of vectors behind one test of the loops around them.
+
+The branch is inside the intrinsic, where numba sees none: it counts no references for it, and a row
+that is outside of an array is not touched at all. A masked load of such a row reads nothing either,
+but where its address is in no mapped page CPUs take tens of cycles to find that out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .memory import (
+    from_memory,
+    memory_type,
+    pointer,
+    size_of,
+    vector_of,
+)
+
+
+def tested_load_intrinsic(
+    test: types.Type, array: types.Type, other: types.Type, half: bool
+) -> Any:
+    """A load of as many elements as `other` has lanes, if `test` holds."""
+    vec = vector_of(array, other, half)
+    if vec is None or not isinstance(types.unliteral(test), types.Boolean):
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        before = builder.block
+        with builder.if_then(args[0]):
+            ptr = pointer(context, builder, array, args[1], args[2])
+            ptr = builder.bitcast(ptr, memory_type(vec, half).as_pointer())
+            raw = builder.load(ptr, align=size_of(vec, half))
+            loaded = from_memory(context, builder, raw, vec, half)
+            inside = builder.block
+        found = builder.phi(loaded.type)
+        found.add_incoming(loaded, inside)
+        found.add_incoming(args[3], before)
+        return found
+
+    return vec(types.boolean, array, types.intp, vec), codegen
+
+
+@intrinsic
+def vload_if(typingctx: Any, test: Any, A: Any, off: Any, other: Any) -> Any:
+    """The elements from `off` on if `test` holds; else the vector `other`, and none is read."""
+    return tested_load_intrinsic(test, A, other, False)
+
+
+@intrinsic
+def vload_if_half(typingctx: Any, test: Any, A: Any, off: Any, other: Any) -> Any:
+    """`vload_if` of float16 elements, as float32."""
+    return tested_load_intrinsic(test, A, other, True)
