@@ -277,35 +277,41 @@ def test_several_outputs_and_zero_dimensions() -> None:
         assert total.shape == () and total == ((x[:4] + 1) * x[:4] * 2).sum()
 
 
-def test_parallel_kernel_called_from_four_threads() -> None:
-    A = sl.placeholder((64, 64), name="A")
-    B = sl.compute((64, 64), lambda i, j: A[j, i] * 3, name="B")
-    s = sl.schedule(B)
-    s[B].parallel(B.op.axis[0])
-    f = sl.build(s)
+@pytest.mark.parametrize("kernels", [1, 4])
+def test_parallel_kernels_called_from_four_threads(kernels: int) -> None:
+    def times(n: int) -> Any:
+        A = sl.placeholder((64, 64), name="A")
+        B = sl.compute((64, 64), lambda i, j: A[j, i] * n, name="B")
+        s = sl.schedule(B)
+        s[B].parallel(B.op.axis[0])
+        return sl.build(s)
+
+    fs = [times(2 + k) for k in range(kernels)] * (4 // kernels)
     arrays = [np.random.default_rng(k).random((64, 64), dtype="float32") for k in range(4)]
     results: list[Any] = [None] * 4
+    ready = threading.Barrier(4)
 
     def work(k: int) -> None:
+        ready.wait()
         for _ in range(50):
-            results[k] = f(arrays[k])
+            results[k] = fs[k](arrays[k])
 
     workers = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for w in workers:
         w.start()
     for w in workers:
         w.join()
-    for a, b in zip(arrays, results):
-        np.testing.assert_array_equal(b, a.T * 3)
+    for k, (a, b) in enumerate(zip(arrays, results)):
+        np.testing.assert_array_equal(b, a.T * (2 + k % kernels))
 
 
 def test_four_threads_where_numba_has_no_threads_that_are_safe() -> None:
-    """numba's own layer ends the process where two launch at once."""
-    here = f"{__file__}::{test_parallel_kernel_called_from_four_threads.__name__}"
+    """numba's own layer ends the process where two launch at once, of one kernel or of several."""
+    here = f"{__file__}::{test_parallel_kernels_called_from_four_threads.__name__}"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", here]
     env = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_pickled_kernel_runs(kernel: Any) -> None:

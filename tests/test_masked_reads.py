@@ -71,6 +71,31 @@ def test_unrolled_copies_share_what_they_read_behind_a_test(fill: float) -> None
     np.testing.assert_allclose(made(a, w), np.einsum("fk,kij->fij", w, rows), rtol=1e-6)
 
 
+@pytest.mark.parametrize("target", ["cpu", "python"])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_row_that_is_read_is_asked_for_under_its_test_alone(copies: int, target: str) -> None:
+    rows, A = sl.placeholder((6,), "int64", name="rows"), sl.placeholder((6, 16), name="A")
+    W, k = sl.placeholder((4, 3), name="W"), sl.reduce_axis((0, 3), name="k")
+
+    def found(i: Any, j: Any) -> Any:
+        return sl.if_then_else(sl.all(i >= 1, i < 7), A[rows[i - 1], j], 2.0)
+
+    B = sl.compute((4, 6, 16), lambda f, i, j: sl.sum(found(i + k, j) * W[f, k], axis=k), name="B")
+    s = sl.schedule(B)
+    f, i, j = B.op.axis
+    _, inner = s[B].split(f, factor=copies)
+    s[B].reorder(i, k, inner, j)
+    s[B].unroll(inner)
+    s[B].vectorize(j)
+    rng = np.random.default_rng(1)
+    a, w = rng.random((6, 16), "float32"), rng.random((4, 3), "float32")
+    order = np.array([5, 4, 3, 2, 1, 0])
+    outside = np.pad(a[order], ((1, 1), (0, 0)), constant_values=2.0)
+    seen = np.stack([outside[:-2], outside[1:-1], outside[2:]])
+    made = sl.build(s, [rows, A, W, B], target=target)(order, a, w)
+    np.testing.assert_allclose(made, np.einsum("fk,kij->fij", w, seen), rtol=1e-6)
+
+
 def test_what_the_loops_around_decide_is_not_tested() -> None:
     """Of the taps k = 0, 1, 2 at row 2 i + k - 1 only the first can be above the picture."""
     A = sl.placeholder((10, 16), name="A")

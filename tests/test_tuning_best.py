@@ -317,6 +317,9 @@ def test_sizes_of_one_name_are_not_confused(database: Database) -> None:
         ({"n": -1}, "give a whole number of 0 or more"),
         ({"n": 2.5}, "give a whole number of 0 or more"),
         ({"n": True}, "give a whole number of 0 or more"),
+        ({"n": np.array(2.5)}, "give a whole number of 0 or more"),
+        ({"n": sl.var("q")}, "give a whole number of 0 or more"),
+        ({"n": 3, sl.var("n"): 4}, "the size 'n' is given twice"),
     ],
 )
 def test_sizes_that_are_none(database: Database, sizes: Any, why: str) -> None:

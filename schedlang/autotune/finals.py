@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
+from schedlang.autotune.luck import as_raced, luck
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
 from schedlang.autotune.state import BASELINE, Search, key_of
@@ -14,7 +13,7 @@ from schedlang.schedule.schedule import plain_schedule
 # how many of the fastest are measured again in turns, and how often if they turn out to fail
 FINALISTS, HEATS = 4, 3
 # a loud moment makes more of a time: up to so many race if they took less than this many times the
-# best, and if that takes no more than this part of the search
+# best, and as far as they took less than this part of the seconds of all trials that worked
 MOST, NEAR, SHARE = 12, 1.5, 0.1
 # the untuned schedule races too if it takes less than this many times the best
 RIVAL = 2.0
@@ -60,10 +59,14 @@ def finalists(search: Search) -> list[Trial]:
     """The fastest, and those that may be as fast where it costs little to measure them again."""
     good = search.good()
     chosen = good[:FINALISTS]
+    if not search.task.timed or search.task.target.is_gpu:
+        # the emulator runs each of those, too
+        return chosen
+    factor = luck(good)
     left = SHARE * sum(t.took for t in good if not t.resumed)
     for trial in good[FINALISTS:MOST]:
         left -= trial.took
-        if left <= 0 or (trial.seconds or np.inf) > NEAR * (good[0].seconds or 0.0):
+        if left <= 0 or as_raced(trial, factor) > NEAR * as_raced(good[0], factor):
             break
         chosen.append(trial)
     return chosen

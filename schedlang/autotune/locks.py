@@ -17,8 +17,8 @@ SOON, LATE = 0.0005, 0.02
 def lock(descriptor: int, alone: bool, patience: float) -> None:
     """Hold the file ``alone``, or beside others that do not.
 
-    Nothing is held where no lock is to be had (Windows, some network disks), and after
-    ``patience`` seconds: who holds one for longer is stopped, and does nothing.
+    Nothing is held where no lock is to be had (Windows, some network disks), nor after ``patience``
+    seconds: who holds one for longer is likely to be stopped.
     """
     if fcntl is None:
         return
@@ -26,13 +26,13 @@ def lock(descriptor: int, alone: bool, patience: float) -> None:
     end, pause = time.monotonic() + patience, SOON
     while time.monotonic() < end:
         try:
-            return fcntl.flock(descriptor, kind)
+            fcntl.flock(descriptor, kind)
+            return
         except BlockingIOError:
             time.sleep(pause)
             pause = min(2 * pause, LATE)
         except OSError:
-            return None
-    return None
+            return
 
 
 def unlock(descriptor: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError
-from schedlang.expr.nodes import Var
+from schedlang.expr.nodes import Expr, Var
 
 
 def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
@@ -18,14 +19,27 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and whole numbers")
-    found = {}
-    for key, value in (sizes or {}).items():
+    found: dict[Any, int] = {}
+    sizes = sizes or {}
+    for key, value in sizes.items():
         name = key.name if isinstance(key, Var) else key
-        if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 0:
+        whole = _whole(value)
+        if whole is None or whole < 0:
             asked = f"{call}(sizes={{{name!r}: {value!r}}})"
             raise TuningError(f"{asked}: give a whole number of 0 or more")
-        found[name] = int(value)
+        if name in found:
+            raise TuningError(f"{call}(sizes={dict(sizes)}): the size {name!r} is given twice")
+        found[name] = whole
     return found
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, (bool, Expr)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def checked_sizes(

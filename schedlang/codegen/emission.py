@@ -33,7 +33,7 @@ from schedlang.expr.printer import (
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
-from schedlang.ir.offsets import lane_step
+from schedlang.ir.offsets import gathers, lane_step
 
 if TYPE_CHECKING:
     from schedlang.codegen.expression import Expressions
@@ -402,12 +402,17 @@ class Emission:
         return Text(name, ATOM, count)
 
     def _reads_a_vector(self, node: Select, lanes: Lanes) -> bool:
-        """Whether one test is between a vector in memory and a number."""
+        """Whether one test is between a vector in memory and a number.
+
+        Where the vector is may be asked whatever the test says, so no element tells it. What is
+        under a mask besides is left to a branch.
+        """
         if not isinstance(node.a, Load) or not isinstance(node.b, Const):
             return False
         if not self.owner.tested or self.context.mask or self._is_kept(node.a):
             return False
-        return lane_step(self._offset(node.a), lanes.axis) == 1
+        offset = self._offset(node.a)
+        return lane_step(offset, lanes.axis) == 1 and not gathers(offset)
 
     def _tested(self, node: Select, cond: Text, lanes: Lanes) -> Text:
         """A vector behind one test, as an expression: a branch would end what registers keep."""

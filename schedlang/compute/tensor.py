@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 from schedlang.compute.row import Row, wrong_count
@@ -389,7 +390,7 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
             f"sl.placeholder({shape!r}, {dtype}): the shape comes first; write "
             f"sl.placeholder({wanted}, name={shape!r})"
         )
-    if isinstance(dtype, (int, Expr)):
+    if isinstance(dtype, (Integral, Expr)) and not isinstance(shape, (tuple, list)):
         raise ComputeTypeError(
             f"sl.placeholder({shape}, {dtype}, ...): the shape is one tuple; write "
             f"sl.placeholder(({shape}, {dtype}), ...)"

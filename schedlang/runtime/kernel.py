@@ -233,24 +233,10 @@ class Kernel(TeModule):
     def _starter(self) -> Callable[..., None]:
         """What a call starts: the function, with what it needs around it."""
         function, lock = self._function(), self._lock
-
-        def alone(*flat: Any) -> None:
-            assert lock is not None
-            with lock:
-                function(*flat)
-
-        def interpreted(*flat: Any) -> None:
-            # NumPy warns where compiled code wraps or divides in silence
-            with np.errstate(all="ignore"):
-                try:
-                    function(*flat)
-                except IndexError as error:
-                    raise BoundsError(f"kernel {self.name}: {named(error, self.path)}") from error
-
         if self.target.kind == "python":
-            self._start = interpreted
+            self._start = _interpreted(function, self.name, self.path)
         else:
-            self._start = function if lock is None else alone
+            self._start = function if lock is None else _one_at_a_time(function, lock)
         return self._start
 
     def save(self, path: str | Path) -> Path:
@@ -290,3 +276,23 @@ class Kernel(TeModule):
 
     def __reduce__(self) -> Any:
         return Kernel, (self._built, self.schedule, self._nest)
+
+
+def _one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., None]:
+    def start(*flat: Any) -> None:
+        with lock:
+            function(*flat)
+
+    return start
+
+
+def _interpreted(function: Callable[..., None], name: str, path: str) -> Callable[..., None]:
+    def start(*flat: Any) -> None:
+        # NumPy warns where compiled code wraps or divides in silence
+        with np.errstate(all="ignore"):
+            try:
+                function(*flat)
+            except IndexError as error:
+                raise BoundsError(f"kernel {name}: {named(error, path)}") from error
+
+    return start

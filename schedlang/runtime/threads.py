@@ -7,6 +7,8 @@ import threading
 from functools import lru_cache
 
 _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
+# one for all kernels: any two of them may not launch at once
+_LOCK = threading.Lock()
 
 
 def _running() -> str:
@@ -39,4 +41,4 @@ def guard() -> threading.Lock | None:
             continue
         config.THREADING_LAYER = name
         return None
-    return threading.Lock()
+    return _LOCK

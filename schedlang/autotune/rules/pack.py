@@ -55,7 +55,8 @@ def pack(
     panel, lane = s[packed].split(axes[dimension], factor=lanes)
     rows, front = [axes[d] for d in inner], [*(axes[d] for d in outer), panel]
     together = []
-    if _as_it_lies(sketch, packed, axes[dimension]):
+    straight = _as_it_lies(sketch, packed, axes[dimension])
+    if straight:
         along = [p for p, a in home.along.items() if a is axis]
         most = min(TOGETHER, ROW // (lanes * itemsize(packed.dtype)))
         count = _together(sketch, front, along, spot, most)
@@ -64,7 +65,7 @@ def pack(
             together = [neighbour]
     in_order(s, packed, [*front, *rows, *together, lane])
     fixed = all(isinstance(axis.extent, int) for axis in rows)
-    turned = [a for a in rows if a.extent != 1 and not _as_it_lies(sketch, packed, axes[dimension])]
+    turned = [] if straight else [a for a in rows if a.extent != 1]
     if turned and fixed and _as_it_lies(sketch, packed, turned[-1]):
         row = fused(s, packed, rows)
         _, step = s[packed].split(row, factor=SQUARE, tail="cut")
