@@ -76,6 +76,9 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "placeholder's shape in two": (
         lambda: placeholder(64, 50), ComputeTypeError,
         r"one tuple; write sl\.placeholder\(\(64, 50\), \.\.\.\)"),
+    "placeholder's shape in two of NumPy's numbers": (
+        lambda: placeholder(64, np.int64(50)), ComputeTypeError,
+        r"one tuple; write sl\.placeholder\(\(64, 50\), \.\.\.\)"),
     "bool extent": (lambda: placeholder((True,)), ComputeTypeError, "an extent is an integer"),
     "text extent": (lambda: placeholder("n"), ComputeTypeError, r"sl\.var"),
     "float size": (lambda: placeholder((var("x", "float32"),)), ComputeTypeError, r"x \(float32\)"),

@@ -11,7 +11,6 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.finals import finalists
 from schedlang.autotune.luck import luck, seen
 from schedlang.autotune.measuring import calm
 from schedlang.autotune.measuring.measure import Job, Measured
@@ -196,30 +195,3 @@ def test_a_disturbed_time_of_the_untuned_schedule_is_kept_as_one(tmp_path: Path)
         Where.here([plus_one()], sl.Target("cpu"), {}), [plus_one()]
     )
     assert best is not None and best.seconds == 1e-3
-
-
-@pytest.mark.parametrize(
-    ("times", "took", "raced"),
-    [
-        # 40 trials of a second: of a tenth of that three more take less
-        ([1.0] * 40, 1.0, 7),
-        ([1.0] * 200, 1.0, 12),
-        ([1.0] * 4 + [1.4] * 2 + [1.6] * 94, 1.0, 6),
-        ([1.0, 2.0, 3.0, 4.0, 5.0] * 20, 1.0, 12),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], 1.0, 4),
-        ([1.0, 1.1], 1.0, 2),
-        ([], 1.0, 0),
-    ],
-)
-def test_what_may_be_as_fast_races_where_that_costs_little(
-    times: list[float], took: float, raced: int, tmp_path: Path
-) -> None:
-    """A loud moment makes more of a time: the fastest may not be among the first four."""
-    search = search_of(task_of(plus_one(), Limits()), Noisy(), InOrder([]), tmp_path / "db")
-    search.trials += [
-        Trial(n, "ok", "", seconds=seconds, took=took) for n, seconds in enumerate(times)
-    ]
-    assert [t.seconds for t in finalists(search)] == sorted(times)[:raced]
-    resumed = [replace(t, resumed=True) for t in search.trials]
-    search.trials[:] = resumed
-    assert len(finalists(search)) == min(len(times), 4)

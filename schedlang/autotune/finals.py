@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedlang.autotune.luck import as_raced, luck
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
 from schedlang.autotune.state import BASELINE, Search, key_of
@@ -12,9 +11,6 @@ from schedlang.schedule.schedule import plain_schedule
 
 # how many of the fastest are measured again in turns, and how often if they turn out to fail
 FINALISTS, HEATS = 4, 3
-# a loud moment makes more of a time: up to so many race if they took less than this many times the
-# best, and as far as they took less than this part of the seconds of all trials that worked
-MOST, NEAR, SHARE = 12, 1.5, 0.1
 # the untuned schedule races too if it takes less than this many times the best
 RIVAL = 2.0
 # outcomes of a race that say nothing of a candidate that was measured before
@@ -32,10 +28,10 @@ def finals(search: Search) -> None:
     rival = least and search.baseline and search.baseline < RIVAL * least
     plain = [search.plain()] if rival else []
     for _ in range(HEATS):
-        chosen = finalists(search)
-        if not chosen or (not search.task.timed and not search.task.target.is_gpu):
+        finalists = search.good()[:FINALISTS]
+        if not finalists or (not search.task.timed and not search.task.target.is_gpu):
             return
-        jobs = [Job(t.number, t.steps) for t in chosen]
+        jobs = [Job(t.number, t.steps) for t in finalists]
         again = {m.number: m for m in search.measurer.race([*jobs, *plain])}
         _raced_plain(search, again.pop(BASELINE, None))
         search.unraced = all(m.outcome in SLOW for m in again.values())
@@ -53,23 +49,6 @@ def finals(search: Search) -> None:
             search.progress.raced(best)
         if search.finalists or search.unraced or search.space.late():
             return
-
-
-def finalists(search: Search) -> list[Trial]:
-    """The fastest, and those that may be as fast where it costs little to measure them again."""
-    good = search.good()
-    chosen = good[:FINALISTS]
-    if not search.task.timed or search.task.target.is_gpu:
-        # the emulator runs each of those, too
-        return chosen
-    factor = luck(good)
-    left = SHARE * sum(t.took for t in good if not t.resumed)
-    for trial in good[FINALISTS:MOST]:
-        left -= trial.took
-        if left <= 0 or as_raced(trial, factor) > NEAR * as_raced(good[0], factor):
-            break
-        chosen.append(trial)
-    return chosen
 
 
 def _time_plain(search: Search) -> None:
@@ -145,4 +124,4 @@ def _better(found: Measured, known: Measured) -> Measured:
     return replace(found, seconds=seconds, calm=known.calm)
 
 
-__all__ = ["finalists", "finals", "keep_untuned"]
+__all__ = ["finals", "keep_untuned"]

@@ -61,7 +61,7 @@ def autotune(
     steps to a schedule ``s`` and asks ``knobs`` for each decision
     (:class:`~schedlang.autotune.knobs.Knobs`). Each is built, checked against the NumPy oracle and
     timed in a child process: one that crashes, hangs or takes all memory costs a trial and no
-    more. The fastest are timed again in turns. The untuned schedule, which has no steps, is
+    more. The fastest few are timed again in turns. The untuned schedule, which has no steps, is
     timed as well on a CPU; where nothing that the rules make is faster, it is one trial more, and
     the result.
 

@@ -446,7 +446,7 @@ class Emission:
         return zero and not self._is_kept(node.a)
 
     def _mask(self, node: Expr, cond: Text) -> str:
-        """A name for a mask; unrolled copies share one that reads nothing which they write."""
+        """A name for a mask or test; unrolled copies share one that reads nothing they write."""
         written = self.context.written
         reads = (n.buffer for n in postorder([node]) if isinstance(n, Load))
         if not self.context.copies or any(buffer in written for buffer in reads):

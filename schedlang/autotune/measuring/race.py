@@ -1,4 +1,4 @@
-"""The fastest once more, in turns: times that can be compared."""
+"""The fastest few once more, in turns: times that can be compared."""
 
 from __future__ import annotations
 
