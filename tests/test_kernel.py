@@ -19,6 +19,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import BuildError, CallError, CallTypeError, LoweringError, SchedlangError
+from schedlang.runtime import threads
 
 
 def axpy(n: Any = 7, dtype: str = "float32") -> tuple[Any, ...]:
@@ -312,6 +313,14 @@ def test_four_threads_where_numba_has_no_threads_that_are_safe() -> None:
     env = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_kernels_that_ask_for_a_lock_at_once_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "THREADING_LAYER", "workqueue")
+    monkeypatch.setattr(threads, "_running", lambda: "workqueue")
+    # what the cache gives only where one call ends before the next begins
+    first, second = threads.guard.__wrapped__(), threads.guard.__wrapped__()
+    assert first is not None and first is second
 
 
 def test_pickled_kernel_runs(kernel: Any) -> None:
