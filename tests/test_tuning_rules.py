@@ -23,6 +23,7 @@ from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.work import flops
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.sized import at_sizes
 from tests.draws import AVX2, AVX512
 from tests.draws import drawn as given_draws
@@ -184,6 +185,40 @@ def test_estimates_prefer_what_is_faster() -> None:
     slow, fast = (estimate(sl.lower(s), AVX2) for s in (plain, tiled))
     assert slow.seconds > 10 * fast.seconds
     assert slow.flops == fast.flops == flops([C]) == work_of(sl.lower(plain))
+
+
+def test_estimates_know_that_few_sets_of_a_cache_hold_few_lines() -> None:
+    """Rows of 4096 bytes meet in few sets of it, so that half of each line is brought twice."""
+
+    def seconds(row: int) -> float:
+        A = sl.placeholder((1024, row), name="A")
+        k = sl.reduce_axis(1024, name="k")
+        S = sl.compute((1024,), lambda j: sl.sum(A[k, j], axis=k), name="S")
+        s = sl.schedule(S)
+        _, inner = s[S].split(S.op.axis[0], factor=8)
+        s[S].reorder(k, inner)
+        s[S].vectorize(inner)
+        return estimate(sl.lower(s), AVX2).seconds
+
+    assert seconds(1024) > 1.2 * seconds(1040)
+
+
+def test_estimates_count_once_what_lanes_and_copies_share() -> None:
+    def seconds(rows: bool) -> float:
+        def inside(at: Axis) -> Expr:
+            return (at >= 3) & (at != 17) & (at != 23) & (at != 31) & (at < 60)
+
+        A = sl.placeholder((64, 64), name="A")
+        B = sl.compute(
+            (64, 64), lambda i, j: sl.select(inside(i if rows else j), A[i, j], 0), name="B"
+        )
+        s = sl.schedule(B)
+        over, lanes = s[B].split(B.op.axis[1], factor=32)
+        s[B].unroll(over)
+        s[B].vectorize(lanes)
+        return estimate(sl.lower(s), AVX2).seconds
+
+    assert seconds(rows=False) > 1.1 * seconds(rows=True)
 
 
 def test_what_is_computed_again_is_refused() -> None:

@@ -15,7 +15,9 @@ from schedlang.errors import TuningError
 # few are valid, so many times as many as it takes for one
 MOST_REFUSED, PATIENT = 2000, 20
 # valid candidates that are compared by their estimate for each one that is measured
-GLANCES = 4
+GLANCES = 8
+# the part of the proposals that are not compared
+BLIND = 0.25
 # of an evolution: candidates drawn afresh, parents that may have children, decisions that change
 FRESH, PARENTS, CHANGED = 0.15, 12, 3
 
@@ -44,8 +46,8 @@ class Random:
         self._glances = glances
 
     def propose(self, space: Space) -> Candidate:
-        # every other proposal is blind to the estimate, which may be wrong
-        count = self._glances if self._rng.random() < 0.5 else 1
+        # some proposals are blind to the estimate, which may be wrong
+        count = 1 if self._rng.random() < BLIND else self._glances
         found = [valid(space, self._rng) for _ in range(count)]
         return min(found, key=lambda c: c.estimate.seconds)
 

@@ -8,29 +8,28 @@ matters: a search prints how well it agrees with what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from schedlang.autotune.costs.arithmetic import instructions, operations
 from schedlang.autotune.costs.footprint import CACHES, Reach, line_traffic
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Axis, Binary, Call, Expr, Select, Var
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
-# cycles: a multiply-add until its sum can be added to, a division or a math function a vector
-LATENCY, DIVISION, MATH = 4, 10, 14
+# cycles of a multiply-add until its sum can be added to
+LATENCY = 4
 # what a size that is known at the call is taken for
 SYMBOLIC = 256
 # cycles to start a parallel loop
 LAUNCH = 6000.0
-ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
-CHEAP = ("min", "max", "abs")
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ def work_of(nest: Nest) -> float:
     """Arithmetic operations of a call, whatever runs them; what is computed twice counts twice."""
     total = 0.0
     for site in _sites(nest.body):
-        _, flops = arithmetic(site.store, 1)
-        total += flops * prod(_extent(f) for f in site.loops) * site.share
+        total += operations(site.store) * prod(_extent(f) for f in site.loops) * site.share
     return total
 
 
@@ -124,7 +122,8 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
     times = prod(_extent(f) for f in around)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
-    units, flops = arithmetic(store, pieces)
+    units = instructions(store, _times(store, lane, written, pieces))
+    flops = operations(store)
     reads = [(n.buffer, n.indices) for n in _loads(store)]
     kept = _kept(site, lane)
     if store.reducer is not None and not kept:
@@ -135,7 +134,7 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
         if kept
         else sum(_load(b, store.indices, lane, [], pieces, copies) for b in store.buffers)
     )
-    each = max(units * copies / 2, loads / 2, stores) + 0.25 * min(units * copies, loads)
+    each = max((units + loads) / 2, stores)
     if store.reducer is not None:
         # few sums wait for themselves; through memory each waits for its store too
         each = max(each, LATENCY if kept else 3 * LATENCY)
@@ -143,39 +142,27 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
         each *= 2.0
     loop_overhead = 1.0 if around else 0.0
     reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
-    traffic = sum(
-        bytes_ / rate for bytes_, (_, rate) in zip(line_traffic(reach, loops, _extent), CACHES)
-    )
+    moved = line_traffic(reach, loops, _extent)
+    traffic = sum(bytes_ / cache.rate for bytes_, cache in zip(moved, CACHES))
     compute = times * (each + loop_overhead)
     done = times * copies * lanes * site.share * flops
     return max(compute, traffic) + 0.3 * min(compute, traffic), done
 
 
-def arithmetic(store: Store, pieces: int) -> tuple[float, int]:
-    """Cycles of vector instructions for one copy of a statement, and operations a lane.
-
-    What computes the index of a load takes cycles, and is no operation on elements.
-    """
-    units, flops = 0.0, 0
-    loads = {id(node) for node in postorder(store.values) if isinstance(node, Load)}
-    counted = {id(node) for node in postorder(store.values, loads)}
+def _times(
+    store: Store, lane: For | None, written: Sequence[For], pieces: int
+) -> Callable[[Expr], float]:
+    """How many instructions a node is: what copies or lanes have in common is computed once."""
+    axes: dict[int, frozenset[Expr]] = {}
     for node in postorder(store.values):
-        if node.weak or isinstance(node, Load):
-            continue
-        if isinstance(node, Binary) and node.op in ARITHMETIC:
-            flops += id(node) in counted
-            units += pieces * (DIVISION if node.op in ("/", "//", "%") else 1)
-        elif isinstance(node, Call):
-            flops += node.fn not in CHEAP and id(node) in counted
-            units += pieces * (1 if node.fn in CHEAP else MATH)
-        elif isinstance(node, (Binary, Select)):
-            units += pieces
-    if store.reducer is not None:
-        flops += 1
-        # a product that is added is one instruction
-        fused = any(isinstance(v, Binary) and v.op == "*" for v in store.values)
-        units += 0 if fused else pieces
-    return max(units, 1.0), flops
+        own = frozenset([node] if isinstance(node, Axis) else [])
+        axes[id(node)] = own.union(*(axes[id(child)] for child in node.children))
+
+    def times(node: Expr) -> float:
+        copies = prod(_extent(f) for f in written if f.axis in axes[id(node)])
+        return copies * (pieces if lane is not None and lane.axis in axes[id(node)] else 1)
+
+    return times
 
 
 def _loads(store: Store) -> list[Load]:
@@ -222,4 +209,4 @@ def _extent(loop: For) -> int:
     return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
 
 
-__all__ = ["Estimate", "arithmetic", "estimate", "work_of"]
+__all__ = ["Estimate", "estimate", "work_of"]

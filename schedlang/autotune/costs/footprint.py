@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Div, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.nodes import Buffer, For
+from schedlang.ir.offsets import strides
 
 LINE = 64
-# bytes that a core has at each level, and the bytes a cycle that come from the level behind it
-CACHES = ((24 << 10, 32.0), (768 << 10, 10.0), (8 << 20, 4.0))
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A level: the bytes that a core has of it, the lines of a set, and the bytes a cycle that come
+    from the level behind it.
+    """
+
+    size: int
+    ways: int
+    rate: float
+
+    @property
+    def sets(self) -> int:
+        return self.size // (self.ways * LINE)
+
+
+CACHES = (Cache(32 << 10, 8, 32.0), Cache(1 << 20, 8, 16.0), Cache(16 << 20, 16, 8.0))
 
 
 @dataclass(frozen=True)
@@ -25,28 +42,58 @@ class Reach:
     indices: tuple[Expr, ...]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What an access has of a buffer: ``runs`` of neighbours of ``lines`` each, which start at
+    multiples of ``apart`` lines from each other.
+    """
+
+    runs: float
+    lines: float
+    apart: int
+
+    @property
+    def bytes(self) -> float:
+        return self.runs * self.lines * LINE
+
+    def ways(self, sets: int) -> float:
+        """How many of its lines share a set of a cache, where most of them do."""
+        starts = min(self.runs, sets // gcd(sets, self.apart))
+        return self.runs * self.lines / min(sets, starts * self.lines)
+
+
 def line_traffic(
     accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int]
 ) -> list[float]:
     """Bytes that miss each of :data:`CACHES` while ``loops`` run.
 
     For each level the outer loops whose data it cannot hold bring what is inside of them anew in
-    each iteration.
+    each iteration: all data together, and those of an access whose lines fall into few sets. What
+    the last level holds whole is there from one call to the next.
     """
-    spans = [_spans(access, loops, extent) for access in accesses]
-    # bytes of each access by how many of the outer loops are taken out
-    sizes = [[_bytes(a, inner) for inner in span] for a, span in zip(accesses, spans)]
+    # by how many of the outer loops are taken out
+    parts = [_parts(access, loops, extent) for access in accesses]
     found = []
-    for capacity, _ in CACHES:
+    for cache in CACHES:
         depth = 0
-        while depth < len(loops) and sum(s[depth] for s in sizes) > capacity:
+        while depth < len(loops) and sum(part[depth].bytes for part in parts) > cache.size:
             depth += 1
-        # the loop around what fits goes from one piece to the next, and meets each line once
-        swept = max(0, depth - 1)
-        times = prod(extent(f) for f in loops[:swept])
-        total = times * sum(size[swept] for size in sizes)
+        total = 0.0
+        for part in parts:
+            own = depth
+            while own < len(loops) and part[own].ways(cache.sets) > cache.ways:
+                own += 1
+            if not own and cache is CACHES[-1]:
+                continue
+            # the loop around what fits goes from one piece to the next, and meets each line once
+            swept = max(0, own - 1)
+            total += prod(extent(f) for f in loops[:swept]) * part[swept].bytes
         found.append(total)
     return found
+
+
+def _parts(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[_Part]:
+    return [_part(access.buffer, spans) for spans in _spans(access, loops, extent)]
 
 
 def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
@@ -79,19 +126,21 @@ def _span(lin: Lin, inner: dict[Axis, int]) -> float:
     return total
 
 
-def _bytes(access: Reach, spans: Sequence[float]) -> float:
-    shape = access.buffer.shape
-    size = float(itemsize(access.buffer.dtype))
-    if not spans:
-        return LINE
-    *outer, last = (
-        min(span, float(e)) if isinstance(e, int) else span for span, e in zip(spans, shape)
-    )
-    # whole rows next to each other make up one run
-    row = last * size
-    if not (outer and isinstance(shape[-1], int) and last >= shape[-1]):
-        row = -(-row // LINE) * LINE
-    return max(float(LINE), prod(outer, start=1.0) * row)
+def _part(buffer: Buffer, spans: Sequence[float]) -> _Part:
+    size = itemsize(buffer.dtype)
+    run, runs, apart = float(size), 1.0, 0
+    for span, length, stride in zip(
+        reversed(spans), reversed(buffer.shape), reversed(strides(buffer))
+    ):
+        count = min(span, length) if isinstance(length, int) else span
+        pitch = stride.const * size if stride.const is not None else None
+        if pitch is not None and runs == 1 and run >= pitch:
+            # whole rows next to each other make up one run
+            run = count * pitch
+        elif count > 1:
+            runs *= count
+            apart = gcd(apart, max(1, pitch // LINE) if pitch is not None else 1)
+    return _Part(runs, -(-run // LINE), apart)
 
 
-__all__ = ["CACHES", "LINE", "Reach", "line_traffic"]
+__all__ = ["CACHES", "LINE", "Cache", "Reach", "line_traffic"]

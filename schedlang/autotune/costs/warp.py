@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.costs.estimate import arithmetic
+from schedlang.autotune.costs.arithmetic import instructions
 from schedlang.codegen.sums import kept_by_thread, steps_of
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
@@ -101,7 +101,7 @@ def _loop(warp: Warp, loop: For, around: Around, work: Work) -> None:
 
 
 def _store(warp: Warp, store: Store, around: Around, work: Work) -> None:
-    work.instructions += around.times * arithmetic(store, 1)[0]
+    work.instructions += around.times * instructions(store, lambda _: 1)
     reads = [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
     for node in reads:
         _access(warp, node.buffer, node.indices, around, work)
