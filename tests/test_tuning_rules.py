@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import schedlang as sl
 from benchmarks.computations import computation
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune.costs.estimate import estimate, work_of
+from schedlang.autotune.costs.footprint import Footprint
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs, Rejected
 from schedlang.autotune.record import UNTUNED, Trial, Where
@@ -188,7 +192,7 @@ def test_estimates_prefer_what_is_faster() -> None:
 
 
 def test_estimates_know_that_few_sets_of_a_cache_hold_few_lines() -> None:
-    """Rows of 4096 bytes meet in few sets of it, so that half of each line is brought twice."""
+    """Rows of 4096 bytes meet in few sets of it, so that each line is brought for each half."""
 
     def seconds(row: int) -> float:
         A = sl.placeholder((1024, row), name="A")
@@ -200,7 +204,67 @@ def test_estimates_know_that_few_sets_of_a_cache_hold_few_lines() -> None:
         s[S].vectorize(inner)
         return estimate(sl.lower(s), AVX2).seconds
 
-    assert seconds(1024) > 1.2 * seconds(1040)
+    slow, fast = seconds(1024), [seconds(1024 + pad) for pad in (8, 16, 32)]
+    assert slow > 1.1 * max(fast)
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(2, 40), st.sampled_from([64, 96, 1024, 4096, 4128])),
+                   max_size=2),
+    lines=st.integers(1, 3),
+)  # fmt: skip
+def test_lines_of_a_set_are_those_that_a_cache_would_have(
+    steps: list[tuple[int, int]], lines: int
+) -> None:
+    footprint = Footprint(lines, tuple((float(count), pitch) for count, pitch in steps))
+    starts = [
+        sum(i * pitch for i, (_, pitch) in zip(point, steps)) // 64
+        for point in np.ndindex(*(count for count, _ in steps))
+    ]
+    truly = Counter((start + line) % 64 for start in starts for line in range(lines))
+    found = footprint.lines_per_set(64)
+    assert found <= max(truly.values())
+    # evenly apart they are exactly so many, to the whole line
+    if len(steps) < 2 and all(pitch % 64 == 0 and pitch >= 64 * lines for _, pitch in steps):
+        assert max(truly.values()) < found + 1
+
+
+def test_estimates_know_what_the_last_cache_holds_of_a_call() -> None:
+    def ratio(rows: int) -> float:
+        A = sl.placeholder((rows, 1024), name="A")
+        B = sl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
+        C = sl.compute(A.shape, lambda i, j: B[i, j] * 2, name="C")
+        apart, fused = sl.schedule(C), sl.schedule(C)
+        fused[B].compute_inline()
+        costs = []
+        for s in (apart, fused):
+            for stage in s.stages:
+                if stage.op.name != "A" and not (s is fused and stage.op.name == "B"):
+                    stage.vectorize(stage.split(stage.op.axis[1], factor=32)[1])
+            costs.append(estimate(sl.lower(s), AVX2).seconds / rows)
+        return costs[0] - costs[1]
+
+    assert ratio(8192) > 1.5 * ratio(512)
+
+
+def test_estimates_of_nothing_and_of_pairs() -> None:
+    m = sl.var("m")
+    A, D = sl.placeholder((m, 512), name="A"), sl.placeholder((65536, 512), name="D")
+    C = sl.compute(
+        (m + 65536, 512), lambda i, j: sl.if_then_else(i < m, A[i, j], D[i - m, j]), name="C"
+    )
+    assert estimate(at_sizes(sl.lower(sl.schedule(C)), {"m": 0}), AVX2).seconds > 0
+
+    def units(reduced: Callable[..., Expr]) -> float:
+        """Those of an update of 64 lanes, which are 8 vectors."""
+        M, k = sl.placeholder((256, 64), name="M"), sl.reduce_axis(256, name="k")
+        R = sl.compute((64,), lambda j: reduced(M[k, j], axis=k), name="R")
+        s = sl.schedule(R)
+        s[R].reorder(k, R.op.axis[0])
+        s[R].vectorize(R.op.axis[0])
+        return estimate(sl.lower(s), AVX2).seconds
+
+    assert units(sl.argmax) > units(sl.max)
 
 
 def test_estimates_count_once_what_lanes_and_copies_share() -> None:

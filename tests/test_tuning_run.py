@@ -9,11 +9,13 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -257,19 +259,24 @@ def test_a_timeout_does_not_wait_for_a_batch(tmp_path: Path) -> None:
 
 def test_one_trial(tmp_path: Path) -> None:
     B = plus_one((8, 8))
-    result = tune(B, trials=1, database=tmp_path / "db")
+
+    def template(s: Schedule, knobs: Knobs) -> None:
+        s[B].vectorize(B.op.axis[1])
+
+    # nothing else is in the race, which is a close one where an operation takes so little
+    result = tune(B, trials=1, template=template, database=tmp_path / "db")
     (trial,) = drawn(result)
     assert (trial.number, trial.outcome, trial.resumed) == (0, "ok", False)
     assert result.seconds == min(t.seconds for t in result.trials if t.seconds is not None)
     assert result.ended == "all trials are done"
     a = np.ones((8, 8), "float32")
     assert (result.kernel(a) == 2).all()
-    again = tune(B, trials=1, database=tmp_path / "db")
+    again = tune(B, trials=1, template=template, database=tmp_path / "db")
     # what other work disturbed each time is timed again
     quiet = not (trial.loud and trial.first_loud)
     assert [(t.number, t.resumed) for t in drawn(again)] == [(0, quiet)]
     assert again.best.steps == result.best.steps
-    anew = tune(B, trials=1, database=tmp_path / "db", resume=False)
+    anew = tune(B, trials=1, template=template, database=tmp_path / "db", resume=False)
     assert [t.resumed for t in drawn(anew)] == [False]
     # first times, and three races of one or of two
     assert set(outcomes(tmp_path / "db")) == {"ok"} and len(outcomes(tmp_path / "db")) in range(
@@ -836,3 +843,24 @@ def test_what_is_found_is_found_again(tmp_path: Path) -> None:
     Y = sl.compute((16, 16), lambda a, b: X[a, b] + 1, name="Y")
     best = sl.best(Y, target="python", database=tmp_path / "db")
     assert pragma(best.schedule.to_json(), "drill.fault") == "ok"
+
+
+@pytest.mark.parametrize(("target", "draws"), [("cpu", 0.75 * 8 + 0.25), ("cuda", 0.5 * 4 + 0.5)])
+def test_some_proposals_are_blind_to_the_estimate(target: str, draws: float) -> None:
+    drawn = Counter[str]()
+
+    def draw(rng: Random, given: object) -> SimpleNamespace:
+        drawn["all"] += 1
+        return SimpleNamespace(estimate=SimpleNamespace(seconds=rng.random()))
+
+    space: Any = SimpleNamespace(
+        target=sl.Target(target), draw=draw, late=lambda: False, reasons=Counter(),
+        counts={"valid": 1, "tried": 1},
+    )  # fmt: skip
+    strategy = RandomSearch(0)
+    costs = [strategy.propose(space).estimate.seconds for _ in range(1000)]
+    assert drawn["all"] / 1000 == pytest.approx(draws, rel=0.1)
+    # the least of so many, which is 1 / (n + 1) on average, and any of the others
+    few = {"cpu": 8, "cuda": 4}[target]
+    blind = {"cpu": 0.25, "cuda": 0.5}[target]
+    assert np.mean(costs) == pytest.approx(blind / 2 + (1 - blind) / (few + 1), rel=0.1)

@@ -14,10 +14,11 @@ from schedlang.errors import TuningError
 # draws that are refused one after the other before a space is taken to have nothing (more); where
 # few are valid, so many times as many as it takes for one
 MOST_REFUSED, PATIENT = 2000, 20
-# valid candidates that are compared by their estimate for each one that is measured
-GLANCES = 8
-# the part of the proposals that are not compared
-BLIND = 0.25
+# valid candidates that are compared by their estimate for each one that is measured, and the part
+# of the proposals that are blind to it, which may be wrong
+GLANCES, BLIND = 8, 0.25
+# of a GPU, whose estimate was never held against measured times
+GLANCES_OF_GPU, BLIND_OF_GPU = 4, 0.5
 # of an evolution: candidates drawn afresh, parents that may have children, decisions that change
 FRESH, PARENTS, CHANGED = 0.15, 12, 3
 
@@ -41,14 +42,12 @@ class Random:
 
     name = "random"
 
-    def __init__(self, seed: int, glances: int = GLANCES) -> None:
+    def __init__(self, seed: int) -> None:
         self._rng = Generator(seed)
-        self._glances = glances
 
     def propose(self, space: Space) -> Candidate:
-        # some proposals are blind to the estimate, which may be wrong
-        count = 1 if self._rng.random() < BLIND else self._glances
-        found = [valid(space, self._rng) for _ in range(count)]
+        blind = self._rng.random() < (BLIND_OF_GPU if space.target.is_gpu else BLIND)
+        found = [valid(space, self._rng) for _ in range(1 if blind else _glances(space))]
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:
@@ -68,7 +67,7 @@ class Evolve:
     def propose(self, space: Space) -> Candidate:
         if len(self._best) < PARENTS or self._rng.random() < FRESH:
             return self._random.propose(space)
-        found = [self._child(space) for _ in range(GLANCES)]
+        found = [self._child(space) for _ in range(_glances(space))]
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:
@@ -109,6 +108,10 @@ def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = 
     raise Exhausted(
         f"{refused} draws in a row were refused, most often: {why[0][0]}" if why else ""
     )
+
+
+def _glances(space: Space) -> int:
+    return GLANCES_OF_GPU if space.target.is_gpu else GLANCES
 
 
 def _patience(space: Space) -> float:

@@ -14,20 +14,23 @@ ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 CHEAP = ("min", "max", "abs")
 
 
-def instructions(store: Store, times: Callable[[Expr], float]) -> float:
-    """Cycles of the arithmetic of a statement; ``times``: how many instructions each node is.
+def instructions(store: Store, times: Callable[[Expr], float], every: float) -> float:
+    """Cycles of the arithmetic of a statement.
 
-    What computes the index of a load takes cycles, too.
+    ``times``: how many instructions a node is, of all copies of the statement; ``every``: how many
+    one is that each copy and each vector has of its own, as what a reduction combines.
     """
     total = sum(
         times(node) * _cycles(node) for node in postorder(store.values)
         if not (node.weak or isinstance(node, Load))
     )  # fmt: skip
-    # a product that is added is one instruction
-    fused = any(isinstance(v, Binary) and v.op == "*" for v in store.values)
-    if store.reducer is not None and not fused:
-        total += times(store.values[0])
-    return max(total, times(store.values[0]))
+    if store.reducer is None:
+        return max(total, times(store.values[0]))
+    for value in store.values:
+        # a product that is added is one instruction
+        fused = isinstance(value, Binary) and value.op == "*" and times(value) == every
+        total += 0.0 if fused else every
+    return max(total, every)
 
 
 def _cycles(node: Expr) -> float:
@@ -35,7 +38,7 @@ def _cycles(node: Expr) -> float:
         return DIVISION
     if isinstance(node, Call):
         return 1 if node.fn in CHEAP else MATH
-    return isinstance(node, (Binary, Select))
+    return 1 if isinstance(node, (Binary, Select)) else 0
 
 
 def operations(store: Store) -> int:

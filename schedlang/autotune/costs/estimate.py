@@ -65,8 +65,9 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     (True, 1048576.0)
     """
     cycles, work, launches = 0.0, 0.0, set()
+    resident = sum(b.bytes or CACHES[-1].size + 1 for b in nest.buffers) <= CACHES[-1].size
     for site in _sites(nest.body):
-        own, flops = _cost(site, target)
+        own, flops = _cost(site, target, resident)
         outer = next((n for n, f in enumerate(site.loops) if f.kind == "parallel"), None)
         if outer is not None and threads > 1:
             count = _extent(site.loops[outer])
@@ -111,7 +112,7 @@ def _share(test: If, loops: Sequence[For]) -> float:
     return float(np.mean(evaluate(test.cond, known)))
 
 
-def _cost(site: _Site, target: Target) -> tuple[float, float]:
+def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
     """Cycles on one core, and arithmetic operations."""
     store, loops = site.store, site.loops
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
@@ -122,7 +123,7 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
     times = prod(_extent(f) for f in around)
     width = target.vector_width(store.buffers[0].dtype)
     pieces = -(-lanes // width)
-    units = instructions(store, _times(store, lane, written, pieces))
+    units = instructions(store, _times(store, lane, written, pieces), copies * pieces)
     flops = operations(store)
     reads = [(n.buffer, n.indices) for n in _loads(store)]
     kept = _kept(site, lane)
@@ -134,6 +135,7 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
         if kept
         else sum(_load(b, store.indices, lane, [], pieces, copies) for b in store.buffers)
     )
+    # that they overlap little is what agrees best with measured times
     each = max((units + loads) / 2, stores)
     if store.reducer is not None:
         # few sums wait for themselves; through memory each waits for its store too
@@ -142,7 +144,7 @@ def _cost(site: _Site, target: Target) -> tuple[float, float]:
         each *= 2.0
     loop_overhead = 1.0 if around else 0.0
     reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
-    moved = line_traffic(reach, loops, _extent)
+    moved = line_traffic(reach, loops, _extent, resident)
     traffic = sum(bytes_ / cache.rate for bytes_, cache in zip(moved, CACHES))
     compute = times * (each + loop_overhead)
     done = times * copies * lanes * site.share * flops
@@ -158,9 +160,10 @@ def _times(
         own = frozenset([node] if isinstance(node, Axis) else [])
         axes[id(node)] = own.union(*(axes[id(child)] for child in node.children))
 
+    many = {f.axis: _extent(f) for f in written} | ({lane.axis: pieces} if lane else {})
+
     def times(node: Expr) -> float:
-        copies = prod(_extent(f) for f in written if f.axis in axes[id(node)])
-        return copies * (pieces if lane is not None and lane.axis in axes[id(node)] else 1)
+        return prod(count for axis, count in many.items() if axis in axes[id(node)])
 
     return times
 

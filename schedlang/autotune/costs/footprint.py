@@ -14,11 +14,13 @@ from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import strides
 
 LINE = 64
+# bytes whose distance in memory is that of their addresses
+PAGE = 4096
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A level: the bytes that a core has of it, the lines of a set, and the bytes a cycle that come
+    """A level: the bytes that a core has of it, its associativity, and the bytes a cycle that come
     from the level behind it.
     """
 
@@ -31,6 +33,7 @@ class Cache:
         return self.size // (self.ways * LINE)
 
 
+# round numbers of cores of servers; the last level is of all cores
 CACHES = (Cache(32 << 10, 8, 32.0), Cache(1 << 20, 8, 16.0), Cache(16 << 20, 16, 8.0))
 
 
@@ -43,57 +46,75 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What an access has of a buffer: ``runs`` of neighbours of ``lines`` each, which start at
-    multiples of ``apart`` lines from each other.
+class Footprint:
+    """What an access has of a buffer: contiguous runs of ``lines`` each.
+
+    ``steps``: by dimension how many runs there are, and the bytes from one to the next.
     """
 
-    runs: float
     lines: float
-    apart: int
+    steps: tuple[tuple[float, int], ...]
 
     @property
     def bytes(self) -> float:
-        return self.runs * self.lines * LINE
+        return self._runs * self.lines * LINE
 
-    def ways(self, sets: int) -> float:
-        """How many of its lines share a set of a cache, where most of them do."""
-        starts = min(self.runs, sets // gcd(sets, self.apart))
-        return self.runs * self.lines / min(sets, starts * self.lines)
+    @property
+    def _runs(self) -> float:
+        return prod((count for count, _ in self.steps), start=1.0)
+
+    def lines_per_set(self, sets: int) -> float:
+        """How many of the lines share a set: runs a power of two apart start in few of them.
+
+        Pages may be anywhere in memory, and so in any of the sets of a larger cache.
+        """
+        way = sets * LINE
+
+        def starts(*pitches: int) -> int:
+            return way // max(LINE, gcd(way, PAGE, *pitches))
+
+        each = prod((min(count, starts(pitch)) for count, pitch in self.steps), start=1.0)
+        used = min(each, starts(*(pitch for _, pitch in self.steps))) * self.lines
+        return self._runs * self.lines / min(sets, used)
 
 
 def line_traffic(
-    accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int]
-) -> list[float]:
+    accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
+    resident: bool = False,
+) -> list[float]:  # fmt: skip
     """Bytes that miss each of :data:`CACHES` while ``loops`` run.
 
     For each level the outer loops whose data it cannot hold bring what is inside of them anew in
-    each iteration: all data together, and those of an access whose lines fall into few sets. What
-    the last level holds whole is there from one call to the next.
+    each iteration: all data together, and those of an access whose lines fall into few sets.
+    ``resident``: whether the last level has all data of a call before it.
     """
     # by how many of the outer loops are taken out
-    parts = [_parts(access, loops, extent) for access in accesses]
+    kept = [_footprints(access, loops, extent) for access in accesses]
     found = []
     for cache in CACHES:
+        last = cache is CACHES[-1]
         depth = 0
-        while depth < len(loops) and sum(part[depth].bytes for part in parts) > cache.size:
+        while depth < len(loops) and sum(k[depth].bytes for k in kept) > cache.size:
             depth += 1
         total = 0.0
-        for part in parts:
+        for footprints in kept:
             own = depth
-            while own < len(loops) and part[own].ways(cache.sets) > cache.ways:
+            # the last level spreads its lines by hashes
+            while not last and own < len(loops) and (
+                footprints[own].lines_per_set(cache.sets) > cache.ways
+            ):  # fmt: skip
                 own += 1
-            if not own and cache is CACHES[-1]:
-                continue
             # the loop around what fits goes from one piece to the next, and meets each line once
             swept = max(0, own - 1)
-            total += prod(extent(f) for f in loops[:swept]) * part[swept].bytes
-        found.append(total)
+            total += prod(extent(f) for f in loops[:swept]) * footprints[swept].bytes
+        found.append(0.0 if last and resident else total)
     return found
 
 
-def _parts(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[_Part]:
-    return [_part(access.buffer, spans) for spans in _spans(access, loops, extent)]
+def _footprints(
+    access: Reach, loops: Sequence[For], extent: Callable[[For], int]
+) -> list[Footprint]:  # fmt: skip
+    return [_footprint(access.buffer, spans) for spans in _spans(access, loops, extent)]
 
 
 def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
@@ -126,21 +147,23 @@ def _span(lin: Lin, inner: dict[Axis, int]) -> float:
     return total
 
 
-def _part(buffer: Buffer, spans: Sequence[float]) -> _Part:
+def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:
     size = itemsize(buffer.dtype)
-    run, runs, apart = float(size), 1.0, 0
+    run = float(size)
+    steps: list[tuple[float, int]] = []
     for span, length, stride in zip(
         reversed(spans), reversed(buffer.shape), reversed(strides(buffer))
     ):
         count = min(span, length) if isinstance(length, int) else span
-        pitch = stride.const * size if stride.const is not None else None
-        if pitch is not None and runs == 1 and run >= pitch:
-            # whole rows next to each other make up one run
-            run = count * pitch
-        elif count > 1:
-            runs *= count
-            apart = gcd(apart, max(1, pitch // LINE) if pitch is not None else 1)
-    return _Part(runs, -(-run // LINE), apart)
+        if count <= 1:
+            continue
+        # what nobody knows is taken for a distance that fills all sets
+        pitch = stride.const * size if stride.const is not None else LINE
+        if not steps and pitch <= max(run, LINE) and stride.const is not None:
+            run += (count - 1) * pitch
+        else:
+            steps.append((count, pitch))
+    return Footprint(-(-run // LINE), tuple(steps))
 
 
-__all__ = ["CACHES", "LINE", "Cache", "Reach", "line_traffic"]
+__all__ = ["CACHES", "LINE", "Cache", "Footprint", "Reach", "line_traffic"]

@@ -101,7 +101,7 @@ def _loop(warp: Warp, loop: For, around: Around, work: Work) -> None:
 
 
 def _store(warp: Warp, store: Store, around: Around, work: Work) -> None:
-    work.instructions += around.times * instructions(store, lambda _: 1)
+    work.instructions += around.times * instructions(store, lambda _: 1, 1)
     reads = [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
     for node in reads:
         _access(warp, node.buffer, node.indices, around, work)
