@@ -65,7 +65,8 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     (True, 1048576.0)
     """
     cycles, work, launches = 0.0, 0.0, set()
-    resident = sum(b.bytes or CACHES[-1].size + 1 for b in nest.buffers) <= CACHES[-1].size
+    sizes = [b.bytes for b in nest.buffers]
+    resident = None not in sizes and sum(n or 0 for n in sizes) <= CACHES[-1].size
     for site in _sites(nest.body):
         own, flops = _cost(site, target, resident)
         outer = next((n for n, f in enumerate(site.loops) if f.kind == "parallel"), None)
