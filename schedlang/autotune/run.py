@@ -20,7 +20,7 @@ from schedlang.errors import SchedlangError, TuningError, first_line
 
 # proposals in a row that were all measured before: then the space is taken to be exhausted; and
 # after so many what was found is measured
-MOST_REPEATED, SOME_REPEATED = 200, 16
+MOST_REPEATED, SOME_REPEATED = 200, 4
 # a search proposes at most this part of its trials at once, as if there were at most so many
 GENERATIONS, MOST_LEARNED = 8, 256
 # an estimate where registers do not suffice
