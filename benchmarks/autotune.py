@@ -2,10 +2,11 @@
 
     python -m benchmarks.autotune [--part products|families|progress] [--trials N] [--seeds N]
                                   [--search NAME] [--timeout S] [--only PATTERN] [--json FILE]
-                                  [--keep FILE]
+                                  [--keep FILE] [--kept FILE]
 
 Every search starts from an empty database, with rules that know no operator by name. ``--keep``
-adds what each found to a tuning database.
+adds what each found to a tuning database; ``--part families --kept FILE`` times that again, without
+a search, as the machine's neighbours may be loud for longer than the turns of a work take.
 
 * ``products``: sgemm 1024^3 beside OpenBLAS, and C1 to C12 beside the schedules of
   ``benchmarks/schedules``; the median over the seeds is what counts.
@@ -22,6 +23,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -39,6 +41,7 @@ from benchmarks.schedules import MAIN
 from benchmarks.works import Work
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune import TuningResult, autotune
+from schedlang.autotune.best import best
 from schedlang.autotune.database import Database
 from schedlang.autotune.showing.facts import outcome_counts
 from schedlang.errors import TuningError, first_line
@@ -62,36 +65,44 @@ class Searches:
         self.asked: list[str] = []
 
     def case(self, work: Work, seed: int, trials: int) -> Case:
-        label = f"{TUNED}, seed {seed}"
+        """What a search finds."""
+
+        def found(facts: dict[str, Any]) -> str:
+            result = self.search(work, seed, trials)
+            facts["trials"] = len(result.trials)
+            facts["searched_seconds"] = result.facts.spent
+            facts["ended"] = result.ended
+            facts["outcomes"] = outcome_counts(result.trials)
+            return result.best.steps
+
+        return self._tuned(work, f"{TUNED}, seed {seed}", found)
+
+    def kept(self, work: Work) -> Case:
+        """What an earlier search found."""
+
+        def found(_: dict[str, Any]) -> str:
+            entry = best(computation(work)[-1], "cpu", self.options.kept).entry
+            return entry.trial.steps
+
+        return self._tuned(work, f"{TUNED}, kept", found)
+
+    def _tuned(self, work: Work, label: str, found: Callable[[dict[str, Any]], str]) -> Case:
+        """A row of the steps that are ``found``, which adds what it has to say of the search."""
         timed = self.run.case(work, "tuned", label, "")
-        facts = timed.facts
 
         def prepare() -> Callable[[], object]:
             if work.name not in self.asked:
                 self.asked.append(work.name)
             try:
-                result = self.search(work, seed, trials)
+                steps = found(timed.facts)
             except TuningError as error:
                 raise Unavailable(first_line(error)) from None
             folder = self.run.scratch / "kernels"
             folder.mkdir(exist_ok=True)
-            steps_file(folder, work, label).write_text(result.best.steps, encoding="utf-8")
-            facts["trials"] = len(result.trials)
-            facts["searched_seconds"] = result.facts.spent
-            facts["ended"] = result.ended
-            facts["outcomes"] = outcome_counts(result.trials)
+            steps_file(folder, work, label).write_text(steps, encoding="utf-8")
             return timed.prepare()
 
-        return Case(
-            work.name,
-            label,
-            prepare,
-            timed.check,
-            timed.flops,
-            timed.bytes,
-            whole=True,
-            facts=facts,
-        )
+        return replace(timed, prepare=prepare)
 
     def search(self, work: Work, seed: int, trials: int, search: str = "") -> TuningResult:
         """One search from an empty database."""
@@ -125,6 +136,9 @@ class Searches:
                 if peer.implementation in names:
                     yield self.run.case(work, peer.module, peer.implementation, peer.missing())
             yield self.run.ceiling(work)
+            if self.options.kept is not None:
+                yield self.kept(work)
+                continue
             for seed in range(self.options.seeds or 1):
                 yield self.case(work, seed, self.options.trials or 64)
 
@@ -218,11 +232,16 @@ def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
                         help="seconds of a search (%(default)g)")  # fmt: skip
     parser.add_argument("--keep", metavar="FILE", type=Path,
                         help="add what each search found to this tuning database")  # fmt: skip
+    parser.add_argument("--kept", metavar="FILE", type=Path,
+                        help="time what is kept there, without a search (families)")  # fmt: skip
     parser.add_argument("--only", metavar="PATTERN", default="",
                         help="a regular expression on 'work implementation'")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path,
                         help="write the rows there, each table to a file of its own")  # fmt: skip
-    return parser.parse_known_args(given)
+    options, rest = parser.parse_known_args(given)
+    if options.kept is not None and options.part != "families":
+        parser.error("--kept goes with --part families: the other tables are of several seeds")
+    return options, rest
 
 
 def _columns(run: Run) -> list[Column]:

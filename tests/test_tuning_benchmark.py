@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import CalledProcessError
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import schedlang as sl
 from benchmarks import autotune, progress
-from benchmarks.harness import Case, Row
+from benchmarks.computations import computation
+from benchmarks.cpu import Run
+from benchmarks.harness import Case, Row, Unavailable
 from benchmarks.peers import ceiling, metaschedule
+from benchmarks.peers.tuned import steps_file
 from benchmarks.works import Work, convolution
 from benchmarks.works.families import FAMILIES
-from schedlang.autotune.record import UNTUNED, Trial
+from schedlang.autotune import Database
+from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.errors import TuningError
 from schedlang.runtime.ceilings import Probe
 
@@ -71,10 +77,41 @@ def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         autotune.arguments(["--help"])
     printed = capsys.readouterr().out
-    for option in ("part", "trials", "seeds", "search", "timeout", "keep", "only", "json"):
+    for option in ("part", "trials", "seeds", "search", "timeout", "keep", "kept", "only", "json"):
         assert f"--{option} " in printed
     options, rest = autotune.arguments(["--trials", "3", "--rounds", "7"])
     assert options.trials == 3 and rest == ["--rounds", "7"]
+
+
+def test_what_an_earlier_search_found_is_timed_without_a_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = next(w for w in FAMILIES if w.name.startswith("NRM 256"))
+    output = computation(work)[-1]
+    s = sl.schedule(output)
+    database = Database(tmp_path / "kept.jsonl")
+    database.add(Where.here([output], sl.Target(), {}), work.name, Trial(0, "ok", s.to_json(),
+                 seconds=1e-6), [output])  # fmt: skip
+    monkeypatch.setattr(autotune, "autotune", None)
+    options, _ = autotune.arguments(["--part", "families", "--kept", str(database.path)])
+    run = Run(tmp_path)
+    monkeypatch.setattr(run, "case", lambda work, module, label, missing: Case(
+        work.name, label, lambda: lambda: 2.0, whole=True))  # fmt: skip
+    searches = autotune.Searches(run, options)
+    case = next(c for c in searches.families() if (c.work, c.implementation[:5]) == (
+        work.name, "tuned"))  # fmt: skip
+    assert case.prepare()() == 2.0 and searches.asked == [work.name]
+    written = steps_file(tmp_path / "kernels", work, case.implementation)
+    assert written.read_text(encoding="utf-8") == s.to_json()
+    case = next(c for c in searches.families() if c.implementation.startswith("tuned"))
+    with pytest.raises(Unavailable, match="no schedule of .* it was not tuned"):
+        case.prepare()
+
+
+def test_kept_schedules_are_of_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        autotune.arguments(["--kept", "kept.jsonl"])
+    assert "--kept goes with --part families" in capsys.readouterr().err
 
 
 def found(count: int, spent: float) -> Any:

@@ -107,12 +107,26 @@ def make_plan(
     stage: Stage, dims: Sequence[Dim], base: Ranges, peel: Peel, threads: Threads
 ) -> Plan:
     """The plan for a stage that computes ``dims`` (reduction axes run over all they declare)."""
-    extents: dict[Axis, Lin] = {}
-    strides: dict[Split, Lin] = {}
+    extents, strides = _extents(stage, dims, peel)
+    guards: list[Guard] = []
+    values, variables, ranges = _leaves(stage, extents, base, peel, threads, guards)
+    _parents(stage, extents, strides, values, ranges)
+    for relation in stage.relations:
+        if isinstance(relation, Split):
+            parent = relation.parent
+            _guard(guards, values[parent], extents[parent], relation.note, ranges, tail=True)
     for axis, dim in zip(stage.op.axis, dims):
-        extents[axis] = dim.extent
-    for axis in stage.op.reduce_axis:
-        extents[axis] = to_lin(axis.extent)
+        _domain_guards(guards, axis, dim, values[axis], ranges)
+    return Plan(extents, values, strides, variables, _needed(guards, ranges), ranges)
+
+
+def _extents(
+    stage: Stage, dims: Sequence[Dim], peel: Peel
+) -> tuple[dict[Axis, Lin], dict[Split, Lin]]:
+    """How far every axis runs, and how far apart the steps of each split's outer part are."""
+    extents = {axis: dim.extent for axis, dim in zip(stage.op.axis, dims)}
+    extents |= {axis: to_lin(axis.extent) for axis in stage.op.reduce_axis}
+    strides: dict[Split, Lin] = {}
     chosen = dict(peel.extents)
     for relation in stage.relations:
         if isinstance(relation, Split):
@@ -127,11 +141,17 @@ def make_plan(
             extents[relation.axis] = Lin.of(1)
         else:
             extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
-    fixed = dict(peel.fixed)
-    ranges = Ranges(base.known, base.facts)
+    return extents, strides
+
+
+def _leaves(
+    stage: Stage, extents: Mapping[Axis, Lin], base: Ranges, peel: Peel, threads: Threads,
+    guards: list[Guard],
+) -> tuple[dict[Axis, Lin], dict[Axis, Axis], Ranges]:  # fmt: skip
+    """The values of the leaf axes, the variables of their loops, and what these range over."""
+    ranges, fixed = Ranges(base.known, base.facts), dict(peel.fixed)
     values: dict[Axis, Lin] = {}
     variables: dict[Axis, Axis] = {}
-    guards: list[Guard] = []
     for axis in stage.leaf:
         extent = extents[axis]
         kind = stage.kinds.get(axis, "")
@@ -150,6 +170,14 @@ def make_plan(
             variables[axis] = var = loop_variable(axis, extent, base)
             values[axis] = Lin.of(var)
             ranges.known[var] = (ZERO, extent - 1)
+    return values, variables, ranges
+
+
+def _parents(
+    stage: Stage, extents: Mapping[Axis, Lin], strides: Mapping[Split, Lin],
+    values: dict[Axis, Lin], ranges: Ranges,
+) -> None:  # fmt: skip
+    """Add the values of the axes that were split or fused."""
     for relation in reversed(stage.relations):
         if isinstance(relation, Split):
             values[relation.parent] = (
@@ -163,13 +191,6 @@ def make_plan(
                 continue
             values[relation.outer] = floordiv(fused, inner, ranges)
             values[relation.inner] = mod(fused, inner, ranges)
-    for relation in stage.relations:
-        if isinstance(relation, Split):
-            parent = relation.parent
-            _guard(guards, values[parent], extents[parent], relation.note, ranges, tail=True)
-    for axis, dim in zip(stage.op.axis, dims):
-        _domain_guards(guards, axis, dim, values[axis], ranges)
-    return Plan(extents, values, strides, variables, _needed(guards, ranges), ranges)
 
 
 def thread_part(stage: Stage, split: Split) -> bool:
