@@ -81,8 +81,10 @@ class Searches:
         """What an earlier search found."""
 
         def found(_: dict[str, Any]) -> str:
-            entry = best(computation(work)[-1], "cpu", self.options.kept).entry
-            return entry.trial.steps
+            known = best(computation(work)[-1], "cpu", self.options.kept)
+            if not known.exact:
+                raise Unavailable(known.note)
+            return known.entry.trial.steps
 
         return self._tuned(work, f"{TUNED}, kept", found)
 
@@ -241,6 +243,8 @@ def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
     options, rest = parser.parse_known_args(given)
     if options.kept is not None and options.part != "families":
         parser.error("--kept goes with --part families: the other tables are of several seeds")
+    if options.part == "progress" and rest:
+        parser.error(f"--part progress knows no {' '.join(rest)}")
     return options, rest
 
 

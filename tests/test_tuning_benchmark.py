@@ -21,7 +21,7 @@ from benchmarks.works import Work, convolution
 from benchmarks.works.families import FAMILIES
 from schedlang.autotune import Database
 from schedlang.autotune.record import UNTUNED, Trial, Where
-from schedlang.errors import TuningError
+from schedlang.errors import DatabaseWarning, TuningError
 from schedlang.runtime.ceilings import Probe
 
 
@@ -106,6 +106,26 @@ def test_what_an_earlier_search_found_is_timed_without_a_search(
     case = next(c for c in searches.families() if c.implementation.startswith("tuned"))
     with pytest.raises(Unavailable, match="no schedule of .* it was not tuned"):
         case.prepare()
+
+
+def test_what_is_kept_of_another_size_is_no_result(tmp_path: Path) -> None:
+    small, large = (
+        next(w for w in FAMILIES if w.name.startswith(name)) for name in ("NRM 256", "NRM 512")
+    )
+    output = computation(small)[-1]
+    database = Database(tmp_path / "kept.jsonl")
+    database.add(Where.here([output], sl.Target(), {}), small.name, Trial(0, "ok",
+                 sl.schedule(output).to_json(), seconds=1e-6), [output])  # fmt: skip
+    options, _ = autotune.arguments(["--part", "families", "--kept", str(database.path)])
+    case = autotune.Searches(Run(tmp_path), options).kept(large)
+    with pytest.warns(DatabaseWarning), pytest.raises(Unavailable, match="for extents 256, not"):
+        case.prepare()
+
+
+def test_an_option_that_no_part_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        autotune.arguments(["--part", "progress", "--trails", "5"])
+    assert "--part progress knows no --trails 5" in capsys.readouterr().err
 
 
 def test_kept_schedules_are_of_one_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.keeping.entry import LONGEST
-from schedlang.autotune.record import OUTCOMES, Trial, Where
+from schedlang.autotune.record import OUTCOMES, Trial, Where, cores, threads
 from schedlang.errors import DatabaseWarning, TuningError
 
 HERE = Where(
@@ -663,6 +663,21 @@ def test_a_database_pickles_and_prints(path: Path) -> None:
     again = pickle.loads(pickle.dumps(database))
     assert again.trials(HERE) == database.trials(HERE)
     assert repr(again) == f"Database({str(path)!r})"
+
+
+def test_threads_that_numba_is_told_are_the_machine_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    B = sl.compute((8,), lambda i: i + 1, name="B")
+
+    def told(count: str) -> tuple[int, Where]:
+        monkeypatch.setenv("NUMBA_NUM_THREADS", count)
+        return threads(), Where.here([B], sl.Target(), {})
+
+    usual = told("")[1]
+    # what is no number numba does not take either
+    for count in (str(cores()), "0", "x", "²"):
+        assert told(count) == (cores(), usual)
+    count, where = told(str(cores() + 3))
+    assert count == cores() + 3 and where.machine == f"{usual.machine}, {count} threads"
 
 
 def test_here_is_found_again(path: Path) -> None:

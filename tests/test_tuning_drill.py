@@ -254,19 +254,28 @@ def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
     assert left_behind(folder) == []
 
 
+def test_arrays_that_do_not_fit_the_limits(folder: Path) -> None:
+    with pytest.raises(TuningError, match=r"cannot be evaluated: .*\n  limits=Limits\(memory="):
+        sl.autotune(
+            plus_one((4096, 4096)), trials=1, database=folder / "tuning.jsonl",
+            limits=Limits(memory=8 << 20),
+        )  # fmt: skip
+    assert left_behind(folder) == []
+
+
 def test_a_worker_that_does_not_start(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "PATIENCE", 1.0)
     task = task_of(plus_one(), LIMITS)
     for code, said in (
-        ("import sys; sys.exit('no numba here')", "ended with status 1\nno numba here"),
-        ("import time; time.sleep(100)", "no answer within 1 s"),
-        ("print('hello', flush=True); input()", "what it answered is no answer"),
+        ("import sys; sys.exit('no numba here')", "does not start: ended with status 1\nno numba"),
+        ("import time; time.sleep(100)", "is not ready within 1 s, .*\n  tune for smaller sizes"),
+        ("print('hello', flush=True); input()", "does not start: what it answered is no answer"),
     ):
         measurer = Local(task, 2, (sys.executable, "-c", code))
         search = search_of(task, measurer, of_faults(["ok"]), tmp_path / "tuning.jsonl")
-        with pytest.raises(TuningError, match=f"does not start: {said}"):
+        with pytest.raises(TuningError, match=said):
             run(search, resume=False, seed=0)
     missing = Local(task, 1, (str(tmp_path / "none"),))
     search = search_of(task, missing, of_faults(["ok"]), tmp_path / "tuning.jsonl")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +33,17 @@ def test_every_factorization_is_drawn() -> None:
     rng = Random(0)
     found = {Knobs(rng=rng).split("s", 12, 3) for _ in range(500)}
     assert found == set(factorizations(12, 3)) and len(found) == 18
+
+
+def test_numbers_of_numpy_are_plain_decisions() -> None:
+    knobs = Knobs()
+    assert knobs.split("rows", np.int64(8), np.int32(2), np.uint8(4))[1] <= 4
+    assert knobs.choice("lanes", list(np.array([8, 16]))) == 8
+    knobs.choice("scale", [np.float32(0.5)])
+    assert json.loads(json.dumps(knobs.decisions)) == knobs.decisions
+    for most in ("x", 0, 2.5):
+        with pytest.raises(TuningError, match=r"most=.*: give 1 or more"):
+            knobs.split("tile", 8, most=most)  # type: ignore[arg-type]
 
 
 def test_a_split_takes_an_axis() -> None:

@@ -12,9 +12,10 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.luck import luck, seen
-from schedlang.autotune.measuring import calm
+from schedlang.autotune.measuring import calm, workbench
 from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.measuring.workbench import Workbench
 from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
@@ -60,6 +61,30 @@ def test_a_call_that_is_held_up_each_time_is_no_calm_one(clock: Any) -> None:
     turns = iter(range(1000))
     found = calm.least_of_calls(clock(8e-3), 1e-3, 0.05, lambda: next(turns))
     assert found == (pytest.approx(8e-3), False)
+
+
+def test_a_long_call_is_interrupted_and_no_slower_for_it(clock: Any) -> None:
+    for seconds, calls, alone in ((0.6, 3, True), (0.6, 30, False), (1e-3, 1, False)):
+        turns = iter((0, calls))
+        found = calm.one_call(clock(seconds), lambda turns=turns: next(turns))
+        assert found == (pytest.approx(seconds), alone)
+
+
+def test_one_call_that_was_held_up_does_not_make_a_kernel_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Workbench(task_of(plus_one(), Limits()), tmp_path)
+    bench.build(0, sl.schedule(*bench.task.outputs).to_json())
+    monkeypatch.setattr(workbench, "one_call", lambda call, _: (call(), calm.Time(0.7, False))[1])
+    bench.check(0)
+    # in a quiet moment
+    monkeypatch.setattr(workbench, "one_call", lambda call, lost: calm.Time(1e-4, True))
+    assert bench.time(0)["seconds"] < 0.1
+    # of itself
+    for again, told in (((0.9, True), (0.9, True)), ((0.9, False), (0.7, False))):
+        bench._took[0] = calm.Time(0.7, False)
+        monkeypatch.setattr(workbench, "one_call", lambda *_, again=again: calm.Time(*again))
+        assert bench.time(0) == dict(zip(("seconds", "calm"), told))
 
 
 def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:

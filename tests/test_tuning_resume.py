@@ -496,3 +496,5 @@ def test_a_schedule_that_is_right_again_beside_other_work_is_known_by_its_quiet_
         database.add(where, "B", trial, [B])
     found = database.best(where, [B])
     assert found is not None and found.seconds == 1e-3
+    # the line that has this time
+    assert (found.line, found.again) == (1, 3)

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -26,13 +27,15 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.measure import Job, Measured
+from schedlang.autotune.measuring.outputs import unequal
 from schedlang.autotune.measuring.site import Site
-from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.measuring.task import Limits, Task
 from schedlang.autotune.measuring.workbench import Workbench
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.run import MOST_REPEATED, run
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
+from schedlang.autotune.showing.progress import Silent
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tuner import _processes
 from schedlang.compute.tensor import Tensor
@@ -157,7 +160,7 @@ def test_arrays_of_all_processes_leave_half_of_the_memory(memory: int, processes
     B = sl.compute((n, 8), lambda i, j: A[i, j] + 1, name="B")
     task = replace(task_of(B, Limits()), sizes={"n": 16})
     assert task.bytes == 1024 + 512
-    assert _processes(task, Site("", 4, memory, True)) == processes
+    assert _processes(task, Site("", 4, memory, 4, True)) == processes
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
@@ -468,6 +471,25 @@ def test_the_race_decides_whether_the_untuned_schedule_is_faster(tmp_path: Path)
         assert "keep that one" not in str(result)
 
 
+def test_an_error_in_what_is_told_of_the_untuned_schedule_loses_nothing(tmp_path: Path) -> None:
+    class Failing(Silent):
+        def trial(self, trial: Trial) -> None:
+            if trial.strategy == UNTUNED:
+                raise OSError("the pipe is closed")
+
+    task = task_of(plus_one(), Limits())
+    untuned = sl.schedule(*task.outputs).to_json()
+    pretended = Pretended(lambda steps: 1.0 if steps == untuned else 2.0)
+    search = search_of(
+        task, pretended, RandomSearch(0), tmp_path / "db", 5, marked, progress=Failing()
+    )
+    search.space.made = True
+    result = run(search, False, 0)
+    assert result.broken and result.ended.startswith("OSError: the pipe is closed")
+    assert result.best.steps == untuned
+    assert sl.best(task.outputs[0], "python", tmp_path / "db").seconds == 1.0
+
+
 class Cut(Pretended):
     """Answers for some of a batch, not in order, until the time is up."""
 
@@ -768,6 +790,7 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
         ({"seed": "x"}, r"seed='x'\): give an integer of 0 or more$"),
         ({"seed": -1}, r"seed=-1\): give an integer of 0 or more$"),
         ({"workers": 0}, r"workers=0\): give an integer of 1 or more"),
+        ({"workers": 2, "executor": ThreadPoolExecutor(1)}, "the executor has its own workers"),
         ({"timeout": -1}, r"timeout=-1\): give a number, 0 or more"),
         ({"timeout": float("nan")}, r"timeout=nan\): give a number"),
         ({"tolerance": "loose"}, r"tolerance='loose'\): give a number"),
@@ -802,6 +825,43 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
         with pytest.raises(sl.errors.SchedlangError):
             tune(outputs, database=tmp_path / "db")  # type: ignore[arg-type]
     assert not (tmp_path / "db").exists() or (tmp_path / "db").read_text() == ""
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    result = tune(
+        plus_one(), trials=np.int64(2), seed=np.uint8(1), workers=np.int32(1),
+        timeout=np.float32(60), tolerance=np.float32(1e-3), target="python",
+        limits=Limits(np.float32(20), 10, np.int64(1 << 30)),  # type: ignore[arg-type]
+        database=tmp_path / "db",
+    )  # fmt: skip
+    assert len(drawn(result)) == 2
+
+
+def test_quantized_results_may_be_rounded_to_a_neighbour() -> None:
+    A = sl.placeholder((8, 8), name="A")
+    k = sl.reduce_axis((0, 8), name="k")
+    total = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="total")
+    rounded = sl.compute((8,), lambda i: sl.round(total[i]).astype("int8"), name="rounded")
+    counts = sl.placeholder((8,), "int32", name="counts")
+    more = sl.compute((8,), lambda i: counts[i] + 1, name="more")
+    positive = sl.compute((8,), lambda i: total[i] > 0, name="positive")
+    task = Task((total, rounded, more, positive), sl.Target("python"), {}, tolerance=1e-2)
+    assert [task.tolerance_of(t) for t in task.outputs] == [1e-2, 1e-2, 1e-2, 0.0]
+    alone = Task((more,), sl.Target("python"), {}, tolerance=1e-2)
+    assert alone.tolerance_of(more) == 0.0
+    want = np.array([100, -100, 7], "int8")
+    assert unequal("rounded", want + np.int8(1), want, 2e-2) == ""
+    assert "3 of 3" in unequal("rounded", want + np.int8(1), want, 0.0)
+    assert "1 of 3" in unequal("rounded", want + np.array([0, 9, 0], "int8"), want, 2e-2)
+
+
+def test_what_a_candidate_may_take_is_told_apart() -> None:
+    def limited(memory: int) -> str:
+        return task_of(plus_one(), Limits(memory=memory)).limited
+
+    assert len({limited(n) for n in (0, 8 << 20, 40 << 20, 1 << 30)}) == 4
+    # half of what a machine has may differ by a little from one start to the next
+    assert limited(16 << 30) == limited((16 << 30) + 4096)
 
 
 def test_progress_is_told_of_every_trial(tmp_path: Path) -> None:

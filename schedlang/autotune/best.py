@@ -167,7 +167,7 @@ def _sources(database: Database | str | Path | None) -> list[Database]:
 
 
 def known(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> Best | None:
-    """What :func:`best` would find, without a word: where a search starts."""
+    """What :func:`best` would find, and no warning of what differs: where a search starts."""
     return _find(outputs, where, sources, silent=True)
 
 

@@ -177,7 +177,7 @@ class Database:
         return next((entry for entry in fitting if entry is not None), None)
 
     def exists(self) -> bool:
-        """Whether there is a file yet: the first trial that is added makes it."""
+        """Whether there is a file yet."""
         try:
             with opened(self.path, write=False):
                 return True
@@ -262,7 +262,7 @@ def _schedule(entry: Entry) -> tuple[Where, str | int]:
 
 def _refutes(failure: Entry, entry: Entry) -> bool:
     """Whether a failure of the schedule of ``entry`` says that it is no good, either."""
-    if failure.line < entry.line:
+    if failure.line < max(entry.line, entry.again):
         return False
     if failure.trial.outcome != "wrong answer":
         return True
@@ -285,7 +285,7 @@ def _last(entries: Iterable[Entry]) -> list[Entry]:
             last[key] = entry
         elif trial.outcome == "ok":
             # it is right again, if not as fast
-            last[key] = replace(known, line=entry.line)
+            last[key] = replace(known, again=entry.line)
     return list(last.values())
 
 

@@ -93,8 +93,8 @@ def keep_untuned(search: Search) -> None:
     )  # fmt: skip
     search.trials.append(trial)
     search.finalists.add(trial.number)
-    search.progress.trial(trial)
     search.keep(trial, found)
+    search.progress.trial(trial)
 
 
 def _again(search: Search, trial: Trial, found: Measured) -> Trial:

@@ -13,6 +13,9 @@ from traceback import walk_tb
 from types import FrameType
 from typing import Any, TypeVar
 
+import numpy as np
+
+from schedlang.autotune.plain import whole as whole_number
 from schedlang.errors import TuningError, first_line
 from schedlang.expr.nodes import Axis
 
@@ -84,23 +87,24 @@ class Knobs:
         >>> outer * inner, inner <= 16
         (64, True)
         """
-        whole = extent.extent if isinstance(extent, Axis) else extent
-        if isinstance(whole, bool) or not isinstance(whole, int) or whole < 1:
+        whole = whole_number(extent.extent if isinstance(extent, Axis) else extent)
+        if whole is None or whole < 1:
             raise TuningError(
                 f"knobs.split({name!r}, {extent}): give an extent of 1 or more, or an axis that "
                 "has a fixed one"
             )
-        if isinstance(parts, bool) or not isinstance(parts, int) or parts < 2:
+        count = whole_number(parts)
+        if count is None or count < 2:
             raise TuningError(f"knobs.split({name!r}, parts={parts!r}): give 2 or more")
-        count = ways(whole, parts)
-        if count > MOST_WAYS:
+        if most is not None and (whole_number(most) or 0) < 1:
+            raise TuningError(f"knobs.split({name!r}, most={most!r}): give 1 or more")
+        options = ways(whole, count)
+        if options > MOST_WAYS:
             raise TuningError(
-                f"knobs.split({name!r}, {whole}, parts={parts}): there are {count} ways, and "
+                f"knobs.split({name!r}, {whole}, parts={parts}): there are {options} ways, and "
                 f"{MOST_WAYS} is the most; split in steps of fewer parts"
             )
-        found = [f for f in factorizations(whole, parts) if most is None or f[-1] <= most]
-        if not found:
-            raise TuningError(f"knobs.split({name!r}, most={most!r}): give 1 or more")
+        found = [f for f in factorizations(whole, count) if most is None or f[-1] <= most]
         return tuple(self.choice(name, found))
 
     def permutation(self, name: str, items: Sequence[T]) -> tuple[T, ...]:
@@ -154,6 +158,8 @@ def _plain(value: Any, name: str) -> Decision:
         return [_plain(v, name) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise TuningError(f"knobs.choice({name!r}, ...): {value} is no number that can be kept")
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TuningError(

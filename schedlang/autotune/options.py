@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from inspect import signature
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.plain import whole
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError
@@ -35,29 +37,34 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     return tuple(wanted)
 
 
-def check_numbers(trials: Any, timeout: Any, seed: Any, tolerance: Any, workers: Any) -> None:
-    """Raise :class:`~schedlang.errors.TuningError` for what is no number, or too small."""
-    for name, value, least in (
-        ("trials", trials, 1),
-        ("seed", seed, 0),
-        ("workers", workers, 1),
-    ):
-        if name != "seed" and value is None:
-            continue
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or value < least:
-            raise TuningError(f"autotune({name}={value!r}): give an integer of {least} or more")
-    for name, value in (("timeout", timeout), ("tolerance", tolerance)):
-        if value is not None and not (_is_number(value) and 0 <= value < np.inf):
-            raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")
+def checked_count(name: str, value: Any, least: int) -> int:
+    """An option that is a whole number."""
+    number = whole(value)
+    if number is None or number < least:
+        raise TuningError(f"autotune({name}={value!r}): give an integer of {least} or more")
+    return number
 
 
-def check_objects(executor: Any, template: Any, limits: Any) -> None:
+def checked_number(name: str, value: Any) -> float | None:
+    """An option that is a number, or left out."""
+    if value is None:
+        return None
+    if not _is_number(value) or not 0 <= value < np.inf:
+        raise TuningError(f"autotune({name}={value!r}): give a number, 0 or more")
+    return float(value)
+
+
+def check_objects(executor: Any, template: Any, workers: int | None) -> None:
     """Raise :class:`~schedlang.errors.TuningError` for what is not what it is to be."""
     if executor is not None and not isinstance(executor, Executor):
         raise TuningError(
             f"autotune(executor={executor!r}): give a concurrent.futures.Executor, such as "
             "ProcessPoolExecutor(), or a dask Client's get_executor()"
+        )
+    if executor is not None and workers is not None:
+        raise TuningError(
+            f"autotune(executor=..., workers={workers}): the executor has its own workers; leave "
+            "workers= out"
         )
     if template is not None and not callable(template):
         raise TuningError(f"autotune(template={template!r}): give a function template(s, knobs)")
@@ -66,8 +73,12 @@ def check_objects(executor: Any, template: Any, limits: Any) -> None:
             f"autotune(template={template!r}): its parameters are others; give a function "
             "template(s, knobs)"
         )
+
+
+def checked_limits(limits: Any) -> Limits:
+    """What a candidate may take; what is left out is as :class:`Limits` has it."""
     if limits is None:
-        return
+        return Limits()
     asked = f"autotune(limits={limits!r})"
     if not isinstance(limits, Limits):
         raise TuningError(f"{asked}: give Limits(build=..., run=..., memory=...)")
@@ -75,10 +86,10 @@ def check_objects(executor: Any, template: Any, limits: Any) -> None:
         value = getattr(limits, name)
         if not _is_number(value) or not SHORTEST <= value <= LONGEST:
             raise TuningError(f"{asked}: give seconds from {SHORTEST} to {LONGEST} for {name}")
-    if limits.memory is None:
-        return
-    if type(limits.memory) is not int or not 0 <= limits.memory < 1 << 60:
+    memory = None if limits.memory is None else whole(limits.memory)
+    if limits.memory is not None and (memory is None or not 0 <= memory < 1 << 60):
         raise TuningError(f"{asked}: give an integer for memory, the bytes, or 0 for no limit")
+    return Limits(float(limits.build), float(limits.run), memory)
 
 
 def checked_inputs(
@@ -135,7 +146,10 @@ def _takes_two(function: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
-__all__ = ["check_numbers", "check_objects", "checked_inputs", "checked_outputs"]
+__all__ = [
+    "check_objects", "checked_count", "checked_inputs", "checked_limits", "checked_number",
+    "checked_outputs",
+]  # fmt: skip

@@ -1,8 +1,12 @@
-"""Text out of files and from compilers, as it may be shown."""
+"""Text out of files and from compilers as it may be shown; whole numbers of the user's."""
 
 from __future__ import annotations
 
+import operator
 import re
+from typing import Any
+
+from schedlang.expr.nodes import Expr
 
 # what XML forbids, what moves a cursor and what turns the direction of text around
 _UNSHOWN = re.compile(
@@ -29,4 +33,19 @@ def one_line(text: str, most: int = 80) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
-__all__ = ["one_line", "plain"]
+def whole(value: Any) -> int | None:
+    """A whole number as an ``int``, NumPy's too; ``None`` for anything else.
+
+    >>> import numpy as np
+    >>> whole(np.int64(4)), whole(4.0), whole(True)
+    (4, None, None)
+    """
+    if isinstance(value, (bool, Expr)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+__all__ = ["one_line", "plain", "whole"]

@@ -145,21 +145,32 @@ def machine_for(target: Target) -> str:
         return NO_GPU
 
 
-@lru_cache(maxsize=1)
 def machine() -> str:
-    """The processor, and how many cores this process may use."""
+    """The processor, how many cores this process may use, and its threads if these are others."""
+    named = f"{_processor()}, {cores()} cores"
+    return named if threads() == cores() else f"{named}, {threads()} threads"
+
+
+@lru_cache(maxsize=1)
+def _processor() -> str:
     name = platform.processor() or platform.machine()
     if os.path.exists("/proc/cpuinfo"):
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             lines = (line for line in file if line.startswith("model name"))
             name = next(lines, f": {name}").partition(":")[2].strip()
-    return f"{name}, {cores()} cores"
+    return name
 
 
 def cores() -> int:
     """How many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def threads() -> int:
+    """How many threads a parallel kernel has: one a core, if numba is not told otherwise."""
+    told = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(told) if told.isascii() and told.isdigit() and int(told) else cores()
 
 
 @lru_cache(maxsize=1)

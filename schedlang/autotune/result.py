@@ -64,8 +64,7 @@ class TuningResult:
             best_python=found.as_python(), flops=needed_flops(task.outputs, task.values),
             spent=spent, strategy=name_of(search.strategy), seed=seed, best=best.number,
             ended=search.ended, broken=search.broken,
-            # what the measurer does with a candidate (measure.run)
-            ran=task.timed or task.target.kind != "cuda",
+            ran=task.runs,
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
             duplicates=search.duplicates, unraced=search.unraced, untimed=untimed(search),
             remark=remark(search, found), finals_took=search.finals_took,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from time import monotonic
 from traceback import extract_tb
@@ -52,7 +51,7 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
                 raise
         try:
             keep_untuned(search)
-        except TuningError as error:
+        except Exception as error:
             _broken(search, error)
     return TuningResult.of(search, monotonic() - started, seed)
 
@@ -75,7 +74,8 @@ def _measure_all(search: Search) -> None:
         if not batch:
             search.ended = _nothing_new(search)
             return
-        jobs = [Job(n, c.schedule.to_json()) for n, c in batch.items()]
+        by_number = {n: Job(n, c.schedule.to_json()) for n, c in batch.items()}
+        jobs = list(by_number.values())
         if first:
             # behind a candidate: where time is short, that one comes first
             jobs.insert(1, search.plain())
@@ -86,7 +86,7 @@ def _measure_all(search: Search) -> None:
             if found.number == BASELINE:
                 search.untuned = found
             else:
-                _ended(search, batch[found.number], jobs, found)
+                _ended(search, batch[found.number], by_number[found.number], found)
             if search.space.late() and search.best() is not None:
                 break
 
@@ -146,11 +146,10 @@ def _nothing_new(search: Search) -> str:
     return search.exhausted or "no other candidates were found"
 
 
-def _ended(search: Search, candidate: Candidate, jobs: Sequence[Job], found: Measured) -> None:
-    steps = next(job.steps for job in jobs if job.number == found.number)
+def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> None:
     detail = found.detail if found.calm else DISTURBED
     trial = Trial(
-        found.number, found.outcome, steps, candidate.decisions, found.seconds,
+        found.number, found.outcome, job.steps, candidate.decisions, found.seconds,
         _refined(candidate.estimate.seconds, found), detail, key_of(candidate),
         candidate.origin or name_of(search.strategy), found.took, template=search.template,
         loud=found.seconds is not None and not found.calm, checked=search.task.checked,

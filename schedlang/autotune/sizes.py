@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from schedlang.autotune.plain import whole
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError
-from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.nodes import Var
 
 
 def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
@@ -23,23 +23,14 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     sizes = sizes or {}
     for key, value in sizes.items():
         name = key.name if isinstance(key, Var) else key
-        whole = _whole(value)
-        if whole is None or whole < 0:
+        number = whole(value)
+        if number is None or number < 0:
             asked = f"{call}(sizes={{{name!r}: {value!r}}})"
             raise TuningError(f"{asked}: give a whole number of 0 or more")
         if name in found:
             raise TuningError(f"{call}(sizes={dict(sizes)}): the size {name!r} is given twice")
-        found[name] = whole
+        found[name] = number
     return found
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, (bool, Expr)):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
 
 
 def checked_sizes(

@@ -31,10 +31,10 @@ class Search:
     ``start`` is measured ahead of proposals; ``finalists`` are the numbers of the trials that were
     measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials,
     with how often each may be proposed again and is no repetition. ``untuned`` is what was measured
-    last of the untuned schedule, ``untuned_first`` its seconds before it was in the race, if it
-    was, ``unraced`` whether the race gave no times, and ``finals_took`` the seconds of what comes
-    after the last trial. ``ended`` says why it stopped, and ``broken`` whether that was for want of
-    what it needs; ``exhausted`` is why the strategy had no more.
+    last of the untuned schedule, ``untuned_first`` what was before it was in the race, if it was,
+    ``unraced`` whether the race gave no times, and ``finals_took`` the seconds of what comes after
+    the last trial. ``ended`` says why it stopped, and ``broken`` whether that was for want of what
+    it needs; ``exhausted`` is why the strategy had no more.
     """
 
     task: Task

@@ -19,9 +19,11 @@ from schedlang.autotune.measuring.remote import Remote
 from schedlang.autotune.measuring.site import Site, here, of_workers
 from schedlang.autotune.measuring.task import Limits, Task, tolerance_for
 from schedlang.autotune.options import (
-    check_numbers,
     check_objects,
+    checked_count,
     checked_inputs,
+    checked_limits,
+    checked_number,
     checked_outputs,
 )
 from schedlang.autotune.record import UNTUNED, Where
@@ -81,8 +83,8 @@ def autotune(
     integers from -8 (unsigned ones from 0) to 8.
     ``sizes``: values of symbolic sizes, by name or by ``sl.var``. ``tolerance``: how far an element
     may be off, as a part of its size plus the size typical of its array; by default what rounding
-    explains. ``progress``: True for a bar, False for none, a function that takes each trial.
-    ``limits``: seconds and memory of a candidate.
+    explains. Integers may be off only where floats are cast to them. ``progress``: True for a bar,
+    False for none, a function that takes each trial. ``limits``: seconds and memory of a candidate.
 
     For ``target="cuda"`` on a machine without a GPU candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so.
@@ -104,8 +106,12 @@ def autotune(
     """
     wanted = checked_outputs(outputs)
     where_to = playing(Target.of(target))
-    check_numbers(trials, timeout, seed, tolerance, workers)
-    check_objects(executor, template, limits)
+    trials = None if trials is None else checked_count("trials", trials, 1)
+    workers = None if workers is None else checked_count("workers", workers, 1)
+    seed = checked_count("seed", seed, 0)
+    timeout, tolerance = checked_number("timeout", timeout), checked_number("tolerance", tolerance)
+    allowed = checked_limits(limits)
+    check_objects(executor, template, workers)
     known_sizes = checked_sizes("autotune", wanted, sizes, every=True)
     given = checked_inputs(wanted, inputs, known_sizes)
     if where_to.kind == "cuda" and executor is None:
@@ -116,12 +122,12 @@ def autotune(
     site = here(where_to) if executor is None else of_workers(executor, where_to)
     task = Task(
         wanted, where_to, known_sizes, given, seed,
-        tolerance_for(wanted) if tolerance is None else float(tolerance),
-        (limits or Limits()).on(site.memory), site.timed,
+        tolerance_for(wanted) if tolerance is None else tolerance, allowed.on(site.memory),
+        site.timed,
     )  # fmt: skip
-    rules = template or template_for(where_to, site.cores, task.values)
+    rules = template or template_for(where_to, site.threads, task.values)
     deadline = None if timeout is None else monotonic() + timeout
-    space = Space(wanted, where_to, rules, site.cores, template is None, task.values, deadline)
+    space = Space(wanted, where_to, rules, site.threads, template is None, task.values, deadline)
     where = Where.here(wanted, where_to, known_sizes, site.machine, site.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
     shown = progress_for(progress, None if most == sys.maxsize else most, deadline)

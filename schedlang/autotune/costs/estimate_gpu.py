@@ -71,7 +71,7 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
     held = max(1, registers(launch)) * launch.threads
     resident = max(1, min(
         device.threads_per_sm // launch.threads, device.blocks_per_sm,
-        device.shared_per_sm // max(1, launch.shared_bytes), device.registers_per_sm // held or 1,
+        device.shared_per_sm // max(1, launch.shared_bytes), device.registers_per_sm // held,
     ))  # fmt: skip
     # the last wave takes as long as a full one
     waves = -(-blocks // (units * resident))

@@ -26,7 +26,7 @@ class Entry:
 
     ``differs`` says in words what is not as it was asked for; ``names`` are those of the
     computation that was tuned, empty where they were not recorded; ``line`` is the number of its
-    line in the file at ``path``.
+    line in the file at ``path``, ``again`` that of a later one where it was right too, if there is.
     """
 
     where: Where
@@ -36,6 +36,7 @@ class Entry:
     names: Names = Names()
     line: int = 0
     path: str = ""
+    again: int = 0
 
     @property
     def seconds(self) -> float | None:

@@ -12,6 +12,8 @@ from schedlang.runtime.timing import SHORTEST, quantile
 LEAST = 3
 # calls that are tried for one that is short, and the least that one takes which is held up
 TRIED, TICK = 3, 2.5e-3
+# the part of a call that does not count
+LITTLE = 0.02
 
 
 class Time(NamedTuple):
@@ -32,12 +34,19 @@ def least_of_calls(
     """
     start, tried, shortest, calm = perf_counter(), 0, float("inf"), False
     while shortest > enough and (shortest > TICK or tried < TRIED):
-        before = interruptions()
-        shortest, tried = min(shortest, _timed(call, 1)), tried + 1
-        calm = calm or interruptions() == before
+        found = one_call(call, interruptions)
+        shortest, tried = min(shortest, found.seconds), tried + 1
+        calm = calm or found.calm
         if perf_counter() - start > patience:
             break
     return Time(shortest, calm)
+
+
+def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Time:
+    """The seconds of one call; a tick for each interruption is too little of a long one."""
+    before = interruptions()
+    seconds = _timed(call, 1)
+    return Time(seconds, (interruptions() - before) * TICK <= LITTLE * seconds)
 
 
 def median_of_calm(

@@ -118,7 +118,7 @@ def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None)
     """Check a candidate that is built, then time it."""
     start = perf_counter()
     found = built
-    if task.timed or task.target.kind != "cuda":
+    if task.runs:
         found = checked(box, built, task)
     if task.timed and found.outcome == "ok":
         found = timed(box, "time", built, task, best=best)
@@ -161,9 +161,8 @@ def asked(
     failed, detail = str(reply["failed"]), str(reply.get("detail", ""))
     if failed not in FAILURES:
         return _no_answer(box, known)
-    if phase == "run" and (failed != "wrong answer" or reply.get("spoiled", True)):
-        box.close()
-    elif failed == "out of memory":
+    spoiled = failed != "wrong answer" or reply.get("spoiled", True)
+    if failed == "out of memory" or (phase == "run" and spoiled):
         box.close()
     return replace(known, outcome=FAILURES[failed].format(phase), detail=detail, resources={})
 

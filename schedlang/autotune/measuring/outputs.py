@@ -38,14 +38,14 @@ class Guarded:
 def unequal(
     name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float
 ) -> str:
-    """Where and how ``got`` is off, or nothing.
+    """Where and how ``got`` is off, or nothing; with a tolerance of 0 it is to be the same.
 
     >>> import numpy as np
     >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
     'C[1] is 2.0 and not 3.0 (1 of 2 elements are off)'
     """
-    if want.dtype.kind != "f":
-        off = got != want
+    if not tolerance:
+        off = ~((got == want) | ((got != got) & (want != want)))
     else:
         with np.errstate(all="ignore"):
             finite = np.isfinite(want)

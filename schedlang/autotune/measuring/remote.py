@@ -117,7 +117,8 @@ class Remote:
                     elif not unfit and lost[job.number] < TRIES:
                         to_send.append(job)
                     elif unfit or not self._answered:
-                        raise Broken(NOTHING.format(first_line(why), needs(why)))
+                        said = str(why) if isinstance(why, Broken) else first_line(why)
+                        raise Broken(NOTHING.format(said, needs(why)))
                     else:
                         detail = f"its worker was lost twice: {first_line(why)}"
                         yield Measured(job.number, "crashed", detail=detail)

@@ -23,6 +23,10 @@ COMMAND = (sys.executable, "-m", "schedlang.autotune.measuring.worker")
 PREFIX = "schedlang-tune-"
 # seconds in which a process starts and the oracle computes what is right
 PATIENCE = 300.0
+SLOW_ORACLE = (
+    "autotune: the process that measures candidates is not ready within {:g} s, in which NumPy "
+    "computes what is right\n  tune for smaller sizes; what is found for them starts a larger one"
+)
 _NUMBERS = count()
 
 
@@ -133,12 +137,16 @@ class Sandbox:
         except Lost as lost:
             if self._over:
                 raise
+            if lost.how == "timed out":
+                raise Broken(SLOW_ORACLE.format(PATIENCE)) from None
             said = child.said()
             raise Broken(f"{failed}{lost.detail}" + (f"\n{said}" if said else "")) from None
         if "failed" in reply:
             self.close()
             detail = str(reply.get("detail", ""))
-            if self._task["inputs"] is None:
+            if reply["failed"] == "out of memory":
+                detail += "\n  limits=Limits(memory=...) gives it more"
+            elif self._task["inputs"] is None:
                 detail += "\n  on made-up data; inputs= gives the data to run on"
             raise Broken(f"autotune: the computation cannot be evaluated: {detail}")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.autotune.measuring.sandbox import PATIENCE
 from schedlang.autotune.measuring.task import target_data
-from schedlang.autotune.record import NO_GPU, cores, machine_for, versions
+from schedlang.autotune.record import NO_GPU, cores, machine_for, threads, versions
 from schedlang.errors import TuningError, first_line
 from schedlang.target import Target
 
@@ -20,7 +20,8 @@ OTHER_VERSION = (ImportError, AttributeError, KeyError, TypeError)
 
 @dataclass(frozen=True)
 class Site:
-    """A machine that measures: its name in the database, its cores, its memory in bytes.
+    """A machine that measures: its name in the database, its cores, its memory in bytes, and how
+    many threads a parallel kernel has.
 
     ``timed`` tells whether kernels for the target can be timed there; ``memory`` is 0 where the
     system does not say; ``versions`` are those that kernels are made with there.
@@ -29,6 +30,7 @@ class Site:
     machine: str
     cores: int
     memory: int
+    threads: int
     timed: bool
     versions: tuple[tuple[str, str], ...] = ()
 
@@ -38,7 +40,7 @@ def here(target: Target) -> Site:
     machine = machine_for(target)
     # the emulator's time is no GPU's
     timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu
-    return Site(machine, cores(), _memory(), timed, versions())
+    return Site(machine, cores(), _memory(), threads(), timed, versions())
 
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:

@@ -18,7 +18,8 @@ from schedlang.compute.data import from_data, to_data
 from schedlang.compute.graph import operations, placeholders, variables
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.nodes import Cast, Expr, Var
+from schedlang.expr.visit import preorder
 from schedlang.target import Target
 
 EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -46,7 +47,7 @@ class Task:
 
     ``inputs`` are arrays in the order of the placeholders, or none: then they are made from
     ``seed``. A result is right where it is off by at most ``tolerance`` of its own size plus the
-    size typical for its array.
+    size typical for its array; integers only where floats are cast to integers.
     """
 
     outputs: tuple[Tensor, ...]
@@ -76,6 +77,26 @@ class Task:
         )
 
     @cached_property
+    def _casts(self) -> bool:
+        """Whether floats are cast to integers: one may be off where a sum has another order."""
+        roots = [root for op in operations(self.outputs) if isinstance(op, ComputeOp)
+                 for root in op.roots]  # fmt: skip
+        return any(
+            isinstance(e, Cast) and e.dtype not in EPSILON and e.a.dtype in EPSILON
+            for e in preorder(roots)
+        )
+
+    def tolerance_of(self, tensor: Tensor) -> float:
+        """How far elements of an output may be off; 0 where they are to be the same."""
+        rounded = tensor.dtype in EPSILON or (self._casts and tensor.dtype != "bool")
+        return self.tolerance if rounded else 0.0
+
+    @property
+    def runs(self) -> bool:
+        """Whether candidates run: for a GPU that is not there they are only compiled."""
+        return self.timed or self.target.kind != "cuda"
+
+    @cached_property
     def data(self) -> dict[str, Any]:
         """What JSON holds; :func:`task_from_data` reads it. Made once: inputs may be large."""
         given = None if self.inputs is None else [_packed(a) for a in self.inputs]
@@ -99,8 +120,9 @@ class Task:
     def limited(self) -> str:
         """What a candidate may take, as a text to compare: what failed may do under another."""
         limits = self.limits
-        memory = (limits.memory or 0) / 2**30
-        return f"{limits.build:g} s, {limits.run:g} s, {memory:.1f} GiB"
+        memory = limits.memory or 0
+        held = f"{memory / 2**30:.1f} GiB" if memory >= 2**30 or not memory else f"{memory} bytes"
+        return f"{limits.build:g} s, {limits.run:g} s, {held}"
 
 
 _TARGET = ("kind", "vector_bytes", "vector_registers", "arch")

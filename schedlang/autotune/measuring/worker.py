@@ -23,7 +23,7 @@ from typing import Any
 from schedlang.autotune.measuring.sandbox import PREFIX
 from schedlang.autotune.measuring.task import Limits, Task, task_from_data
 from schedlang.autotune.measuring.workbench import Workbench, Wrong
-from schedlang.autotune.record import cores
+from schedlang.autotune.record import threads
 from schedlang.errors import SchedlangError, first_line
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
@@ -144,7 +144,7 @@ def limit_memory(limits: Limits) -> None:
     held = _held()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     # the threads of a kernel start at its first call
-    most = held + (cores() - 1) * OF_A_THREAD + limits.memory
+    most = held + (threads() - 1) * OF_A_THREAD + limits.memory
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
 
 

@@ -9,7 +9,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import to_lin
-from schedlang.expr.visit import reads
+from schedlang.expr.visit import postorder, reads
 from schedlang.ir.rewrite import with_leaves
 
 
@@ -144,12 +144,10 @@ def _step(index: Lin, axis: Axis) -> int | None:
 def _leaves(index: Lin) -> Iterator[Axis]:
     for leaf in index.leaves():
         if isinstance(leaf, Opaque):
-            yield from (a for a in _axes(leaf.expr))
+            yield from _axes(leaf.expr)
         elif isinstance(leaf, Axis):
             yield leaf
 
 
 def _axes(root: Expr) -> Iterator[Axis]:
-    from schedlang.expr.visit import postorder
-
     return (node for node in postorder([root]) if isinstance(node, Axis))

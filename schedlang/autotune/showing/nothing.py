@@ -14,7 +14,8 @@ HINTS = {
     "build timed out": "Smaller unrolled tiles compile faster; limits= gives builds more time.",
     "run timed out": "Smaller sizes, or a template whose first options are fast ones, run in time; "
     "limits= gives runs more.",
-    "wrong answer": "If it is rounding, give a larger tolerance=; gathers need inputs=.",
+    "wrong answer": "If it is rounding, of floats or of what is cast from them, give a larger "
+    "tolerance=; gathers need inputs=.",
     "out of memory": "Smaller sizes, or fewer stages at root, need less memory.",
 }
 CONSTRAINED = "Loosen the constraints of the template."
