@@ -22,6 +22,7 @@ from benchmarks.works.families import FAMILIES
 from schedlang.autotune import Database
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.errors import DatabaseWarning, TuningError
+from schedlang.runtime import ceilings
 from schedlang.runtime.ceilings import Probe
 
 
@@ -71,6 +72,18 @@ def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatc
     ):  # fmt: skip
         call, facts = ceiling.prepare(ceiling.CEILING, work, {}, {})
         assert call is probe.alone and facts["part"] == pytest.approx(part)
+
+
+def test_a_team_that_shares_a_core_at_first_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def alone() -> None: ...
+    def together() -> None: ...
+
+    for team, faster in (((2.0, 0.5, 0.5), together), ((2.0, 2.0, 2.0), alone)):
+        taken = {alone: iter((1.0, 1.0, 1.0)), together: iter(team)}
+        monkeypatch.setattr(ceilings, "_best", lambda call, taken=taken: next(taken[call]))
+        assert Probe(alone, together, 1.0).faster() is faster
 
 
 def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
