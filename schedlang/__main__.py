@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from schedlang.commands import add_commands
-from schedlang.errors import SchedlangError
+from schedlang.errors import DatabaseWarning, SchedlangError, SpillWarning
 from schedlang.version import __version__
 
 # what a shell expects of a command that Ctrl-C ended
@@ -43,13 +46,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run(chosen.size, chosen.seconds, chosen.only_print)
     try:
-        return int(chosen.run(chosen))
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_said, chosen.command, warnings.showwarning)
+            return int(chosen.run(chosen))
     except SchedlangError as error:
         print(f"python -m schedlang {chosen.command}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"python -m schedlang {chosen.command}: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _said(
+    command: str, otherwise: Callable[..., None], message: Warning | str, category: type[Warning],
+    *where: Any,
+) -> None:  # fmt: skip
+    """Show a warning of ours without a line of ours, any other as Python does."""
+    if issubclass(category, (DatabaseWarning, SpillWarning)):
+        print(f"python -m schedlang {command}: {message}", file=sys.stderr)
+    else:
+        otherwise(message, category, *where)
 
 
 def _size(text: str) -> int:

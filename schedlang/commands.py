@@ -121,6 +121,8 @@ def run_best(chosen: argparse.Namespace) -> int:
     found = best(outputs, _target(chosen), chosen.database, sizes)
     where = found.entry.where
     print(f"# {duration(found.seconds)} on {one_line(where.machine)}, {one_line(where.target)}")
+    if found.note:
+        print(f"# that is not the time of this: {found.note}")
     print(found.schedule.as_python().rstrip())
     return 0
 

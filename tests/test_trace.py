@@ -318,6 +318,21 @@ def test_names_that_python_or_the_text_itself_needs() -> None:
     assert s.as_python().startswith("s = sl.schedule(C)\n")
 
 
+def test_inputs_that_no_variable_stands_for_are_taken_from_their_readers() -> None:
+    A, scale = sl.placeholder((8,), name="A"), sl.placeholder((8,), name="s")
+    nameless = [sl.placeholder((8,)) for _ in range(2)]
+    out = sl.compute((8,), lambda i: A[i] * scale[i] + nameless[0][i] * nameless[1][i], name="out")
+    s = sl.schedule(out)
+    for tensor in (scale, *nameless):
+        s.cache_read(tensor, "global", [out])
+    check(s, {"A": A, "out": out, "placeholder": nameless[0]})
+    plain = sl.compute((8,), lambda i: A[i] + 1, name="s")
+    s = sl.schedule(plain)
+    s[plain].split(plain.op.axis[0], factor=4)
+    check(s, {"A": A, "s": plain})
+    assert s.as_python().startswith('s = sl.schedule(s)\ns_ = s.tensor("s")\n')
+
+
 def test_an_axis_named_as_an_input() -> None:
     A = sl.placeholder((8,), name="i")
     B = sl.compute((8,), lambda i: A[i] + 1, name="B")

@@ -340,6 +340,7 @@ def test_the_nearest_is_used_and_said(database: Database) -> None:
     assert found.note.startswith("the schedule of C is the nearest that is known, and was tuned")
     assert "numba 0.1, not " in found.note and f"(line 2 of {database.path})" in found.note
     assert not found.exact and found.seconds == 0.7 and len(found.schedule.steps) == 3
+    assert str(found).startswith("the nearest, C: 700 ms on ")
     # what holds exactly wins over what is faster elsewhere
     keep(database, sl.schedule(g.C), 0.9)
     assert best(g.C, database=database).seconds == 0.9

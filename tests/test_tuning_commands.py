@@ -40,6 +40,12 @@ data = {
 }
 
 
+def few(rows):
+    A = sl.placeholder((rows, 64), name="A")
+    return sl.compute((rows, 64), lambda i, j: A[i, j] * 2 + 1, name="Few")
+
+
+F = few(9)
 length = sl.var("length")
 S = sl.compute((length,), lambda i: i * 2, name="S")
 
@@ -86,6 +92,20 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["best", f"{script}:B", *given]) == 0
     printed = capsys.readouterr().out
     assert "s = sl.schedule(B)" in printed and not printed.endswith("\n\n")
+
+
+def test_the_best_of_another_size_is_said_to_be_that(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--database", str(script.parent / "db.jsonl")]
+    assert main(["tune", f"{script}:B", "--trials", "1", *given]) == 0
+    capsys.readouterr()
+    assert main(["best", f"{script}:F", *given]) == 0
+    printed, said = capsys.readouterr()
+    first, second, *_ = printed.splitlines()
+    note = "the schedule of Few is the nearest that is known, and was tuned for extents 32, not 9"
+    assert first.startswith("# ") and second.startswith(f"# that is not the time of this: {note}")
+    assert said.startswith(f"python -m schedlang best: {note}") and said.count("\n") == 1
 
 
 def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -853,6 +853,39 @@ def test_quantized_results_may_be_rounded_to_a_neighbour() -> None:
     assert unequal("rounded", want + np.int8(1), want, 2e-2) == ""
     assert "3 of 3" in unequal("rounded", want + np.int8(1), want, 0.0)
     assert "1 of 3" in unequal("rounded", want + np.array([0, 9, 0], "int8"), want, 2e-2)
+    many, few = np.zeros(500, "int8"), np.zeros(500, "int8")
+    few[:5] = 1
+    assert unequal("rounded", few, many, 0.0, rounded=True) == ""
+    assert "5 of 500" in unequal("rounded", few, many, 0.0)
+    assert "5 of 500" in unequal("rounded", 2 * few, many, 0.0, rounded=True)
+    few[:6] = 1
+    assert "6 of 500" in unequal("rounded", few, many, 0.0, rounded=True)
+    # what float64 cannot tell apart
+    wide = np.array([2**62, 7])
+    assert "1 of 2" in unequal("more", wide + np.array([1, 0]), wide, 0.0)
+
+
+def test_the_tolerance_that_is_named_would_do() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1e-4, 1.04e-3, 2.5e-3, 9.96e-3):
+        want = rng.uniform(1, 2, 50).astype("float32")
+        got = want.copy()
+        got[7] *= 1 + 2 * size
+        said = unequal("C", got, want, 1e-6)
+        named = float(said.partition("tolerance=")[2].partition(" ")[0])
+        assert 0.5 * size < named < 2.2 * size and unequal("C", got, want, named) == ""
+        assert unequal("C", got, want, 0.85 * named) != ""
+    assert "tolerance" not in unequal("C", 2 * want, want, 1e-6)
+
+
+def test_a_quantized_product_is_tuned(tmp_path: Path) -> None:
+    n, m, length = 256, 192, 320
+    A, B = sl.placeholder((n, length), name="A"), sl.placeholder((length, m), name="B")
+    k = sl.reduce_axis((0, length), name="k")
+    total = sl.compute((n, m), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="total")
+    Q = sl.compute((n, m), lambda i, j: sl.round(total[i, j] * 10).astype("int8"), name="Q")
+    result = tune(Q, trials=2, database=tmp_path / "db")
+    assert [t.outcome for t in drawn(result)] == ["ok", "ok"]
 
 
 def test_what_a_candidate_may_take_is_told_apart() -> None:

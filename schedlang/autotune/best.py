@@ -47,8 +47,9 @@ class Best:
 
     def __str__(self) -> str:
         entry = self.entry
+        name = one_line(entry.name) if self.exact else f"the nearest, {one_line(entry.name)}"
         lines = [
-            f"{one_line(entry.name)}: {duration(self.seconds)} on {one_line(entry.where.machine)} "
+            f"{name}: {duration(self.seconds)} on {one_line(entry.where.machine)} "
             f"(line {entry.line} of {entry.path})",
             self.note,
             "its schedule is .schedule; print(best.schedule.as_python()) shows it as code",

@@ -83,8 +83,9 @@ def autotune(
     integers from -8 (unsigned ones from 0) to 8.
     ``sizes``: values of symbolic sizes, by name or by ``sl.var``. ``tolerance``: how far an element
     may be off, as a part of its size plus the size typical of its array; by default what rounding
-    explains. Integers may be off only where floats are cast to them. ``progress``: True for a bar,
-    False for none, a function that takes each trial. ``limits``: seconds and memory of a candidate.
+    explains; integers may be off where floats are cast to them, by default few and by 1.
+    ``progress``: True for a bar, False for none, a function that takes each trial. ``limits``:
+    seconds and memory of a candidate.
 
     For ``target="cuda"`` on a machine without a GPU candidates are compiled to machine code and
     ranked by estimates; nothing is timed, and the result says so.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from schedlang.compute.graph import variables
@@ -107,7 +108,7 @@ def evaluate(
         raise CallError(
             f"evaluate(..., repeat={repeat!r}): give the least number of samples, 1 or more"
         )
-    if not isinstance(min_time, (int, float)) or not 0 <= min_time < math.inf:
+    if not isinstance(min_time, Real) or not 0 <= min_time < math.inf:
         raise CallError(f"evaluate(..., min_time={min_time!r}): give seconds, 0 or more")
     given: Sequence[Any] = arrays
     moved, dtype, emulated = bytes, "float32", False

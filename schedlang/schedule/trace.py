@@ -73,7 +73,8 @@ def as_python(start: State, states: Sequence[State], steps: Sequence[Step]) -> s
     """Statements that make the schedule again, where the tensors are bound to their names.
 
     In a name, a dot is written ``_``; ``s``, ``sl`` and Python's keywords gain a ``_``, and equal
-    names of inputs and outputs are numbered as in the printed nest.
+    names of outputs are numbered as in the printed nest. An input that no variable of its name can
+    stand for is taken from a stage that reads it.
     """
     writer = _Writer(start)
     for step, before, after in zip(steps, [start, *states], states):
@@ -106,14 +107,19 @@ class _Writer:
         self.axes: dict[Any, str] = {}
         self.threads: dict[str, str] = {}
         given: dict[Any, str] = {}
-        for tensor in dict.fromkeys((*placeholders(start.outputs), *start.outputs)):
-            given[tensor] = self._fresh(tensor.name)
+        for tensor in placeholders(start.outputs):
+            if tensor.name == _identifier(tensor.name) and tensor.name not in self.taken:
+                given[tensor] = self._fresh(tensor.name)
+        for tensor in start.outputs:
+            if tensor not in given and tensor.name != "s":
+                given[tensor] = self._fresh(tensor.name)
         for tensor in start.defined:
             plain = tensor.name == tensor.op.name == _identifier(tensor.name)
             if tensor not in given and plain and tensor.name not in self.taken:
                 given[tensor] = self._fresh(tensor.name)
         self.tensors: dict[Any, str] = given
-        outputs = [given[t] for t in start.outputs]
+        # a tensor s is that until this line makes s the schedule
+        outputs = [given.get(t, "s") for t in start.outputs]
         self.lines = [f"s = sl.schedule({outputs[0] if len(outputs) == 1 else _list(outputs)})"]
 
     def _fresh(self, base: str, owner: str = "") -> str:

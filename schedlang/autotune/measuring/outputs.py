@@ -9,6 +9,10 @@ import numpy as np
 # bytes on both sides of an output in which a kernel has no business
 MARGIN = 4096
 FILL = 0xA5
+# one of so many integers may be rounded to a neighbour
+FEW = 100
+# the least tolerance that says of a result that it is wrong, and not rounded
+PLAUSIBLE = 0.05
 
 
 class Guarded:
@@ -36,36 +40,42 @@ class Guarded:
 
 
 def unequal(
-    name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float
-) -> str:
+    name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float,
+    rounded: bool = False,
+) -> str:  # fmt: skip
     """Where and how ``got`` is off, or nothing; with a tolerance of 0 it is to be the same.
+
+    Of integers that are ``rounded`` from floats one in a hundred may be a neighbour of what is
+    right: that close to the middle between two are few.
 
     >>> import numpy as np
     >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
     'C[1] is 2.0 and not 3.0 (1 of 2 elements are off)'
+    >>> unequal("Q", np.array([1, 2]), np.array([1, 3]), 0.0, rounded=True)
+    ''
     """
-    if not tolerance:
-        off = ~((got == want) | ((got != got) & (want != want)))
-    else:
-        with np.errstate(all="ignore"):
-            finite = np.isfinite(want)
-            typical = (
-                float(np.sqrt(np.mean(np.square(want[finite], dtype="float64"))))
-                if finite.any()
-                else 0.0
-            )
-            far = np.abs(got.astype("float64") - want) > tolerance * (
-                np.abs(want.astype("float64")) + typical
-            )
-            same = (got == want) | (np.isnan(got) & np.isnan(want))
-            off = ~same & (far | ~np.isfinite(got) | ~finite)
+    same = (got == want) | ((got != got) & (want != want))
+    if same.all():
+        return ""
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(want)
+        size = np.abs(want.astype("float64"))
+        typical = float(np.sqrt(np.mean(np.square(size[finite])))) if finite.any() else 0.0
+        apart = np.abs(got.astype("float64") - want.astype("float64"))
+        far = apart > tolerance * (size + typical)
+        # float64 does not tell all integers apart
+        off = ~same & (far | ~np.isfinite(got) | ~finite | (tolerance == 0))
+        needed = float(np.max(np.where(off, apart / (size + typical), 0.0)))
     count = int(np.count_nonzero(off))
-    if not count:
+    neighbours = rounded and bool((apart[off] <= 1).all())
+    if not count or (neighbours and count <= max(1, off.size // FEW)):
         return ""
     at = tuple(int(n) for n in np.argwhere(off)[0])
     spot = f"{name}[{', '.join(map(str, at))}]" if at else name
     values = f"{got[at].item()} and not {want[at].item()}"
-    return f"{spot} is {values} ({count} of {off.size} elements are off)"
+    # 6 % more: two digits may be 5 % less
+    would = f"; tolerance={1.06 * needed:.2g} would do" if 0 < needed < PLAUSIBLE else ""
+    return f"{spot} is {values} ({count} of {off.size} elements are off{would})"
 
 
 __all__ = ["Guarded", "unequal"]

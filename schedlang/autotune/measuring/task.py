@@ -47,7 +47,8 @@ class Task:
 
     ``inputs`` are arrays in the order of the placeholders, or none: then they are made from
     ``seed``. A result is right where it is off by at most ``tolerance`` of its own size plus the
-    size typical for its array; integers only where floats are cast to integers.
+    size typical for its array; integers only where floats are cast to integers, of which few may
+    be rounded to a neighbour too.
     """
 
     outputs: tuple[Tensor, ...]
@@ -88,8 +89,11 @@ class Task:
 
     def tolerance_of(self, tensor: Tensor) -> float:
         """How far elements of an output may be off; 0 where they are to be the same."""
-        rounded = tensor.dtype in EPSILON or (self._casts and tensor.dtype != "bool")
-        return self.tolerance if rounded else 0.0
+        return self.tolerance if tensor.dtype in EPSILON or self.rounds(tensor) else 0.0
+
+    def rounds(self, tensor: Tensor) -> bool:
+        """Whether an output is of integers that may be rounded to a neighbour of what is right."""
+        return self._casts and tensor.dtype not in (*EPSILON, "bool")
 
     @property
     def runs(self) -> bool:

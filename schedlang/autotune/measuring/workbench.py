@@ -101,7 +101,10 @@ class Workbench:
         fetch()
         touched = self._touched()
         for tensor, out, want in zip(self.task.outputs, self._outs, expected):
-            difference = unequal(tensor.name, out.array, want, self.task.tolerance_of(tensor))
+            task = self.task
+            difference = unequal(
+                tensor.name, out.array, want, task.tolerance_of(tensor), task.rounds(tensor)
+            )
             if difference:
                 raise Wrong(difference, bool(touched))
         if touched:
