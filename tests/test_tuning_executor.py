@@ -122,7 +122,7 @@ class Elsewhere(ThreadPoolExecutor):
 
 
 def said_of(machine: str, **more: Any) -> dict[str, Any]:
-    told = {"machine": machine, "cores": 7, "memory": 8 << 30, "timed": True}
+    told = {"machine": machine, "cores": 7, "threads": 7, "memory": 8 << 30, "timed": True}
     return {**told, "versions": versions(), **more}
 
 
