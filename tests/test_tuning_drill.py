@@ -254,9 +254,7 @@ def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
     assert left_behind(folder) == []
 
 
-def test_arrays_that_do_not_fit_the_limits(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrays_that_do_not_fit_the_limits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the room left for threads, which grows with the cores, would hold them
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
     with pytest.raises(TuningError, match=r"cannot be evaluated: .*\n  limits=Limits\(memory="):
