@@ -23,7 +23,7 @@ from schedlang.autotune.measuring import sandbox, turns
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.measuring.turns import turn
-from schedlang.autotune.record import OUTCOMES, Trial, cores
+from schedlang.autotune.record import OUTCOMES, Trial, threads
 from schedlang.autotune.run import run
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
@@ -227,7 +227,7 @@ def test_a_schedule_that_takes_much_memory(folder: Path) -> None:
     A = sl.placeholder((2048, 2048), name="A")
     B = sl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
     # of 16 MiB an array: more than what is allowed, which is more where there are more threads
-    copies = 30 + 5 * (cores() - 1)
+    copies = 30 + 5 * (threads() - 1)
 
     def template(s: Schedule, knobs: Knobs) -> None:
         copy = A
