@@ -2,7 +2,7 @@
 
     python -m benchmarks.autotune [--part products|families|progress] [--trials N] [--seeds N]
                                   [--search NAME] [--timeout S] [--only PATTERN] [--json FILE]
-                                  [--keep FILE] [--kept FILE]
+                                  [--keep FILE] [--kept FILE] [--plot FILE]
 
 Every search starts from an empty database, with rules that know no operator by name. ``--keep``
 adds what each found to a tuning database; ``--part families --kept FILE`` times that again, without
@@ -25,11 +25,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import works
+from benchmarks import scores, works
 from benchmarks.computations import computation
 from benchmarks.cpu import Run
 from benchmarks.harness import Case, Column, Row, Unavailable, main
@@ -47,12 +46,8 @@ from schedlang.autotune.showing.facts import outcome_counts
 from schedlang.errors import TuningError, first_line
 
 PRODUCTS = ("sgemm 1024^3", *(f"conv C{n} " for n in range(1, 13)))
-# what a search must reach: of OpenBLAS, of the schedule by hand, of numba's loops, of the ceiling
-OF_OPENBLAS, OF_HAND, OF_LOOPS, OF_CEILING = 0.9, 0.8, 3.0, 0.8
-# seconds of a search, and the seeds whose median counts
-LONGEST, SEEDS = 300.0, 3
-TUNED = "tuned"
-NO_RESULT, NO_PEER = "no result  SHORT", "nothing to compare it with  SHORT"
+# the seeds whose median counts
+SEEDS = 3
 
 
 class Searches:
@@ -75,7 +70,7 @@ class Searches:
             facts["outcomes"] = outcome_counts(result.trials)
             return result.best.steps
 
-        return self._tuned(work, f"{TUNED}, seed {seed}", found)
+        return self._tuned(work, f"{scores.TUNED}, seed {seed}", found)
 
     def kept(self, work: Work) -> Case:
         """What an earlier search found."""
@@ -86,7 +81,7 @@ class Searches:
                 raise Unavailable(known.note)
             return known.entry.trial.steps
 
-        return self._tuned(work, f"{TUNED}, kept", found)
+        return self._tuned(work, f"{scores.TUNED}, kept", found)
 
     def _tuned(self, work: Work, label: str, found: Callable[[dict[str, Any]], str]) -> Case:
         """A row of the steps that are ``found``, which adds what it has to say of the search."""
@@ -132,7 +127,7 @@ class Searches:
                 yield self.case(work, seed, self.options.trials or 128)
 
     def families(self) -> Iterator[Case]:
-        names = ("numba loops", "Halide Mullapudi2016", "Halide Adams2019")
+        names = ("numba loops", *scores.SCHEDULERS)
         for work in FAMILIES:
             for peer in PEERS:
                 if peer.implementation in names:
@@ -143,79 +138,6 @@ class Searches:
                 continue
             for seed in range(self.options.seeds or 1):
                 yield self.case(work, seed, self.options.trials or 64)
-
-
-def _seconds(group: Sequence[Row], start: str) -> list[float]:
-    return [r.seconds for r in group if r.correct and r.case.implementation.startswith(start)]
-
-
-def score_products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]], str]:
-    """The median over the seeds against OpenBLAS, or the schedule by hand, of each work asked."""
-
-    def score(rows: Sequence[Row]) -> str:
-        lines, reached = [], 0
-        for name in asked:
-            group = [r for r in rows if r.case.work == name]
-            tuned, hand, numpy = (_seconds(group, s) for s in (TUNED, MAIN, "NumPy"))
-            times, goal, what = (
-                (numpy, OF_OPENBLAS, "OpenBLAS")
-                if name.startswith("sgemm")
-                else (hand, OF_HAND, "by hand")
-            )
-            if not tuned or not times:
-                lines.append(f"{name}: {NO_RESULT if not tuned else NO_PEER}")
-                continue
-            value = times[0] / median(tuned)
-            searched = [r.case.facts.get("searched_seconds", 0.0) for r in group]
-            short = [f"SHORT of {goal}"] if value < goal else []
-            short += [f"{len(tuned)} of {seeds} seeds"] if len(tuned) < seeds else []
-            short += ["over five minutes"] if max(searched) > LONGEST else []
-            reached += not short
-            lines.append(
-                f"{name}: {value:.2f} of {what} (median of {len(tuned)} seeds; searches took "
-                f"{max(searched):.0f} s at most)  {', '.join(short)}".rstrip()
-            )
-        lines.append(f"{reached} of {len(asked)} works reach what they must")
-        return "\n".join(lines)
-
-    return score
-
-
-def score_families(asked: Sequence[str]) -> Callable[[Sequence[Row]], str]:
-    """Against Halide's schedulers, and numba's loops or the ceiling, of each work asked."""
-
-    def score(rows: Sequence[Row]) -> str:
-        lines, reached = [], 0
-        for name in asked:
-            group = [r for r in rows if r.case.work == name]
-            tuned = _seconds(group, TUNED)
-            if not tuned:
-                lines.append(f"{name}: {NO_RESULT}")
-                continue
-            own = median(tuned)
-            measured = {r.case.implementation for r in group if r.correct}
-            halide, loops = _seconds(group, "Halide"), _seconds(group, "numba loops")
-            ahead = min(halide) / own if halide else None
-            faster = loops[0] / own if loops else None
-            least = _seconds(group, CEILING)
-            fraction = least[0] / own if least else None
-            both = {"Halide Mullapudi2016", "Halide Adams2019"} <= measured
-            good = (
-                both
-                and ahead is not None
-                and ahead > 1
-                and ((faster or 0.0) >= OF_LOOPS or (fraction or 0.0) >= OF_CEILING)
-            )
-            missing = "" if both else "  a scheduler of Halide is missing"
-            reached += good
-            texts = [f"{ahead:.2f} of the better Halide scheduler"] if ahead is not None else []
-            texts += [f"{faster:.2f} of numba's loops"] if faster is not None else []
-            texts += [f"{fraction:.2f} of the ceiling"] if fraction is not None else []
-            lines.append(f"{name}: {', '.join(texts)}{'' if good else '  SHORT'}{missing}")
-        lines.append(f"{reached} of {len(asked)} works reach what they must")
-        return "\n".join(lines)
-
-    return score
 
 
 def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
@@ -230,7 +152,7 @@ def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
     parser.add_argument("--trials", type=int, help="of each search")
     parser.add_argument("--seeds", type=int, help="searches for each work")
     parser.add_argument("--search", default="random", help="the strategy (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=300.0,
+    parser.add_argument("--timeout", type=float, default=scores.LONGEST,
                         help="seconds of a search (%(default)g)")  # fmt: skip
     parser.add_argument("--keep", metavar="FILE", type=Path,
                         help="add what each search found to this tuning database")  # fmt: skip
@@ -240,9 +162,13 @@ def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
                         help="a regular expression on 'work implementation'")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path,
                         help="write the rows there, each table to a file of its own")  # fmt: skip
+    parser.add_argument("--plot", metavar="FILE", type=Path,
+                        help="draw how the families stand there")  # fmt: skip
     options, rest = parser.parse_known_args(given)
     if options.kept is not None and options.part != "families":
         parser.error("--kept goes with --part families: the other tables are of several seeds")
+    if options.plot is not None and options.part not in (None, "families"):
+        parser.error("--plot goes with the families")
     if options.part == "progress" and rest:
         parser.error(f"--part progress knows no {' '.join(rest)}")
     return options, rest
@@ -250,7 +176,7 @@ def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
 
 def _columns(run: Run) -> list[Column]:
     def ceiling(row: Row, group: Sequence[Row]) -> str:
-        least = _seconds(group, CEILING)
+        least = scores.seconds(group, CEILING)
         return f"{least[0] / row.seconds if least else run.fraction(row):.2f}"
 
     def searched(row: Row, _: Sequence[Row]) -> str:
@@ -270,23 +196,28 @@ def all_parts() -> int:
             "products": (
                 "products and convolutions",
                 searches.products,
-                score_products(searches.asked, options.seeds or SEEDS),
+                scores.products(searches.asked, options.seeds or SEEDS),
+                None,
             ),
             "families": (
                 "operator families",
                 searches.families,
-                score_families(searches.asked),
+                scores.families(searches.asked),
+                scores.plot,
             ),
         }
         try:
-            for part, (what, cases, score) in tables.items():
+            for part, (what, cases, score, plot) in tables.items():
                 if options.part in (None, part):
                     title = f"searches for {what}, float32, two threads"
                     given = [*rest, "--only", options.only]
                     if (path := _json(options, part)) is not None:
                         given += ["--json", str(path)]
+                    if plot is not None and options.plot is not None:
+                        given += ["--plot", str(options.plot)]
                     searches.asked.clear()
-                    status |= main(title, cases(), _columns(run), run.ceilings, given, score)
+                    status |= main(title, cases(), _columns(run), run.ceilings, given, score,
+                                   plot)  # fmt: skip
             if options.part in (None, "progress"):
                 progress(searches.search, options.only, options.trials, options.seeds,
                          _json(options, "progress"))  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from benchmarks import autotune, progress
+from benchmarks import autotune, progress, scores
 from benchmarks.computations import computation
 from benchmarks.cpu import Run
 from benchmarks.harness import Case, Row, Unavailable
@@ -35,7 +35,7 @@ def test_a_product_whose_search_failed_counts() -> None:
         row("sgemm a", "NumPy", 0.9), row("sgemm a", "tuned, seed 0", 1.0, searched_seconds=9.0),
         row("b", "NumPy", 0.9), row("c", "tuned, seed 0", 1.0),
     ]  # fmt: skip
-    assert autotune.score_products(["sgemm a", "b", "c"], 1)(rows).splitlines() == [
+    assert scores.products(["sgemm a", "b", "c"], 1)(rows).splitlines() == [
         "sgemm a: 0.90 of OpenBLAS (median of 1 seeds; searches took 9 s at most)",
         "b: no result  SHORT", "c: nothing to compare it with  SHORT",
         "1 of 3 works reach what they must",
@@ -46,10 +46,31 @@ def test_a_family_whose_search_failed_counts() -> None:
     peers = ("Halide Mullapudi2016", "Halide Adams2019", "numba loops")
     rows = [row(work, peer, 4.0) for work in "ab" for peer in peers]
     rows += [row("a", "ceiling", 0.5), row("a", "tuned, seed 0", 1.0)]
-    assert autotune.score_families(["a", "b"])(rows).splitlines() == [
+    assert scores.families(["a", "b"])(rows).splitlines() == [
         "a: 4.00 of the better Halide scheduler, 4.00 of numba's loops, 0.50 of the ceiling",
         "b: no result  SHORT", "1 of 2 works reach what they must",
     ]  # fmt: skip
+
+
+def test_a_family_must_be_ahead_of_both_schedulers_and_of_loops_or_near_the_ceiling() -> None:
+    def stands(mullapudi: float, adams: float, loops: float, ceiling: float) -> scores.Standing:
+        peers = dict(zip((*scores.SCHEDULERS, "numba loops"), (mullapudi, adams, loops)))
+        rows = [row("a", name, value) for name, value in (peers | {"ceiling": ceiling}).items()]
+        return scores.standing([*rows, row("a", "tuned, seed 0", 1.0)], "a")
+
+    assert stands(1.1, 2.0, 3.0, 0.1).reached and stands(2.0, 1.1, 1.0, 0.8).reached
+    for near in ((1.0, 2.0, 3.0, 0.8), (2.0, 1.0, 3.0, 0.8), (1.1, 2.0, 2.9, 0.79)):
+        assert not stands(*near).reached
+        assert str(stands(*near)).endswith("  SHORT")
+
+
+def test_the_picture_of_the_families(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [row("a", name, 2.0) for name in scores.SCHEDULERS]
+    scores.plot(
+        [*rows, row("a", "tuned, seed 0", 1.0), row("b", "ceiling", 1.0)], tmp_path / "p.png"
+    )
+    assert (tmp_path / "p.png").stat().st_size > 1000
 
 
 def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,5 +235,5 @@ def test_one_search_that_fails_ends_no_table(
 
 def test_a_product_is_held_to_openblas_alone() -> None:
     rows = [row("sgemm 1024^3", autotune.MAIN, 0.8), row("sgemm 1024^3", "tuned, seed 0", 1.0)]
-    said = autotune.score_products(["sgemm 1024^3"], 1)(rows)
+    said = scores.products(["sgemm 1024^3"], 1)(rows)
     assert "nothing to compare it with  SHORT" in said and "0 of 1 works" in said

@@ -1,0 +1,140 @@
+"""How the rows of ``python -m benchmarks.autotune`` stand beside what a search must reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.harness import Row
+from benchmarks.peers.ceiling import CEILING
+from benchmarks.schedules import MAIN
+
+# what a search must reach: of OpenBLAS, of the schedule by hand, of numba's loops, of the ceiling
+OF_OPENBLAS, OF_HAND, OF_LOOPS, OF_CEILING = 0.9, 0.8, 3.0, 0.8
+# seconds of a search
+LONGEST = 300.0
+TUNED = "tuned"
+SCHEDULERS = ("Halide Mullapudi2016", "Halide Adams2019")
+NO_RESULT, NO_PEER = "no result  SHORT", "nothing to compare it with  SHORT"
+
+
+def seconds(group: Sequence[Row], start: str) -> list[float]:
+    """The times of the implementations, among those whose result is right, that begin so."""
+    return [r.seconds for r in group if r.correct and r.case.implementation.startswith(start)]
+
+
+def products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]], str]:
+    """The median over the seeds against OpenBLAS, or the schedule by hand, of each work asked."""
+
+    def score(rows: Sequence[Row]) -> str:
+        lines, reached = [], 0
+        for name in asked:
+            group = [r for r in rows if r.case.work == name]
+            tuned, hand, numpy = (seconds(group, s) for s in (TUNED, MAIN, "NumPy"))
+            times, goal, what = (
+                (numpy, OF_OPENBLAS, "OpenBLAS")
+                if name.startswith("sgemm")
+                else (hand, OF_HAND, "by hand")
+            )
+            if not tuned or not times:
+                lines.append(f"{name}: {NO_RESULT if not tuned else NO_PEER}")
+                continue
+            value = times[0] / median(tuned)
+            searched = [r.case.facts.get("searched_seconds", 0.0) for r in group]
+            short = [f"SHORT of {goal}"] if value < goal else []
+            short += [f"{len(tuned)} of {seeds} seeds"] if len(tuned) < seeds else []
+            short += ["over five minutes"] if max(searched) > LONGEST else []
+            reached += not short
+            lines.append(
+                f"{name}: {value:.2f} of {what} (median of {len(tuned)} seeds; searches took "
+                f"{max(searched):.0f} s at most)  {', '.join(short)}".rstrip()
+            )
+        lines.append(f"{reached} of {len(asked)} works reach what they must")
+        return "\n".join(lines)
+
+    return score
+
+
+def families(asked: Sequence[str]) -> Callable[[Sequence[Row]], str]:
+    """Against Halide's schedulers, and numba's loops or the ceiling, of each work asked."""
+
+    def score(rows: Sequence[Row]) -> str:
+        found = [standing(rows, name) for name in asked]
+        reached = sum(one.reached for one in found)
+        last = f"{reached} of {len(asked)} works reach what they must"
+        return "\n".join([*map(str, found), last])
+
+    return score
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The speed of what was found for a work of a family, in that of each peer that was timed."""
+
+    work: str
+    halide: float | None = None
+    loops: float | None = None
+    ceiling: float | None = None
+    found: bool = True
+    both: bool = True
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is faster than both schedulers, and far ahead of loops or near the ceiling."""
+        near = (self.loops or 0.0) >= OF_LOOPS or (self.ceiling or 0.0) >= OF_CEILING
+        return self.both and (self.halide or 0.0) > 1 and near
+
+    def __str__(self) -> str:
+        if not self.found:
+            return f"{self.work}: {NO_RESULT}"
+        beside = (
+            (self.halide, "the better Halide scheduler"),
+            (self.loops, "numba's loops"),
+            (self.ceiling, "the ceiling"),
+        )
+        said = ", ".join(f"{value:.2f} of {what}" for value, what in beside if value is not None)
+        missing = "" if self.both else "  a scheduler of Halide is missing"
+        return f"{self.work}: {said}{'' if self.reached else '  SHORT'}{missing}"
+
+
+def standing(rows: Sequence[Row], work: str) -> Standing:
+    """How what was found for ``work`` stands."""
+    group = [r for r in rows if r.case.work == work]
+    if not (tuned := seconds(group, TUNED)):
+        return Standing(work, found=False)
+    own = median(tuned)
+
+    def of(start: str) -> float | None:
+        times = seconds(group, start)
+        return min(times) / own if times else None
+
+    both = all(seconds(group, name) for name in SCHEDULERS)
+    return Standing(work, of("Halide"), of("numba loops"), of(CEILING), both=both)
+
+
+def plot(rows: Sequence[Row], path: Path) -> None:
+    """A bar a work of the families: its speed over that of the better of Halide's schedulers, and
+    what part of the ceiling that is."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    works = dict.fromkeys(r.case.work for r in rows)
+    found = [one for name in works if (one := standing(rows, name)).halide is not None][::-1]
+    figure, axes = plt.subplots(figsize=(8, 1.2 + 0.24 * len(found)), layout="constrained")
+    bars = axes.barh(
+        [one.work for one in found],
+        [one.halide or 0.0 for one in found],
+        color=["#2a7f62" if one.reached else "#c06030" for one in found],
+    )
+    parts = ["" if one.ceiling is None else f"{one.ceiling:.2f}" for one in found]
+    axes.bar_label(bars, parts, padding=3, fontsize=7)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xlabel("speed of what was found, the better of Halide's schedulers = 1")
+    axes.set_title("numbers: of the ceiling (above 1: in a cache)", fontsize=8, loc="right")
+    axes.margins(x=0.08, y=0.01)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
