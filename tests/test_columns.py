@@ -227,3 +227,17 @@ def test_what_cannot_be_prefetched_is_refused():
 
 def test_a_step_of_whole_vectors_is_the_same_everywhere():
     assert offsets.CLOSE == scattered.PICKED_STEP
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+def test_copies_that_a_guard_leaves_out_read_no_rows(target: str) -> None:
+    """The second tile of 16 has 8 rows: the others would lie behind the array."""
+    A = sl.placeholder((16, 24), name="A")
+    B = sl.compute((24, 16), lambda k, j: A[j, k], name="B")
+    s = sl.schedule(B)
+    k, j = B.op.axis
+    for axis in s[B].split(k, factor=16, tail="guard"):
+        s[B].unroll(axis)
+    s[B].vectorize(j)
+    a = np.random.default_rng(8).random((16, 24), "float32")
+    np.testing.assert_array_equal(sl.build(s, target=target)(a), a.T)

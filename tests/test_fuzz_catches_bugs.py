@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedlang.codegen import statements, stores, truth
+from schedlang.codegen import emission, statements, stores, truth
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
 from schedlang.ir.nodes import For
@@ -268,6 +268,18 @@ def kernel_keeps_its_first_sizes(patch: Patch) -> None:
     patch(kernel.Kernel, "_launch", wrong)
 
 
+def what_was_read_before_is_taken_to_be_under_a_mask(patch: Patch) -> None:
+    right = emission.Emission._masked_sides
+
+    def wrong(self: Any, node: Any, cond: Any) -> Any:
+        before = self.done.get(id(node.a))
+        if before is not None and before.lanes and self._reads_or_is_zero(node):
+            return before
+        return right(self, node, cond)
+
+    patch(emission.Emission, "_masked_sides", wrong)
+
+
 def maximum_forgets_nan(patch: Patch) -> None:
     patch(twins, "maximum", np.fmax)
 
@@ -282,7 +294,7 @@ BUGS = [
 ]  # fmt: skip
 KERNEL_BUGS = [
     masks_lost, later_lanes_start_over, open_tests_taken_to_hold, kernel_keeps_its_first_sizes,
-    maximum_forgets_nan,
+    what_was_read_before_is_taken_to_be_under_a_mask, maximum_forgets_nan,
 ]  # fmt: skip
 
 

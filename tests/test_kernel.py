@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import runpy
@@ -18,8 +19,12 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.codegen.dialect import NAMES
+from schedlang.codegen.names import RESERVED, SAVED
 from schedlang.errors import BuildError, CallError, CallTypeError, LoweringError, SchedlangError
 from schedlang.runtime import threads
+from schedlang.runtime.build import unwritten
+from schedlang.runtime.bundle import read_library
 
 
 def axpy(n: Any = 7, dtype: str = "float32") -> tuple[Any, ...]:
@@ -323,6 +328,17 @@ def test_kernels_that_ask_for_a_lock_at_once_get_the_same(monkeypatch: pytest.Mo
     assert first is not None and first is second
 
 
+@pytest.mark.parametrize(("layer", "locks"), [("forksafe", True), ("OMP", False)])
+def test_a_layer_that_need_not_be_safe_for_threads(
+    layer: str, locks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one for forks may be numba's own. What the user asked for stays, in capitals too."""
+    monkeypatch.setattr(numba.config, "THREADING_LAYER", layer)
+    monkeypatch.setattr(threads, "_running", lambda: "")
+    assert (threads.guard.__wrapped__() is not None) is locks
+    assert numba.config.THREADING_LAYER == layer
+
+
 def test_pickled_kernel_runs(kernel: Any) -> None:
     twin = pickle.loads(pickle.dumps(kernel))
     np.testing.assert_array_equal(twin(x, y), z)
@@ -556,3 +572,95 @@ def test_storage_in_an_unrolled_loop_is_made_once() -> None:
     assert f.source.count("stack_array(18") == 1
     a = np.arange(66, dtype="float32")
     np.testing.assert_array_equal(f(a), a[:64] * 2 + a[2:] * 2)
+
+
+def test_a_kernel_can_be_read_where_its_file_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "file" / "cache"))
+    X, Y, Z = axpy()
+    f = unwritten(sl.schedule(Z), [X, Y, Z], sl.Target())
+    assert "def Z" in f.source
+    for needs_it in (lambda: f(x, y), lambda: f.path):
+        with pytest.raises(BuildError, match="cache folder .* cannot be made"):
+            needs_it()
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "cache"))
+    np.testing.assert_array_equal(f(x, y), z)
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*paths: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "replace", full)
+    X, Y, Z = axpy()
+    with pytest.raises(BuildError, match="No space left on device"):
+        sl.build(sl.schedule(Z), [X, Y, Z]).compile()
+    assert list((tmp_path / "kernels").iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["cpu", "python", "cuda-emulator"])
+def test_a_size_that_stands_in_no_shape_is_checked(target: str) -> None:
+    """All shapes are fixed: what is read is for the call alone to decide."""
+    n, A = sl.var("n"), sl.placeholder((4, 64), name="A")
+    k = sl.reduce_axis(n, name="k")
+    S = sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="S")
+
+    def bound(output: sl.Tensor) -> sl.Schedule:
+        s = sl.schedule(output)
+        if target == "cuda-emulator":
+            s[output].bind(output.op.axis[0], "threadIdx.x")
+        return s
+
+    f, a = sl.build(bound(S), [A, n, S], target=target), np.ones((4, 64), "float32")
+    np.testing.assert_array_equal(f(a, 5), np.full(4, 5))
+    with pytest.raises(CallError, match="cannot run where n=65"):
+        f(a, 65)
+    B = sl.compute((16,), lambda i: sl.if_then_else(i + n < 16, A[0, i + n], 0.0), name="B")
+    g = sl.build(bound(B), [A, n, B], target=target)
+    assert g(a, 3).sum() == 13
+    with pytest.raises(CallError, match="n is -3 in its own argument: sizes are 0 or more"):
+        g(a, -3)
+
+
+def test_a_saved_kernel_refuses_a_negative_size(tmp_path: Path) -> None:
+    n, A = sl.var("n"), sl.placeholder((16,), name="A")
+    B = sl.compute((16,), lambda i: sl.if_then_else(i + n < 16, A[i + n], 0.0), name="B")
+    path = sl.build(sl.schedule(B), [A, n, B]).save(tmp_path / "k.py")
+    saved, a = runpy.run_path(str(path))["B"], np.ones(16, "float32")
+    assert saved(a, 3).sum() == 13
+    with pytest.raises(ValueError, match="n is -3: sizes are 0 or more"):
+        saved(a, -3)
+
+
+def test_a_scalar_that_is_too_large_for_its_dtype() -> None:
+    alpha, (X, _, _) = sl.var("alpha", dtype="float32"), axpy()
+    B = sl.compute((7,), lambda i: X[i] * alpha, name="B")
+    f = sl.build(sl.schedule(B), [X, alpha, B], target="python")
+    for value in (10**39, 1e39, 10**400):
+        with pytest.raises(CallTypeError, match="does not fit one"):
+            f(x, value)
+    assert np.isinf(f(x + 1, float("inf"))).all()
+
+
+@pytest.mark.parametrize("name", ["ir", "types", "signature", "_array"])
+def test_an_output_that_is_called_like_what_its_file_needs(name: str, tmp_path: Path) -> None:
+    X, Y, _ = axpy()
+    Z = sl.compute((7,), lambda i: sl.exp(X[i]) + Y[i], name=name)
+    s = sl.schedule(Z)
+    s[Z].vectorize(Z.op.axis[0])
+    path = sl.build(s, [X, Y, Z]).save(tmp_path / "k.py")
+    code = (
+        f"import runpy, numpy as np; f = runpy.run_path({str(path)!r})[{name + '_'!r}]; "
+        "a = np.ones(7, 'float32'); assert np.allclose(f(a, a), np.e + 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_names_that_a_saved_file_needs_are_all_known() -> None:
+    assert set(read_library().imports) <= SAVED | RESERVED | set(NAMES)

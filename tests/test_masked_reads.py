@@ -208,3 +208,20 @@ def test_what_is_loaded_in_a_choice_is_not_known_in_the_next_copy(
     steps = np.arange(8)
     wanted = a[counts(steps)].sum() * b
     np.testing.assert_allclose(sl.build(s, target=target)(a, b), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "python"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+def test_lanes_that_are_not_chosen_are_zero_though_all_were_read(dtype: str, target: str) -> None:
+    """What a mask leaves out is 0 in a load under it, and not in one that was there before."""
+    A = sl.placeholder((21,), dtype, name="A")
+    a = np.arange(-10, 11).astype(dtype)
+    for body, wanted in (
+        (lambda i: sl.if_then_else(A[i] > 0, A[i], 0), np.maximum(a, 0)),
+        (lambda i: A[i] + sl.if_then_else(i >= 3, A[i], 0), a + np.where(np.arange(21) < 3, 0, a)),
+        (lambda i: sl.if_then_else(A[i] > 0, A[i], 0) + A[i], np.maximum(a, 0) + a),
+    ):
+        B = sl.compute((21,), body, name="B")
+        s = sl.schedule(B)
+        s[B].vectorize(B.op.axis[0])
+        np.testing.assert_array_equal(sl.build(s, target=target)(a), wanted)

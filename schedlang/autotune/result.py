@@ -15,7 +15,7 @@ from schedlang.autotune.showing.report import write_report
 from schedlang.autotune.showing.summary import summary
 from schedlang.compute.work import needed_flops
 from schedlang.errors import SpillWarning, TuningError
-from schedlang.runtime.build import build, lower
+from schedlang.runtime.build import lower, unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 
@@ -54,7 +54,8 @@ class TuningResult:
         with warnings.catch_warnings():
             # measured, it was the best even so
             warnings.simplefilter("ignore", SpillWarning)
-            kernel = build(found, target=task.target)
+            # what was found is not lost where the disk is full
+            kernel = unwritten(found, None, task.target)
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
             baseline=search.baseline, tried=space.counts["tried"],

@@ -26,6 +26,9 @@ def column_text(e: Expressions, node: Load, context: Context) -> Text | None:
     lanes = context.lanes
     if lanes is None or context.mask or node.buffer in context.written:
         return None
+    if context.tested:
+        # rows that only copies which are left out would read may be no part of the array
+        return None
     if lanes.start.const is None:
         # a loop over strips of a long vector stands inside the copies, which share no block then
         return None

@@ -46,7 +46,8 @@ class Context:
     ``sums`` are values that the reduction loop around keeps in registers; ``stream`` names the
     stage whose stores bypass the cache. ``copies`` are the unrolled loops, with their extents, that
     are being written out inside the innermost loop; what several copies read alike, and nothing in
-    that loop writes (``written``), is read once and kept in ``shared``. ``named`` are the names of
+    that loop writes (``written``), is read once and kept in ``shared``; where a test leaves some of
+    them out the rest is ``tested``. ``named`` are the names of
     index arithmetic that this block and those around it gave, by its text.
     """
 
@@ -60,5 +61,6 @@ class Context:
     stream: str = ""
     copies: Mapping[Axis, int] = field(default_factory=dict)
     written: frozenset[Buffer] = frozenset()
+    tested: bool = False
     shared: dict[Any, Text] = field(default_factory=dict)
     named: dict[str, Text] = field(default_factory=dict)

@@ -460,6 +460,8 @@ class Emission:
     def _masked_sides(self, node: Select, cond: Text) -> Text:
         use = self.owner.use
         chosen = self._mask(node.cond, cond)
+        # what was read before has its elements in all lanes
+        read_here = id(node.a) not in self.done
         texts = []
         for side, mask in ((node.a, chosen), (node.b, f"~{chosen}")):
             if self.context.mask:
@@ -474,7 +476,7 @@ class Emission:
                 inner = replace(inner, mask=mask, leads=False)
             emission = Emission(self.owner, inner, self.done)
             texts.append(emission.run(side))
-        if self._reads_or_is_zero(node) and texts[0].lanes:
+        if read_here and self._reads_or_is_zero(node) and texts[0].lanes:
             return texts[0]
         a, b = (self._wide(text, cond.lanes) for text in texts)
         return Text(f"{use('select')}({chosen}, {a}, {b})", ATOM, cond.lanes, 2)

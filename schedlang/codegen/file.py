@@ -138,6 +138,8 @@ def _public(nest: Nest, source: Source) -> str:
     given = []
     for arg in nest.args:
         if isinstance(arg, Var):
+            if arg.is_size:
+                lines += _not_negative(names[arg])
             kind = "bool_" if arg.dtype == "bool" else arg.dtype
             scalar = f"np.{kind}({names[arg]})"
             given.append(f"np.float32({scalar})" if kind == "float16" else scalar)
@@ -150,6 +152,14 @@ def _public(nest: Nest, source: Source) -> str:
     given += [size_names[v] for v in nest.sizes]
     lines += [f"    {source.entry}({', '.join(given)})", "    return result"]
     return "\n".join(lines)
+
+
+def _not_negative(size: str) -> list[str]:
+    """What refuses a size that reads ahead of an array: no proof covers it."""
+    return [
+        f"    if {size} < 0:",
+        f'        raise ValueError(f"{size} is {{{size}}}: sizes are 0 or more")',
+    ]
 
 
 def _size_lines(

@@ -16,6 +16,13 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
     "np", "njit", "prange", "inf", "nan", "OPTIONS", "math", "numba",
 }  # fmt: skip
+# what a file that stands alone imports and defines beside its public function
+SAVED = frozenset({
+    "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Sequence",
+    "TypingError", "UnsupportedError", "annotations", "cgutils", "compiler", "cpu_target",
+    "infer_global", "intrinsic", "ir", "lower_builtin", "lower_cast", "models", "operator",
+    "populate_array", "register_model", "signature", "types", "_array", "_apart",
+})  # fmt: skip
 
 
 def identifier(name: str) -> str:

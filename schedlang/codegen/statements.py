@@ -204,7 +204,8 @@ class Statements:
         test = condition(stmt.cond, context)
         if isinstance(test, Const):
             if test.value:
-                self.block(stmt.body, context)
+                of_copies = any(node in context.copies for node in postorder([stmt.cond]))
+                self.block(stmt.body, replace(context, tested=context.tested or of_copies))
             return
         cond = self.expressions.value(test, context)
         if not cond.lanes:

@@ -10,7 +10,7 @@ from schedlang.codegen.budget import crowded, guarded, spills
 from schedlang.codegen.cpu import emit
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
-from schedlang.codegen.names import RESERVED, identifier
+from schedlang.codegen.names import RESERVED, SAVED, identifier
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
 from schedlang.expr.nodes import Var
@@ -99,7 +99,8 @@ def build(
     ``SCHEDLANG_CUDA=emulator`` in the environment ``"cuda"`` means the emulator.
 
     Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
-    :class:`~schedlang.errors.BuildError` where the target cannot run it. Warns with
+    :class:`~schedlang.errors.BuildError` where the target cannot run it, or the source cannot be
+    written to the cache folder. Warns with
     :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more (vector) registers than
     the target has, or a guard keeps it out of them.
 
@@ -111,10 +112,19 @@ def build(
     """
     _checked(schedule, "build", te_options)
     _check_list("build", args, target, name, fastmath)
-    where = playing(Target.of(target))
+    made = unwritten(schedule, args, playing(Target.of(target)), name, fastmath)
+    made.write()
+    return made
+
+
+def unwritten(
+    schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
+    fastmath: bool = False,
+) -> Kernel:  # fmt: skip
+    """What :func:`build` makes; its source is written to a file where that is needed first."""
     nest = lower_state(schedule.state, args, name=name)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
-    if public in RESERVED or public in NAMES:
+    if public in RESERVED or public in NAMES or public in SAVED:
         # the file needs that name for what it imports
         public = f"{public}_"
     # its refusals know what the user bound, those of the verifier only loops
@@ -127,7 +137,7 @@ def build(
     signature = signature_of(nest, in_place_pairs(nest))
     steps = schedule.as_python()
     for warning in _spilled(nest, program, where):
-        warnings.warn(warning, SpillWarning, stacklevel=2)
+        warnings.warn(warning, SpillWarning, stacklevel=3)
     loops = nest
     if program is not None:
         loops = as_loops(program)

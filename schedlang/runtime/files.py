@@ -57,6 +57,7 @@ def write(text: str, name: str) -> Path:
     path = folder / f"{name}_{key}.py"
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return path
+    temporary = ""
     try:
         folder.mkdir(exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
@@ -64,6 +65,8 @@ def write(text: str, name: str) -> Path:
             file.write(text)
         os.replace(temporary, path)
     except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
         raise BuildError(
             f"the kernel's source cannot be written to {folder} ({error.strerror}): set "
             "SCHEDLANG_CACHE to a folder that can be written"

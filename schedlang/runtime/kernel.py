@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
@@ -54,7 +55,6 @@ class Kernel(TeModule):
         self._nest = nest
         self._binder = Binder(built.signature)
         self._shortcut = shortcut(built.signature)
-        self._path = files.write(built.text, built.public)
         self._entry: Any = None
         self._lock: Lock | None = None
         self._start: Callable[..., None] | None = None
@@ -84,6 +84,14 @@ class Kernel(TeModule):
     def path(self) -> str:
         """The file that holds the source: open it, set a breakpoint, profile it."""
         return str(self._path)
+
+    @cached_property
+    def _path(self) -> Path:
+        return files.write(self._built.text, self._built.public)
+
+    def write(self) -> Path:
+        """See that the source is in its file, and give its path."""
+        return self._path
 
     @property
     def loop_nest(self) -> Nest:

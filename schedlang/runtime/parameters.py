@@ -28,6 +28,11 @@ class Parameter:
     is_output: bool = False
     is_scalar: bool = False
 
+    @property
+    def is_size(self) -> bool:
+        """Whether it is a size of its own: integer variables are."""
+        return self.is_scalar and self.dtype == "int64"
+
     def __str__(self) -> str:
         if self.is_scalar:
             return f"{self.name}: {self.dtype}"
@@ -92,7 +97,10 @@ class Binder:
             tuple(p.shape) if all(isinstance(e, int) for e in p.shape) else None
             for p in signature.parameters
         ]
-        self.symbolic = any(shape is None for shape in self.fixed)
+        # a size may stand in no shape, and be an argument alone
+        self.symbolic = any(shape is None for shape in self.fixed) or any(
+            p.is_size for p in signature.parameters
+        )
         self.places = [
             f"{self.title}: argument {k} ({p})" for k, p in enumerate(signature.parameters)
         ]
@@ -173,7 +181,7 @@ class Binder:
         found: dict[str, int] = {}
         origin: dict[str, str] = {}
         for p, value in zip(self.signature.parameters, values):
-            if p.is_scalar and p.dtype == "int64":
+            if p.is_size:
                 found[p.name], origin[p.name] = int(value), "its own argument"
         for p, value in zip(self.signature.parameters, values):
             if value is None or p.is_scalar:
@@ -281,12 +289,13 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
     with np.errstate(over="ignore"):
         try:
             kept: Any = np.dtype(dtype).type(number)
+            grew = kind == "f" and bool(np.isinf(kept)) and not np.isinf(float(number))
         except OverflowError:
             raise unfit from None
         except (TypeError, ValueError):
             raise CallTypeError(f"{what} is {_a(dtype)}, got {value!r}") from None
     # a NumPy integer that does not fit wraps without a word
-    if int(kept) != int(number) if kind in "iu" else np.isinf(kept) and not np.isinf(number):
+    if int(kept) != int(number) if kind in "iu" else grew:
         raise unfit
     return np.float32(kept) if dtype == "float16" else kept
 

@@ -29,11 +29,12 @@ def guard() -> threading.Lock | None:
     """
     from numba import config
 
-    layer = config.THREADING_LAYER
-    if layer in ("tbb", "omp", "threadsafe", "safe", "forksafe") or _running() in _LAYERS:
+    layer = str(config.THREADING_LAYER).lower()
+    if layer in ("tbb", "omp", "threadsafe", "safe") or _running() in _LAYERS:
         return None
     for name, module in _LAYERS.items():
-        if layer == "workqueue" or _running() == "workqueue":
+        # one that is safe for forks may be workqueue
+        if layer in ("workqueue", "forksafe") or _running() == "workqueue":
             break
         try:
             importlib.import_module(f"numba.np.ufunc.{module}")

@@ -276,7 +276,8 @@ def _reduction(g: Graph) -> None:
     if g.chance(0.6):
         b, exact_too = operand(g, axes, dtype)
         product = dtype != "bool" and kind in ("sum", "custom") and g.chance(0.7)
-        a = f"{a} * {b}" if product else combine(g, a, b, dtype, axes)
+        both = exact and exact_too
+        a = f"{a} * {b}" if product else combine(g, a, b, dtype, axes, both)
         exact = exact and exact_too and not (g.special and dtype.startswith("float"))
     whole = exact and not dtype.startswith("float")
     if kind.startswith("arg"):

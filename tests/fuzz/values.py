@@ -227,7 +227,9 @@ def condition_of(g: Graph, axes: list[Ax]) -> str:
     return f"({rng.choice(forms)})"
 
 
-def combine(g: Graph, a: str, b: str, dtype: str, axes: list[Ax]) -> str:
+def combine(
+    g: Graph, a: str, b: str, dtype: str, axes: list[Ax], exact: bool = False
+) -> str:  # fmt: skip
     rng = g.rng
     if dtype == "bool":
         return rng.choice((f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} == {b})"))
@@ -240,6 +242,9 @@ def combine(g: Graph, a: str, b: str, dtype: str, axes: list[Ax]) -> str:
         f"sl.select({condition_of(g, axes)}, {a}, {b})",
         f"sl.if_then_else({condition_of(g, axes)}, {a}, {b})",
     ]
+    if exact:
+        # what is asked about is what is chosen
+        common += [f"sl.if_then_else({a} > {b}, {a}, 0)", f"sl.select({a} > 0, {a}, {b})"]
     made = _one_of(g, common, a, b, dtype)
     g.kinds |= {k for k in ("select", "if_then_else") if made.startswith(f"sl.{k}(")}
     return made
@@ -276,7 +281,8 @@ def value_of(
     text, exact = operand(g, axes, dtype, lead)
     for _ in range(operands - 1):
         more, exact_too = operand(g, axes, dtype, lead if g.chance(0.6) else None)
-        text, exact = combine(g, text, more, dtype, axes), exact and exact_too
+        exact = exact and exact_too
+        text = combine(g, text, more, dtype, axes, exact)
     if g.chance(0.3):
         text, exact = unary(g, text, dtype, exact, axes)
     if g.scalars and dtype == "float32" and g.chance(0.4):
