@@ -7,6 +7,9 @@ instead; :func:`explain` gives them one shape.
 
 from __future__ import annotations
 
+import os
+from traceback import walk_tb
+
 # letters of a line that a message repeats
 LONGEST_LINE = 300
 
@@ -96,6 +99,16 @@ def first_line(error: object) -> str:
     """
     lines = str(error).strip().splitlines()
     return lines[0][:LONGEST_LINE] if lines else type(error).__name__
+
+
+def own_place(error: BaseException) -> str:
+    """The line of the user's, as ``script.py:40``, that called what raised ``error``, if any."""
+    own = [
+        (frame.f_code.co_filename, line)
+        for frame, line in walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] != "schedlang"
+    ]
+    return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
 
 
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:

@@ -396,3 +396,26 @@ def test_a_few_elements_are_not_shared_among_more_threads() -> None:
     k = sl.reduce_axis(1000, name="k")
     C = sl.compute((2, 17), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
     assert {c.decisions["C.threads"] for c in drawn(C, 8, 8, how="threads")} == {34}
+
+
+def test_operands_that_are_not_shared_are_not_copied_to_registers() -> None:
+    C = products(4, 64)
+    shared = {f"{C.name}.shared.{name}": False for name in ("A", "B")}
+    found = [space(C).draw(Random(seed), shared) for seed in range(3)]
+    assert not any(f"{C.name}.local" in c.decisions for c in found)
+
+
+def test_a_stage_that_is_called_like_an_axis() -> None:
+    A, B = sl.placeholder((64, 64), name="A"), sl.placeholder((64, 64), name="B")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    Z = sl.compute((64, 64), lambda i, j: C[i, j] + C[j, i], name="C.i")
+    made, rng, valid = space(Z), Random(0), 0
+    for _ in range(40):
+        try:
+            found = made.draw(rng, {"C.fuse": False})
+        except Rejected:
+            continue
+        valid += 1
+        assert len(found.decisions) == len(set(found.decisions))
+    assert valid

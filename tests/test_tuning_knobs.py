@@ -96,6 +96,7 @@ def test_require() -> None:
     [
         (lambda k: k.choice("a", []), "give at least one option"),
         (lambda k: k.choice("a", [object()]), "an option is a number, text"),
+        (lambda k: k.choice("a", [np.float32("inf")]), "inf is no number that can be kept"),
         (lambda k: k.choice("", [1]), "a knob's name is text"),
         (lambda k: (k.choice("a", [1]), k.choice("a", [1])), "'a' is asked for twice"),
         (lambda k: k.split("a", 0), "give an extent of 1 or more"),

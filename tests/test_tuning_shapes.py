@@ -4,12 +4,16 @@ of few results, of scans."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pytest
 
 import schedlang as sl
 from schedlang.autotune.rules.access import accesses
+from schedlang.autotune.rules.templates import template_for
+from schedlang.autotune.search import valid
+from schedlang.autotune.space import Space
 from tests.draws import AVX2, AVX512, LEAST, drawn, in_registers, reduced, shared
 
 n, m = sl.var("n"), sl.var("m")
@@ -407,3 +411,56 @@ def test_a_large_image_whose_windows_are_short_is_read_as_it_is() -> None:
     over = reduced(sl.max, 3)
     Y = sl.compute((2048, 2048), lambda i, j: over(lambda k: A[i, j + k]), name="Y")
     assert all(c.decisions["Y.how"] != "steps" for c in drawn(Y, 12))
+
+
+def test_a_size_that_no_shape_tells() -> None:
+    """What is tuned for is work for 16 steps, and not for any number of them."""
+    p = sl.var("p")
+    A, k = sl.placeholder((1024, 1024), name="A"), sl.reduce_axis(p, name="k")
+    Y = sl.compute((1024, 1024), lambda i, j: sl.sum(A[i, (j + k) % 1024], axis=k), name="Y")
+    few, many = (drawn(Y, 4, sizes={p: n}) for n in (16, 160))
+    of_few, of_many = (min(c.estimate.flops for c in found) for found in (few, many))
+    assert 1024**2 * 16 <= of_few < 1.6 * 1024**2 * 16
+    assert 9 < of_many / of_few < 11
+
+
+def test_what_is_given_back_beside_what_is_read_is_computed_whole() -> None:
+    """Of two outputs of one stage the second is an output of all, and the first is read."""
+    A, k = sl.placeholder((64, 256), name="A"), sl.reduce_axis(256, name="k")
+    both = sl.comm_reducer(
+        lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])),
+        lambda s, m: (sl.const(0, s), sl.const(-np.inf, m)),
+    )
+    S, M = sl.compute((64,), lambda i: both((A[i, k], A[i, k]), axis=k), name="S")
+    Z = sl.compute((64, 256), lambda i, j: A[i, j] / S[i], name="Z")
+    space = Space((M, Z), AVX2, template_for(AVX2, 2), 2)
+    found = [valid(space, Random(seed)) for seed in range(6)]
+    assert not any("S.at" in c.decisions for c in found)
+    assert space.counts["valid"] == space.counts["tried"]
+
+
+def test_a_row_that_is_cut_is_fused_with_nothing() -> None:
+    """Where sums are added up in blocks of steps: each draw makes a candidate."""
+    A, B = sl.placeholder((127, 1024), name="A"), sl.placeholder((1024, 1024), name="B")
+    over = reduced(sl.sum, 1024)
+    C = sl.compute((127, 1024), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
+    for threads in (2, 16):
+        space = Space((C,), AVX2, template_for(AVX2, threads), threads)
+        for groups in (2, 4, 8):
+            given = {"C.how": "steps", "C.past": "lanes", "C.groups": groups}
+            for seed in range(4):
+                assert space.draw(Random(seed), given).decisions["C.groups"] == groups
+        assert space.counts["valid"] == space.counts["tried"]
+
+
+def test_what_a_scan_computes_each_moment_is_not_cut_into_parts() -> None:
+    """All moments together are work for threads, and each of them is not."""
+    X, W = sl.placeholder((50, 256), name="X"), sl.placeholder((256,), name="W")
+    H = sl.placeholder((50, 256), name="H")
+    over = reduced(sl.sum, 256)
+    first = sl.compute((1, 256), lambda t, i: X[0, i], name="first")
+    inner = sl.compute((50,), lambda t: over(lambda k: H[t - 1, k] * W[k]), name="inner")
+    step = sl.compute((50, 256), lambda t, i: X[t, i] + inner[t], name="step")
+    R = sl.scan(first, step, H, inputs=[X], name="R")
+    found = drawn(R, 12, given={"inner.at": -1})
+    assert not any(name.startswith("inner.parts") for c in found for name in c.decisions)

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from inspect import Parameter, signature
 from random import Random
-from traceback import walk_tb
 from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from schedlang.autotune.plain import whole as whole_number
-from schedlang.errors import TuningError, first_line
+from schedlang.errors import TuningError, first_line, own_place
 from schedlang.expr.nodes import Axis
 
 T = TypeVar("T")
@@ -156,10 +155,10 @@ def _plain(value: Any, name: str) -> Decision:
     """``value`` as JSON holds it."""
     if isinstance(value, (list, tuple)):
         return [_plain(v, name) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise TuningError(f"knobs.choice({name!r}, ...): {value} is no number that can be kept")
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TuningError(f"knobs.choice({name!r}, ...): {value} is no number that can be kept")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TuningError(
@@ -193,23 +192,15 @@ def _unnamed(asked: Any, decisions: Decisions, caller: FrameType) -> str:
     file = caller.f_code.co_filename if code is None else code.co_filename
     line = caller.f_lineno if code is None else code.co_firstlineno
     on = f" on {', '.join(names)}" if names else ""
-    return f"the constraint{on} ({_place(file, line)}) does not hold"
-
-
-def _place(file: str, line: int) -> str:
-    return f"{os.path.basename(file)}:{line}"
+    return f"the constraint{on} ({os.path.basename(file)}:{line}) does not hold"
 
 
 def refusal(error: Exception) -> Refused:
     """Why the steps of a template are not legal, and which line of the user's took the step."""
-    own = [
-        (frame.f_code.co_filename, line)
-        for frame, line in walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__")).partition(".")[0] != "schedlang"
-    ]
+    place = own_place(error)
     asked, colon, why = first_line(error).partition(": ")
     # behind what was asked: the end of a long line is cut
-    return Refused(f"{asked} ({_place(*own[-1])}){colon}{why}" if own else first_line(error))
+    return Refused(f"{asked} ({place}){colon}{why}" if place else first_line(error))
 
 
 def ways(whole: int, parts: int) -> int:

@@ -125,7 +125,8 @@ class Space:
     def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
         """``nest`` at the sizes that are tuned for, and its kernels; refused if no GPU runs it."""
         known = nest
-        if nest.sizes:
+        if nest.sizes or self.sizes:
+            # a size may be an argument of its own, which no shape tells
             known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()})
         if not self.target.is_gpu:
             return known, None

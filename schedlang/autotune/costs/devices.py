@@ -32,6 +32,9 @@ SPEEDS = {
     "sm_120": Speed(170, 2.41e9, 1.792e12),
     # a guess: the B200's memory is of its data sheet, the rest is not
     "sm_100": Speed(148, 1.9e9, 8.0e12),
+    # guesses too, but for the memory: B300, GB10
+    "sm_103": Speed(148, 1.9e9, 8.0e12),
+    "sm_121": Speed(48, 2.4e9, 2.73e11),
 }
 # what others are taken for
 DEFAULT = SPEEDS["sm_90"]

@@ -37,7 +37,7 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
             shared.append(s.cache_read(operand, "shared", [tensor]))
     local = s.cache_write(tensor, "local") if head is tensor else tensor
     near = []
-    if knobs.choice(f"{name}.local", [True, False]):
+    if bool(shared) and knobs.choice(f"{name}.local", [True, False]):
         near = [s.cache_read(t, "local", [local]) for t in shared]
     thread, count = _loops(sketch, head, parts)
     if head is not tensor:

@@ -39,8 +39,11 @@ def results(sketch: Sketch, tensor: Tensor) -> int:
 
 
 def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """Into how many parts a thread the steps of each result can be cut; none where they are few."""
-    if sketch.threads == 1 or sketch.evaluations(tensor) < LEAST_STEPS:
+    """Into how many parts a thread the steps of each result can be cut; none where they are few.
+
+    What a scan computes each moment has none: threads would start at each.
+    """
+    if sketch.threads == 1 or sketch.held(tensor) or sketch.evaluations(tensor) < LEAST_STEPS:
         return []
     run = run_of(sketch, tensor)
     shared = _shared(sketch, tensor, run)

@@ -98,9 +98,13 @@ class Sketch:
         return self.s[tensor].name
 
     def axis_name(self, tensor: Tensor, at: int) -> str:
-        """What a knob calls a data axis: its name, or its position where axes have one name."""
+        """What a knob calls a data axis: its name, or its position where axes have one name, or a
+        stage is called like it.
+        """
         names = [axis.name for axis in self.op(tensor).axis]
-        return names[at] if names.count(names[at]) == 1 else str(at)
+        stage = f"{self.name(tensor)}.{names[at]}"
+        own = names.count(names[at]) == 1 and all(view.name != stage for view in self.s.stages)
+        return names[at] if own else str(at)
 
     def op(self, tensor: Tensor) -> ComputeOp:
         """The operation of a stage as caches have left it."""

@@ -20,7 +20,8 @@ def spot_of(sketch: Sketch, tensor: Tensor) -> Spot | None:
     readers = sketch.consumers(tensor)
     homes = [sketch.home[r] for r in readers if r in sketch.home]
     nests = {id(home.nest) for home in homes}
-    if tensor in sketch.s.outputs or len(homes) < len(readers) or len(nests) != 1:
+    given = any(t in sketch.s.outputs for t in sketch.s[tensor].outputs)
+    if given or len(homes) < len(readers) or len(nests) != 1:
         return None
     if not homes[0].nest.levels:
         return None

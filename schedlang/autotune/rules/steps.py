@@ -8,7 +8,7 @@ copy could be kept (the polyphase form: Vaidyanathan, Multirate Systems and Filt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -105,14 +105,18 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     cut = _phased(sketch, tensor, found)
     inner = {at: cut.axes[at] for at in inside}
+    ragged = {at for at, size in inside.items() if size < sizes[at] and sizes[at] % size}
     for at, size in inside.items():
         if size < sizes[at]:
-            tail = "cut" if sizes[at] % size else "auto"
+            tail = "cut" if at in ragged else "auto"
             cut.axes[at], inner[at] = s[tensor].split(cut.axes[at], factor=size, tail=tail)
     counts = {at: -(-sizes[at] // inside.get(at, 1)) for at in range(len(sizes))}
     moving = list(enumerate(cut.axes))[sketch.held(tensor) :]
-    past = {at: axis for at, axis in moving if axis is not inner.get(at)}
-    across = _threads(sketch, tensor, cut.loops, past, counts, lane.at)
+    past = {
+        at: Loop(axis, at, counts[at], at in ragged)
+        for at, axis in moving if axis is not inner.get(at)
+    }  # fmt: skip
+    across = _threads(sketch, tensor, cut.loops, past, lane.at)
     blocks, steps = _blocks(sketch, tensor, cut.steps)
     rows = [inner[at] for at, _ in tile.rows]
     order = [*cut.remainders, *blocks, *across, *steps, *cut.taps, *rows, inner[lane.at]]
@@ -155,20 +159,21 @@ def _phased(sketch: Sketch, tensor: Tensor, found: Phases) -> _Cut:
 
 
 def _threads(
-    sketch: Sketch, tensor: Tensor, loops: list[Loop], past: dict[int, Axis],
-    counts: Mapping[int, int], lane: int,
-) -> list[Axis]:  # fmt: skip
+    sketch: Sketch, tensor: Tensor, loops: list[Loop], past: dict[int, Loop], lane: int
+) -> list[Axis]:
     """Adds to ``loops`` those past the tile that threads share; the others, which go in blocks."""
     knobs, name, across = sketch.knobs, sketch.name(tensor), []
     if lane in past:
-        groups = knobs.choice(f"{name}.groups", [n for n in GROUPS if counts[lane] % n == 0])
-        group, rest = sketch.s[tensor].split(past.pop(lane), nparts=groups)
+        tiles_there = past.pop(lane)
+        fitting = [n for n in GROUPS if tiles_there.extent % n == 0]
+        groups = knobs.choice(f"{name}.groups", fitting)
+        group, rest = sketch.s[tensor].split(tiles_there.axis, nparts=groups)
         loops.append(Loop(group, lane, groups))
         across.append(rest)
     if knobs.choice(f"{name}.past", ["lanes", "all"]) == "lanes":
-        loops += [Loop(axis, at, counts[at]) for at, axis in past.items()]
+        loops += past.values()
     else:
-        across += past.values()
+        across += [loop.axis for loop in past.values()]
     # loops of one iteration are no work to share
     loops.sort(key=lambda loop: loop.extent == 1)
     return across
