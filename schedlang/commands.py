@@ -15,7 +15,7 @@ from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import SchedlangError, TuningError
+from schedlang.errors import SchedlangError, TuningError, own_place
 from schedlang.target import choices
 
 WHERE = "path/to/script.py:C"
@@ -150,7 +150,10 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
 
     # as if the script were run there: it may import its neighbours
     sys.path.insert(0, str(Path(path).resolve().parent))
-    names = runpy.run_path(path, run_name=SCRIPT)
+    try:
+        names = runpy.run_path(path, run_name=SCRIPT)
+    except SchedlangError as error:
+        raise TuningError(f"{own_place(error)}: {error}") from None
     # as the script that is run is there as __main__
     sys.modules[SCRIPT] = script = ModuleType(SCRIPT)
     vars(script).update(names)

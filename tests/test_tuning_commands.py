@@ -160,6 +160,18 @@ def test_mistakes_are_one_line(
     assert re.search(message, error), error
 
 
+def test_a_mistake_in_the_script_has_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(
+        "import schedlang as sl\n\nA = sl.placeholder((8,), name='A')\n"
+        "B = sl.compute((8,), lambda i: A[i + 1], name='B')\n"
+    )
+    assert main(["tune", f"{path}:B"]) == 2
+    assert capsys.readouterr().err.startswith("python -m schedlang tune: wrong.py:4: B reads A[")
+
+
 def test_what_cannot_be_written_is_said_when_all_else_is_done(
     script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

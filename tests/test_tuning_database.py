@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.keeping.entry import LONGEST
+from schedlang.autotune.keeping.lines import opened
+from schedlang.autotune.locks import lock
 from schedlang.autotune.record import OUTCOMES, Trial, Where, cores, threads
 from schedlang.errors import DatabaseWarning, TuningError
 
@@ -688,3 +690,15 @@ def test_here_is_found_again(path: Path) -> None:
     found = Database(path).best(here)
     assert found is not None and found.where == here
     assert found.names.parts == ("A", "B", "i", "B")
+
+
+def test_the_lock_is_given_back_though_a_process_was_forked_meanwhile(tmp_path: Path) -> None:
+    """It has the same open file, and would keep the lock for as long as it lives."""
+    path = tmp_path / "tuning.jsonl"
+    with opened(path, write=True) as descriptor:
+        forked = os.dup(descriptor)
+    try:
+        with open(path, "ab") as file:
+            assert lock(file.fileno(), True, 0.2)
+    finally:
+        os.close(forked)

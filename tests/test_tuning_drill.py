@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from schedlang.autotune import locks
 from schedlang.autotune.database import Database
 from schedlang.autotune.finals import FINALISTS
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.measuring import sandbox, turns
+from schedlang.autotune.measuring import local, sandbox, turns
 from schedlang.autotune.measuring.local import Local
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.measuring.turns import turn
@@ -328,6 +329,84 @@ def test_nothing_is_built_while_something_is_timed(
     assert set(found) == {"ok", "slow"} and found.total() == 2 * (len(faults) + FINALISTS)
 
 
+def test_a_turn_that_takes_longer_to_come_than_a_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One who is stopped while it times holds it: then there is a round, and not an empty one."""
+    monkeypatch.setattr(turns, "PATIENCE", 0.2)
+    monkeypatch.setattr(local, "ROUND", 0.1)
+    task = task_of(plus_one(), LIMITS)
+    measurer = Local(task, 1, COMMAND)
+    search = search_of(
+        task, measurer, of_faults(["ok"]), tmp_path / "db", deadline=time.monotonic() + 60
+    )
+    with turn(alone=True):
+        result = run(search, resume=False, seed=0)
+    assert [t.outcome for t in result.trials] == ["ok"]
+
+
+def test_a_search_that_breaks_off_does_not_wait_for_what_is_built(
+    folder: Path, tmp_path: Path
+) -> None:
+    class Stopped(InOrder):
+        def learn(self, trial: Trial) -> None:
+            raise ValueError("no more")
+
+    task = task_of(plus_one(), Limits(build=600.0))
+    strategy = Stopped([{"fault": "build raises"}, {"fault": "build sleeps"}])
+    search = search_of(task, Local(task, 2, COMMAND), strategy, tmp_path / "db")
+    start = time.monotonic()
+    with pytest.raises(ValueError, match="no more"):
+        run(search, resume=False, seed=0)
+    assert time.monotonic() - start < 300
+    assert left_behind(folder) == []
+
+
+FULL = """
+import errno, sys
+from pathlib import Path
+from schedlang.autotune.measuring.workbench import Workbench
+from schedlang.autotune.measuring.worker import serve
+from schedlang.errors import BuildError
+
+class Full(Workbench):
+    def build(self, number, steps):
+        try:
+            if number:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise BuildError("the kernel's source cannot be written") from None
+        return super().build(number, steps)
+
+    def expected(self):
+        if WHEN == "open":
+            raise OSError(errno.ENOSPC, "4096 requested and 0 written")
+        return super().expected()
+
+serve(Path(sys.argv[1]), Full)
+"""
+
+
+def test_a_disk_that_is_full_is_no_fault_of_a_candidate(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the first is run before the next is built
+    monkeypatch.setattr(local, "ROUND", 0.2)
+    task, path = task_of(plus_one(), LIMITS), tmp_path / "tuning.jsonl"
+
+    def searched(when: str) -> sl.autotune.TuningResult:
+        measurer = Local(task, 1, (sys.executable, "-c", f"WHEN = {when!r}{FULL}"))
+        search = search_of(task, measurer, of_faults(["ok", "slow", "slower"]), path)
+        return run(search, resume=False, seed=0)
+
+    result = searched("build")
+    assert result.broken and result.ended.startswith(f"autotune: no space is left in {folder}, ")
+    assert [t.outcome for t in entries(path)] == ["ok"]
+    with pytest.raises(TuningError, match="no space is left in .*0 written\n  TMPDIR names"):
+        searched("open")
+    assert left_behind(folder) == []
+
+
 def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
 
@@ -350,11 +429,19 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         waiting = hold(alone=False)
         assert not held.wait(0.2)
     waiting.join()
-    # one who is stopped while it holds a turn stops nobody
-    monkeypatch.setattr(turns, "PATIENCE", 0.1)
+    # one who is stopped while it holds a turn stops nobody, and is waited for once
     with turn(alone=True):
+        monkeypatch.setattr(turns, "PATIENCE", 0.1)
         hold(alone=True).join(20)
         assert held.is_set()
+        monkeypatch.setattr(turns, "PATIENCE", 300.0)
+        hold(alone=False).join(20)
+        assert held.is_set()
+    # it takes its next turns among the others
+    with turn(alone=True):
+        waiting = hold(alone=True)
+        assert not held.wait(0.2)
+    waiting.join()
     # and without a file of turns there are none
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
     with turn(alone=True):

@@ -26,7 +26,7 @@ from schedlang.autotune.database import Database
 from schedlang.autotune.measuring import remote, site
 from schedlang.autotune.measuring.measure import Job
 from schedlang.autotune.measuring.remote import Remote, width
-from schedlang.autotune.measuring.sandbox import Broken
+from schedlang.autotune.measuring.sandbox import Broken, Hopeless
 from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import Trial, versions
 from schedlang.autotune.run import run
@@ -295,6 +295,38 @@ def test_workers_that_measure_nothing(tmp_path: Path) -> None:
         TuningError, match="measure nothing: No module named 'schedlang'. They need"
     ):
         made(missing, tmp_path)
+
+
+def test_what_no_worker_can_is_said_at_once(tmp_path: Path) -> None:
+    """An oracle that is too slow for one is so for all, and each try takes minutes."""
+
+    def hopeless(number: int, times: int) -> Any:
+        raise Hopeless("not ready within 300 s")
+
+    executor = Made(hopeless)
+    task = task_of(plus_one(), LIMITS)
+    search = search_of(task, Remote(task, executor), of_faults(["ok", "slow"]), tmp_path / "db")
+    with pytest.raises(TuningError, match="measure nothing: not ready within 300 s"):
+        run(search, resume=False, seed=0)
+    assert len(executor.sent) == len(set(executor.sent))
+
+
+def test_what_a_worker_fails_by_is_no_crash_of_a_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = remote.measure_one
+
+    def measure_one(box: Any, job: Job, *rest: Any) -> Any:
+        if job.number > 0:
+            raise RuntimeError("can't start new thread")
+        return measured(box, job, *rest)
+
+    monkeypatch.setattr(remote, "measure_one", measure_one)
+    with ThreadPoolExecutor(1) as pool:
+        result = remote_drill(["ok", "slow"], pool, tmp_path)
+    assert result.broken
+    assert result.ended.endswith("measure nothing: RuntimeError: can't start new thread")
+    assert {e.trial.outcome for e in Database(tmp_path / "db").entries()} == {"ok"}
 
 
 def test_workers_that_cannot_measure_any_more(tmp_path: Path) -> None:

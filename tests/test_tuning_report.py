@@ -254,6 +254,13 @@ def test_the_curve_shows_what_the_search_saw_and_the_time_of_the_race_apart() ->
     assert correlation(after.trials) == correlation(before.trials)
 
 
+def test_a_disturbed_time_of_the_search_is_not_told_as_the_races() -> None:
+    trials = raced(searched(), t5=0.0025)
+    trials[5] = replace(trials[5], first_loud=True)
+    text = Reader(page(facts(trials))).text
+    assert "Trial 5: 2.5 ms when measured again; other work was in its time before." in text
+
+
 def test_dots_stand_where_their_times_are() -> None:
     trials = [Trial(n, "ok", "", {}, 10.0**-n) for n in range(3)]
     curve = charts(page(facts(trials, baseline=None)))[0]
@@ -451,9 +458,18 @@ def test_the_summary_of_a_search() -> None:
 
 
 def test_the_summary_leaves_out_what_is_not_known() -> None:
-    text = summary(facts(searched(), baseline=None, flops=None, tried=0, rank_correlation=None))
+    few = searched(2)
+    text = summary(facts(few, baseline=None, flops=None, tried=0, rank_correlation=None))
     assert "GFLOP" not in text and "space" not in text
     assert "too few times" in text and "the untuned schedule has no time" in text
+
+
+def test_the_summary_where_there_is_no_order_to_compare() -> None:
+    """There are times enough, and the estimate is the same for all."""
+    trials = [replace(t, estimate=1.0) for t in searched()]
+    assert correlation(trials) is None
+    text = summary(facts(trials, rank_correlation=None))
+    assert "too few times" not in text and "it is the same for all" in text
 
 
 def test_the_summary_where_the_untuned_schedule_is_faster() -> None:

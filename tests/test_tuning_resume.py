@@ -16,7 +16,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.earlier import REPEATED_EACH
+from schedlang.autotune.earlier import REPEATED_EACH, resume
 from schedlang.autotune.keeping.entry import from_line
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.measuring import local
@@ -25,7 +25,7 @@ from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import UNTUNED, Trial, Where
 from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
 from schedlang.autotune.search import GLANCES, Exhausted, Random, valid
-from schedlang.autotune.state import BASELINE
+from schedlang.autotune.state import BASELINE, Search
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.tuning import Pretended, plus_one, search_of, task_of
@@ -181,6 +181,57 @@ def test_an_interrupted_search_of_a_full_disk_has_a_result(
     assert result.broken and result.ended == "no space left"
     # it raced with nobody
     assert result.best.strategy == UNTUNED and result.seconds == 1.0 and not result.best.raced
+
+
+def test_a_result_needs_no_room_for_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path / "file" / "cache"))
+    task = task_of(plus_one(), Limits())
+    search = search_of(task, Ending(ok), Random(0), tmp_path / "db", 2, marked)
+    result = run(search, False, 0)
+    assert result.seconds == 1.0 and "def B" in result.kernel.source
+
+
+def test_an_interrupt_after_the_race_keeps_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep_untuned(search: Search) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("schedlang.autotune.run.keep_untuned", keep_untuned)
+    task = task_of(plus_one(), Limits())
+    result = run(search_of(task, Ending(ok), Random(0), tmp_path / "db", 2, marked), False, 0)
+    assert result.ended == "interrupted" and result.seconds == 1.0
+
+
+def test_what_is_resumed_has_no_more_time_than_the_search(tmp_path: Path) -> None:
+    """Trials under other names are replayed one by one, and not ahead of a look at the clock."""
+    made = [sl.placeholder((16,), name=name) for name in ("A", "other")]
+    B, C = (sl.compute((16,), lambda i, t=t: t[i] + 1, name=f"{t.name}1") for t in made)
+    where = Where.here([C], sl.Target("python"), {})
+    for copy in range(3):
+        s = sl.schedule(C)
+        s[C].pragma(C.op.axis[0], "drill.copy", copy)
+        Database(tmp_path / "db").add(where, "C", Trial(copy, "ok", s.to_json(), seconds=1.0), [C])
+    database = Database(tmp_path / "db")
+    assert len(database.trials(where, [B])) == 3
+    one = next(database.each_trial(where, [B]))
+    assert "drill.copy" in one.steps
+
+    asked: list[Any] = []
+
+    class Counted(Database):
+        def _in_names(self, entry: Any, outputs: Any) -> Any:
+            asked.append(entry)
+            return super()._in_names(entry, outputs)
+
+    task = task_of(B, Limits())
+    search = search_of(task, Ending(ok), Random(0), tmp_path / "db", 3, marked, deadline=0.0)
+    search.database = Counted(tmp_path / "db")
+    resume(search)
+    assert len(asked) <= 1 and search.trials == []
 
 
 def test_lines_of_the_wrong_kind(tmp_path: Path) -> None:

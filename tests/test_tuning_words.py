@@ -259,6 +259,24 @@ def test_sizes_that_there_are_not(tmp_path: Path) -> None:
         sl.autotune(plus_one(), sizes={"m": 4}, database=tmp_path / "db")
 
 
+def test_inputs_that_are_no_arrays(tmp_path: Path) -> None:
+    class Elsewhere:
+        def __array__(self, *_: object) -> object:
+            raise RuntimeError("it is on a GPU: copy it")
+
+    for given, why in (([[1.0, 2.0], [3.0]], "inhomogeneous"), (Elsewhere(), "it is on a GPU")):
+        with pytest.raises(TuningError, match=f"A is no array that NumPy can read: .*{why}"):
+            sl.autotune(plus_one(), inputs=[given], database=tmp_path / "db")
+
+
+def test_a_size_that_overflows(tmp_path: Path) -> None:
+    n = sl.var("n")
+    B = sl.compute((n,), lambda i: i + 1, name="B")
+    for size in (2**62, 10**20):
+        with pytest.raises(TuningError, match=f"'n': {size}.*: offsets overflow 64-bit integers"):
+            sl.autotune(B, sizes={"n": size}, database=tmp_path / "db")
+
+
 def test_a_computation_without_data_raises_what_users_know(tmp_path: Path) -> None:
     """Made-up data are no indices."""
     A, where = sl.placeholder((8,), name="A"), sl.placeholder((64,), name="where", dtype="int32")

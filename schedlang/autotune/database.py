@@ -102,8 +102,13 @@ class Database:
 
         A trial whose steps do not fit ``outputs`` is left out.
         """
-        found = [e for e in self._asked(where, outputs) if not e.differs]
-        return [e.trial for e in (self._in_names(e, outputs) for e in found) if e is not None]
+        return list(self.each_trial(where, outputs))
+
+    def each_trial(self, where: Where, outputs: Sequence[Tensor] = ()) -> Iterator[Trial]:
+        """:meth:`trials` one by one: those under other names are replayed as they come."""
+        for entry in self._asked(where, outputs):
+            if not entry.differs and (named := self._in_names(entry, outputs)) is not None:
+                yield named.trial
 
     def ranked(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Entry]:
         """What went well with the same computation on the same kind of target, nearest first.

@@ -20,7 +20,7 @@ def resume(search: Search) -> None:
     Where there are more than are wanted, the fastest is one of them.
     """
     earlier: dict[str, Trial] = {}
-    for trial in search.database.trials(search.where, search.task.outputs):
+    for trial in search.database.each_trial(search.where, search.task.outputs):
         if search.space.late():
             break
         if trial.strategy != UNTUNED and trial.template == search.template:

@@ -14,25 +14,26 @@ except ImportError:  # Windows has none
 SOON, LATE = 0.0005, 0.02
 
 
-def lock(descriptor: int, alone: bool, patience: float) -> None:
+def lock(descriptor: int, alone: bool, patience: float) -> bool:
     """Hold the file ``alone``, or beside others that do not.
 
-    Nothing is held where no lock is to be had (Windows, some network disks), nor after ``patience``
-    seconds: who holds one for longer is likely to be stopped.
+    Nothing is held where no lock is to be had (Windows, some network disks). False where another
+    one holds it for ``patience`` seconds: that is likely to be stopped.
     """
     if fcntl is None:
-        return
+        return True
     kind = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
     end, pause = time.monotonic() + patience, SOON
     while time.monotonic() < end:
         try:
             fcntl.flock(descriptor, kind)
-            return
+            return True
         except BlockingIOError:
             time.sleep(pause)
             pause = min(2 * pause, LATE)
         except OSError:
-            return
+            return True
+    return False
 
 
 def unlock(descriptor: int) -> None:

@@ -14,7 +14,7 @@ from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.plain import whole
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import TuningError
+from schedlang.errors import TuningError, first_line
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
 from schedlang.schedule.schedule import Schedule, plain_schedule
@@ -114,7 +114,7 @@ def checked_inputs(
             "in this order"
         )
     known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
-    given = tuple(np.asarray(item) for item in items)
+    given = tuple(_array(tensor.name, item) for tensor, item in zip(needed, items))
     for tensor, array in zip(needed, given):
         shape = tuple(int(evaluate(e, known)) if isinstance(e, Expr) else e for e in tensor.shape)
         if array.dtype != np.dtype(tensor.dtype) or array.shape != shape:
@@ -123,6 +123,17 @@ def checked_inputs(
                 f"not {array.dtype} of shape {array.shape}"
             )
     return given
+
+
+def _array(name: str, item: Any) -> np.ndarray[Any, Any]:
+    """An input as an array of NumPy's."""
+    try:
+        return np.asarray(item)
+    except Exception as error:
+        # whatever its library says of an array on a GPU, or one with a gradient
+        raise TuningError(
+            f"autotune(inputs=...): {name} is no array that NumPy can read: {first_line(error)}"
+        ) from None
 
 
 def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:

@@ -51,6 +51,8 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
                 raise
         try:
             keep_untuned(search)
+        except KeyboardInterrupt:
+            search.ended = "interrupted"
         except Exception as error:
             _broken(search, error)
     return TuningResult.of(search, monotonic() - started, seed)

@@ -11,6 +11,9 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError
 from schedlang.expr.nodes import Var
 
+# as of an extent that is no symbol
+LARGEST = 2**62
+
 
 def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     """``sizes``, whose keys are names or ``sl.var``, as ``call`` was given them.
@@ -24,9 +27,11 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     for key, value in sizes.items():
         name = key.name if isinstance(key, Var) else key
         number = whole(value)
+        asked = f"{call}(sizes={{{name!r}: {value!r}}})"
         if number is None or number < 0:
-            asked = f"{call}(sizes={{{name!r}: {value!r}}})"
             raise TuningError(f"{asked}: give a whole number of 0 or more")
+        if number >= LARGEST:
+            raise TuningError(f"{asked}: offsets overflow 64-bit integers; give less than 2**62")
         if name in found:
             raise TuningError(f"{call}(sizes={dict(sizes)}): the size {name!r} is given twice")
         found[name] = number

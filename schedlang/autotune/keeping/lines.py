@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from schedlang.autotune.locks import lock
+from schedlang.autotune.locks import lock, unlock
 from schedlang.errors import TuningError
 
 # seconds to wait for others; without the lock one write a line has to do
@@ -46,7 +46,8 @@ def opened(path: Path, write: bool) -> Iterator[int]:
         lock(descriptor, write, PATIENCE)
         yield descriptor
     finally:
-        # closing gives the lock back
+        # a process forked meanwhile has the descriptor too, and closing it here would free nothing
+        unlock(descriptor)
         os.close(descriptor)
 
 

@@ -110,10 +110,11 @@ class Local:
         process takes another job.
         """
         ended: SimpleQueue[Measured | None] = SimpleQueue()
-        until = monotonic() + ROUND
-        if deadline is not None:
-            until = min(until, deadline)
         with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
+            # not ahead of the turn, which may take longer to come
+            until = monotonic() + ROUND
+            if deadline is not None:
+                until = min(until, deadline)
             try:
                 work = [pool.submit(self._build, b, jobs, until, ended) for b in self._boxes]
                 for future in work:
@@ -124,6 +125,9 @@ class Local:
                 return [future.result() for future in work]
             except GeneratorExit:
                 jobs.clear()
+                if not late(deadline):
+                    # broken off: nobody waits for what is being built
+                    self._end()
                 raise
             except BaseException:
                 self._end()

@@ -30,7 +30,14 @@ from schedlang.autotune.measuring.measure import (
     measure_one,
 )
 from schedlang.autotune.measuring.race import RACE_ROUNDS, race
-from schedlang.autotune.measuring.sandbox import COMMAND, PATIENCE, Broken, Sandbox, new_folder
+from schedlang.autotune.measuring.sandbox import (
+    COMMAND,
+    PATIENCE,
+    Broken,
+    Hopeless,
+    Sandbox,
+    new_folder,
+)
 from schedlang.autotune.measuring.site import needs
 from schedlang.autotune.measuring.task import Task, task_from_data
 from schedlang.autotune.measuring.turns import turn
@@ -112,7 +119,9 @@ class Remote:
                 for job, why in failed:
                     unfit = isinstance(why, UNFIT)
                     lost[job.number] += not unfit
-                    if unfit and in_vain < (SOME_FIT if self._answered else NONE_FIT):
+                    hopeless = isinstance(why, Hopeless) and not self._answered
+                    patience = SOME_FIT if self._answered else NONE_FIT
+                    if unfit and not hopeless and in_vain < patience:
                         to_unfit.append(job)
                     elif not unfit and lost[job.number] < TRIES:
                         to_send.append(job)
@@ -215,7 +224,7 @@ def measure_there(
 ) -> dict[str, Any]:
     """A candidate's outcome; runs in a worker of an executor."""
     candidate = Job(**job)
-    with _kept(task, tuple(command)) as (box, known):
+    with _own_failures(), _kept(task, tuple(command)) as (box, known):
         found = measure_one(box, candidate, known, best)
         if doubtful(box, found):
             found = measure_alone(box, candidate, known, best)
@@ -226,10 +235,22 @@ def race_there(
     task: str, command: Sequence[str], token: str, jobs: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """:func:`race` in a worker of an executor."""
-    with _kept(task, tuple(command)) as (box, known), turn(alone=known.timed):
+    with _own_failures(), _kept(task, tuple(command)) as (box, known), turn(alone=known.timed):
         machine = machine_for(known.target)
         raced = race(box, [Job(**job) for job in jobs], known)
         return [asdict(replace(found, machine=machine)) for found in raced]
+
+
+@contextmanager
+def _own_failures() -> Iterator[None]:
+    """What this process fails by is no doing of a candidate, which is in another one."""
+    try:
+        yield
+    except Broken:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {first_line(error)}{needs(error)}"
+        raise Broken(said) from None
 
 
 @dataclass

@@ -27,6 +27,13 @@ SLOW_ORACLE = (
     "autotune: the process that measures candidates is not ready within {:g} s, in which NumPy "
     "computes what is right\n  tune for smaller sizes; what is found for them starts a larger one"
 )
+# the commands that write files, and how they fail where the disk is full: that says nothing of a
+# candidate
+WRITING, NO_ROOM = ("open", "build"), "no room"
+FULL = (
+    "autotune: no space is left in {}, where candidates are built: {}\n  TMPDIR names a folder on "
+    "another disk"
+)
 _NUMBERS = count()
 
 
@@ -37,6 +44,10 @@ def new_folder() -> Path:
 
 class Broken(TuningError):
     """There is nothing to measure with, or not any more."""
+
+
+class Hopeless(Broken):
+    """It would be the same anywhere."""
 
 
 class Lost(Exception):
@@ -117,6 +128,10 @@ class Sandbox:
         if not isinstance(found, dict) or found.pop("re", None) != self._asked:
             self.close()
             raise Lost("crashed", "what it answered is no answer")
+        # a candidate that runs may answer anything
+        if command["do"] in WRITING and found.get("failed") == NO_ROOM:
+            self.close()
+            raise Broken(FULL.format(self._folder.parent, found.get("detail", "")))
         return found
 
     def _start(self) -> None:
@@ -138,7 +153,7 @@ class Sandbox:
             if self._over:
                 raise
             if lost.how == "timed out":
-                raise Broken(SLOW_ORACLE.format(PATIENCE)) from None
+                raise Hopeless(SLOW_ORACLE.format(PATIENCE)) from None
             said = child.said()
             raise Broken(f"{failed}{lost.detail}" + (f"\n{said}" if said else "")) from None
         if "failed" in reply:
@@ -160,4 +175,7 @@ def _environment(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-__all__ = ["COMMAND", "PREFIX", "Broken", "Lost", "Sandbox", "new_folder"]
+__all__ = [
+    "COMMAND", "NO_ROOM", "PREFIX", "WRITING", "Broken", "Hopeless", "Lost", "Sandbox",
+    "new_folder",
+]  # fmt: skip

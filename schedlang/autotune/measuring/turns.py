@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from schedlang.autotune.locks import lock, unlock
 
-# seconds to wait for a turn: one who holds it longer is stopped (Ctrl-Z)
+# seconds to wait for a turn: one who holds it longer is stopped (Ctrl-Z), and is waited for once
 PATIENCE = 300.0
 
 
@@ -38,12 +38,21 @@ def held(path: Path, alone: bool) -> Iterator[None]:
         yield
         return
     try:
-        lock(handle, alone, PATIENCE)
+        if not lock(handle, alone, PATIENCE):
+            _leave(path, handle)
         yield
     finally:
         # a process forked meanwhile has the handle too, and closing it here would free nothing
         unlock(handle)
         os.close(handle)
+
+
+def _leave(path: Path, handle: int) -> None:
+    """Leave a lock file to one that is stopped: the next turns are of a new file."""
+    # Windows removes no file that is open, and another one may have been here before
+    with suppress(OSError):
+        if os.path.samestat(os.stat(path), os.fstat(handle)):
+            path.unlink()
 
 
 __all__ = ["held", "turn"]

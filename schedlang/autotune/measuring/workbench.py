@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import warnings
@@ -176,8 +177,12 @@ class Workbench:
         found = oracle(*self.inputs, **taken)
         for path, array in zip(paths, found if isinstance(found, tuple) else (found,)):
             unfinished = path.with_suffix(f".{os.getpid()}")
-            with unfinished.open("wb") as file:
-                np.save(file, array, allow_pickle=False)
+            try:
+                with unfinished.open("wb") as file:
+                    np.save(file, array, allow_pickle=False)
+            except OSError as error:
+                # NumPy says how little it wrote, and not why
+                raise OSError(error.errno or errno.ENOSPC, str(error)) from None
             unfinished.replace(path)
 
     def _touched(self) -> str:

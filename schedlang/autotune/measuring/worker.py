@@ -6,6 +6,7 @@ process ends here: its parent sees the pipe close, or kills it.
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import json
 import os
@@ -20,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from schedlang.autotune.measuring.sandbox import PREFIX
+from schedlang.autotune.measuring.sandbox import NO_ROOM, PREFIX, WRITING
 from schedlang.autotune.measuring.task import Limits, Task, task_from_data
 from schedlang.autotune.measuring.workbench import Workbench, Wrong
 from schedlang.autotune.record import threads
@@ -68,7 +69,8 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
             reply = {"failed": "wrong answer", "detail": detail, "spoiled": error.spoiled}
         except Exception as error:
             kind = "" if isinstance(error, SchedlangError) else f"{type(error).__name__}: "
-            reply = {"failed": "error", "detail": kind + first_line(error)}
+            how = NO_ROOM if what in WRITING and no_room(error) else "error"
+            reply = {"failed": how, "detail": kind + first_line(error)}
         faulthandler.cancel_dump_traceback_later()
         answers.write(json.dumps({**reply, "re": asked}) + "\n")
         answers.flush()
@@ -128,6 +130,16 @@ def remove(folder: Path) -> None:
     """What the parent, which is gone, can remove no more."""
     if folder.name.startswith(PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether an error is, or comes of, one of a disk that is full."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def limit_memory(limits: Limits) -> None:

@@ -142,7 +142,13 @@ def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
 def correlation(trials: Sequence[Trial]) -> float | None:
     """Spearman's rank correlation of the estimates and the seconds in the search, without those
     that other work disturbed."""
-    known = [
+    known = compared(trials)
+    return spearman([x for x, _ in known], [y for _, y in known])
+
+
+def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """The estimates and the seconds of the trials that have both, undisturbed."""
+    return [
         (t.estimate, seconds)
         for t in trials
         if not t.loud
@@ -150,7 +156,6 @@ def correlation(trials: Sequence[Trial]) -> float | None:
         and t.estimate is not None
         and (seconds := seen(t)) is not None
     ]
-    return spearman([x for x, _ in known], [y for _, y in known])
 
 
 def against(baseline: float, seconds: float) -> tuple[str, str]:

@@ -233,7 +233,11 @@ def _best(facts: Facts) -> str:
     value = seen(won) if facts.timed else won.estimate
     said = f": {value_label(facts)(value)}" if value is not None else ""
     if facts.timed and again is not None:
-        said += f" in the search, {duration(again)} when measured again"
+        said += (
+            f" in the search, {duration(again)} when measured again"
+            if value == won.first
+            else " when measured again; other work was in its time before"
+        )
     parts = [f"<p>Trial {won.number}{escape(said)}.</p>"]
     for title, content in (
         ("As Python, to paste", facts.best_python), ("The loop nest", facts.best_nest),

@@ -9,6 +9,7 @@ from schedlang.autotune.showing.facts import (
     Facts,
     against,
     checked_text,
+    compared,
     gflops,
     outcome_counts,
     percent,
@@ -16,6 +17,7 @@ from schedlang.autotune.showing.facts import (
     unchecked_winner,
     winner,
 )
+from schedlang.autotune.showing.ranks import LEAST
 from schedlang.runtime.evaluate import duration
 
 MOST_LETTERS = 160
@@ -128,6 +130,8 @@ def space_text(facts: Facts) -> str:
 def correlation_text(facts: Facts) -> str:
     """What the estimate was worth."""
     if facts.rank_correlation is None:
+        if len(compared(facts.trials)) >= LEAST:
+            return "it is the same for all, or all times are: there are no two orders to compare"
         few = "undisturbed times" if any(trial.loud for trial in facts.trials) else "times"
         return f"too few {few} to compare it with"
     return (
