@@ -361,10 +361,13 @@ def test_a_call_waits_for_what_it_copied_and_for_other_streams(driver: Driver) -
     s[C].bind(C.op.axis[0], "threadIdx.x")
     f, a, out = sl.build(s, target="cuda"), numbers(40), OnGpu(np.zeros(40, "float32"), stream=5)
     f(OnGpu(a, stream=5), OnGpu(a, stream=7), out)
-    assert driver.waited == [7]
+    # what the other stream began comes first, and what it does next comes afterwards
+    assert driver.waited == [7, 5]
     # a copy of NumPy's array may not be let go while the kernel runs
     f(OnGpu(a, stream=5), a, out)
-    assert driver.waited == [7, 5]
+    assert driver.waited == [7, 5, 5]
+    f(OnGpu(a, stream=5), OnGpu(a, stream=5), out)
+    assert driver.waited == [7, 5, 5]
     np.testing.assert_array_equal(out.data, a * 2)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
+from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
@@ -66,11 +67,15 @@ def team_of(tags: set[str], loops: Mapping[str, For]) -> Team:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a thread adds up for itself: ``loops`` run over the elements that a thread has."""
+    """What a thread adds up for itself: ``loops`` run over the elements that a thread has.
+
+    They are not ``whole`` where other updates go to other elements.
+    """
 
     store: Store
     loops: tuple[For, ...]
     local: tuple[Buffer, ...]
+    whole: bool = True
 
     @property
     def at(self) -> tuple[Expr, ...]:
@@ -111,7 +116,8 @@ def parts_of(region: For) -> Parts:
     )
     shape = tuple(x.extent for x in kept)
     local = tuple(Buffer(f"{b.name}.part", b.dtype, shape, "local") for b in first.buffers)
-    return Parts(first, kept, local)
+    at = [tuple(map(to_lin, s.indices)) for s in stores]
+    return Parts(first, kept, local, all(one == at[0] for one in at))
 
 
 def combine(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:

@@ -56,7 +56,8 @@ class Launch:
 
     @property
     def shared_bytes(self) -> int:
-        return sum(b.bytes or 0 for b in self.shared)
+        """What these take where each starts at a multiple of 16 bytes."""
+        return sum(-(-(b.bytes or 0) // 16) * 16 for b in self.shared)
 
     def dims(self, kind: str) -> tuple[Union[int, Expr], ...]:
         """The extents in x, y and z of the ``"grid"`` or the ``"block"``."""

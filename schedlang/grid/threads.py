@@ -55,7 +55,8 @@ def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
 
 def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
     """The body that each thread runs, without thread loops."""
-    return Block(tuple(_Flat(loops, title).stmts(region, ())))
+    # in a block: the region itself may be a reduction that threads share
+    return Block(tuple(_Flat(loops, title).stmts(Block((region,)), ())))
 
 
 def shared_first(block: Block) -> Block:
@@ -150,6 +151,16 @@ class _Flat:
             and s.stage == region.stage
         }  # fmt: skip
         parts = parts_of(region)
+        if not parts.whole:
+            raise BuildError(
+                explain(
+                    f"building {self.title} for CUDA",
+                    f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
+                    "together, and a data axis inside of that is cut into parts",
+                    f'Split the data axes of {region.stage} with tail="guard", or put them '
+                    "outside of the reduction.",
+                )
+            )
         if any(b.scope == "local" for b in parts.store.buffers):
             raise BuildError(
                 explain(
@@ -182,6 +193,8 @@ class _Flat:
             store = replace(store, reducer=None)
         around = (*guards, *own)
         last = _under((*around, *self.chosen(store, around)), store)
+        for own_storage in (s for s in (*allocs, *parts.starting()) if isinstance(s, Alloc)):
+            self.check_size(own_storage)
         made += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
 
     def inside(self, region: For, guards: tuple[If, ...], changed: Stmt) -> list[Stmt]:
@@ -225,6 +238,14 @@ class _Flat:
                     "or compute that stage at root.",
                 )
             )
+        self.check_size(alloc)
+        if buffer.scope == "local":
+            self.made_at[buffer] = self.depth
+        return [alloc]
+
+    def check_size(self, alloc: Alloc) -> None:
+        """A kernel has no storage whose size it does not know."""
+        buffer = alloc.buffer
         if buffer.bytes is None:
             raise BuildError(
                 explain(
@@ -233,9 +254,6 @@ class _Flat:
                     "Split the loops around it by numbers, so that its box is fixed.",
                 )
             )
-        if buffer.scope == "local":
-            self.made_at[buffer] = self.depth
-        return [alloc]
 
     def chosen(self, store: Store, guards: Sequence[If]) -> tuple[If, ...]:
         """Tests for the threads that would all write the same elements: the first one does."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
@@ -46,11 +47,17 @@ def without_vthreads(block: Block) -> Block:
 
 def _spread(loop: For) -> list[Stmt]:
     """The loop's body with the loop around the parts that differ."""
+    if not isinstance(loop.extent, int):
+        raise BuildError(
+            explain(
+                f'bind({loop.axis.name}, "vthread") on stage {loop.stage}',
+                f"there are {loop.extent} of it, which is known at the call only, and each has "
+                "storage of its own",
+                "Split it by a number, and bind the inner part.",
+            )
+        )
     own = _differing(loop)
-    copies = {
-        b: with_rows(b, loop.extent) for b in sorted(own, key=lambda b: b.name)
-        if isinstance(loop.extent, int)
-    }  # fmt: skip
+    copies = {b: with_rows(b, loop.extent) for b in sorted(own, key=lambda b: b.name)}
 
     def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (copies[buffer], (loop.axis, *at)) if buffer in copies else None

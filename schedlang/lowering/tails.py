@@ -10,7 +10,7 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Binary
 from schedlang.expr.rules import floordiv, mod
-from schedlang.lowering.plan import Guard, Peel, Plan
+from schedlang.lowering.plan import Guard, Peel, Plan, thread_tag
 from schedlang.stage.relations import Split, parts, sources
 from schedlang.stage.state import Stage
 
@@ -57,7 +57,9 @@ def cut_at(
     if split.tail == "cut" and why is not None:
         return _refused(split, stage, why)
     if split.tail == "auto":
-        cheap = extent.const is not None and peel.copies < MOST_COPIES
+        # what threads add up together is one loop over the elements of each
+        shared = any(a.is_reduce and thread_tag(stage.kinds.get(a, "")) for a in stage.leaf)
+        cheap = extent.const is not None and peel.copies < MOST_COPIES and not shared
         if why is not None or not cheap:
             return None
         gains = (

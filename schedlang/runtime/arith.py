@@ -11,6 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
@@ -21,6 +22,7 @@ from .simd import (
     call_llvm,
     common_type,
     constant,
+    each_lane,
     is_float,
     is_integer,
     is_unsigned,
@@ -113,7 +115,7 @@ def emit_floordiv(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Valu
     """a // b as NumPy has it: rounded down, 0 for an integer divided by zero, never a trap."""
     zero = constant(ty, 0)
     if is_float(ty):
-        rem = builder.frem(a, b)
+        rem = emit_rem(builder, ty, a, b)
         quotient = builder.fdiv(builder.fsub(a, rem), b)
         down = builder.fsub(quotient, constant(ty, 1))
         quotient = builder.select(emit_signs_differ(builder, ty, rem, b), down, quotient)
@@ -135,11 +137,25 @@ def emit_floordiv(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Valu
     return builder.select(by_zero, zero, quotient)
 
 
+def emit_rem(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+    """What is left of a / b in whole numbers, with the sign of a: exact."""
+    if not builder.module.triple.startswith("nvptx"):
+        return builder.frem(a, b)
+
+    def one(x: ir.Value, y: ir.Value) -> ir.Value:
+        # NVPTX would take it from a rounded quotient
+        name = "__nv_fmod" if isinstance(x.type, ir.DoubleType) else "__nv_fmodf"
+        kind = ir.FunctionType(x.type, [x.type, x.type])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x, y])
+
+    return each_lane(builder, ty, one, [a, b])
+
+
 def emit_mod(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
     """a % b as NumPy has it: the sign of b, 0 for an integer modulo zero."""
     zero = constant(ty, 0)
     if is_float(ty):
-        rem = builder.frem(a, b)
+        rem = emit_rem(builder, ty, a, b)
         moved = builder.fadd(rem, b)
         signed_zero = emit_copysign(builder, ty, zero, b)
         result = builder.select(emit_signs_differ(builder, ty, rem, b), moved, rem)

@@ -167,28 +167,36 @@ class CudaKernel(GpuKernel):
         if self._quick is not None and passed is not None:
             # this thread works on the GPU from now on, if it has not before
             nvidia.driver().get_current_device()
-            self._quick.launcher.launch(passed.memory, _one_stream(args, passed.interfaces))
+            number, several = _one_stream(args, passed.interfaces)
+            self._quick.launcher.launch(passed.memory, number)
+            if several:
+                nvidia.stream_of(number).synchronize()
             outputs = [v for v, p in zip(args, self.signature.parameters) if p.is_output]
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
         values = (*args, *named.values())
         self._check_gpu()
         with nvidia.on_gpu(device_of(values)):
-            number = _one_stream(values)
+            number, several = _one_stream(values)
             token = RUNNING.set(Running(self._function(), number))
             try:
                 return super().__call__(*args, **named)
             finally:
                 RUNNING.reset(token)
+                if several:
+                    nvidia.stream_of(number).synchronize()
 
 
 def _one_stream(
     values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
-) -> int:
-    """The number of the stream to launch on; what other streams have begun is done first."""
+) -> tuple[int, bool]:
+    """The number of the stream to launch on, and whether there are others.
+
+    What others have begun is done first; what is launched is to be done before they go on.
+    """
     number, *others = streams_of(values, interfaces) or (0,)
     for other in others:
         nvidia.stream_of(other).synchronize()
-    return number
+    return number, bool(others)
 
 
 __all__ = ["CudaKernel"]
