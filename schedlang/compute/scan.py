@@ -55,6 +55,12 @@ def scan(
                 f"scan {name}: states {states[0].name} and {s.name} differ in length"
             )
     rows = inits[0].shape[0]
+    for i in inits[1:]:
+        if to_lin(i.shape[0]) != to_lin(rows):
+            raise ComputeError(
+                f"scan {name}: init {inits[0].name} has {rows} rows and {i.name} {i.shape[0]}; "
+                "all states start with as many"
+            )
     axis = Axis(f"{name}.t", _rows_after(length, rows), "scan", rows)
     spatial = tuple(a for u in updates for a in u.op.axis[1:])
     op = ScanOp(

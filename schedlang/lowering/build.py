@@ -176,16 +176,29 @@ def attach_children(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
     """The stages computed (or stored) at this loop, ahead of the statements that read them."""
-    job, here = n.job, (n.stage.name, axis)
-    for child in reversed(job.placement.at.get(here, ())):
-        slide = None
-        if child.name in job.placement.store and lets_a_start_through(n, axis):
-            box = take(child, pending, scope.ranges, keep=True)
-            slide = find_slide(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
-        drafts, pending = yield place_child(job, child, drafts, pending, scope, slide)
-    for child in job.placement.kept.get(here, ()):
-        drafts = store_child(job, child, drafts, pending, scope)
-    return drafts, pending
+    for child in reversed(n.job.placement.at.get((n.stage.name, axis), ())):
+        drafts, pending = yield attach_child(n, axis, child, drafts, pending, scope)
+    return store_kept(n, axis, drafts, pending, scope), pending
+
+
+def attach_child(
+    n: Nesting, axis: Axis, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope
+) -> Task:
+    """One stage computed at this loop."""
+    slide = None
+    if child.name in n.job.placement.store and lets_a_start_through(n, axis):
+        box = take(child, pending, scope.ranges, keep=True)
+        slide = find_slide(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
+    return (yield place_child(n.job, child, drafts, pending, scope, slide))
+
+
+def store_kept(
+    n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
+) -> list[Draft]:
+    """``drafts`` with the storage of stages that are stored at this loop in front."""
+    for child in n.job.placement.kept.get((n.stage.name, axis), ()):
+        drafts = store_child(n.job, child, drafts, pending, scope)
+    return drafts
 
 
 def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> Box | None:

@@ -7,10 +7,10 @@ from typing import Any
 from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.simplify import to_lin
-from schedlang.ir.nodes import For
-from schedlang.lowering.build import attach_children, nest_stage
+from schedlang.ir.nodes import Alloc, For
+from schedlang.lowering.build import attach_child, nest_stage, store_kept
 from schedlang.lowering.nesting import Job, Loop, Nesting, Scope
-from schedlang.lowering.plan import Peel, Plan
+from schedlang.lowering.plan import Peel, Plan, loop_variable
 from schedlang.lowering.puts import block
 from schedlang.lowering.region import Dim, Pending, merge, relax_all, whole
 from schedlang.lowering.trampoline import Task
@@ -19,35 +19,50 @@ from schedlang.stage.state import Stage
 
 
 def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
-    """First rows, then a loop over time whose body is each state's update."""
+    """First rows, then a loop over time: each state's update, and the steps it reads."""
     op = stage.op
     assert isinstance(op, ScanOp)
     time, rows = op.scan_axis, to_lin(op.scan_axis.lo)
-    drafts: list[Any] = []
-    pending: Pending = {}
     extent = to_lin(time.extent)
+    var = loop_variable(time, extent, scope.ranges)
     inner = Scope(
-        scope.ranges.extended(time, ZERO, extent - 1), (*scope.loops, Loop(time, extent, ""))
+        scope.ranges.extended(var, ZERO, extent - 1), (*scope.loops, Loop(var, extent, ""))
     )
-    for tensor in reversed(op.update):
-        child = job.state.of(tensor)
-        assert child is not None and isinstance(child.op, ComputeOp)
-        row = Dim(rows + Lin.of(time), Lin.of(1), size=to_lin(child.op.axis[0].extent))
-        made, more = yield nest_stage(job, child, (row, *whole(child.outputs[0].shape)[1:]), inner)
-        merge(pending, more, inner.ranges)
-        drafts = [*made, *drafts]
-    plan = Plan({time: extent}, {time: Lin.of(time)}, {}, {time: time}, (), inner.ranges)
+    plan = Plan({time: extent}, {time: Lin.of(var)}, {}, {time: var}, (), inner.ranges)
     nesting = Nesting(job, stage, (), scope, Peel(), plan, (time,))
-    drafts, pending = yield attach_children(nesting, time, drafts, pending, inner)
+    drafts: list[Any] = []
+    beside: list[Alloc] = []
+    pending: Pending = {}
+    stages = list(job.state.stages.values())
+    steps = {child.name for child in job.placement.at.get((stage.name, time), ())}
+    # an update may read a step, or another update: what is read of a row comes first
+    for child in reversed(stages):
+        if any(tensor in op.update for tensor in child.outputs):
+            assert isinstance(child.op, ComputeOp)
+            row = Dim(rows + Lin.of(var), Lin.of(1), size=to_lin(child.op.axis[0].extent))
+            dims = (row, *whole(child.outputs[0].shape)[1:])
+            made, more = yield nest_stage(job, child, dims, inner)
+            merge(pending, more, inner.ranges)
+            drafts = [*made, *drafts]
+            beside += _beside(job, child)
+        elif child.name in steps:
+            drafts, pending = yield attach_child(nesting, time, child, drafts, pending, inner)
+    drafts = store_kept(nesting, time, drafts, pending, inner)
     kind = stage.kinds.get(time, "") or "serial"
     hints = tuple((name, value) for a, name, value in stage.pragmas if a is time)
-    loop = For(time, extent_of(extent), kind, block(drafts), stage.name, pragmas=hints)
-    pending = relax_all(pending, time, extent, inner.ranges)
+    loop = For(var, extent_of(extent), kind, block(drafts), stage.name, pragmas=hints)
+    pending = relax_all(pending, var, extent, inner.ranges)
     first: list[Any] = []
-    for tensor in reversed(op.init):
-        child = job.state.of(tensor)
-        assert child is not None
-        made, more = yield nest_stage(job, child, whole(child.outputs[0].shape), scope)
-        merge(pending, more, scope.ranges)
-        first = [*made, *first]
-    return [*first, *([] if extent.const == 0 else [loop])], pending
+    for child in reversed(stages):
+        if any(tensor in op.init for tensor in child.outputs):
+            made, more = yield nest_stage(job, child, whole(child.outputs[0].shape), scope)
+            merge(pending, more, scope.ranges)
+            first = [*made, *first]
+            beside += _beside(job, child)
+    return [*beside, *first, *([] if extent.const == 0 else [loop])], pending
+
+
+def _beside(job: Job, stage: Stage) -> list[Alloc]:
+    """Storage for the outputs of a stage that are no state: all rows, as the states have."""
+    made = job.storage(stage, whole(stage.outputs[0].shape), "global")
+    return [a for a in made if a.buffer.tensor not in job.alias]

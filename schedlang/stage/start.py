@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.graph import operations
-from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Axis
 from schedlang.stage.state import Stage, State
 
@@ -17,6 +18,7 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
     stages: dict[str, Stage] = {}
     defined: dict[Tensor, str] = {}
     inputs: set[str] = set()
+    _check_scans(ops)
     first = _first_rows(ops)
     for op in ops:
         if isinstance(op, PlaceholderOp):
@@ -34,7 +36,36 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
     return State(stages, tuple(outputs), defined)
 
 
-def _first_rows(ops: Sequence[object]) -> dict[ComputeOp, dict[Axis, int]]:
+def _check_scans(ops: Sequence[Operation]) -> None:
+    """A scan's first rows are stored as rows of its result, so that nobody else has them."""
+    held: dict[Tensor, ScanOp] = {}
+    for op in ops:
+        for tensor in (*op.init, *op.state) if isinstance(op, ScanOp) else ():
+            if tensor in held:
+                whose = "two states" if held[tensor] is op else f"scan {held[tensor].name} too"
+                raise ComputeError(
+                    explain(
+                        f"scan {op.name}",
+                        f"{tensor.name} belongs to {whose}",
+                        "Give each state a placeholder, and first rows, of its own.",
+                    )
+                )
+            held[tensor] = op
+    for op in ops:
+        for tensor in op.input_tensors if isinstance(op, ComputeOp) else ():
+            scan = held.get(tensor)
+            if scan is not None and tensor in scan.init:
+                raise ComputeError(
+                    explain(
+                        f"{op.name} reads {tensor.name}",
+                        f"these are the first rows of scan {scan.name}, and stored as such",
+                        f"Give the scan rows of its own, as sl.compute({tensor.name}.shape, "
+                        f"lambda *i: {tensor.name}[i]).",
+                    )
+                )
+
+
+def _first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, dict[Axis, int]]:
     """Where the time axis of each scan's update starts."""
     found: dict[ComputeOp, dict[Axis, int]] = {}
     for op in ops:

@@ -381,6 +381,10 @@ def _scan(g: Graph) -> None:
             before = f"({before} + {states[1 - k]}[t - 1, {across} - 1 - i])"
         if rows == 2 and g.chance(0.5):
             before = f"({before} + {states[k]}[t - 2, i])"
+        if g.chance(0.3):
+            before = f"({before} + {x.name}[sl.max(t - {rows + 1}, 0), i])"
+        if k and g.chance(0.4):
+            before = f"({before} + {updates[0]}[t, i])"
         if g.chance(0.4):
             mid = g.name("D")
             g.lines.append(f'{mid} = {call}{before} + {x.name}[t, i], name="{mid}")')
@@ -395,6 +399,9 @@ def _scan(g: Graph) -> None:
     name = g.name("N")
     exact = dtype != "float32"
     made = [name] if count == 1 else [f"{name}_v{k}" for k in range(count)]
+    if count > 1 and g.chance(0.5):
+        # an update may come ahead of the one that it reads
+        inits, updates, states = inits[::-1], updates[::-1], states[::-1]
     join = [f"[{', '.join(v)}]" if count > 1 else v[0] for v in (inits, updates, states)]
     g.lines.append(
         f'{", ".join(made)} = sl.scan({", ".join(join)}, inputs=[{x.name}], name="{name}")'

@@ -220,6 +220,7 @@ def condition_of(g: Graph, axes: list[Ax]) -> str:
     a = rng.choice(axes)
     c = rng.randrange(max(1, a.size))
     forms = [f"{a.name} < {c + 1}", f"{a.name} >= {c}", f"({a.name} % 2) == 0", f"{a.name} != {c}"]
+    forms += [f"({a.name} % -3) < 0", f"({a.name} // -2) >= -{c}"]
     if len(axes) > 1:
         b = rng.choice(axes)
         forms += [f"{a.name} <= {b.name}", f"{a.name} + {b.name} < {c + 2}"]
