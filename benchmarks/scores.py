@@ -124,14 +124,14 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
     works = dict.fromkeys(r.case.work for r in rows)
     found = [one for name in works if (one := standing(rows, name)).halide is not None][::-1]
+    speeds = [one.halide or 0.0 for one in found]
     figure, axes = plt.subplots(figsize=(8, 1.2 + 0.24 * len(found)), layout="constrained")
-    bars = axes.barh(
-        [one.work for one in found],
-        [one.halide or 0.0 for one in found],
-        color=["#2a7f62" if one.reached else "#c06030" for one in found],
-    )
-    parts = ["" if one.ceiling is None else f"{one.ceiling:.2f}" for one in found]
-    axes.bar_label(bars, parts, padding=3, fontsize=7)
+    colors = ["#2a7f62" if one.reached else "#c06030" for one in found]
+    axes.barh([one.work for one in found], speeds, color=colors)
+    for row, (one, speed) in enumerate(zip(found, speeds)):
+        part = "" if one.ceiling is None else f" {one.ceiling:.2f}"
+        # clear of the line
+        axes.text(max(speed, 1.0), row, part, va="center", fontsize=7)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xlabel("speed of what was found, the better of Halide's schedulers = 1")
     axes.set_title("numbers: of the ceiling (above 1: in a cache)", fontsize=8, loc="right")

@@ -36,6 +36,8 @@ F = placeholder((8,), "float32", name="F")
 B = placeholder((8,), "bool", name="B")
 k = r.reduce_axis(8, name="k")
 empty = r.reduce_axis(0, name="empty")
+below = r.reduce_axis((-2, 3), name="below")
+zero = placeholder((), name="zero")
 S = placeholder((5, 4), name="S")
 first = compute((1, 4), lambda t, i: V[i], name="first")
 step = compute((5, 4), lambda t, i: S[t - 1, i] + 1, name="step")
@@ -246,6 +248,17 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ComputeError, "init= uses k; it may use data axes"),
     "init that reads": (
         one(lambda i: r.sum(V[k], axis=k, init=V[i])), ComputeError, "init= reads a tensor"),
+    "init that reads an element of no dimension": (
+        one(lambda i: r.sum(V[k], axis=k, init=zero[()])), ComputeError, "init= reads a tensor"),
+    "init number of another dtype": (
+        one(lambda i: r.sum(U[k], axis=k, init=np.int64(300))),
+        ComputeTypeError, "300 does not fit uint8"),
+    "init of another dtype": (
+        one(lambda i: r.sum(I8[k], axis=k, init=i * 0.5)),
+        ComputeTypeError, "it is float64, and the reduction int8; cast"),
+    "argmax below 0": (
+        one(lambda i: r.argmax(V[below + 2], axis=below)),
+        ComputeError, "starts at -2, and an index below 0"),
     "max of nothing": (
         one(lambda i: r.max(A[i, empty], axis=empty)), ComputeError, "the axis is empty"),
     "argmax of nothing": (
@@ -291,6 +304,12 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: scan(first, step, step), ComputeError, "must be a placeholder"),
     "init that is given": (
         lambda: scan(S, step, S), ComputeError, "init S must be made by sl.compute"),
+    "scan with inits of different rows": (
+        lambda: scan(
+            [first, compute((2, 4), lambda t, i: V[i], name="two")], [step, step],
+            [S, placeholder((5, 4), name="other")],
+        ),
+        ComputeError, "init first has 1 rows and two 2"),
     "scan of no tensor": (lambda: scan(first, step, 3), ComputeTypeError, "which is no tensor"),
     "scan counts": (
         lambda: scan([first], [step, step], [S]), ComputeError, "1 init, 2 update and 1 state"),

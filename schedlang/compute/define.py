@@ -12,7 +12,7 @@ from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.construct import as_expr, cast
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Expr, Read
 from schedlang.expr.visit import postorder
 
 
@@ -166,7 +166,7 @@ def check_leaves(op: ComputeOp) -> None:
                 raise ComputeError(
                     f"sl.compute for {op.name}: init= uses {node.name}; it may use data axes only"
                 )
-            if node.children and hasattr(node, "tensor"):
+            if isinstance(node, Read):
                 raise ComputeError(
                     f"sl.compute for {op.name}: init= reads a tensor; it is a number or an "
                     "expression over data axes"

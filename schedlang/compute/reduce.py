@@ -16,6 +16,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.construct import as_expr, binary, cast, const, convert, select
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import call
+from schedlang.expr.interval import weak_range
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.simplify import simplify
@@ -155,13 +156,22 @@ def reduction(
             raise ComputeError(
                 f"sl.{reducer.name}: init has {len(items)} values for {len(sources)}"
             )
-        start = tuple(convert(as_expr(v), s.dtype) for v, s in zip(items, sources))
-        for value, source in zip(start, sources):
-            if value.dtype != source.dtype:
-                raise ComputeTypeError(
-                    f"init {value} is {value.dtype}, the reduction {source.dtype}"
-                )
+        start = tuple(_start(reducer.name, v, s.dtype) for v, s in zip(items, sources))
     return Reduction(reducer, sources, axes, cond, start, visible)
+
+
+def _start(name: str, value: ExprLike, dtype: str) -> Expr:
+    """``init=`` in the dtype of the reduction: a number that fits, or what NumPy casts alike."""
+    start = as_expr(value)
+    if isinstance(start, Const):
+        return const(start.value, dtype)
+    indices = start.weak and dtypes.is_integer(start.dtype)
+    if not indices and not np.can_cast(start.dtype, dtype, "same_kind"):
+        raise ComputeTypeError(
+            f"sl.{name}(..., init={start}): it is {start.dtype}, and the reduction {dtype}; cast "
+            f"it with sl.cast({start}, {dtype!r})"
+        )
+    return convert(start, dtype)
 
 
 def extreme_value(dtype: str, largest: bool) -> Const:
@@ -272,6 +282,13 @@ def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
 def _arg(name: str, expr: ExprLike, axis: Any) -> Reduction:
     axes = _axes(axis, name)
     _refuse_empty(name, axes)
+    for a in axes:
+        least = weak_range(as_expr(a.lo))[0]
+        if least is None or least < 0:
+            raise ComputeError(
+                f"sl.{name} over {a.name}: it starts at {a.lo}, and an index below 0 stands for no "
+                f"element; reduce over sl.reduce_axis({a.extent}) and shift what is read"
+            )
     value = _source(expr, None)
     position: Expr = axes[0]
     for a in axes[1:]:

@@ -78,9 +78,11 @@ def _evaluate(
     inside = {op for body in bodies.values() for op in body}
     wanted = {t.op for t in outputs}
     last = {t.op: op for op in order for t in op.input_tensors}
+    # what the steps of a scan read they read at each moment, whoever else reads it
+    kept = {*wanted, *(t.op for op in inside for t in op.input_tensors)}
     spent: dict[Operation, list[Operation]] = {}
     for producer, consumer in last.items():
-        if producer not in wanted and not isinstance(producer, PlaceholderOp):
+        if producer not in kept and not isinstance(producer, PlaceholderOp):
             spent.setdefault(consumer, []).append(producer)
     arrays: dict[Tensor, np.ndarray] = dict(given)
     for op in order:
@@ -91,11 +93,9 @@ def _evaluate(
             arrays.update(zip(op.outputs, results))
         elif isinstance(op, ScanOp):
             arrays.update(zip(op.outputs, _run_scan(op, bodies[op], arrays, sizes)))
-        # a producer in a scan's body is read by the scan's steps, whenever those run
-        if op not in inside:
-            for producer in spent.get(op, ()):
-                for tensor in getattr(producer, "outputs", ()):
-                    arrays.pop(tensor, None)
+        for producer in spent.get(op, ()):
+            for tensor in getattr(producer, "outputs", ()):
+                arrays.pop(tensor, None)
     return tuple(arrays[t].copy() if t in given else arrays[t] for t in outputs)
 
 

@@ -21,6 +21,8 @@ from schedlang.expr.nodes import (
     Var,
 )  # fmt: skip
 
+SIGNED = {"int8", "int16", "int32", "int64"}
+
 
 def const(value: ExprLike, dtype: object = None) -> Const:
     """A constant; without ``dtype`` a Python number stays weak."""
@@ -73,7 +75,7 @@ def convert(value: Expr, dtype: str) -> Expr:
     """``value`` in ``dtype`` because an operation needs it there; checks weak ranges."""
     if value.dtype == dtype:
         if value.weak and isinstance(value, Const):
-            return Const(value.value, dtype)
+            return Const(_checked(value.value, dtype), dtype)
         return value
     if value.weak and isinstance(value, Const):
         return Const(_checked(value.value, dtype), dtype)
@@ -118,7 +120,11 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     if op in COMPARISONS:
         bare = isinstance(a, Var) and isinstance(b, Var)
         if not (a.weak and b.weak) and not (bare and a.dtype != b.dtype and op in ("==", "!=")):
-            a, b = convert(a, dtype), convert(b, dtype)
+            pair = {a.dtype, b.dtype}
+            if not (a.weak or b.weak) and "uint64" in pair and pair & SIGNED:
+                return _exact(op, a, b)
+            wide = "int64" if _may_overflow(a, dtype) or _may_overflow(b, dtype) else dtype
+            a, b = convert(a, wide), convert(b, wide)
         return Binary(op, a, b, "bool")
     if not weak:
         a, b = convert(a, dtype), convert(b, dtype)
@@ -128,6 +134,30 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     if folded is not None:
         return folded
     return Binary(op, a, b, dtype, weak)
+
+
+def _may_overflow(value: Expr, dtype: str) -> bool:
+    """Whether an index whose range is not known is compared with a narrow integer.
+
+    As NumPy compares a Python number, which need not fit, by its value.
+    """
+    if not value.weak or isinstance(value, Const) or dtype in ("int64", "uint64"):
+        return False
+    return dtypes.is_integer(dtype) and None in weak_range(value)
+
+
+def _exact(op: str, a: Expr, b: Expr) -> Expr:
+    """A uint64 and a signed integer compared by their values: float64 has not all of them."""
+    turned = a.dtype != "uint64"
+    signed = a if turned else b
+    sides = [Cast(x, "uint64") if x is signed else x for x in (a, b)]
+    compared = Binary(op, sides[0], sides[1], "bool")
+    # what is below 0 is less, and never equal
+    holds = op == "!=" or (op in ("<", "<=") if turned else op in (">", ">="))
+    sign = Binary("<" if holds else ">=", signed, Const(0, signed.dtype), "bool")
+    # operands appear in the order in which they were given
+    parts = (sign, compared) if turned else (compared, sign)
+    return Binary("|" if holds else "&", *parts, "bool")
 
 
 def _weak_float(value: Expr) -> Expr:

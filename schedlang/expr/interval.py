@@ -112,12 +112,13 @@ class Ranges:
             return _any(max, lows), _all(max, highs)
         low, high = self.interval(atom.num)
         den = atom.den.const
-        if isinstance(atom, Div):
-            if den is None or den <= 0:
-                return (0, None) if low is not None and low >= 0 else UNBOUNDED
-            return (None if low is None else low // den, None if high is None else high // den)
         if den is None or den <= 0:
-            return (0, None)
+            # of a size, which is not negative; what may be negative turns signs
+            least = self.interval(atom.den)[0]
+            above = isinstance(atom, Mod) or (low is not None and low >= 0)
+            return (0, None) if least is not None and least >= 0 and above else UNBOUNDED
+        if isinstance(atom, Div):
+            return (None if low is None else low // den, None if high is None else high // den)
         if low is not None and high is not None and low // den == high // den:
             return low % den, high % den
         return 0, den - 1
@@ -341,6 +342,9 @@ def _relax_atom(
             return None
         return extreme(atom.op, known, ranges) if known else None
     if isinstance(atom, (Axis, Var)) or _mentions_lin(atom.den, var):
+        return None
+    least = ranges.interval(atom.den)[0]
+    if least is None or least < 0:
         return None
     if isinstance(atom, Div):
         bound = relax(atom.num, var, lo, hi, ranges, up)

@@ -46,13 +46,15 @@ def _coarse(rest: Lin, den: int, ranges: Known) -> tuple[Lin, int, Lin] | None:
 
 
 def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
-    """``num // den`` for a positive ``den``."""
+    """``num // den``, rounded down; that of a negative number is of the opposites of both."""
     d = den.const
     if d is None:
         return _symbolic_div(num, den, ranges)
     if d == 1:
         return num
-    if d <= 0:
+    if d < 0:
+        return floordiv(-num, Lin.of(-d), ranges)
+    if d == 0:
         return Lin.of(Div(num, den))
     if num.const is not None:
         return Lin.of(num.const // d)
@@ -73,14 +75,16 @@ def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
 
 
 def mod(num: Lin, den: Lin, ranges: Known) -> Lin:
-    """``num % den`` for a positive ``den``."""
+    """``num % den``, which has the sign of ``den``."""
     d = den.const
     if d is None:
         quotient = _symbolic_quotient(num, den, ranges)
         return Lin.of(Mod(num, den)) if quotient is None else num - quotient * den
     if d == 1:
         return ZERO
-    if d <= 0:
+    if d < 0:
+        return -mod(-num, Lin.of(-d), ranges)
+    if d == 0:
         return Lin.of(Mod(num, den))
     if num.const is not None:
         return Lin.of(num.const % d)
