@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BoundsError
+from schedlang.errors import BoundsError, LoweringError
 from schedlang.expr.interval import weak_range
 
 
@@ -78,3 +78,16 @@ def test_a_stage_that_a_scan_and_what_follows_both_read() -> None:
         wanted.append(wanted[-1] + 4 * moment + 1)
     np.testing.assert_array_equal(sl.reference(N)(x), wanted)
     np.testing.assert_array_equal(sl.build(sl.schedule(N), target="python")(x), wanted)
+
+
+def test_a_range_that_may_lie_below_its_start_is_not_cut() -> None:
+    n = sl.var("n")
+    A, k = sl.placeholder((n, 4), name="A"), sl.reduce_axis((1, n), name="k")
+    B = sl.compute((4,), lambda i: sl.sum(A[0, i] * 0 + 1, axis=k), name="B")
+    s = sl.schedule(B)
+    s[B].split(B.op.reduce_axis[0], factor=4, tail="guard")
+    np.testing.assert_array_equal(sl.build(s, target="python")(np.ones((6, 4), "float32")), [5] * 4)
+    s = sl.schedule(B)
+    s[B].split(B.op.reduce_axis[0], factor=4, tail="cut")
+    with pytest.raises(LoweringError, match="n - 1, may be below 0"):
+        sl.lower(s)

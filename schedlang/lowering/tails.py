@@ -54,6 +54,9 @@ def cut_at(
     if why is None and inner.const is None:
         why = (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be "
                "0 there, so that no number of whole parts follows from it")  # fmt: skip
+    if why is None and not ranges.nonneg(extent):
+        why = (f"the extent of {split.parent.name}, {extent}, may be below 0 for sizes of a call, "
+               "and what is left of that is none")  # fmt: skip
     if split.tail == "cut" and why is not None:
         return _refused(split, stage, why)
     if split.tail == "auto":
