@@ -39,26 +39,26 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
 def _check_scans(ops: Sequence[Operation]) -> None:
     """A scan's first rows are stored as rows of its result, so that nobody else has them."""
     held: dict[Tensor, ScanOp] = {}
-    for op in ops:
-        for tensor in (*op.init, *op.state) if isinstance(op, ScanOp) else ():
+    for scan in (op for op in ops if isinstance(op, ScanOp)):
+        for tensor in (*scan.init, *scan.state):
             if tensor in held:
-                whose = "two states" if held[tensor] is op else f"scan {held[tensor].name} too"
+                whose = "two states" if held[tensor] is scan else f"scan {held[tensor].name} too"
                 raise ComputeError(
                     explain(
-                        f"scan {op.name}",
+                        f"scan {scan.name}",
                         f"{tensor.name} belongs to {whose}",
                         "Give each state a placeholder, and first rows, of its own.",
                     )
                 )
-            held[tensor] = op
+            held[tensor] = scan
     for op in ops:
         for tensor in op.input_tensors if isinstance(op, ComputeOp) else ():
-            scan = held.get(tensor)
-            if scan is not None and tensor in scan.init:
+            owner = held.get(tensor)
+            if owner is not None and tensor in owner.init:
                 raise ComputeError(
                     explain(
                         f"{op.name} reads {tensor.name}",
-                        f"these are the first rows of scan {scan.name}, and stored as such",
+                        f"these are the first rows of scan {owner.name}, and stored as such",
                         f"Give the scan rows of its own, as sl.compute({tensor.name}.shape, "
                         f"lambda *i: {tensor.name}[i]).",
                     )
