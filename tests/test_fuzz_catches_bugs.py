@@ -1,4 +1,4 @@
-"""The fuzzer itself: bugs put into lowering on purpose are each caught within 1,000 cases."""
+"""The fuzzer itself: bugs put into lowering on purpose are each caught within 2,000 cases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from schedlang.runtime import kernel, twins
 from schedlang.schedule import dataflow
 from tests.fuzz.case import Case, run_case
 
-MOST_CASES = 1000
+MOST_CASES = 2000
 Patch = Callable[[Any, str, Any], None]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.autotune.costs import devices
 from schedlang.autotune.costs.devices import Speed, _first, _here
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Rejected
@@ -20,6 +21,7 @@ from schedlang.autotune.space import Candidate, Space
 from schedlang.grid.lower import device_program
 from schedlang.grid.program import Program
 from schedlang.runtime import nvidia
+from schedlang.target import DEVICES
 from tests.gpu_schedules import gemm, numbers, scaled
 
 GPU = sl.Target("cuda")
@@ -198,7 +200,9 @@ def test_what_waits_for_the_next_tile_is_counted_once(dtype: str) -> None:
     assert counts[1] - counts[0] == 2 * 16 * 8 // 16
 
 
-def test_how_fast_a_device_is() -> None:
+def test_how_fast_a_device_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(devices.SPEEDS) == set(DEVICES)
+    monkeypatch.delitem(devices.SPEEDS, "sm_103")
     wide = scaled(1 << 22, at=8).schedule
     archs = {arch: sl.Target("cuda", arch=arch) for arch in ("sm_80", "sm_87", "sm_90", "sm_103")}
     seconds = {a: estimate_gpu(program(wide, t), t).seconds for a, t in archs.items()}
