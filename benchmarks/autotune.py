@@ -42,7 +42,7 @@ from benchmarks.works.families import FAMILIES
 from schedlang.autotune import TuningResult, autotune
 from schedlang.autotune.best import best
 from schedlang.autotune.database import Database
-from schedlang.autotune.showing.facts import outcome_counts
+from schedlang.autotune.report.facts import outcome_counts
 from schedlang.errors import TuningError, first_line
 
 PRODUCTS = ("sgemm 1024^3", *(f"conv C{n} " for n in range(1, 13)))

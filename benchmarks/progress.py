@@ -20,7 +20,7 @@ from benchmarks.harness import machine, write_json
 from benchmarks.peers import metaschedule
 from benchmarks.works import Work
 from schedlang.autotune import TuningResult
-from schedlang.autotune.luck import seen
+from schedlang.autotune.noise import seen
 from schedlang.autotune.record import UNTUNED
 from schedlang.errors import TuningError, first_line
 

@@ -76,7 +76,7 @@ def _common(parser: Any) -> None:
 def run_tune(chosen: argparse.Namespace) -> int:
     """Search, print, write what was asked for; the exit status."""
     from schedlang.autotune import autotune
-    from schedlang.autotune.showing.summary import summary
+    from schedlang.autotune.report.summary import summary
 
     outputs, names = tensors(chosen.tensor)
     # a search of an hour is not to end in a file that cannot be written
@@ -113,7 +113,7 @@ def run_tune(chosen: argparse.Namespace) -> int:
 def run_best(chosen: argparse.Namespace) -> int:
     """Print the best known schedule; the exit status."""
     from schedlang.autotune.best import best
-    from schedlang.autotune.plain import one_line
+    from schedlang.autotune.text import one_line
     from schedlang.runtime.evaluate import duration
 
     outputs, _ = tensors(chosen.tensor)

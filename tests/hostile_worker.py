@@ -1,7 +1,7 @@
 """A worker of the tuner whose candidates are hostile, each in the way that a pragma of it says.
 
 ``python tests/hostile_worker.py FOLDER`` stands in for
-``python -m schedlang.autotune.measuring.worker``: the worker and its workbench are the real ones,
+``python -m schedlang.autotune.runner.worker``: the worker and its workbench are the real ones,
 and so is what happens to them.
 """
 
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.measuring.outputs import MARGIN
-from schedlang.autotune.measuring.workbench import Workbench
-from schedlang.autotune.measuring.worker import serve
+from schedlang.autotune.runner.outputs import MARGIN
+from schedlang.autotune.runner.workbench import Workbench
+from schedlang.autotune.runner.worker import serve
 
 PRAGMA = "drill.fault"
 # the pipe that answers go through, before the worker puts it away

@@ -10,10 +10,10 @@ import schedlang as sl
 from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
 from schedlang.expr.simplify import to_lin
-from schedlang.grid import collide
-from schedlang.grid.lower import device_program
-from schedlang.grid.program import Index, Launch
-from schedlang.grid.sync import with_barriers
+from schedlang.gpu_lowering import collide
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.program import Index, Launch
+from schedlang.gpu_lowering.sync import with_barriers
 from schedlang.ir.nodes import Barrier, Block, Buffer, For, Load, Stmt, Store, walk
 from tests.gpu_schedules import gemm
 

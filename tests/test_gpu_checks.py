@@ -13,10 +13,10 @@ import pytest
 import schedlang as sl
 from schedlang.errors import VerifyError
 from schedlang.expr.nodes import Binary, Const
-from schedlang.grid import lower, sync
-from schedlang.grid.program import Launch
-from schedlang.grid.requests import counted, decided_by_data
-from schedlang.grid.simt import simulate
+from schedlang.gpu_lowering import lower, sync
+from schedlang.gpu_lowering.program import Launch
+from schedlang.gpu_lowering.requests import counted, decided_by_data
+from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.nodes import Barrier, Block, If, Stmt, Store, walk
 from schedlang.ir.rewrite import deep
 from tests.gpu_schedules import CASES, gemm, numbers, row_reduction, scaled, softmax

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.errors import LoweringError
-from schedlang.grid.simt import ORDERS
+from schedlang.gpu_lowering.simt import ORDERS
 from tests.conftest import Golden
 from tests.fuzz.gpu import run_gpu_case
 from tests.gpu_schedules import CASES, Scheduled, gemm, numbers, row_reduction, scaled, softmax

@@ -22,8 +22,8 @@ from benchmarks.computations import computation
 from schedlang import te
 from schedlang.autotune.best import apply_best, best, packaged
 from schedlang.autotune.database import Database
-from schedlang.autotune.keeping.replay import replay
 from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.records.replay import replay
 from schedlang.compute.data import structure
 from schedlang.compute.rename import Names, names_of, renamed
 from schedlang.compute.tensor import Tensor

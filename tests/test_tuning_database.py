@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.keeping.entry import LONGEST
-from schedlang.autotune.keeping.lines import opened
 from schedlang.autotune.locks import lock
 from schedlang.autotune.record import OUTCOMES, Trial, Where, cores, threads
+from schedlang.autotune.records.entry import LONGEST
+from schedlang.autotune.records.lines import opened
 from schedlang.errors import DatabaseWarning, TuningError
 
 HERE = Where(
@@ -489,7 +489,7 @@ places = st.sampled_from([*LINE, *(f"trial.{k}" for k in LINE["trial"]), "names.
 @settings(max_examples=200, deadline=None)
 @given(places, nested)
 def test_a_field_of_any_kind_is_read_or_refused(place: str, value: Any) -> None:
-    from schedlang.autotune.keeping.entry import from_line, to_line
+    from schedlang.autotune.records.entry import from_line, to_line
 
     try:
         entry = from_line(edited(place, value))
@@ -629,7 +629,7 @@ def test_a_lock_that_is_never_given_back_stops_nobody(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fcntl = pytest.importorskip("fcntl")
-    from schedlang.autotune.keeping import lines
+    from schedlang.autotune.records import lines
 
     monkeypatch.setattr(lines, "PATIENCE", 0.05)
     database = Database(path)

@@ -20,12 +20,12 @@ from schedlang.autotune import locks
 from schedlang.autotune.database import Database
 from schedlang.autotune.finals import FINALISTS
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.measuring import local, sandbox, turns
-from schedlang.autotune.measuring.local import Local
-from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.measuring.turns import turn
 from schedlang.autotune.record import OUTCOMES, Trial, threads
 from schedlang.autotune.run import run
+from schedlang.autotune.runner import local, sandbox, turns
+from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.runner.turns import turn
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS
@@ -365,8 +365,8 @@ def test_a_search_that_breaks_off_does_not_wait_for_what_is_built(
 FULL = """
 import errno, sys
 from pathlib import Path
-from schedlang.autotune.measuring.workbench import Workbench
-from schedlang.autotune.measuring.worker import serve
+from schedlang.autotune.runner.workbench import Workbench
+from schedlang.autotune.runner.worker import serve
 from schedlang.errors import BuildError
 
 class Full(Workbench):

@@ -23,13 +23,13 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.measuring import remote, site
-from schedlang.autotune.measuring.measure import Job
-from schedlang.autotune.measuring.remote import Remote, width
-from schedlang.autotune.measuring.sandbox import Broken, Hopeless
-from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import Trial, versions
 from schedlang.autotune.run import run
+from schedlang.autotune.runner import remote, site
+from schedlang.autotune.runner.measure import Job
+from schedlang.autotune.runner.remote import Remote, width
+from schedlang.autotune.runner.sandbox import Broken, Hopeless
+from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import Random
 from schedlang.errors import DatabaseWarning, TuningError
 from tests.hostile_worker import COMMAND

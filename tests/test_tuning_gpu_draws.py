@@ -15,12 +15,12 @@ import schedlang as sl
 from schedlang.autotune.costs.estimate_gpu import registers
 from schedlang.autotune.costs.warp import work_of_warp
 from schedlang.autotune.knobs import Knobs, Rejected
-from schedlang.autotune.rules.moments import timed
+from schedlang.autotune.rules.scan_steps import timed
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.expr.nodes import Var
-from schedlang.grid.lower import device_program
+from schedlang.gpu_lowering.lower import device_program
 from tests.gpu_schedules import numbers
 
 GPU = sl.Target("cuda")

@@ -18,8 +18,8 @@ from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
-from schedlang.grid.lower import device_program
-from schedlang.grid.program import Program
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import nvidia
 from schedlang.target import DEVICES
 from tests.gpu_schedules import gemm, numbers, scaled

@@ -11,15 +11,15 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.luck import luck, seen
-from schedlang.autotune.measuring import calm, workbench
-from schedlang.autotune.measuring.measure import Job, Measured
-from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.measuring.workbench import Workbench
+from schedlang.autotune.noise import luck, seen
 from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
+from schedlang.autotune.report.effects import knob_effects
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
-from schedlang.autotune.showing.effects import knob_effects
+from schedlang.autotune.runner import noise, workbench
+from schedlang.autotune.runner.measure import Job, Measured
+from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.runner.workbench import Workbench
 from schedlang.autotune.state import BASELINE
 from tests.tuning import InOrder, Pretended, plus_one, search_of, task_of
 
@@ -28,7 +28,7 @@ from tests.tuning import InOrder, Pretended, plus_one, search_of, task_of
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
     """A call that takes the given seconds, one after the other, by a clock of its own."""
     now = [0.0]
-    monkeypatch.setattr(calm, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(noise, "perf_counter", lambda: now[0])
 
     def taking(*seconds: float) -> Callable[[], None]:
         left = iter(seconds)
@@ -47,26 +47,26 @@ def left_alone() -> int:
 
 def test_a_first_call_that_waits_for_its_threads_is_not_the_time(clock: Any) -> None:
     held_up, prompt = clock(*[8e-3] * 20, 5e-5), (pytest.approx(5e-5), True)
-    assert calm.least_of_calls(held_up, 1e-3, 0.2, left_alone) == prompt
-    assert calm.least_of_calls(clock(5e-5, 1.0), 1e-3, 0.2, left_alone) == prompt
+    assert noise.least_of_calls(held_up, 1e-3, 0.2, left_alone) == prompt
+    assert noise.least_of_calls(clock(5e-5, 1.0), 1e-3, 0.2, left_alone) == prompt
 
 
 def test_a_call_that_is_slow_of_itself_is_not_tried_for_long(clock: Any) -> None:
     for seconds, least in (((2.2e-3, 2e-3, 2.1e-3, 0.0), 2e-3), ((0.15, 0.1, 0.0), 0.1)):
-        found = calm.least_of_calls(clock(*seconds), 1e-3, 0.2, left_alone)
+        found = noise.least_of_calls(clock(*seconds), 1e-3, 0.2, left_alone)
         assert found == (pytest.approx(least), True)
 
 
 def test_a_call_that_is_held_up_each_time_is_no_calm_one(clock: Any) -> None:
     turns = iter(range(1000))
-    found = calm.least_of_calls(clock(8e-3), 1e-3, 0.05, lambda: next(turns))
+    found = noise.least_of_calls(clock(8e-3), 1e-3, 0.05, lambda: next(turns))
     assert found == (pytest.approx(8e-3), False)
 
 
 def test_a_long_call_is_interrupted_and_no_slower_for_it(clock: Any) -> None:
     for seconds, calls, alone in ((0.6, 3, True), (0.6, 30, False), (1e-3, 1, False)):
         turns = iter((0, calls))
-        found = calm.one_call(clock(seconds), lambda turns=turns: next(turns))
+        found = noise.one_call(clock(seconds), lambda turns=turns: next(turns))
         assert found == (pytest.approx(seconds), alone)
 
 
@@ -75,15 +75,15 @@ def test_one_call_that_was_held_up_does_not_make_a_kernel_slow(
 ) -> None:
     bench = Workbench(task_of(plus_one(), Limits()), tmp_path)
     bench.build(0, sl.schedule(*bench.task.outputs).to_json())
-    monkeypatch.setattr(workbench, "one_call", lambda call, _: (call(), calm.Time(0.7, False))[1])
+    monkeypatch.setattr(workbench, "one_call", lambda call, _: (call(), noise.Time(0.7, False))[1])
     bench.check(0)
     # in a quiet moment
-    monkeypatch.setattr(workbench, "one_call", lambda call, lost: calm.Time(1e-4, True))
+    monkeypatch.setattr(workbench, "one_call", lambda call, lost: noise.Time(1e-4, True))
     assert bench.time(0)["seconds"] < 0.1
     # of itself
     for again, told in (((0.9, True), (0.9, True)), ((0.9, False), (0.7, False))):
-        bench._took[0] = calm.Time(0.7, False)
-        monkeypatch.setattr(workbench, "one_call", lambda *_, again=again: calm.Time(*again))
+        bench._took[0] = noise.Time(0.7, False)
+        monkeypatch.setattr(workbench, "one_call", lambda *_, again=again: noise.Time(*again))
         assert bench.time(0) == dict(zip(("seconds", "calm"), told))
 
 
@@ -96,12 +96,12 @@ def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:
         return lost[min(next(turns), len(lost) - 1)]
 
     call = clock(1e-3, 1e-3, 9e-3, 1e-3, 2e-3, 3e-3)
-    assert calm.median_of_calm(call, 5e-3, 1.0, interruptions) == (pytest.approx(2e-3), True)
+    assert noise.median_of_calm(call, 5e-3, 1.0, interruptions) == (pytest.approx(2e-3), True)
 
 
 def test_where_all_are_cut_into_the_shortest_is_taken_and_said(clock: Any) -> None:
     turns = iter(range(1000))
-    found = calm.median_of_calm(
+    found = noise.median_of_calm(
         clock(1e-3, 1e-3, 9e-3, 4e-3, 7e-3), 1e-2, 2e-2, lambda: next(turns)
     )
     assert found == (pytest.approx(4e-3), False)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from schedlang.autotune.record import Trial
-from schedlang.autotune.showing import progress as module
-from schedlang.autotune.showing.progress import Bar, Silent, Tally, Told, progress_for
+from schedlang.autotune.report import progress as module
+from schedlang.autotune.report.progress import Bar, Silent, Tally, Told, progress_for
 from schedlang.errors import MissingExtraError, TuningError
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -177,7 +177,7 @@ def test_without_rich_the_default_is_silent_and_true_names_the_extra(
 
 def test_rich_is_imported_only_for_a_bar() -> None:
     code = (
-        "import sys; from schedlang.autotune.showing import progress, report, summary\n"
+        "import sys; from schedlang.autotune.report import progress, report, summary\n"
         "progress.progress_for(None, 3); sys.exit('rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE).returncode == 0

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from schedlang.autotune.measuring import race as racing
-from schedlang.autotune.measuring.measure import Job, Measured
-from schedlang.autotune.measuring.race import RACE_ROUNDS, race
-from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.runner import race as racing
+from schedlang.autotune.runner.measure import Job, Measured
+from schedlang.autotune.runner.race import RACE_ROUNDS, race
+from schedlang.autotune.runner.task import Limits
 from tests.tuning import plus_one, task_of
 
 

@@ -16,17 +16,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import schedlang as sl
-from schedlang.autotune.measuring import measure, race
-from schedlang.autotune.measuring.task import Task
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
-from schedlang.autotune.showing.charts import search_curve
-from schedlang.autotune.showing.effects import explained, knob_effects
-from schedlang.autotune.showing.facts import Facts, correlation, race_seconds, winner
-from schedlang.autotune.showing.nothing import CONSTRAINED, why_nothing
-from schedlang.autotune.showing.ranks import spearman
-from schedlang.autotune.showing.report import page, write_report
-from schedlang.autotune.showing.scale import Scale, scale_of
-from schedlang.autotune.showing.summary import summary
+from schedlang.autotune.report.charts import search_curve
+from schedlang.autotune.report.effects import explained, knob_effects
+from schedlang.autotune.report.facts import Facts, correlation, race_seconds, winner
+from schedlang.autotune.report.nothing import CONSTRAINED, why_nothing
+from schedlang.autotune.report.page import page, write_report
+from schedlang.autotune.report.ranks import spearman
+from schedlang.autotune.report.scale import Scale, scale_of
+from schedlang.autotune.report.summary import summary
+from schedlang.autotune.runner import measure, race
+from schedlang.autotune.runner.task import Task
 from schedlang.errors import TuningError
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}

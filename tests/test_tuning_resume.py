@@ -17,13 +17,13 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.earlier import REPEATED_EACH, resume
-from schedlang.autotune.keeping.entry import from_line
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.measuring import local
-from schedlang.autotune.measuring.measure import Job, Measured
-from schedlang.autotune.measuring.task import Limits
 from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.records.entry import from_line
 from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
+from schedlang.autotune.runner import local
+from schedlang.autotune.runner.measure import Job, Measured
+from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import GLANCES, Exhausted, Random, valid
 from schedlang.autotune.state import BASELINE, Search
 from schedlang.errors import TuningError

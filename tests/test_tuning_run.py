@@ -25,17 +25,17 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.measuring.local import Local
-from schedlang.autotune.measuring.measure import Job, Measured
-from schedlang.autotune.measuring.outputs import unequal
-from schedlang.autotune.measuring.site import Site
-from schedlang.autotune.measuring.task import Limits, Task
-from schedlang.autotune.measuring.workbench import Workbench
 from schedlang.autotune.record import UNTUNED, Trial, Where
+from schedlang.autotune.report.progress import Silent
 from schedlang.autotune.run import MOST_REPEATED, run
+from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.measure import Job, Measured
+from schedlang.autotune.runner.outputs import unequal
+from schedlang.autotune.runner.site import Site
+from schedlang.autotune.runner.task import Limits, Task
+from schedlang.autotune.runner.workbench import Workbench
 from schedlang.autotune.search import Evolve, Strategy, valid
 from schedlang.autotune.search import Random as RandomSearch
-from schedlang.autotune.showing.progress import Silent
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tuner import _processes
 from schedlang.compute.tensor import Tensor
@@ -89,8 +89,8 @@ import signal
 import sys
 import schedlang as sl
 from pathlib import Path
-from schedlang.autotune.measuring.local import Local
-from schedlang.autotune.measuring.task import Limits
+from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.run import run
 from tests.tuning import of_faults, plus_one, search_of, task_of
 from tests.hostile_worker import COMMAND

@@ -14,14 +14,14 @@ import pytest
 import schedlang as sl
 from schedlang.autotune import tuner
 from schedlang.autotune.database import Database
-from schedlang.autotune.keeping.entry import from_line
 from schedlang.autotune.knobs import Knobs
-from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.records.entry import from_line
+from schedlang.autotune.report.summary import summary
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.run import run
+from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.search import Random
-from schedlang.autotune.showing.summary import summary
 from schedlang.autotune.state import BASELINE, Search
 from schedlang.errors import BuildError, MissingExtraError, TuningError, missing_extra
 from schedlang.runtime.evaluate import Evaluation

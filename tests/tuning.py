@@ -16,11 +16,11 @@ from typing import Any
 import schedlang as sl
 from schedlang.autotune.database import Database
 from schedlang.autotune.knobs import Knobs, Rejected
-from schedlang.autotune.measuring.local import Local
-from schedlang.autotune.measuring.measure import Job, Measured, Measurer
-from schedlang.autotune.measuring.task import Limits, Task
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.run import run
+from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.measure import Job, Measured, Measurer
+from schedlang.autotune.runner.task import Limits, Task
 from schedlang.autotune.search import Exhausted, Strategy
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.state import Search

@@ -10,13 +10,13 @@ from shlex import quote
 from typing import Any
 
 from schedlang.autotune.database import Database
-from schedlang.autotune.keeping.entry import Entry
-from schedlang.autotune.keeping.nearness import distance, kind
-from schedlang.autotune.keeping.replay import replay
-from schedlang.autotune.keeping.warn import warn
-from schedlang.autotune.plain import one_line
 from schedlang.autotune.record import UNTUNED, Where
+from schedlang.autotune.records.entry import Entry
+from schedlang.autotune.records.nearness import distance, kind
+from schedlang.autotune.records.replay import replay
+from schedlang.autotune.records.warn import warn
 from schedlang.autotune.sizes import checked_sizes, size_values
+from schedlang.autotune.text import one_line
 from schedlang.callable_module import make_callable
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
 
-from schedlang.autotune.keeping.entry import LONGEST, Entry, from_line, to_line
-from schedlang.autotune.keeping.lines import append, opened, read_lines
-from schedlang.autotune.keeping.nearness import comparable, differences, preferred
-from schedlang.autotune.keeping.replay import decisions_for, sizes_in, steps_for
-from schedlang.autotune.keeping.warn import warn
-from schedlang.autotune.plain import one_line
 from schedlang.autotune.record import Trial, Where, tolerance_of
+from schedlang.autotune.records.entry import LONGEST, Entry, from_line, to_line
+from schedlang.autotune.records.lines import append, opened, read_lines
+from schedlang.autotune.records.nearness import comparable, differences, preferred
+from schedlang.autotune.records.replay import decisions_for, sizes_in, steps_for
+from schedlang.autotune.records.warn import warn
+from schedlang.autotune.text import one_line
 from schedlang.compute.rename import Names, names_of
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError, first_line

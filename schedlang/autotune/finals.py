@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedlang.autotune.measuring.measure import Job, Measured
 from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
+from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.state import BASELINE, Search, key_of
 from schedlang.schedule.schedule import plain_schedule
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from schedlang.autotune.plain import whole as whole_number
+from schedlang.autotune.text import whole as whole_number
 from schedlang.errors import TuningError, first_line, own_place
 from schedlang.expr.nodes import Axis
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.autotune.measuring.task import Limits
-from schedlang.autotune.plain import whole
+from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.text import whole
 from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError, first_line

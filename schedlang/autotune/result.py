@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schedlang.autotune.record import Trial
+from schedlang.autotune.report.facts import Facts, correlation
+from schedlang.autotune.report.nothing import why_nothing
+from schedlang.autotune.report.page import write_report
+from schedlang.autotune.report.remarks import hint, remark, untimed
+from schedlang.autotune.report.summary import summary
 from schedlang.autotune.search import name_of
-from schedlang.autotune.showing.facts import Facts, correlation
-from schedlang.autotune.showing.nothing import why_nothing
-from schedlang.autotune.showing.remarks import hint, remark, untimed
-from schedlang.autotune.showing.report import write_report
-from schedlang.autotune.showing.summary import summary
 from schedlang.compute.work import needed_flops
 from schedlang.errors import SpillWarning, TuningError
 from schedlang.runtime.build import lower, unwritten

@@ -8,10 +8,10 @@ from traceback import extract_tb
 
 from schedlang.autotune.earlier import resume as resume_earlier
 from schedlang.autotune.finals import finals, keep_untuned
-from schedlang.autotune.measuring.measure import Job, Measured
-from schedlang.autotune.measuring.sandbox import Broken
 from schedlang.autotune.record import DISTURBED, Trial
 from schedlang.autotune.result import TuningResult
+from schedlang.autotune.runner.measure import Job, Measured
+from schedlang.autotune.runner.sandbox import Broken
 from schedlang.autotune.search import Exhausted, name_of
 from schedlang.autotune.space import Candidate
 from schedlang.autotune.state import BASELINE, Search, key_of

@@ -17,8 +17,8 @@ from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
 from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError
 from schedlang.expr.nodes import Var
-from schedlang.grid.lower import device_program
-from schedlang.grid.program import Program
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.sized import at_sizes
 from schedlang.ir.verify import verify

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from schedlang.autotune.database import Database
-from schedlang.autotune.luck import as_raced, luck
-from schedlang.autotune.measuring.measure import Job, Measured, Measurer, digest
-from schedlang.autotune.measuring.task import Task
+from schedlang.autotune.noise import as_raced, luck
 from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.report.progress import Progress, Silent
+from schedlang.autotune.runner.measure import Job, Measured, Measurer, digest
+from schedlang.autotune.runner.task import Task
 from schedlang.autotune.search import Strategy
-from schedlang.autotune.showing.progress import Progress, Silent
 from schedlang.autotune.space import Candidate, Space
 from schedlang.schedule.schedule import plain_schedule
 

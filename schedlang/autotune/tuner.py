@@ -12,12 +12,6 @@ from typing import Any
 
 from schedlang.autotune.best import known, packaged
 from schedlang.autotune.database import Database
-from schedlang.autotune.keeping.replay import decisions_for
-from schedlang.autotune.measuring.local import Local
-from schedlang.autotune.measuring.measure import Measurer
-from schedlang.autotune.measuring.remote import Remote
-from schedlang.autotune.measuring.site import Site, here, of_workers
-from schedlang.autotune.measuring.task import Limits, Task, tolerance_for
 from schedlang.autotune.options import (
     check_objects,
     checked_count,
@@ -27,11 +21,17 @@ from schedlang.autotune.options import (
     checked_outputs,
 )
 from schedlang.autotune.record import UNTUNED, Where
+from schedlang.autotune.records.replay import decisions_for
+from schedlang.autotune.report.progress import progress_for
 from schedlang.autotune.result import TuningResult
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.run import run
+from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.measure import Measurer
+from schedlang.autotune.runner.remote import Remote
+from schedlang.autotune.runner.site import Site, here, of_workers
+from schedlang.autotune.runner.task import Limits, Task, tolerance_for
 from schedlang.autotune.search import Strategy, strategy
-from schedlang.autotune.showing.progress import progress_for
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.space import Candidate, Space, Template
 from schedlang.autotune.state import Search

@@ -8,7 +8,7 @@ from dataclasses import replace
 from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.codegen.tiles import Tile, Update, need, size, tile_of, updates
 from schedlang.expr.dtypes import itemsize
-from schedlang.grid.program import Program
+from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.target import Target

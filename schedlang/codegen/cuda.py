@@ -16,8 +16,8 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
-from schedlang.grid.lanes import lanes_differ, strip_lanes
-from schedlang.grid.program import Index, Launch, Program, Repeat, Scratch, Step
+from schedlang.gpu_lowering.lanes import lanes_differ, strip_lanes
+from schedlang.gpu_lowering.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For
 from schedlang.ir.offsets import one_access

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schedlang.codegen.cuda import GpuSource
 from schedlang.codegen.file import header_lines, wrapped
-from schedlang.grid.printer import program_text
-from schedlang.grid.program import Program
+from schedlang.gpu_lowering.printer import program_text
+from schedlang.gpu_lowering.program import Program
 
 
 def render_program(program: Program, source: GpuSource, steps: str, fastmath: bool) -> str:

@@ -17,6 +17,7 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.nodes import For
+from schedlang.lowering.drafts import Draft, block, loop_extent
 from schedlang.lowering.guards import (
     guarded,
     guards_at,
@@ -30,7 +31,6 @@ from schedlang.lowering.placement import Problem
 from schedlang.lowering.plan import Guard, Peel, make_plan, thread_tag
 from schedlang.lowering.prefetch import prefetch, written_box
 from schedlang.lowering.private import rounded_up
-from schedlang.lowering.puts import Draft, block, loop_extent
 from schedlang.lowering.region import (
     Box,
     Dim,

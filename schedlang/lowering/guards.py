@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import If
+from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.nesting import Nesting
 from schedlang.lowering.plan import Guard
-from schedlang.lowering.puts import Draft, block
 from schedlang.lowering.sliding import new_rows_only
 from schedlang.lowering.threads import thread_variables
 

@@ -11,7 +11,7 @@ from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, with_children
-from schedlang.lowering.puts import Placed
+from schedlang.lowering.drafts import Placed
 
 Values = Mapping[Axis, Lin]
 _COMPARE = {"<": (0, 1), "<=": (0, 0), ">": (1, 1), ">=": (1, 0)}

@@ -10,9 +10,9 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Alloc
+from schedlang.lowering.drafts import Draft
 from schedlang.lowering.placement import Placement, Problem
 from schedlang.lowering.plan import Peel, Plan, Threads, make_plan
-from schedlang.lowering.puts import Draft
 from schedlang.lowering.region import Dim, Pending
 from schedlang.lowering.sliding import Slide
 from schedlang.lowering.storage import allocate

@@ -11,8 +11,8 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.rules import floordiv
 from schedlang.ir.nodes import For
+from schedlang.lowering.drafts import Draft, Touch, block, loop_extent
 from schedlang.lowering.plan import Plan
-from schedlang.lowering.puts import Draft, Touch, block, loop_extent
 from schedlang.lowering.region import (
     Box,
     Dim,

@@ -14,7 +14,7 @@ from schedlang.expr.rules import extreme
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
-from schedlang.lowering.puts import Placed, Put, Touch
+from schedlang.lowering.drafts import Placed, Put, Touch
 from schedlang.stage.layout import Layout, stored_index
 
 

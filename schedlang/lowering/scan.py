@@ -9,9 +9,9 @@ from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.nodes import Alloc, For
 from schedlang.lowering.build import attach_child, nest_stage, store_kept
+from schedlang.lowering.drafts import block
 from schedlang.lowering.nesting import Job, Loop, Nesting, Scope
 from schedlang.lowering.plan import Peel, Plan, loop_variable
-from schedlang.lowering.puts import block
 from schedlang.lowering.region import Dim, Pending, merge, relax_all, whole
 from schedlang.lowering.trampoline import Task
 from schedlang.stage.relations import extent_of

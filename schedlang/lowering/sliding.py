@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.ir.nodes import If
-from schedlang.lowering.puts import Draft, block
+from schedlang.lowering.drafts import Draft, block
 from schedlang.lowering.region import Box
 from schedlang.stage.state import Stage
 

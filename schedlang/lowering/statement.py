@@ -17,12 +17,12 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import If
+from schedlang.lowering.drafts import Draft, Put, block
 from schedlang.lowering.guards import late_guards, wrapped
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.nesting import Job, Made, Nesting, Scope
 from schedlang.lowering.placement import Problem
 from schedlang.lowering.plan import thread_tag
-from schedlang.lowering.puts import Draft, Put, block
 from schedlang.lowering.region import Pending, add, point
 
 

@@ -14,10 +14,10 @@ from schedlang.codegen.names import RESERVED, SAVED, identifier
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
 from schedlang.expr.nodes import Var
-from schedlang.grid.blocks import as_loops
-from schedlang.grid.lower import device_program
-from schedlang.grid.printer import program_text
-from schedlang.grid.program import Program
+from schedlang.gpu_lowering.blocks import as_loops
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.printer import program_text
+from schedlang.gpu_lowering.program import Program
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import verify

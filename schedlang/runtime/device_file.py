@@ -11,7 +11,7 @@ from typing import Any
 from schedlang.codegen.cuda import GpuSource, emit_program
 from schedlang.codegen.cuda_file import render_program
 from schedlang.errors import BuildError
-from schedlang.grid.program import Program
+from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.bundle import DEVICE_PACKAGE, bundle
 from schedlang.runtime.nvidia import Compiled

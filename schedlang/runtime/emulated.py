@@ -10,10 +10,10 @@ import numpy as np
 from schedlang.errors import CallError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
-from schedlang.grid.counters import Counters
-from schedlang.grid.printer import program_text
-from schedlang.grid.requests import counted, decided_by_data
-from schedlang.grid.simt import Simulation, simulate
+from schedlang.gpu_lowering.counters import Counters
+from schedlang.gpu_lowering.printer import program_text
+from schedlang.gpu_lowering.requests import counted, decided_by_data
+from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime import nvidia
 from schedlang.runtime.arrays import as_numpy

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schedlang.errors import CallError, CallTypeError, explain
-from schedlang.grid.limits import check_limits
+from schedlang.gpu_lowering.limits import check_limits
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
 from schedlang.runtime.arrays import as_numpy

@@ -17,9 +17,9 @@ from typing import Any
 import schedlang as sl
 from schedlang.compute.tensor import ComputeOp, ScanOp
 from schedlang.errors import BuildError, LoweringError, SchedlangError
-from schedlang.grid.lower import device_program
-from schedlang.grid.program import Program
-from schedlang.grid.simt import ORDERS, simulate
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.program import Program
+from schedlang.gpu_lowering.simt import ORDERS, simulate
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Exchange, walk
 from schedlang.lowering.lower import lower_state

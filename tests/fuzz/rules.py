@@ -20,8 +20,8 @@ from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.graph import variables
-from schedlang.grid.lower import device_program
-from schedlang.grid.simt import simulate
+from schedlang.gpu_lowering.lower import device_program
+from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.interpret import cooperative, interpret
 from tests.fuzz.case import MOST_ITERATIONS, _given, iterations
 from tests.fuzz.compare import compare, expected

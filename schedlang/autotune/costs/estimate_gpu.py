@@ -15,8 +15,8 @@ from schedlang.autotune.costs.devices import speed_of
 from schedlang.autotune.costs.estimate import Estimate, work_of
 from schedlang.autotune.costs.warp import Work, size_of, work_of_warp
 from schedlang.codegen.budget import registers_of
-from schedlang.grid.counters import SECTOR, WARP
-from schedlang.grid.program import Launch, Program, Repeat, Step, When
+from schedlang.gpu_lowering.counters import SECTOR, WARP
+from schedlang.gpu_lowering.program import Launch, Program, Repeat, Step, When
 from schedlang.ir.nodes import Buffer, Stmt, Store, walk
 from schedlang.target import Target
 
@@ -33,7 +33,7 @@ def estimate_gpu(program: Program, target: Target) -> Estimate:
     """The cost of ``program`` on ``target``; ``flops`` are those of a whole call.
 
     >>> import schedlang as sl
-    >>> from schedlang.grid.lower import device_program
+    >>> from schedlang.gpu_lowering.lower import device_program
     >>> def made(threads):
     ...     A = sl.placeholder((1 << 20,), name="A")
     ...     B = sl.compute((1 << 20,), lambda i: A[i] + 1, name="B")

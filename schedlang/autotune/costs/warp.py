@@ -16,9 +16,9 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
-from schedlang.grid.counters import BANKS, SECTOR, WARP, WORD
-from schedlang.grid.lanes import lanes_at_once
-from schedlang.grid.program import Launch
+from schedlang.gpu_lowering.counters import BANKS, SECTOR, WARP, WORD
+from schedlang.gpu_lowering.lanes import lanes_at_once
+from schedlang.gpu_lowering.program import Launch
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, Stmt, Store, walk
 from schedlang.ir.offsets import flat

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from schedlang.autotune.rules.elements import elements
-from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
 from schedlang.autotune.rules.parts import first
+from schedlang.autotune.rules.scan_steps import data_axes
 from schedlang.autotune.rules.shapes import THREADS, reused
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.widths import lane_counts

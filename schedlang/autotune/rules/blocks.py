@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from schedlang.autotune.rules.access import labels
-from schedlang.autotune.rules.moments import data_axes
 from schedlang.autotune.rules.nest import fused
+from schedlang.autotune.rules.scan_steps import data_axes
 from schedlang.autotune.rules.shapes import Shape, asked, reused, shapes
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.widths import lanes_of_rows

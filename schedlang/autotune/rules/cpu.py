@@ -8,11 +8,11 @@ from functools import partial
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
-from schedlang.autotune.rules.moments import timed
 from schedlang.autotune.rules.parts import few_results, part_counts, parts, too_few
 from schedlang.autotune.rules.points import points
 from schedlang.autotune.rules.registers import lane_axes
 from schedlang.autotune.rules.rows import along_memory, along_run, rows
+from schedlang.autotune.rules.scan_steps import timed
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.steps import step_lane, stepped

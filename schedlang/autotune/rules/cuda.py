@@ -23,7 +23,7 @@ from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.blocks import blocked
 from schedlang.autotune.rules.elements import elements
 from schedlang.autotune.rules.inline import inline
-from schedlang.autotune.rules.moments import data_axes, timed
+from schedlang.autotune.rules.scan_steps import data_axes, timed
 from schedlang.autotune.rules.shapes import reused, shapes
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations, product
 
 from schedlang.autotune.rules.access import Access
-from schedlang.autotune.rules.moments import data_axes
+from schedlang.autotune.rules.scan_steps import data_axes
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.codegen.budget import registers_of
 from schedlang.compute.tensor import Tensor

@@ -1,0 +1,114 @@
+"""How far what was tuned is from what is asked for, as numbers and in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from schedlang.autotune.noise import as_raced, luck
+from schedlang.autotune.record import Trial, Where
+from schedlang.autotune.records.entry import Entry
+from schedlang.autotune.text import one_line
+
+# what counts for a size or a vector width that is missing: more than any ratio of two sizes
+_UNKNOWN = 64.0
+
+
+def kind(target: str) -> str:
+    """
+    >>> kind("cpu, 16 vectors of 32 bytes"), kind("cuda sm_90")
+    ('cpu', 'cuda')
+    """
+    words = target.replace(",", " ").split()
+    return words[0] if words else ""
+
+
+def comparable(wanted: Where, found: Where) -> bool:
+    """Whether one is a guess for the other: the same computation on the same kind of target."""
+    same = wanted.op == found.op and len(wanted.extents) == len(found.extents)
+    return same and kind(wanted.target) == kind(found.target)
+
+
+def distance(wanted: Where, found: Where) -> tuple[float, ...]:
+    """All 0 for the same; the worst difference first, so that smaller tuples are nearer."""
+    mine, theirs = dict(wanted.sizes), dict(found.sizes)
+    sizes = sum(_ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
+    sizes += sum(_ratio(a, b) for a, b in zip(wanted.extents, found.extents))
+    target = 0.0
+    if wanted.target != found.target:
+        pairs = [re.findall(r"\d+", t) for t in (wanted.target, found.target)]
+        short = all(len(n) < 10 for p in pairs for n in p)
+        known = len(pairs[0]) == len(pairs[1]) > 0 and short
+        ratios = [_ratio(int(a), int(b)) for a, b in zip(*pairs)] if known else [_UNKNOWN]
+        target = sum(ratios) or _UNKNOWN
+    machine = float(wanted.machine != found.machine)
+    return sizes, target, machine, float(len(_versions(wanted, found)))
+
+
+def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
+    """Entries with times, the best first.
+
+    Times of different sizes say nothing of one another: the larger size is more often right. First
+    times are lucky ones, the least of many: they count for as much more as the race of the same
+    computation made of its winner's.
+    """
+    places: dict[Where, list[Trial]] = {}
+    for entry in found:
+        places.setdefault(entry.where, []).append(entry.trial)
+    factors = {where: luck(trials) for where, trials in places.items()}
+
+    def key(entry: Entry) -> tuple[float, ...]:
+        counts = [*dict(entry.where.sizes).values(), *entry.where.extents]
+        size = sum(math.log2(max(1, n)) for n in counts)
+        seconds = as_raced(entry.trial, factors[entry.where])
+        # of equals what won a race
+        return *distance(wanted, entry.where), -size, seconds, not entry.trial.raced
+
+    return sorted(found, key=key)
+
+
+def differences(wanted: Where, found: Where) -> tuple[str, ...]:
+    """What differs, in words, the least first.
+
+    >>> here = Where("", (("n", 64),), "cpu", "M1", (("numba", "0.62"),))
+    >>> differences(here, Where("", (("n", 32),), "cpu", "M2", (("numba", "0.61"),)))
+    ('with numba 0.61, not 0.62', 'on M2, not on M1', 'for n = 32, not for n = 64')
+    >>> square, wide = (Where("", (), "cpu", "", (), shape) for shape in ((8, 8, 8), (8, 5, 5)))
+    >>> differences(square, wide)
+    ('for extents 5, not 8',)
+    """
+    said = [f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
+    if wanted.machine != found.machine:
+        said.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
+    if wanted.target != found.target:
+        said.append(f"for {one_line(found.target)}, not for {one_line(wanted.target)}")
+    if dict(wanted.sizes) != dict(found.sizes):
+        said.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
+    if wanted.extents != found.extents:
+        # an extent stands in the structure once for each tensor and axis that has it
+        pairs = dict.fromkeys(p for p in zip(found.extents, wanted.extents) if p[0] != p[1])
+        theirs, mine = (", ".join(map(str, side)) for side in zip(*pairs))
+        said.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
+    return tuple(said)
+
+
+def _versions(wanted: Where, found: Where) -> list[tuple[str, str, str]]:
+    """Name, version here, version there, of what differs."""
+    mine, theirs = dict(wanted.versions), dict(found.versions)
+    names = sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n))
+    absent = "absent"
+    return [
+        (one_line(n), one_line(mine.get(n, absent)), one_line(theirs.get(n, absent))) for n in names
+    ]
+
+
+def _sizes(where: Where) -> str:
+    listed = ", ".join(f"{one_line(name)} = {value}" for name, value in sorted(where.sizes))
+    return listed or "any size"
+
+
+def _ratio(a: int | None, b: int | None) -> float:
+    if a is None or b is None:
+        return _UNKNOWN
+    return abs(math.log2(max(1, a)) - math.log2(max(1, b))) + (a != b) * 1e-9

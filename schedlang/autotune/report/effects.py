@@ -1,0 +1,148 @@
+"""Which knobs mattered: the times a search measured, by the value each knob had."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.autotune.knobs import Decision
+from schedlang.autotune.record import Trial
+from schedlang.autotune.report.facts import Facts, undisturbed, winner
+
+# a chart of more values than this cannot be read
+MOST_COLUMNS = 12
+
+
+@dataclass(frozen=True)
+class Column:
+    """The trials whose knob had one value: its text, what they are ranked by, how many failed."""
+
+    label: str
+    values: tuple[tuple[int, float], ...]
+    failed: int
+    best: bool
+
+    @property
+    def median(self) -> float | None:
+        return float(np.median([v for _, v in self.values])) if self.values else None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A knob, the part of the variation it explains (:func:`explained`), and its columns.
+
+    ``asked`` counts the trials it is known of; where values were too many, the columns end with one
+    for the rest.
+    """
+
+    name: str
+    explained: float
+    asked: int
+    columns: tuple[Column, ...]
+
+
+def value_text(value: Decision) -> str:
+    """A decision as it is shown: lists without brackets, the rest as Python writes it.
+
+    >>> value_text([8, 4]), value_text("tiled"), value_text(True), value_text([[6, 16], []])
+    ('8, 4', 'tiled', 'True', '[6, 16], []')
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return ", ".join(v if isinstance(v, str) else str(v) for v in value)
+    return str(value)
+
+
+def explained(groups: Sequence[Sequence[float]]) -> float:
+    """The part of the variation that knowing the group takes away, from 0 to 1.
+
+    It is Kelley's epsilon squared: eta squared with the part that as many groups explain by chance
+    taken off (T. L. Kelley, An Unbiased Correlation Ratio Measure, PNAS 21 (1935), 554-559).
+
+    >>> explained([[1.0, 1.0], [2.0, 2.0]]), explained([[1.0, 2.0], [1.0, 2.0]])
+    (1.0, 0.0)
+    """
+    known = [np.asarray(group, dtype=np.float64) for group in groups if len(group)]
+    count = sum(len(group) for group in known)
+    if len(known) < 2 or count <= len(known):
+        return 0.0
+    whole = np.concatenate(known)
+    total = float(((whole - whole.mean()) ** 2).sum()) / (count - 1)
+    within = float(sum(((g - g.mean()) ** 2).sum() for g in known)) / (count - len(known))
+    return 0.0 if total == 0 else max(0.0, 1.0 - within / total)
+
+
+def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
+    """The knobs that varied, those that explain most first; then the names of the others."""
+    known = {id(trial): value for trial, value in undisturbed(facts)}
+    won = winner(facts)
+    # a ratio of times is what a knob changes, so times are compared by their logarithms
+    logs = bool(known) and min(known.values()) > 0
+    asked: dict[str, list[Trial]] = defaultdict(list)
+    for trial in facts.trials:
+        if id(trial) in known or trial.outcome != "ok":
+            for name in trial.decisions:
+                asked[name].append(trial)
+    found, same = [], []
+    for name, trials in asked.items():
+        groups: dict[str, list[Trial]] = defaultdict(list)
+        for trial in trials:
+            groups[json.dumps(trial.decisions[name], sort_keys=True, default=str)].append(trial)
+        values = [[known[id(t)] for t in group if id(t) in known] for group in groups.values()]
+        if sum(1 for group in values if group) < 2:
+            same.append(name)
+            continue
+        part = explained([[math.log(v) if logs else v for v in group] for group in values])
+        ordered = _ordered(name, list(groups.values()), known)
+        columns = tuple(_column(label, group, known, won) for label, group in ordered)
+        found.append(Effect(name, part, sum(map(len, values)), columns))
+    return sorted(found, key=lambda e: (-e.explained, e.name)), sorted(same)
+
+
+def _ordered(
+    name: str, groups: Sequence[list[Trial]], known: dict[int, float]
+) -> list[tuple[str, list[Trial]]]:
+    """Numbers in their order, few other values by their text, many by their medians."""
+
+    def value(group: list[Trial]) -> Any:
+        return group[0].decisions[name]
+
+    def number(group: list[Trial]) -> bool:
+        return isinstance(value(group), (int, float)) and not isinstance(value(group), bool)
+
+    def middle(group: list[Trial]) -> float:
+        times = [known[id(t)] for t in group if id(t) in known]
+        return float(np.median(times)) if times else math.inf
+
+    def label(group: list[Trial]) -> str:
+        return value_text(value(group))
+
+    if all(map(number, groups)):
+        return [(label(g), g) for g in sorted(groups, key=value)]
+    if len(groups) <= MOST_COLUMNS:
+        return [(label(g), g) for g in sorted(groups, key=lambda g: (_natural(value(g)), label(g)))]
+    by_time = sorted(groups, key=lambda g: (middle(g), label(g)))
+    rest = [t for group in by_time[MOST_COLUMNS - 1 :] for t in group]
+    shown = [(label(g), g) for g in by_time[: MOST_COLUMNS - 1]]
+    return [*shown, (f"{len(groups) - len(shown)} others", rest)]
+
+
+def _natural(value: Decision) -> list[float]:
+    """Lists of numbers in the order of their numbers, so that 8 comes before 16."""
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [v for v in items if isinstance(v, (int, float))]
+
+
+def _column(label: str, group: list[Trial], known: dict[int, float], won: Trial | None) -> Column:
+    values = tuple((t.number, known[id(t)]) for t in group if id(t) in known)
+    return Column(label, values, len(group) - len(values), any(t is won for t in group))
+
+
+__all__ = ["Column", "Effect", "explained", "knob_effects", "value_text"]

@@ -1,0 +1,204 @@
+"""What a search found, as plain data: all that its summary and its report are made of."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlang.autotune.noise import seen
+from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
+from schedlang.autotune.report.ranks import spearman
+from schedlang.runtime.evaluate import duration, number
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One search of schedules for ``name``, which found one: a search without a winner raises.
+
+    ``baseline`` is the seconds of the schedule that was not tuned; ``tried`` and ``valid`` count
+    the decisions that were drawn and those that made a candidate; ``rank_correlation`` is between
+    the estimates and the measured seconds (:func:`correlation`); ``timed`` is false where nothing
+    could be measured, and then the estimate ranks. ``best_nest``, ``best_source`` and
+    ``best_python`` (the schedule as code) are the winner's, ``best`` the number of its trial.
+    ``flops`` are one call's operations, if known, ``spent`` the seconds of the whole search.
+
+    ``ended`` says why the search stopped, ``broken`` whether that was an error of what it runs on.
+    ``ran`` tells whether what is ``"ok"`` ran; else it was compiled, and only those that raced ran,
+    on the emulator. ``refused`` are reasons why decisions made no candidate, with how often each,
+    most often first. ``duplicates`` counts candidates that were not measured since an equal one had
+    been; ``unraced`` says whether the race gave no times, and ``finals_took`` the seconds
+    of it and of the untuned schedule, where that was timed at the end.
+    ``untimed`` is why there is no ``baseline``, ``remark`` what is odd about the user's template.
+    """
+
+    name: str
+    where: Where
+    trials: Sequence[Trial]
+    baseline: float | None
+    tried: int
+    valid: int
+    rank_correlation: float | None
+    timed: bool
+    best_nest: str
+    best_source: str
+    best_python: str
+    flops: float | None
+    spent: float
+    strategy: str
+    seed: int
+    best: int
+    ended: str = ""
+    broken: bool = False
+    ran: bool = True
+    refused: Sequence[tuple[str, int]] = ()
+    duplicates: int = 0
+    unraced: bool = False
+    untimed: str = ""
+    remark: str = ""
+    finals_took: float = 0.0
+
+
+def worth(facts: Facts, trial: Trial) -> float | None:
+    """What ``trial`` is compared by, smaller being better: its seconds in the search, or its
+    estimate where nothing was timed; ``None`` for one that has none to show."""
+    value = seen(trial) if facts.timed else trial.estimate
+    if trial.outcome != "ok" or value is None or not math.isfinite(value):
+        return None
+    # no call takes 0 seconds: a clock that says so measured nothing
+    return None if facts.timed and value <= 0 else float(value)
+
+
+def ranked(facts: Facts) -> list[tuple[Trial, float]]:
+    """The trials that can be compared, in the order they were made, with what ranks them."""
+    found = ((trial, worth(facts, trial)) for trial in facts.trials)
+    return [(trial, value) for trial, value in found if value is not None]
+
+
+def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
+    """Those of :func:`ranked` that say what a knob does: no other work is in their times."""
+    found = ranked(facts)
+    return [(trial, value) for trial, value in found if not trial.loud] or found
+
+
+def winner(facts: Facts) -> Trial:
+    """The trial that won."""
+    return next(trial for trial in facts.trials if trial.number == facts.best)
+
+
+def race_seconds(facts: Facts) -> float | None:
+    """The winner's time of the race, where it had another one before."""
+    won = winner(facts)
+    return won.seconds if won.raced and won.first is not None else None
+
+
+def checked_text(facts: Facts) -> str:
+    """What ``"ok"`` means where candidates are only compiled; nothing where they ran."""
+    if facts.ran:
+        return ""
+    good = [trial for trial in facts.trials if trial.outcome == "ok"]
+    there = sum(trial.raced and UNCHECKED not in trial.detail for trial in good)
+    return f"{len(good) - there} compiled only, {there} right on the emulator"
+
+
+def unchecked_winner(facts: Facts) -> str:
+    """What the winner was not put through, and why; nothing where it was checked."""
+    won = winner(facts)
+    _, missed, why = won.detail.partition(UNCHECKED)
+    # where it cannot be timed the race is the emulator's alone; on a GPU it is a part of the race
+    if not missed and (won.raced or (facts.ran and facts.where.target.partition(" ")[0] != "cuda")):
+        return ""
+    how = "it ran right on the GPU" if facts.ran else "it was compiled only"
+    why = why.lstrip(": ") or "the search ended before that"
+    return f"the winner was NOT checked on the emulator ({how}): {why}"
+
+
+def outcome_counts(trials: Sequence[Trial]) -> dict[str, int]:
+    """How many trials ended in which way, in the order of ``OUTCOMES``, then any other.
+
+    >>> outcome_counts([Trial(0, "crashed", ""), Trial(1, "ok", ""), Trial(2, "crashed", "")])
+    {'ok': 1, 'crashed': 2}
+    """
+    counts = Counter(trial.outcome for trial in trials)
+    known = [outcome for outcome in OUTCOMES if outcome in counts]
+    return {outcome: counts[outcome] for outcome in [*known, *sorted(set(counts) - set(known))]}
+
+
+def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
+    """What went wrong: how often, how the trials ended, the first line of why; most often first.
+
+    >>> failures([Trial(0, "crashed", "", detail="signal 11\\nat 0"), Trial(1, "ok", "")])
+    [(1, 'crashed', 'signal 11')]
+    """
+    counts = Counter(
+        (trial.outcome, next(iter(trial.detail.strip().splitlines()), ""))
+        for trial in trials
+        if trial.outcome != "ok"
+    )
+    return [(n, outcome, why) for (outcome, why), n in counts.most_common()]
+
+
+def correlation(trials: Sequence[Trial]) -> float | None:
+    """Spearman's rank correlation of the estimates and the seconds in the search, without those
+    that other work disturbed."""
+    known = compared(trials)
+    return spearman([x for x, _ in known], [y for _, y in known])
+
+
+def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """The estimates and the seconds of the trials that have both, undisturbed."""
+    return [
+        (t.estimate, seconds)
+        for t in trials
+        if not t.loud
+        and t.outcome == "ok"
+        and t.estimate is not None
+        and (seconds := seen(t)) is not None
+    ]
+
+
+def against(baseline: float, seconds: float) -> tuple[str, str]:
+    """How many times as fast as the schedule that was not tuned, and what is to be said of that.
+
+    >>> against(0.006, 0.002)
+    ('3', 'as fast as the untuned schedule (6 ms)')
+    >>> against(0.001, 0.002)
+    ('0.5', 'as fast as the untuned schedule (1 ms): keep that one')
+    """
+    said = f"as fast as the untuned schedule ({duration(baseline)})"
+    return number(baseline / seconds), said if baseline >= seconds else f"{said}: keep that one"
+
+
+def gflops(facts: Facts, seconds: float) -> str:
+    """The speed in GFLOP/s, or nothing where it is not known."""
+    return f"{number(facts.flops / seconds * 1e-9, 4)} GFLOP/s" if facts.flops else ""
+
+
+def percent(part: float) -> str:
+    """A part of the whole; neither some nor nearly all is rounded away.
+
+    >>> percent(3 / 1500), percent(1499 / 1500), percent(0.0), percent(1.0), percent(0.4)
+    ('<1%', '>99%', '0%', '100%', '40%')
+    """
+    text = f"{part:.0%}"
+    if 0 < part < 1 and text in ("0%", "100%"):
+        return "<1%" if text == "0%" else ">99%"
+    return text
+
+
+def span(seconds: float) -> str:
+    """A wait, for people.
+
+    >>> span(0.25), span(42.4), span(61), span(7322)
+    ('0.2 s', '42 s', '1 min 1 s', '2 h 2 min')
+    """
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+__all__ = ["Facts", "correlation"]

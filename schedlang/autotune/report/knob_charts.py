@@ -1,0 +1,110 @@
+"""One small chart for each knob: what ranks the trials, by the value that the knob had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.autotune.report.charts import levels, line, place, svg, text, value_label
+from schedlang.autotune.report.effects import Column, Effect
+from schedlang.autotune.report.facts import Facts, percent, undisturbed
+from schedlang.autotune.report.markup import escape
+from schedlang.autotune.report.scale import Scale, scale_of
+
+MOST_KNOBS = 24
+WIDTH, LEFT, RIGHT, TOP, TALL, STRIP = 300, 58, 6, 20, 140, 16
+# the width of a letter, about, and the longest text under a column
+LETTER, MOST_LETTERS = 7.0, 14
+
+
+def knob_figures(facts: Facts, effects: Sequence[Effect]) -> str:
+    """The charts of ``effects``, all on one scale of times."""
+    values = [value for _, value in undisturbed(facts)]
+    up = scale_of(values, TOP + TALL, TOP + STRIP)
+    return "\n".join(_figure(facts, effect, up) for effect in effects)
+
+
+def _figure(facts: Facts, effect: Effect, up: Scale) -> str:
+    write = value_label(facts)
+    medians = [c.median for c in effect.columns if c.median is not None]
+    said = f"explains {percent(effect.explained)} of the variation"
+    said += f", medians {write(min(medians))} to {write(max(medians))}"
+    if effect.asked < len(undisturbed(facts)):
+        said += f"; in {effect.asked} of {len(undisturbed(facts))} trials"
+    chart = _chart(facts, effect, up)
+    caption = f'<strong class="mono">{escape(effect.name)}</strong>{escape(said)}'
+    return f"<figure>{chart}\n<figcaption>{caption}</figcaption></figure>"
+
+
+def _chart(facts: Facts, effect: Effect, up: Scale) -> str:
+    write, columns = value_label(facts), effect.columns
+    wide = (WIDTH - LEFT - RIGHT) / len(columns)
+    ticks = up.ticks()
+    parts = levels(up, LEFT, WIDTH - RIGHT, write) if len(ticks) <= 6 else [
+        part for value in ticks[:: 1 + len(ticks) // 6] for part in (
+            line(LEFT, up(value), WIDTH - RIGHT, up(value), "grid"),
+            text(LEFT - 6, up(value) + 4, write(value), "soft", "end"),
+        )
+    ]  # fmt: skip
+    dots, medians, failed = [], [], []
+    for n, column in enumerate(columns):
+        middle = LEFT + (n + 0.5) * wide
+        for number, value in column.values:
+            # the golden ratio spreads the dots of a column evenly, and always in the same way
+            aside = ((number * 0.6180339887) % 1 - 0.5) * min(0.7 * wide, 36)
+            dots.append(f"M{place(middle + aside)} {place(up(value))}h.01")
+        if column.median is not None:
+            half = min(0.42 * wide, 24)
+            medians.append(f"M{place(middle - half)} {place(up(column.median))}h{place(2 * half)}")
+        if column.failed and wide >= 16:
+            failed.append(
+                text(
+                    middle,
+                    TOP - 6,
+                    f"{column.failed}×" if wide > 30 else str(column.failed),
+                    "soft",
+                    "middle",
+                )
+            )
+    parts.append(f'<path class="dots" d="{"".join(dots)}"/>')
+    parts.append(f'<path class="median" d="{"".join(medians)}"/>')
+    best = next(((n, c) for n, c in enumerate(columns) if c.best), None)
+    if best is not None:
+        parts.append(_mark(LEFT + (best[0] + 0.5) * wide, TOP + TALL + 4))
+    if failed:
+        parts += [text(2, TOP - 6, "failed", "soft"), *failed]
+    labels, below = _labels(columns, wide)
+    label = f"{effect.name}: " + ", ".join(
+        f"{c.label} median {write(c.median)}" for c in columns if c.median is not None
+    )
+    return svg(WIDTH, TOP + TALL + below, label, [*parts, *labels])
+
+
+def _mark(x: float, y: float) -> str:
+    """A wedge under the column of the best trial."""
+    return f'<path class="step" d="M{place(x - 5)} {place(y + 5)}L{place(x)} {place(y)}l5 5"/>'
+
+
+def _labels(columns: Sequence[Column], wide: float) -> tuple[list[str], float]:
+    """What stands under the columns, and how much room it takes."""
+    shown = [
+        c.label if len(c.label) <= MOST_LETTERS else c.label[: MOST_LETTERS - 1] + "…"
+        for c in columns
+    ]
+    y = TOP + TALL + 22
+    longest = max(map(len, shown)) * LETTER
+    if longest <= wide - 4:
+        made = [(LEFT + (n + 0.5) * wide, label) for n, label in enumerate(shown)]
+        return [text(x, y, label, "", "middle") for x, label in made], 28
+    # slanted, and where columns are narrower than a line of text, only some
+    every = 1 + int(13 // wide)
+    parts = []
+    for n in range(0, len(shown), every):
+        x = place(LEFT + (n + 0.5) * wide + 3)
+        turn = f'transform="rotate(-40 {x} {place(y)})"'
+        parts.append(
+            f'<text x="{x}" y="{place(y)}" {turn} text-anchor="end">{escape(shown[n])}</text>'
+        )
+    return parts, 28 + longest * 0.64
+
+
+__all__ = ["MOST_KNOBS", "knob_figures"]

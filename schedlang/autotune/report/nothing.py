@@ -1,0 +1,64 @@
+"""Why a search has no result, and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from schedlang.autotune.record import Trial
+from schedlang.autotune.report.facts import failures
+from schedlang.autotune.text import plain
+
+MOST_REASONS, MOST_LETTERS = 5, 160
+HINTS = {
+    "build timed out": "Smaller unrolled tiles compile faster; limits= gives builds more time.",
+    "run timed out": "Smaller sizes, or a template whose first options are fast ones, run in time; "
+    "limits= gives runs more.",
+    "wrong answer": "If it is rounding, of floats or of what is cast from them, give a larger "
+    "tolerance=; gathers need inputs=.",
+    "out of memory": "Smaller sizes, or fewer stages at root, need less memory.",
+}
+CONSTRAINED = "Loosen the constraints of the template."
+ILLEGAL = (
+    "What the template makes is refused before it is built: change the step that is named, or what "
+    "its knobs offer."
+)
+LATE = "The time was up before others were drawn: give more time."
+BY_RULES = "The rules have nothing for this; give a template= that makes schedules for it."
+
+
+def why_nothing(
+    trials: Sequence[Trial], valid: int, refused: Sequence[tuple[str, int]], ended: str,
+    hint: str,
+) -> str:  # fmt: skip
+    """Of a search without a winner: how its ``trials`` failed, else why its decisions made no
+    candidate (``refused``, of which ``valid`` were not) and what to do (``hint``), else why it
+    ``ended`` so early.
+
+    >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end", LATE))
+    none of 1 candidates worked
+      1 times out of memory: 1 TiB
+      Smaller sizes, or fewer stages at root, need less memory.
+    """
+    if trials:
+        found = failures(trials)
+        lines = [f"none of {len(trials)} candidates worked"]
+        lines += [_line(count, f"{outcome}: {why}") for count, outcome, why in found[:MOST_REASONS]]
+        outcome = Counter(trial.outcome for trial in trials).most_common(1)[0][0]
+        lines += [HINTS[outcome]] if outcome in HINTS else []
+    elif refused and not valid:
+        lines = ["none of the decisions that were drawn make a candidate"]
+        lines += [_line(count, why) for why, count in refused[:MOST_REASONS]]
+        lines.append(hint)
+    else:
+        lines = [f"{ended or 'it ended'} before a candidate was measured: give more trials or more "
+                 "time"]  # fmt: skip
+    return "\n  ".join(plain(line) for line in lines)
+
+
+def _line(count: int, why: str) -> str:
+    shown = why if len(why) <= MOST_LETTERS else why[: MOST_LETTERS - 1] + "…"
+    return f"{count} times {shown}"
+
+
+__all__ = ["BY_RULES", "CONSTRAINED", "ILLEGAL", "why_nothing"]

@@ -1,0 +1,51 @@
+"""What a search that has ended says of itself, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedlang.autotune.report.nothing import BY_RULES, CONSTRAINED, ILLEGAL, LATE
+from schedlang.schedule.schedule import Schedule
+
+if TYPE_CHECKING:
+    from schedlang.autotune.space import Space
+    from schedlang.autotune.state import Search
+
+
+def hint(space: Space) -> str:
+    """What to do where no decisions make a candidate."""
+    if space.made:
+        return LATE if space.late() else BY_RULES
+    why = space.reasons.most_common(1)
+    return ILLEGAL if why and why[0][0] in space.illegal else CONSTRAINED
+
+
+def untimed(search: Search) -> str:
+    """Why the untuned schedule has no time; nothing where it has one."""
+    if search.baseline is not None or not search.task.timed:
+        return ""
+    if search.untuned is not None:
+        return ": ".join(filter(None, (search.untuned.outcome, search.untuned.detail)))
+    if not search.times_plain:
+        return "it has no threads, which a GPU needs"
+    up = "the search's time was up" if search.space.late() else "the search ended"
+    return f"{up} before it was timed"
+
+
+def remark(search: Search, found: Schedule) -> str:
+    """What is odd about a template that made one loop nest and no other."""
+    if not search.template or len(search.seen) != 1:
+        return ""
+    # of knobs of which one set was drawn, or of which others were refused, nothing is known
+    if search.trials[0].decisions and (not search.duplicates or search.space.counts["invalid"]):
+        return ""
+    if not found.steps:
+        return "it applied no steps"
+    if not search.duplicates:
+        return ""
+    if not search.trials[0].decisions:
+        return "it asks for no knobs, and makes one schedule"
+    return "its knobs changed nothing: all that were drawn make the same loop nest"
+
+
+__all__ = ["hint", "remark", "untimed"]

@@ -1,0 +1,143 @@
+"""What ``print(result)`` shows of a search."""
+
+from __future__ import annotations
+
+from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED
+from schedlang.autotune.report.charts import estimate_text
+from schedlang.autotune.report.facts import (
+    Facts,
+    against,
+    checked_text,
+    compared,
+    gflops,
+    outcome_counts,
+    percent,
+    span,
+    unchecked_winner,
+    winner,
+)
+from schedlang.autotune.report.ranks import LEAST
+from schedlang.autotune.text import plain
+from schedlang.runtime.evaluate import duration
+
+MOST_LETTERS = 160
+# less of the space than this makes candidates: then it matters why
+LITTLE = 0.1
+# how the winner's code and the report are got in Python
+CODE, PAGE = "result.schedule.as_python()", 'result.report("tuning.html")'
+NO_BASELINE = "the untuned schedule has no time"
+NOTHING_FASTER = "this is the untuned schedule, without a step: nothing that was tried is faster"
+NOTHING_TIMED = (
+    "The target is not on this machine: candidates were ranked by the estimate alone.",
+    "The estimate has no unit and may be wrong: search again where the target is, to know.",
+)
+
+
+def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
+    """The search in about ten lines: what was found, what it cost, how to go on.
+
+    ``code`` and ``page`` say where the winner's schedule and the report are.
+
+    >>> from schedlang.autotune.record import Trial, Where
+    >>> trials = [Trial(0, "ok", "", seconds=0.004), Trial(1, "crashed", "", detail="signal 11")]
+    >>> print(summary(Facts("C", Where("", (), "cpu", "a laptop", ()), trials, 0.008, 50, 20, None,
+    ...                     True, "", "", "", 2e9, 12.5, "random", 0, 0, "all trials are done")))
+    C on cpu: 4 ms, 500 GFLOP/s
+      2 times as fast as the untuned schedule (8 ms)
+      trials:   1 ok, 1 crashed
+      measured: 1, in 12 s (random, seed 0)
+      ended:    all trials are done
+      space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)
+      estimate: too few times to compare it with
+      best:     trial 0; its schedule as code is result.schedule.as_python()
+      all of it: result.report("tuning.html")
+    """
+    won = winner(facts)
+    lines = [f"{facts.name} on {facts.where.target}: {_found(facts)}"]
+    if won.strategy == UNTUNED:
+        lines.append(NOTHING_FASTER)
+    elif facts.timed and won.seconds and facts.baseline:
+        lines.append(" times ".join(against(facts.baseline, won.seconds)))
+    elif facts.timed:
+        lines.append(": ".join(filter(None, (NO_BASELINE, facts.untimed))))
+    if not facts.timed:
+        lines += NOTHING_TIMED
+    lines.append(unchecked_winner(facts))
+    counts = outcome_counts(facts.trials).items()
+    lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
+    lines += [f"checked:  {said}" for said in [checked_text(facts)] if said]
+    lines.append("measured: " + _measured(facts))
+    loud = sum(trial.loud or trial.detail.endswith(DISTURBED) for trial in facts.trials)
+    if loud:
+        lines.append(f"of which: {loud} while {DISTURBED}: search again when it is quiet")
+    if facts.unraced:
+        lines.append(f"race:     {UNRACED}")
+    lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
+    lines += [f"template: {said}" for said in [facts.remark] if said]
+    if facts.tried:
+        lines.append("space:    " + space_text(facts))
+    if facts.refused and facts.valid < LITTLE * facts.tried:
+        why, count = facts.refused[0]
+        lines.append(f"refused:  {count} of the others since: {why}")
+    if facts.timed:
+        lines.append("estimate: " + correlation_text(facts))
+    lines.append(f"best:     trial {won.number}; its schedule as code is {code}")
+    lines.append(f"all of it: {page}")
+    return "\n  ".join(_short(plain(line)) for line in lines if line)
+
+
+def _found(facts: Facts) -> str:
+    won = winner(facts)
+    if facts.timed and won.seconds:
+        return ", ".join(filter(None, (duration(won.seconds), gflops(facts, won.seconds))))
+    if won.estimate is None:
+        return "nothing was timed"
+    return f"nothing was timed; the best estimate is {estimate_text(won.estimate)}"
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= MOST_LETTERS else line[: MOST_LETTERS - 1] + "…"
+
+
+def ended_text(facts: Facts) -> str:
+    """Why the search stopped; one that broke off says so."""
+    why = facts.ended.removeprefix("autotune: ")
+    return f"by an error, with the best until then: {why}" if facts.broken else why
+
+
+def _measured(facts: Facts) -> str:
+    timed = [trial for trial in facts.trials if trial.seconds is not None]
+    kept = sum(trial.resumed for trial in timed)
+    parts = [str(len(timed) - kept)]
+    if kept:
+        parts.append(f"{kept} more from the database")
+    if facts.duplicates:
+        parts.append(f"{facts.duplicates} like an earlier one")
+    parts.append(f"in {span(facts.spent)}")
+    if facts.finals_took > facts.spent / 2:
+        parts.append(f"{span(facts.finals_took)} of it for the times at the end")
+    return ", ".join(parts) + f" ({facts.strategy}, seed {facts.seed})"
+
+
+def space_text(facts: Facts) -> str:
+    """What part of the space is any good."""
+    return (
+        f"{facts.valid} of the {facts.tried} sets of decisions that were drawn make a candidate "
+        f"({percent(facts.valid / facts.tried)})"
+    )
+
+
+def correlation_text(facts: Facts) -> str:
+    """What the estimate was worth."""
+    if facts.rank_correlation is None:
+        if len(compared(facts.trials)) >= LEAST:
+            return "it is the same for all, or all times are: there are no two orders to compare"
+        few = "undisturbed times" if any(trial.loud for trial in facts.trials) else "times"
+        return f"too few {few} to compare it with"
+    return (
+        f"rank correlation with the measured times {facts.rank_correlation:.2f} "
+        "(1: the same order, 0: none)"
+    )
+
+
+__all__ = ["summary"]

@@ -1,0 +1,157 @@
+"""Measuring on this machine: child processes build at the same time, and are timed one by one."""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from time import monotonic
+
+from schedlang.autotune.runner.measure import (
+    EACH,
+    Job,
+    Measured,
+    build,
+    doubtful,
+    faster,
+    forget,
+    late,
+    measure_alone,
+    run,
+)
+from schedlang.autotune.runner.race import race
+from schedlang.autotune.runner.sandbox import COMMAND, Sandbox, new_folder
+from schedlang.autotune.runner.task import Task
+from schedlang.autotune.runner.turns import turn
+
+# seconds of building after which what is ready is run
+ROUND = 4.0
+
+
+@dataclass(frozen=True)
+class Built:
+    """A candidate that is ready to run in the process that built it."""
+
+    job: Job
+    found: Measured
+    start: int
+
+    def there(self, box: Sandbox) -> bool:
+        """Whether that process is still the one."""
+        return box.alive and box.starts == self.start
+
+
+class Local:
+    """Child processes on this machine: they build at the same time, and are timed one by one."""
+
+    def __init__(self, task: Task, workers: int, command: Sequence[str] = COMMAND) -> None:
+        self.batch = EACH * workers
+        self._task = task
+        self._folder = new_folder()
+        self._boxes = [Sandbox(task, self._folder, command) for _ in range(workers)]
+        self._over = False
+
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
+        """Each job's outcome. What a lost process had built for others is built again.
+
+        So is a candidate that crashed in a process that others had used: then it is alone, and the
+        one to blame. Past the deadline what is built is run until one works; the rest is left out.
+        """
+        left, again = deque(jobs), list[Job]()
+        while left and not late(deadline):
+            for box, (ready, lost) in zip(self._boxes, (yield from self._built(left, deadline))):
+                again += lost
+                for made in ready:
+                    if best is not None and late(deadline):
+                        return
+                    if not made.there(box):
+                        again.append(made.job)
+                        continue
+                    with turn(alone=True):
+                        result = run(box, made.job, made.found, self._task, best)
+                    if doubtful(box, result):
+                        again.append(made.job)
+                        continue
+                    best = faster(best, result)
+                    yield result
+                forget(box, [made.job.number for made in ready])
+        for job in again:
+            if late(deadline):
+                return
+            result = measure_alone(self._boxes[0], job, self._task, best)
+            best = faster(best, result)
+            yield result
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        # what is only compiled and emulated disturbs nobody more than a build does
+        with turn(alone=self._task.timed):
+            return race(self._boxes[0], jobs, self._task)
+
+    def close(self) -> None:
+        self._end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _end(self) -> None:
+        self._over = True
+        for box in self._boxes:
+            box.end()
+
+    def _built(
+        self, jobs: deque[Job], deadline: float | None
+    ) -> Generator[Measured, None, list[tuple[list[Built], list[Job]]]]:
+        """What each process built for a round, and what is to be built again.
+
+        A process takes the next job when it is free. What fails comes at once; cut short, no
+        process takes another job.
+        """
+        ended: SimpleQueue[Measured | None] = SimpleQueue()
+        with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
+            # not ahead of the turn, which may take longer to come
+            until = monotonic() + ROUND
+            if deadline is not None:
+                until = min(until, deadline)
+            try:
+                work = [pool.submit(self._build, b, jobs, until, ended) for b in self._boxes]
+                for future in work:
+                    future.add_done_callback(lambda _: ended.put(None))
+                for _ in work:
+                    while (found := ended.get()) is not None:
+                        yield found
+                return [future.result() for future in work]
+            except GeneratorExit:
+                jobs.clear()
+                if not late(deadline):
+                    # broken off: nobody waits for what is being built
+                    self._end()
+                raise
+            except BaseException:
+                self._end()
+                raise
+
+    def _build(
+        self, box: Sandbox, jobs: deque[Job], until: float, ended: SimpleQueue[Measured | None]
+    ) -> tuple[list[Built], list[Job]]:
+        """What is ready to run, and what is to be built again; what is over goes to ``ended``."""
+        ready: list[Built] = []
+        again: list[Job] = []
+        while jobs and not self._over and monotonic() < until:
+            try:
+                job = jobs.popleft()
+            except IndexError:
+                break
+            found = build(box, job, self._task)
+            if found.outcome == "ok":
+                ready.append(Built(job, found, box.starts))
+            elif doubtful(box, found):
+                again.append(job)
+            else:
+                ended.put(found)
+        return ready, again
+
+
+__all__ = ["Local"]

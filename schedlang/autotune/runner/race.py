@@ -1,0 +1,125 @@
+"""The fastest few once more, in turns: times that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedlang.autotune.record import UNCHECKED
+from schedlang.autotune.runner.measure import (
+    Job,
+    Measured,
+    asked,
+    build,
+    checked,
+    forget,
+    timed,
+)
+from schedlang.autotune.runner.sandbox import Sandbox
+from schedlang.autotune.runner.task import Task
+from schedlang.runtime.timing import quantile
+
+RACE_ROUNDS = 5
+# below all numbers of trials
+EMULATED = -1000
+
+
+def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Candidates built and checked once more, then timed in turns: what else the machine does hits
+    all of them. One that fails, also in a process of its own, is out, and the others start again;
+    where it fails beside the others alone, each is timed in a process of its own. Where nothing is
+    timed they are only checked; those for a GPU on the emulator, too.
+    """
+    if not task.target.is_gpu:
+        return _heats(box, jobs, task)
+    emulated = _emulated(box, jobs, task)
+    if not task.timed:
+        return emulated
+    said = {one.number: one.detail for one in emulated if one.outcome == "ok"}
+    found = _heats(box, [job for job in jobs if job.number in said], task)
+    return [
+        *(one for one in emulated if one.outcome != "ok"),
+        *(replace(m, detail=said[m.number]) if m.outcome == "ok" else m for m in found),
+    ]
+
+
+def _heats(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Timed in turns; who fails is out, and the others start again."""
+    found = _heat(box, jobs, task)
+    if not found or found[-1].outcome == "ok" or len(jobs) == 1:
+        return found
+    failed = [job for job in jobs if job.number == found[-1].number]
+    rest = [job for job in jobs if job.number != found[-1].number]
+    alone = _apart(box, failed, task)
+    if alone[-1].outcome == "ok":
+        return alone + _apart(box, rest, task)
+    box.close()
+    return alone + _heats(box, rest, task)
+
+
+def _apart(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Each in a process that has seen no other."""
+    found = []
+    for job in jobs:
+        box.close()
+        found += _heat(box, [job], task)
+    return found
+
+
+def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """The median time of each, or the first that fails."""
+    ready: list[Measured] = []
+    for job in jobs:
+        built = build(box, job, task)
+        found = checked(box, built, task) if built.outcome == "ok" else built
+        if found.outcome != "ok":
+            return [found]
+        ready.append(found)
+    times: dict[int, list[Measured]] = {one.number: [] for one in ready}
+    for _ in range(RACE_ROUNDS):
+        for one in ready:
+            found = timed(box, "sample", one, task)
+            if found.seconds is None:
+                return [found]
+            times[one.number].append(found)
+    forget(box, list(times))
+    return [_median(one, times[one.number]) for one in ready]
+
+
+def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
+    """``one`` with its median over the undisturbed rounds, if there are any."""
+    calm = [r.seconds for r in rounds if r.calm and r.seconds is not None]
+    every = [r.seconds for r in rounds if r.seconds is not None]
+    return replace(one, seconds=quantile(calm or every, 0.5), calm=bool(calm))
+
+
+def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Each on the emulator. Where that takes one too long, or too much, the others are left out."""
+    found: list[Measured] = []
+    why = ""
+    for job in jobs:
+        built = build(box, job, task)
+        if built.outcome == "ok":
+            built = replace(built, detail=why) if why else _checked_there(box, job, built, task)
+            why = built.detail if built.detail.startswith(UNCHECKED) else why
+        found.append(built)
+    return found
+
+
+def _checked_there(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:
+    """``built``, or how it failed on the emulator; the kernel is kept under a number of its own.
+
+    One that is too large for the emulator stays as it is, with a word about that.
+    """
+    limit = task.limits.build + task.limits.run
+    there = replace(built, number=EMULATED - job.number)
+    reply = asked(box, "run", "emulate", limit, there, steps=job.steps)
+    forget(box, [there.number])
+    if not isinstance(reply, Measured):
+        return built
+    if reply.outcome in ("run timed out", "out of memory"):
+        return replace(built, detail=f"{UNCHECKED}: {reply.detail or reply.outcome}")
+    return replace(reply, number=job.number)
+
+
+__all__ = ["RACE_ROUNDS", "race"]

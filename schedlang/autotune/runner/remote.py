@@ -1,0 +1,326 @@
+"""Measuring on the workers of an executor, each of which has child processes of its own."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from schedlang.autotune.record import machine_for
+from schedlang.autotune.runner.measure import (
+    EACH,
+    Job,
+    Measured,
+    doubtful,
+    faster,
+    late,
+    measure_alone,
+    measure_one,
+)
+from schedlang.autotune.runner.race import RACE_ROUNDS, race
+from schedlang.autotune.runner.sandbox import (
+    COMMAND,
+    PATIENCE,
+    Broken,
+    Hopeless,
+    Sandbox,
+    new_folder,
+)
+from schedlang.autotune.runner.site import needs
+from schedlang.autotune.runner.task import Task, task_from_data
+from schedlang.autotune.runner.turns import turn
+from schedlang.errors import first_line
+
+# seconds after which a child process that nobody needs is ended
+IDLE = 30.0
+# how often a job is sent whose worker is lost
+TRIES = 2
+# what a worker fails by that cannot measure, whatever the candidate
+UNFIT = (Broken, ImportError, AttributeError)
+# how often what is left is sent again though nothing has come of it, where none has ever answered,
+# and where some do
+NONE_FIT, SOME_FIT = 2, 8
+NOTHING = "autotune: the workers of the executor measure nothing: {}{}"
+# seconds between two looks at what was cancelled
+LOOK = 1.0
+# workers of an executor that does not say how many it has
+UNKNOWN = 4
+
+
+class Remote:
+    """The workers of an executor, which may come and go.
+
+    Jobs are data: a worker needs schedlang, and nothing of the caller's. A job that is lost with
+    its worker is sent once more; one whose worker cannot measure when the others are done.
+    ``patience``: seconds in which at least one job ends.
+    """
+
+    def __init__(
+        self, task: Task, executor: Executor, command: Sequence[str] = COMMAND,
+        patience: float | None = None,
+    ) -> None:  # fmt: skip
+        self._task = json.dumps(task.data)
+        self._executor = executor
+        # of a worker's own Python, where it is the usual one
+        self._command = () if tuple(command) == COMMAND else tuple(command)
+        self._limits = task.limits
+        self._patience = patience or PATIENCE + task.limits.build + 2 * task.limits.run
+        self._answered = False
+
+    @property
+    def batch(self) -> int:
+        """A few for each worker that there is now."""
+        return EACH * width(self._executor)
+
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
+        """Each job's outcome, as they end. Past the deadline what runs may end, until one works."""
+        waiting: dict[Future[dict[str, Any]], Job] = {}
+        lost: Counter[int] = Counter()
+        to_send, to_unfit, in_vain = list(jobs), list[Job](), 0
+        try:
+            while to_send or waiting or to_unfit:
+                if late(deadline):
+                    if best is not None:
+                        return
+                    to_send, to_unfit = [], []
+                    _only_first(waiting, width(self._executor))
+                elif not to_send and not waiting:
+                    # who cannot measure is free at once, and would get all: now the others are, too
+                    to_send, to_unfit = to_unfit, []
+                    in_vain += 1
+                for job in to_send:
+                    waiting[self._submit(measure_there, asdict(job), best)] = job
+                to_send = []
+                failed = []
+                for job, future in self._next(waiting, deadline):
+                    try:
+                        found = Measured(**future.result())
+                    except Exception as error:
+                        failed.append((job, error))
+                        continue
+                    self._answered, in_vain = True, 0
+                    best = faster(best, found)
+                    yield found
+                for job, why in failed:
+                    unfit = isinstance(why, UNFIT)
+                    lost[job.number] += not unfit
+                    hopeless = isinstance(why, Hopeless) and not self._answered
+                    patience = SOME_FIT if self._answered else NONE_FIT
+                    if unfit and not hopeless and in_vain < patience:
+                        to_unfit.append(job)
+                    elif not unfit and lost[job.number] < TRIES:
+                        to_send.append(job)
+                    elif unfit or not self._answered:
+                        said = str(why) if isinstance(why, Broken) else first_line(why)
+                        raise Broken(NOTHING.format(said, needs(why)))
+                    else:
+                        detail = f"its worker was lost twice: {first_line(why)}"
+                        yield Measured(job.number, "crashed", detail=detail)
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        """All on one worker; nothing, where it is lost, and another one after it."""
+        data = [asdict(job) for job in jobs]
+        limits = self._limits
+        each = limits.build + (1 + RACE_ROUNDS) * limits.run
+        # one that fails may be built once more, and for a GPU also for the emulator
+        end = monotonic() + PATIENCE + 2 * len(jobs) * (each + limits.build)
+        for _ in range(TRIES):
+            left = end - monotonic()
+            if left <= 0:
+                break
+            future = self._submit(race_there, data)
+            try:
+                raced = future.result(left)
+            except Exception:
+                # whatever an executor raises for a worker that is lost, another one may do
+                future.cancel()
+            else:
+                return [Measured(**found) for found in raced]
+        return []
+
+    def close(self) -> None:
+        """The executor is the caller's; what its threads use in this process is ended."""
+        _close_idle(_key(self._task, self._command))
+        # it holds the inputs
+        _known.cache_clear()
+
+    def _submit(self, work: Any, *arguments: Any) -> Future[Any]:
+        # an executor may take equal calls for one call (dask does): each is made another one
+        token = uuid4().hex
+        try:
+            return self._executor.submit(work, self._task, self._command, token, *arguments)
+        except Exception as error:
+            raise Broken(
+                f"autotune: the executor takes no more jobs: {first_line(error)}"
+            ) from None
+
+    def _next(
+        self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None
+    ) -> list[tuple[Job, Future[dict[str, Any]]]]:
+        """What ended, taken out of what is waited for; nothing where the deadline comes first."""
+        left = self._patience
+        if deadline is not None and not late(deadline):
+            left = min(left, deadline - monotonic())
+        done = _over(waiting, left) if waiting else set()
+        if waiting and not done and left == self._patience:
+            raise Broken(
+                f"autotune: no worker of the executor has answered within {self._patience:g} s"
+            )
+        return sorted(((waiting.pop(f), f) for f in done), key=lambda ended: ended[0].number)
+
+
+def _only_first(waiting: dict[Future[dict[str, Any]], Job], count: int) -> None:
+    """Take back what is not being worked on, as those sent first are."""
+    for future in list(waiting)[count:]:
+        future.cancel()
+        del waiting[future]
+
+
+def _over(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
+    """Those that ended or were cancelled: who shuts an executor down tells nobody of the latter."""
+    end = monotonic() + seconds
+    while True:
+        done, _ = wait(futures, max(0.0, min(LOOK, end - monotonic())), FIRST_COMPLETED)
+        done |= {future for future in futures if future.cancelled()}
+        if done or monotonic() >= end:
+            return done
+
+
+def width(executor: Executor) -> int:
+    """How many jobs an executor says it works on at once, now."""
+    try:
+        client = getattr(executor, "_client", None)
+        if client is not None:
+            found: Any = sum(client.nthreads().values())
+        else:
+            found = getattr(executor, "_max_workers", None) or getattr(
+                executor, "num_workers", None
+            )
+        return max(1, int(UNKNOWN if found is None else found))
+    except Exception:
+        return UNKNOWN
+
+
+def measure_there(
+    task: str, command: Sequence[str], token: str, job: dict[str, Any], best: float | None
+) -> dict[str, Any]:
+    """A candidate's outcome; runs in a worker of an executor."""
+    candidate = Job(**job)
+    with _own_failures(), _kept(task, tuple(command)) as (box, known):
+        found = measure_one(box, candidate, known, best)
+        if doubtful(box, found):
+            found = measure_alone(box, candidate, known, best)
+        return asdict(replace(found, machine=machine_for(known.target)))
+
+
+def race_there(
+    task: str, command: Sequence[str], token: str, jobs: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """:func:`race` in a worker of an executor."""
+    with _own_failures(), _kept(task, tuple(command)) as (box, known), turn(alone=known.timed):
+        machine = machine_for(known.target)
+        raced = race(box, [Job(**job) for job in jobs], known)
+        return [asdict(replace(found, machine=machine)) for found in raced]
+
+
+@contextmanager
+def _own_failures() -> Iterator[None]:
+    """What this process fails by is no doing of a candidate, which is in another one."""
+    try:
+        yield
+    except Broken:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {first_line(error)}{needs(error)}"
+        raise Broken(said) from None
+
+
+@dataclass
+class _Idle:
+    """A child process without work, and what will end it."""
+
+    box: Sandbox
+    folder: Path
+    timer: threading.Timer | None = None
+
+    def end(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+        self.box.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# by what they were started for, and the process that did so: one that is forked has none
+_Key = tuple[int, str, tuple[str, ...]]
+_IDLE: dict[_Key, list[_Idle]] = {}
+_LOCK = threading.Lock()
+
+
+def _key(task: str, command: tuple[str, ...]) -> _Key:
+    return os.getpid(), hashlib.sha256(task.encode()).hexdigest(), command
+
+
+@lru_cache(maxsize=2)
+def _known(task: str) -> Task:
+    return task_from_data(json.loads(task))
+
+
+@contextmanager
+def _kept(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]]:
+    """A child process for a task, of this thread alone; afterwards it waits for more work."""
+    key, known = _key(task, command), _known(task)
+    with _LOCK:
+        found = _IDLE[key].pop() if _IDLE.get(key) else None
+    if found is None:
+        folder = new_folder()
+        found = _Idle(Sandbox(known, folder, command or COMMAND), folder)
+    elif found.timer is not None:
+        found.timer.cancel()
+    try:
+        yield found.box, known
+    except BaseException:
+        found.end()
+        raise
+    found.timer = timer = threading.Timer(IDLE, _expire, (key, found))
+    timer.daemon = True
+    with _LOCK:
+        _IDLE.setdefault(key, []).append(found)
+    timer.start()
+
+
+def _expire(key: _Key, idle: _Idle) -> None:
+    with _LOCK:
+        if idle not in _IDLE.get(key, ()):
+            return
+        _IDLE[key].remove(idle)
+    idle.end()
+
+
+def _close_idle(key: _Key | None = None) -> None:
+    """End the child processes of this process that wait for work: for one task, or all."""
+    with _LOCK:
+        keys = [k for k in _IDLE if k == key or (key is None and k[0] == os.getpid())]
+        ended = [idle for k in keys for idle in _IDLE.pop(k)]
+    for idle in ended:
+        idle.end()
+
+
+atexit.register(_close_idle)

@@ -1,0 +1,272 @@
+"""Building, checking and timing candidates: what runs in a child process."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schedlang.autotune.runner.noise import (
+    Time,
+    least_of_calls,
+    lost_cores,
+    median_of_calm,
+    one_call,
+)
+from schedlang.autotune.runner.outputs import Guarded, unequal
+from schedlang.autotune.runner.task import Task
+from schedlang.autotune.runner.turns import held
+from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.reference import reference
+from schedlang.compute.tensor import Tensor
+from schedlang.compute.work import flops
+from schedlang.runtime.build import build
+from schedlang.runtime.emulated import GpuKernel
+from schedlang.runtime.gpu import CudaKernel
+from schedlang.runtime.kernel import Kernel
+from schedlang.schedule.schedule import Schedule
+from schedlang.target import Target
+
+# seconds: a timing lasts at least so long, and at most while others take cores away; of a kernel
+# this slow one call is timed, and so of one that takes this many times the best one's time
+WINDOW, PATIENCE, SLOW, FAR = 0.04, 0.4, 0.5, 16
+# operations of a call up to which the emulator also looks for races, thread by thread
+LOOKED_AT = 1 << 22
+
+
+class Wrong(Exception):
+    """A result that is not the computation's; ``spoiled``: memory is not either, any more."""
+
+    def __init__(self, detail: str, spoiled: bool = False) -> None:
+        super().__init__(detail)
+        self.spoiled = spoiled
+
+
+class Workbench:
+    """The arrays of a task, and the kernels built for it so far, by number."""
+
+    def __init__(self, task: Task, folder: Path) -> None:
+        self.task = task
+        self.folder = folder
+        self.kernels: dict[int, Kernel] = {}
+        # the time of the call that was checked
+        self._took: dict[int, Time] = {}
+        known = variables(task.outputs)
+        self._sizes = task.values
+        rng = np.random.default_rng(task.seed)
+        self._placeholders = placeholders(task.outputs)
+        self.inputs = [self._input(n, t, rng) for n, t in enumerate(self._placeholders)]
+        self.scalars: dict[str, Any] = {v.name: n for v, n in self._sizes.items()}
+        for v in known:
+            if v not in self._sizes:
+                self.scalars[v.name] = _scalar(v.dtype, rng)
+        self._expected: list[np.ndarray[Any, Any]] | None = None
+        self._outs = [Guarded(self.task.shape(t), t.dtype) for t in task.outputs]
+        self._digests = [_digest(a) for a in self.inputs]
+
+    def build(self, number: int, steps: str) -> dict[str, Any]:
+        """Compile a schedule; what its machine code takes, where it is only compiled."""
+        s = Schedule.from_json(steps, list(self.task.outputs))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kernel = build(s, target=self.task.target)
+            facts: dict[str, Any] = {}
+            if isinstance(kernel, CudaKernel) and not self.task.timed:
+                facts = {name: asdict(found) for name, found in kernel.resources.items()}
+            else:
+                kernel.compile()
+        self.kernels[number] = kernel
+        return {"resources": facts}
+
+    def check(self, number: int) -> dict[str, Any]:
+        """Run once into poisoned outputs and compare with the oracle.
+
+        Raises :class:`Wrong` for a result that is off, and for writes outside of the outputs or
+        into the inputs.
+        """
+        expected = self.expected()
+        for out, want in zip(self._outs, expected):
+            out.poison(want)
+        call, fetch = self._call(number)
+        if self.kernels[number].target.kind == "cuda":
+            # the first launch compiles
+            call()
+        self._took[number] = one_call(call, lost_cores)
+        fetch()
+        touched = self._touched()
+        for tensor, out, want in zip(self.task.outputs, self._outs, expected):
+            task = self.task
+            difference = unequal(
+                tensor.name, out.array, want, task.tolerance_of(tensor), task.rounds(tensor)
+            )
+            if difference:
+                raise Wrong(difference, bool(touched))
+        if touched:
+            raise Wrong(touched, True)
+        return {}
+
+    def emulate(self, number: int, steps: str) -> dict[str, Any]:
+        """Build a schedule for the GPU's emulator, and check that."""
+        s = Schedule.from_json(steps, list(self.task.outputs))
+        emulator = Target("cuda-emulator", arch=self.task.target.arch)
+        kernel = self.kernels[number] = build(s, target=emulator).compile()
+        found = self.check(number)
+        if isinstance(kernel, GpuKernel) and self._operations() <= LOOKED_AT:
+            # raises for races, divergent barriers and reads of what nobody wrote
+            kernel.check(*self._inputs(kernel))
+        return found
+
+    def time(self, number: int, best: float | None = None) -> dict[str, Any]:
+        """The median of a call, in seconds. What is far behind ``best`` is not timed for long."""
+        call, _ = self._call(number)
+        if self._slow(number):
+            once = self._took[number]
+            if not once.calm:
+                # what others made slow is seen by calling it again
+                again = one_call(call, lost_cores)
+                once = self._took[number] = again if again.calm else min(once, again)
+            if once.seconds > SLOW:
+                return once._asdict()
+        if best is not None:
+            least = least_of_calls(call, FAR * best, PATIENCE / 2, lost_cores)
+            if least.seconds > FAR * best:
+                return least._asdict()
+        return median_of_calm(call, WINDOW, PATIENCE, lost_cores)._asdict()
+
+    def sample(self, number: int) -> dict[str, Any]:
+        """One median, in a turn between those of others; one call of what is slow."""
+        call, _ = self._call(number)
+        if self._slow(number):
+            return one_call(call, lost_cores)._asdict()
+        return median_of_calm(call, WINDOW / 2, PATIENCE / 2, lost_cores)._asdict()
+
+    def _slow(self, number: int) -> bool:
+        """Whether the call that was checked took too long for many of them."""
+        once = self._took.get(number)
+        return once is not None and once.seconds > SLOW
+
+    def forget(self, numbers: Sequence[int]) -> dict[str, Any]:
+        """Let kernels go."""
+        for number in numbers:
+            self.kernels.pop(number, None)
+            self._took.pop(number, None)
+        return {}
+
+    def expected(self) -> list[np.ndarray[Any, Any]]:
+        """What the oracle says, computed once for all processes that share the folder."""
+        if self._expected is None:
+            paths = [self.folder / f"expected_{n}.npy" for n in range(len(self._outs))]
+            # all start at once, and there may not be memory for more than one oracle
+            with held(self.folder / "oracle", alone=True):
+                if not all(path.exists() for path in paths):
+                    self._compute(paths)
+            sizes = [out.array.size for out in self._outs]
+            self._expected = [_guarded(path, size) for path, size in zip(paths, sizes)]
+        return self._expected
+
+    def _compute(self, paths: Sequence[Path]) -> None:
+        oracle = reference(self.task.outputs)
+        taken = {v.name: self.scalars[v.name] for v in oracle.variables if v.name in self.scalars}
+        found = oracle(*self.inputs, **taken)
+        for path, array in zip(paths, found if isinstance(found, tuple) else (found,)):
+            unfinished = path.with_suffix(f".{os.getpid()}")
+            try:
+                with unfinished.open("wb") as file:
+                    np.save(file, array, allow_pickle=False)
+            except OSError as error:
+                # NumPy says how little it wrote, and not why
+                raise OSError(error.errno or errno.ENOSPC, str(error)) from None
+            unfinished.replace(path)
+
+    def _touched(self) -> str:
+        """What a kernel wrote that is none of its outputs."""
+        for tensor, out in zip(self.task.outputs, self._outs):
+            if not out.intact():
+                return f"elements outside of {tensor.name} were written"
+        for tensor, array, digest in zip(self._placeholders, self.inputs, self._digests):
+            if _digest(array) != digest:
+                return f"the input {tensor.name} was written"
+        return ""
+
+    def _call(self, number: int) -> tuple[Callable[[], Any], Callable[[], None]]:
+        """A call of a kernel, and what brings its outputs here."""
+        kernel = self.kernels[number]
+        values: list[Any] = []
+        # in the order of the placeholders, whose names may be equal
+        inputs, outs = iter(self.inputs), iter(self._outs)
+        for p in kernel.signature.parameters:
+            if p.is_output:
+                values.append(next(outs).array)
+            else:
+                values.append(self.scalars[p.name] if p.is_scalar else next(inputs))
+        if kernel.target.kind == "cuda":
+            return _on_device(kernel, values)
+        return lambda: kernel(*values), lambda: None
+
+    def _inputs(self, kernel: Kernel) -> list[Any]:
+        """What a call takes where it makes its outputs itself."""
+        given = iter(self.inputs)
+        taken = [p for p in kernel.signature.parameters if not p.is_output]
+        return [self.scalars[p.name] if p.is_scalar else next(given) for p in taken]
+
+    def _operations(self) -> float:
+        return float(flops(self.task.outputs, self._sizes))
+
+    def _input(
+        self, position: int, tensor: Tensor, rng: np.random.Generator
+    ) -> np.ndarray[Any, Any]:
+        if self.task.inputs is not None:
+            return np.array(self.task.inputs[position], order="C")
+        shape, dtype = self.task.shape(tensor), np.dtype(tensor.dtype)
+        if dtype.kind == "b":
+            return rng.random(shape) < 0.5
+        if dtype.kind in "iu":
+            low = 0 if dtype.kind == "u" else -8
+            return rng.integers(low, 9, shape).astype(dtype)
+        return rng.uniform(-1, 1, shape).astype(dtype)
+
+
+def _guarded(path: Path, size: int) -> np.ndarray[Any, Any]:
+    """An array that a candidate cannot write to; of no elements there is nothing to map."""
+    found: np.ndarray[Any, Any] = np.load(path, "r" if size else None, allow_pickle=False)
+    return found
+
+
+def _digest(array: np.ndarray[Any, Any]) -> bytes:
+    return (
+        hashlib.blake2b(np.ascontiguousarray(array).view("uint8").data, digest_size=16).digest()
+        if array.size
+        else b""
+    )
+
+
+def _scalar(dtype: str, rng: np.random.Generator) -> Any:
+    kind = np.dtype(dtype)
+    return kind.type(rng.integers(1, 5)) if kind.kind in "iu" else kind.type(rng.uniform(0.5, 1.5))
+
+
+def _on_device(
+    kernel: Kernel, values: Sequence[Any]
+) -> tuple[Callable[[], Any], Callable[[], None]]:
+    """A call on arrays of the device that returns when the device is done."""
+    from numba import cuda
+
+    held = [cuda.to_device(v) if isinstance(v, np.ndarray) else v for v in values]
+
+    def call() -> None:
+        kernel(*held)
+        cuda.synchronize()
+
+    def fetch() -> None:
+        for device, host, p in zip(held, values, kernel.signature.parameters):
+            if p.is_output:
+                device.copy_to_host(host)
+
+    return call, fetch

@@ -1,0 +1,185 @@
+"""A process that builds, checks and times candidates: commands in, answers out, as JSON lines.
+
+``python -m schedlang.autotune.runner.worker FOLDER``. Whatever a candidate does to this
+process ends here: its parent sees the pipe close, or kills it.
+"""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from schedlang.autotune.record import threads
+from schedlang.autotune.runner.sandbox import NO_ROOM, PREFIX, WRITING
+from schedlang.autotune.runner.task import Limits, Task, task_from_data
+from schedlang.autotune.runner.workbench import Workbench, Wrong
+from schedlang.errors import SchedlangError, first_line
+
+COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
+# seconds after a time limit at which a process ends by itself: its parent is gone or stopped
+GRACE = 5.0
+# bytes of a file that a candidate may write, the log too, and those of a log that is kept
+MOST_WRITTEN, LONG_LOG = 64 << 20, 1 << 20
+# bytes of address space that a thread reserves as it starts: glibc's heap and a stack
+OF_A_THREAD = 72 << 20
+# open files that a guard closes
+MOST_OPEN = 1 << 12
+
+
+def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench) -> None:
+    """Answer until the pipe closes. What candidates print goes to the log."""
+    end_with_parent(folder)
+    commands = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    bench: Workbench | None = None
+    for line in commands:
+        command = json.loads(line)
+        what, asked, limit = (command.pop(key) for key in ("do", "id", "limit"))
+        if os.fstat(2).st_size > LONG_LOG:
+            os.ftruncate(2, 0)
+        # where nobody watches
+        faulthandler.dump_traceback_later(limit + GRACE, exit=True)
+        try:
+            if what == "open":
+                bench = opened(task_from_data(command["task"]), folder, bench_for)
+                reply: dict[str, Any] = {}
+            else:
+                assert bench is not None and what in COMMANDS
+                reply = getattr(bench, what)(**command)
+        except MemoryError as error:
+            reply = {"failed": "out of memory", "detail": first_line(error)}
+        except Wrong as error:
+            detail = first_line(error)
+            reply = {"failed": "wrong answer", "detail": detail, "spoiled": error.spoiled}
+        except Exception as error:
+            kind = "" if isinstance(error, SchedlangError) else f"{type(error).__name__}: "
+            how = NO_ROOM if what in WRITING and no_room(error) else "error"
+            reply = {"failed": how, "detail": kind + first_line(error)}
+        faulthandler.cancel_dump_traceback_later()
+        answers.write(json.dumps({**reply, "re": asked}) + "\n")
+        answers.flush()
+    remove(folder)
+
+
+def opened(task: Task, folder: Path, bench_for: Callable[[Task, Path], Workbench]) -> Workbench:
+    """A workbench, and limits on what its candidates can do to the machine."""
+    limit_memory(task.limits)
+    bench = bench_for(task, folder)
+    bench.expected()
+    limit_files()
+    return bench
+
+
+def end_with_parent(folder: Path) -> None:
+    """End this process with its parent, also in the middle of a candidate that hangs."""
+    parent, pipe = os.getppid(), sys.stdin.fileno()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        remove(folder)
+        os._exit(1)
+
+    # it cannot run while a candidate holds Python's lock
+    threading.Thread(target=watch, daemon=True).start()
+    if not hasattr(os, "fork"):
+        return
+    worker = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        forked = os.fork()
+    if not forked:
+        try:
+            guard(worker, pipe, folder)
+        finally:
+            os._exit(0)
+
+
+def guard(worker: int, pipe: int, folder: Path) -> None:
+    """Another process: wait until nobody can write to the pipe, and end the worker."""
+    import select
+
+    # of the pipe for answers the worker alone is to have an end
+    os.closerange(pipe + 1, MOST_OPEN)
+    poll = select.poll()
+    # asks for nothing, and is told of a hang-up alone
+    poll.register(pipe, 0)
+    poll.poll()
+    if os.getppid() == worker:
+        os.kill(worker, signal.SIGKILL)
+    remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """What the parent, which is gone, can remove no more."""
+    if folder.name.startswith(PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def no_room(error: BaseException) -> bool:
+    """Whether an error is, or comes of, one of a disk that is full."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def limit_memory(limits: Limits) -> None:
+    """No more memory than what this process and its threads start with and the limit beyond it."""
+    # where the whole machine runs short, this process goes before its parent does
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
+    if not limits.memory:
+        return
+    try:
+        import resource
+    except ImportError:
+        return
+    held = _held()
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    # the threads of a kernel start at its first call
+    most = held + (threads() - 1) * OF_A_THREAD + limits.memory
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
+
+
+def limit_files() -> None:
+    """No core dumps, and no endless file: not of what candidates print either."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, MOST_WRITTEN)):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (most if hard < 0 else min(most, hard), hard))
+
+
+def _held() -> int:
+    """Bytes of private data, as RLIMIT_DATA counts them; 0 where the system does not say."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            found = next((line for line in file if line.startswith("VmData:")), "VmData: 0 kB")
+    except OSError:
+        return 0
+    return int(found.split()[1]) * 1024
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

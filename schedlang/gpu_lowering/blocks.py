@@ -1,0 +1,178 @@
+"""A device program as plain loops over blocks and threads, which a CPU runs at real sizes.
+
+Blocks run in parallel. The threads of a block run one after the other up to each barrier, so that
+a loop with a barrier inside stands around the thread loops, and what a thread keeps in local
+storage across a barrier gets a row for each thread. Source: J. Stratton, S. Stone, W. Hwu, MCUDA
+(LCPC 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedlang.expr.linear import ZERO, Lin, to_expr
+from schedlang.expr.nodes import Binary, Const, Expr
+from schedlang.gpu_lowering.program import Index, Launch, Program, Repeat, Scratch, Step
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import (
+    Alloc,
+    Barrier,
+    Block,
+    Buffer,
+    Exchange,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    walk,
+)
+from schedlang.ir.rewrite import deep, moved, with_rows
+
+
+def as_loops(program: Program) -> Nest:
+    """The nest that does what ``program`` does.
+
+    Its loops are rolled: a CPU runs them as fast, and compiles them in a tenth of the time.
+    """
+    body = deep(Block(tuple(_steps(program.steps))), _rolled)
+    return replace(program.nest, body=_block(body))
+
+
+def _rolled(stmt: Stmt) -> Stmt:
+    if isinstance(stmt, For) and stmt.kind == "unroll":
+        return replace(stmt, kind="serial")
+    return stmt
+
+
+def _steps(steps: Sequence[Step]) -> list[Stmt]:
+    made: list[Stmt] = []
+    for step in steps:
+        if isinstance(step, Scratch):
+            made.append(Alloc(step.buffer))
+        elif isinstance(step, Launch):
+            made.append(_grid(step))
+        else:
+            body = Block(tuple(_steps(step.body)))
+            made.append(
+                For(step.axis, step.extent, "serial", body, "") if isinstance(step, Repeat)
+                else If(step.cond, body)
+            )  # fmt: skip
+    return made
+
+
+def _grid(launch: Launch) -> Stmt:
+    """Loops over the blocks, the longest first, which runs in parallel."""
+    body = Block(tuple(_Threads(launch).block(launch.body)))
+
+    def length(index: Index) -> float:
+        return index.extent if isinstance(index.extent, int) else float("inf")
+
+    for index in sorted(launch.grid, key=length):
+        body = Block((For(index.axis, index.extent, "serial", body, launch.stage),))
+    first = body.stmts[0] if launch.grid else body
+    return replace(first, kind="parallel") if isinstance(first, For) else first
+
+
+def waits(stmt: Stmt) -> bool:
+    """Whether threads wait for each other inside ``stmt``."""
+    return any(isinstance(s, (Barrier, Exchange)) for s, _ in walk(stmt))
+
+
+class _Threads:
+    """Puts thread loops around the statements of one block."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.rows: dict[Buffer, Buffer] = {}
+
+    def block(self, block: Block) -> list[Stmt]:
+        """``block`` for all threads: those loops go inside where something waits."""
+        if not any(isinstance(s, Alloc) and s.buffer.scope == "shared" for s in block.stmts):
+            if not waits(block):
+                return self.together(block.stmts)
+        made: list[Stmt] = []
+        run: list[Stmt] = []
+        for stmt in block.stmts:
+            if isinstance(stmt, Alloc):
+                made.append(self.storage(stmt))
+            elif waits(stmt):
+                made += self.together(run)
+                run = []
+                made += self.waiting(stmt)
+            else:
+                run.append(stmt)
+        return [*made, *self.together(run)]
+
+    def storage(self, alloc: Alloc) -> Stmt:
+        if alloc.buffer.scope == "shared":
+            return alloc
+        b = alloc.buffer
+        self.rows[b] = with_rows(b, *(int(i.extent) for i in self.threads))
+        return Alloc(self.rows[b])
+
+    @property
+    def threads(self) -> tuple[Index, ...]:
+        """The thread indices, z first."""
+        return tuple(sorted(self.launch.block, key=lambda i: i.letter, reverse=True))
+
+    def waiting(self, stmt: Stmt) -> list[Stmt]:
+        if isinstance(stmt, Barrier):
+            return []
+        if isinstance(stmt, Exchange):
+            return self.exchange(stmt)
+        if isinstance(stmt, (For, If)):
+            body = Block(tuple(self.block(stmt.body)))
+            head = self.placed(replace(stmt, body=Block()))
+            assert isinstance(head, (For, If))
+            return [replace(head, body=body)]
+        assert isinstance(stmt, Block)
+        return self.block(stmt)
+
+    def exchange(self, stmt: Exchange) -> list[Stmt]:
+        """All threads read the row of another, then all go on."""
+        number, count = ZERO, 1
+        for index in reversed(self.threads):
+            number = number + Lin.of(index.axis) * count
+            count *= int(index.extent)
+        other: Expr = Binary("^", to_expr(number), _const(stmt.distance), "int64", True)
+        rows: list[Expr] = []
+        for k, index in enumerate(reversed(self.threads)):
+            last = k == len(self.threads) - 1
+            size = _const(int(index.extent))
+            rows.insert(0, other if last else Binary("%", other, size, "int64", True))
+            other = Binary("//", other, size, "int64", True)
+        source = tuple(Load(self.rows[b], (*rows, *stmt.indices), b.dtype) for b in stmt.source)
+        store = Store(stmt.into, stmt.indices, source, None, self.launch.stage)
+        return self.together([store])
+
+    def placed(self, stmt: Stmt) -> Stmt:
+        """``stmt`` with each thread's own rows of what outlives its part."""
+
+        def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+            if buffer not in self.rows:
+                return None
+            return self.rows[buffer], (*(i.axis for i in self.threads), *at)
+
+        return moved(stmt, spot)
+
+    def together(self, stmts: Sequence[Stmt]) -> list[Stmt]:
+        """``stmts`` for one thread after the other."""
+        if not stmts:
+            return []
+        body = self.placed(Block(tuple(stmts)))
+        for index in reversed(self.threads):
+            body = Block(
+                (For(index.axis, index.extent, "serial", _block(body), self.launch.stage),)
+            )
+        return list(_block(body).stmts)
+
+
+def _block(stmt: Stmt) -> Block:
+    assert isinstance(stmt, Block)
+    return stmt
+
+
+def _const(value: int) -> Const:
+    return Const(value, "int64", True)

@@ -1,0 +1,200 @@
+"""Double buffers: the next tile is fetched while the present one is used.
+
+A loop that fills a buffer and then reads it gets two copies of it. The first tile is filled ahead
+of the loop; each iteration fills the other copy for the one after it: what it reads for that from
+global memory waits in registers until the present tile is used. Source: TVM's
+``inject_double_buffer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedlang.errors import BuildError, explain
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.gpu_lowering.ahead import parted
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+)
+from schedlang.ir.rewrite import deep, moved, substituted, with_buffers, with_rows
+from schedlang.ir.touched import loaded, stored
+
+NOTE = "there is a next tile"
+
+
+def with_two_copies(block: Block) -> Block:
+    """``block`` with its double buffers filled one iteration ahead."""
+    doubled = {
+        s.buffer: replace(with_rows(s.buffer, 2), double=False)
+        for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.double
+    }  # fmt: skip
+    if not doubled:
+        return block
+    uses = _uses(block)
+    made, used = _block(block, doubled, uses)
+    single = [b for b in doubled if b not in used]
+    for buffer in single:
+        # the rest of a loop that was cut is one tile, and has none after it
+        if not any(b.tensor is buffer.tensor for b in used):
+            raise no_next_tile(buffer)
+    made = with_buffers(made, {b: replace(b, double=False) for b in single})
+    return _stored(made, {b: c for b, c in doubled.items() if b in used})
+
+
+def no_next_tile(buffer: Buffer) -> BuildError:
+    """Why two copies of ``buffer`` make no sense."""
+    return BuildError(
+        explain(
+            f"double_buffer on the storage {buffer.name}",
+            "no serial loop of a kernel fills it first and uses it then, so that there is no next "
+            "tile to fetch ahead",
+            "Attach the stage at a serial loop of its consumer (compute_at), one that is "
+            "split off the reduction for example, or leave double_buffer out.",
+        )
+    )
+
+
+def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
+    """``block`` with storage for both copies in front: the first fill stands ahead of its loop."""
+
+    def without(stmt: Stmt) -> Stmt:
+        return Block() if isinstance(stmt, Alloc) and stmt.buffer in doubled else stmt
+
+    made = deep(block, without)
+    assert isinstance(made, Block)
+    return Block((*(Alloc(copy) for copy in doubled.values()), *made.stmts))
+
+
+def _block(
+    block: Block, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
+) -> tuple[Block, set[Buffer]]:
+    made: list[Stmt] = []
+    used: set[Buffer] = set()
+    for stmt in block.stmts:
+        if isinstance(stmt, Block):
+            part, more = _block(stmt, doubled, uses)
+            made += part.stmts
+            used |= more
+        elif isinstance(stmt, For):
+            stmts, more = _loop(stmt, doubled, uses)
+            made += stmts
+            used |= more
+        elif isinstance(stmt, If):
+            part, more = _block(stmt.body, doubled, uses)
+            made.append(replace(stmt, body=part))
+            used |= more
+        else:
+            made.append(stmt)
+    return Block(tuple(made)), used
+
+
+def _uses(stmt: Stmt) -> dict[Buffer, int]:
+    """How often each buffer is read or written in ``stmt``."""
+    found: dict[Buffer, int] = {}
+    for inside, _ in walk(stmt):
+        buffers = list(inside.buffers) if isinstance(inside, Store) else []
+        nodes = postorder(expressions(inside))
+        for buffer in (*buffers, *(n.buffer for n in nodes if isinstance(n, Load))):
+            found[buffer] = found.get(buffer, 0) + 1
+    return found
+
+
+def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
+    """The double buffers that are all that ``stmt`` writes; empty if it writes others too."""
+    written = stored(stmt)
+    return written if written and written <= set(doubled) else set()
+
+
+def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[Stmt], list[Stmt]]:
+    """The fills that need nothing of what the loop does else, and that."""
+    fills: list[Stmt] = []
+    rest: list[Stmt] = []
+    # what no fill writes is written by the rest of a turn, which the next one's fills would miss
+    written = {b for s in stmts if not _fills(s, doubled) for b in stored(s)}
+    touched: set[Buffer] = set()
+    for stmt in stmts:
+        filled = _fills(stmt, doubled)
+        if filled and not filled & touched and written.isdisjoint(_uses(stmt)):
+            fills.append(stmt)
+            continue
+        rest.append(stmt)
+        written |= stored(stmt)
+        touched |= _uses(stmt).keys()
+    return fills, rest
+
+
+def _loop(
+    loop: For, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
+) -> tuple[list[Stmt], set[Buffer]]:
+    """The loop with its fills one iteration ahead, if it has any that wait for nothing in it."""
+    fills, rest = _parted(loop.body.stmts, doubled)
+    filled = {b for s in fills for b in _fills(s, doubled)}
+    inside = _uses(loop.body)
+    later = loaded(Block((*rest, *fills)))
+    # nothing outside of the loop knows the buffer, and what follows the fill reads it
+    if not all(inside[b] == uses[b] and b in later for b in filled):
+        filled = set()
+    extent = to_lin(loop.extent)
+    if loop.kind != "serial" or not filled or not rest or extent.const == 1:
+        body, used = _block(loop.body, doubled, uses)
+        return [replace(loop, body=body)], used
+    now = Lin.of(loop.axis)
+    others = {b: d for b, d in doubled.items() if b not in filled}
+    after, more = _block(Block(tuple(rest)), others, uses)
+
+    def at(turn: Lin) -> dict[Buffer, Expr]:
+        two = Const(2, "int64", True)
+        odd = (
+            to_expr(turn)
+            if turn.const is not None
+            else Binary("%", to_expr(turn), two, "int64", True)
+        )
+        return dict.fromkeys(filled, odd)
+
+    first: list[Stmt] = _filling(fills, loop.axis, Lin.of(0), doubled, at(Lin.of(0)))
+    ahead = _filling(fills, loop.axis, now + 1, doubled, at(now + 1))
+    cond = Binary("<", to_expr(now + 1), to_expr(extent), "bool")
+    if extent.const is None:
+        some = Binary("<", Const(0, "int64", True), to_expr(extent), "bool")
+        first = [If(some, Block(tuple(first)), "there is a first tile")]
+    using = _turned(after, doubled, at(now))
+    parts = parted(ahead)
+    last = (If(cond, parts.stores, NOTE),) if parts.stores.stmts else ()
+    body = Block((If(cond, parts.reads, NOTE), using, *last))
+    return [*map(Alloc, parts.waiting), *first, replace(loop, body=body)], filled | more
+
+
+def _filling(
+    stmts: Sequence[Stmt], axis: Axis, turn: Lin, doubled: dict[Buffer, Buffer],
+    rows: dict[Buffer, Expr],
+) -> list[Stmt]:  # fmt: skip
+    def plain(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        # the number of the first turn stands in sums and products
+        return buffer, tuple(to_expr(to_lin(i)) for i in at)
+
+    made = [substituted(s, {axis: to_expr(turn)}) for s in stmts]
+    made = [moved(s, plain) for s in made] if turn.const is not None else made
+    return [_turned(s, doubled, rows) for s in made]
+
+
+def _turned(stmt: Stmt, doubled: dict[Buffer, Buffer], rows: dict[Buffer, Expr]) -> Stmt:
+    def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
+        return (doubled[buffer], (rows[buffer], *at)) if buffer in rows else None
+
+    return moved(stmt, spot)
+
+
+__all__ = ["no_next_tile", "with_two_copies"]

@@ -1,0 +1,88 @@
+"""A loop nest as a program of kernel launches: the passes in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.gpu_lowering.doubled import no_next_tile, with_two_copies
+from schedlang.gpu_lowering.limits import check_limits
+from schedlang.gpu_lowering.names import program_names
+from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step, When
+from schedlang.gpu_lowering.split import check_host, host_statements, is_region
+from schedlang.gpu_lowering.sync import with_barriers
+from schedlang.gpu_lowering.threads import indices_of, one_thread, shared_first, thread_loops
+from schedlang.gpu_lowering.vthread import without_vthreads
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Alloc, Block, For, If, Stmt, Store, walk
+from schedlang.lowering.hoist import hoist
+from schedlang.target import Target
+
+
+def device_program(nest: Nest, target: Target) -> Program:
+    """The kernels of ``nest`` in the order they run.
+
+    Raises :class:`~schedlang.errors.BuildError` for what no GPU runs, or this ``target`` not.
+    """
+    check_host(nest, nest.body)
+    program = Program(nest, _steps(nest, nest.body, set()))
+    program = replace(program, nest=replace(nest, names=program_names(program)))
+    for launch in program.launches:
+        check_limits(launch, target)
+    return program
+
+
+def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
+    made: list[Step] = []
+    for stmt in host_statements(block):
+        if is_region(stmt):
+            made.append(_launch(nest, stmt, names))
+        elif isinstance(stmt, Alloc):
+            if stmt.buffer.double:
+                raise no_next_tile(stmt.buffer)
+            made.append(Scratch(stmt.buffer))
+        elif isinstance(stmt, For):
+            body = _steps(nest, stmt.body, names)
+            # the same storage will do for every turn
+            kept = [step for step in body if isinstance(step, Scratch) and _fixed(step, stmt.axis)]
+            made += kept
+            body = tuple(step for step in body if step not in kept)
+            made.append(Repeat(stmt.axis, stmt.extent, body))
+        elif isinstance(stmt, If):
+            made.append(When(stmt.cond, _steps(nest, stmt.body, names)))
+    return tuple(made)
+
+
+def _fixed(step: Scratch, axis: Axis) -> bool:
+    """Whether storage is as large in each turn of a loop."""
+    extents = [e for e in step.buffer.shape if isinstance(e, Expr)]
+    return not any(n is axis for n in postorder(extents))
+
+
+def _name(stage: str, names: set[str]) -> str:
+    """A name for a kernel of ``stage`` that none has."""
+    name, count = stage, 1
+    while name in names:
+        count += 1
+        name = f"{stage}_{count}"
+    names.add(name)
+    return name
+
+
+def _launch(nest: Nest, region: Stmt, names: set[str]) -> Launch:
+    """One kernel, named after the stage that is stored last."""
+    stage = [s.stage for s, _ in walk(region) if isinstance(s, Store)][-1]
+    loops = thread_loops(region, stage, nest.name)
+    indices = indices_of(loops)
+    body = one_thread(region, loops, nest.name)
+    body = shared_first(without_vthreads(body))
+    body = with_two_copies(body)
+    launch = Launch(
+        _name(stage, names), stage,
+        tuple(i for i in indices if i.tag.startswith("block")),
+        tuple(i for i in indices if i.tag.startswith("thread")),
+        body,
+    )  # fmt: skip
+    launch = with_barriers(launch)
+    return replace(launch, body=hoist(launch.body))

@@ -1,0 +1,40 @@
+"""Names of the indices of kernels, apart from those of the loops inside."""
+
+from __future__ import annotations
+
+from schedlang.expr.nodes import Axis
+from schedlang.gpu_lowering.program import Launch, Program
+from schedlang.ir.nodes import For, walk
+
+
+def program_names(program: Program) -> dict[Axis, str]:
+    """The names of a nest's loops, where the thread and block indices of a kernel meet no other.
+
+    In the nest a loop over threads meets those around it; in a kernel the index is around all.
+    """
+    names = dict(program.nest.names)
+    taken = set(names.values())
+    for launch in program.launches:
+        inside = {names.get(axis, axis.name) for axis in _loops(launch)}
+        for index in launch.indices:
+            name = names.get(index.axis, index.axis.name)
+            if name in inside:
+                name = names[index.axis] = _fresh(f"{launch.stage}.{index.axis.name}", taken)
+                taken.add(name)
+            inside.add(name)
+    return names
+
+
+def _loops(launch: Launch) -> list[Axis]:
+    return [stmt.axis for stmt, _ in walk(launch.body) if isinstance(stmt, For)]
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    made, count = name, 0
+    while made in taken:
+        count += 1
+        made = f"{name}_{count}"
+    return made
+
+
+__all__ = ["program_names"]

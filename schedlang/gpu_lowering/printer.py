@@ -1,0 +1,44 @@
+"""A device program as text: what the host does, and what each thread of a kernel runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import walk
+from schedlang.ir.printer import INDENT, expr_text, header, statement_lines, storage_text
+
+
+def program_text(program: Program) -> str:
+    """The header of the nest, then the steps of the host."""
+    return "\n".join([header(program.nest), "", *_steps(program.nest, program.steps, 0)])
+
+
+def _steps(nest: Nest, steps: Sequence[Step], depth: int) -> list[str]:
+    lines: list[str] = []
+    pad = INDENT * depth
+    for step in steps:
+        if isinstance(step, Launch):
+            lines += [pad + line for line in launch_lines(nest, step)]
+        elif isinstance(step, Scratch):
+            lines.append(pad + storage_text(step.buffer))
+        elif isinstance(step, Repeat):
+            name = nest.names.get(step.axis, step.axis.name)
+            lines.append(f"{pad}host for {name} in 0..{expr_text(step.extent, nest.names)}:")
+            lines += _steps(nest, step.body, depth + 1)
+        else:
+            lines.append(f"{pad}host if {expr_text(step.cond, nest.names)}:")
+            lines += _steps(nest, step.body, depth + 1)
+    return lines
+
+
+def launch_lines(nest: Nest, launch: Launch) -> list[str]:
+    """One kernel: its indices, then its statements."""
+    lines = [f"kernel {launch.name}:"]
+    for index in launch.indices:
+        name = nest.names.get(index.axis, index.axis.name)
+        lines.append(f"{INDENT}{name} = {index.tag} in 0..{expr_text(index.extent, nest.names)}")
+    for stmt, depth in walk(launch.body):
+        lines += [INDENT * (depth + 1) + line for line in statement_lines(stmt, nest.names)]
+    return lines

@@ -1,0 +1,254 @@
+"""Memory requests of a program, counted from its addresses alone: no value is computed.
+
+That is possible where no address and no condition depends on data; else :func:`counted` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.evaluate import Program as Evaluation
+from schedlang.expr.evaluate import evaluate, plan
+from schedlang.expr.linear import to_expr
+from schedlang.expr.nodes import Expr, Select, Unary
+from schedlang.expr.visit import postorder
+from schedlang.gpu_lowering.counters import Counters
+from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
+from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.ir.nodes import (
+    Barrier,
+    Block,
+    Buffer,
+    Exchange,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+)
+from schedlang.ir.offsets import flat
+from schedlang.ir.updates import combined
+
+# blocks whose addresses are computed at once
+MOST_LANES = 2**16
+
+
+def decided_by_data(program: Program) -> bool:
+    """Whether an address, a condition or the extent of a loop depends on elements."""
+    for launch in program.launches:
+        for stmt, _ in walk(launch.body):
+            deciding: list[Expr] = []
+            if isinstance(stmt, Store):
+                deciding += stmt.indices
+            elif isinstance(stmt, (If, For)):
+                deciding += expressions(stmt)
+            for node in postorder(expressions(stmt)):
+                if isinstance(node, Load):
+                    deciding += node.indices
+                elif isinstance(node, Select) and node.lazy:
+                    deciding.append(node.cond)
+            if any(isinstance(n, Load) for n in postorder(deciding)):
+                return True
+    return False
+
+
+def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Counters]:
+    """The requests of each kernel, for sizes and scalar arguments given."""
+    counters = {launch.name: Counters() for launch in program.launches}
+    _host(program.steps, dict(scalars), counters)
+    return counters
+
+
+def _host(steps: Sequence[Step], scalars: dict[Any, Any], counters: dict[str, Counters]) -> None:
+    for step in steps:
+        if isinstance(step, Launch):
+            _launch(step, scalars, counters[step.name])
+        elif isinstance(step, Repeat):
+            for turn in range(_number(step.extent, scalars)):
+                _host(step.body, {**scalars, step.axis: turn}, counters)
+        elif not isinstance(step, Scratch) and evaluate(step.cond, scalars):
+            _host(step.body, scalars, counters)
+
+
+def _number(extent: int | Expr, scalars: Mapping[Any, Any]) -> int:
+    return extent if isinstance(extent, int) else int(evaluate(extent, scalars))
+
+
+def _launch(launch: Launch, scalars: Mapping[Any, Any], counters: Counters) -> None:
+    grid = [_number(i.extent, scalars) for i in launch.grid]
+    blocks = int(np.prod(grid))
+    walker = _Walker(launch, counters)
+    at_once = max(1, MOST_LANES // launch.threads)
+    for first in range(0, blocks, at_once):
+        numbers = np.arange(first, min(blocks, first + at_once))
+        place = np.unravel_index(numbers, grid) if grid else ()
+        values = {i.axis: row[:, None] for i, row in zip(launch.grid, place)}
+        walker.run({**scalars, **values}, len(numbers))
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """A load or store of a statement: its offset as a program, and the tests it stands under."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    offset: Evaluation
+    tests: tuple[Expr, ...]
+    stores: bool
+
+
+class _Walker:
+    """Runs loops and tests of a kernel for many blocks at once, and counts what is accessed."""
+
+    def __init__(self, launch: Launch, counters: Counters) -> None:
+        self.launch = launch
+        self.counters = counters
+        self.accesses: dict[int, list[Access]] = {}
+        self.loud: set[int] = set()
+        self._prepare(launch.body)
+        extents = [int(i.extent) for i in launch.block]
+        lanes = np.arange(launch.threads)
+        # x varies fastest
+        place = np.unravel_index(lanes, extents[::-1])[::-1] if extents else ()
+        self.threads: dict[Any, Any] = {i.axis: r[None, :] for i, r in zip(launch.block, place)}
+        self.values: dict[Any, Any] = {}
+        self.lane: tuple[For, int] | None = None
+
+    def _prepare(self, stmt: Stmt) -> bool:
+        """Note the accesses of each statement; whether there is anything to count in ``stmt``."""
+        if isinstance(stmt, Block):
+            found = any([self._prepare(s) for s in stmt.stmts])
+        elif isinstance(stmt, (For, If)):
+            self.accesses[id(stmt)] = _accesses(stmt)
+            found = self._prepare(stmt.body) or bool(self.accesses[id(stmt)])
+        else:
+            self.accesses[id(stmt)] = _accesses(stmt)
+            waits = isinstance(stmt, (Barrier, Exchange))
+            found = waits or bool(self.accesses[id(stmt)])
+        if found:
+            self.loud.add(id(stmt))
+        return found
+
+    def run(self, values: Mapping[Any, Any], blocks: int) -> None:
+        self.values = {**values, **self.threads}
+        self.shape = (blocks, self.launch.threads)
+        self.block(self.launch.body, None)
+
+    def block(self, block: Block, active: np.ndarray | None) -> None:
+        """``active`` is ``None`` where all lanes are."""
+        for stmt in block.stmts:
+            if id(stmt) in self.loud:
+                self.statement(stmt, active)
+
+    def statement(self, stmt: Stmt, active: np.ndarray | None) -> None:
+        if isinstance(stmt, Block):
+            self.block(stmt, active)
+            return
+        for access in self.accesses[id(stmt)]:
+            self.access(access, active)
+        if isinstance(stmt, For):
+            self.loop(stmt, active)
+        elif isinstance(stmt, If):
+            mask = self.both(active, stmt.cond)
+            if mask is None or mask.any():
+                self.block(stmt.body, mask)
+        elif isinstance(stmt, (Barrier, Exchange)):
+            rows = self.shape[0] if active is None else int(active.any(axis=1).sum())
+            if isinstance(stmt, Barrier):
+                self.counters.barriers += rows
+            else:
+                warps = -(-self.shape[1] // 32)
+                self.counters.exchanges += warps * rows * len(stmt.into)
+
+    def both(self, active: np.ndarray | None, cond: Expr) -> np.ndarray | None:
+        found = np.broadcast_to(np.asarray(evaluate(cond, self.values)), self.shape)
+        if found.all():
+            return active
+        return found if active is None else active & found
+
+    def loop(self, loop: For, active: np.ndarray | None) -> None:
+        counts = loop.extent if isinstance(loop.extent, int) else np.broadcast_to(
+            np.asarray(evaluate(loop.extent, self.values)), self.shape
+        )  # fmt: skip
+        around = self.lane
+        for turn in range(counts if isinstance(counts, int) else int(counts.max(initial=0))):
+            self.values[loop.axis] = np.int64(turn)
+            if loop.kind == "vectorize" and not lanes_differ(loop):
+                self.lane = (loop, turn)
+            mask = active
+            if not isinstance(counts, int) and not (turn < counts).all():
+                mask = (turn < counts) if active is None else active & (turn < counts)
+            self.block(loop.body, mask)
+        self.lane = around
+
+    def access(self, access: Access, active: np.ndarray | None) -> None:
+        size = itemsize(access.buffer.dtype)
+        width = size
+        if self.lane is not None:
+            loop, turn = self.lane
+            turns, lanes = lanes_at_once(access.buffer, access.indices, loop)
+            if turn % turns:
+                return
+            width *= lanes
+        for test in access.tests:
+            active = self.both(active, test)
+        scope = "shared" if access.buffer.scope == "shared" else "global"
+        bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
+        if active is None and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
+            # alike in every block
+            row = np.broadcast_to(bytes_, (1, self.shape[1]))
+            every = np.ones(row.shape, bool)
+            self.counters.access(scope, access.stores, row, every, width, self.shape[0])
+            return
+        mask = np.ones(self.shape, bool) if active is None else active
+        at = np.where(mask, np.broadcast_to(bytes_, self.shape), 0)
+        self.counters.access(scope, access.stores, at, mask, width)
+
+
+def _accesses(stmt: Stmt) -> list[Access]:
+    """What a statement itself loads and stores of global and shared memory."""
+    if isinstance(stmt, Store) and stmt.reducer is not None:
+        stmt = combined(stmt)
+    found: list[Access] = []
+    for root in expressions(stmt):
+        found += [_access(b, i, tests, False) for b, i, tests in _loads(root)]
+    if isinstance(stmt, Store):
+        found += [_access(b, stmt.indices, (), True) for b in stmt.buffers]
+    return [a for a in found if a.buffer.scope != "local"]
+
+
+def _access(
+    buffer: Buffer, indices: tuple[Expr, ...], tests: tuple[Expr, ...], stores: bool
+) -> Access:
+    return Access(buffer, indices, plan((to_expr(flat(buffer, indices)),)), tests, stores)
+
+
+def _loads(root: Expr) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
+    """Each load with the conditions of lazy choices under which it is evaluated."""
+    found: list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]] = []
+    stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+    while stack:
+        node, tests = stack.pop()
+        key = (id(node), tuple(map(id, tests)))
+        if key in seen:
+            continue
+        seen.add(key)
+        if isinstance(node, Load):
+            found.append((node.buffer, node.indices, tests))
+        if isinstance(node, Select) and node.lazy:
+            other = Unary("~", node.cond, "bool")
+            stack += [(node.b, (*tests, other)), (node.a, (*tests, node.cond)), (node.cond, tests)]
+        else:
+            stack += [(child, tests) for child in node.children]
+    return found
+
+
+__all__ = ["counted", "decided_by_data"]

@@ -1,0 +1,337 @@
+"""A device program in lockstep on NumPy arrays: every access checked, every request counted.
+
+All threads of a block, and many blocks, run each statement at once under a mask, as warps do. Found
+are races between barriers, barriers that not all threads reach, accesses outside of a buffer and
+elements read before they are written.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import CallError, VerifyError
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.gpu_lowering.checked import Memory, Spot
+from schedlang.gpu_lowering.counters import Counters
+from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ, on_lanes
+from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
+from schedlang.ir.nodes import (
+    Alloc,
+    Barrier,
+    Block,
+    Buffer,
+    Exchange,
+    For,
+    If,
+    Load,
+    Stmt,
+    Store,
+    walk,
+)
+from schedlang.ir.updates import combined
+
+ORDERS = ("forward", "reverse", "shuffle")
+# lanes that run a statement at once
+MOST_LANES = 2**15
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a program computed, and what each kernel asked of memory."""
+
+    outputs: tuple[np.ndarray, ...]
+    counters: Mapping[str, Counters]
+
+
+def simulate(
+    program: Program, args: Sequence[Any], sizes: Mapping[Var, int], order: str = "forward",
+    seed: int = 0, watched: bool = True,
+) -> Simulation:  # fmt: skip
+    """Run ``program`` on ``args``: a value for each argument but the outputs, in order.
+
+    ``order`` is that in which lanes store. Raises :class:`~schedlang.errors.VerifyError` where the
+    program breaks a rule. Without ``watched`` races are not looked for, which is faster.
+    """
+    if order not in ORDERS:
+        raise CallError(f"order={order!r}: the orders are {', '.join(ORDERS)}")
+    nest = program.nest
+    scalars: dict[Any, Any] = dict(sizes)
+    memories: dict[Buffer, Memory] = {}
+    inputs = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
+    if len(inputs) != len(args):
+        raise CallError(f"{nest.name} takes {len(inputs)} arguments, got {len(args)}")
+    for arg, value in zip(inputs, args):
+        if isinstance(arg, Var):
+            scalars[arg] = np.asarray(value).astype(arg.dtype)[()]
+    for arg in nest.args:
+        if isinstance(arg, Buffer):
+            memories[arg] = Memory(arg, _shape(arg, scalars), 1, watched)
+    for arg, value in zip(inputs, args):
+        if isinstance(arg, Buffer):
+            memories[arg].fill(np.asarray(value))
+    counters = {launch.name: Counters() for launch in program.launches}
+    run = _Run(memories, scalars, counters, order, random.Random(seed), watched)
+    with np.errstate(all="ignore"):
+        run.steps(program.steps)
+    chosen = _chosen(program)
+    for buffer in nest.outputs:
+        if buffer not in chosen and not memories[buffer].written.all():
+            missing = memories[buffer].index(int(np.argmin(memories[buffer].written[0])))
+            raise VerifyError(f"{buffer.name}{missing} is never written")
+    return Simulation(tuple(memories[b].array() for b in nest.outputs), counters)
+
+
+def _shape(buffer: Buffer, values: Mapping[Any, Any]) -> tuple[int, ...]:
+    return tuple(e if isinstance(e, int) else int(evaluate(e, values)) for e in buffer.shape)
+
+
+def _chosen(program: Program) -> set[Buffer]:
+    """The buffers that a store predicate of the user's keeps some elements out of."""
+    guards = [s for x in program.launches for s, _ in walk(x.body) if isinstance(s, If)]
+    stores = [s for g in guards if g.predicate for s, _ in walk(g) if isinstance(s, Store)]
+    return {b for store in stores for b in store.buffers}
+
+
+@dataclass(eq=False)
+class _Run:
+    """The host: global memory, sizes, and the kernels in order."""
+
+    memories: dict[Buffer, Memory]
+    scalars: dict[Any, Any]
+    counters: dict[str, Counters]
+    order: str
+    random: random.Random
+    watched: bool
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Launch):
+                self.launch(step)
+            elif isinstance(step, Scratch):
+                shape = _shape(step.buffer, self.scalars)
+                self.memories[step.buffer] = Memory(step.buffer, shape, 1, self.watched)
+            elif isinstance(step, Repeat):
+                for turn in range(self.number(step.extent)):
+                    self.scalars[step.axis] = turn
+                    self.steps(step.body)
+            elif evaluate(step.cond, self.scalars):
+                self.steps(step.body)
+
+    def number(self, extent: int | Expr) -> int:
+        return extent if isinstance(extent, int) else int(evaluate(extent, self.scalars))
+
+    def launch(self, launch: Launch) -> None:
+        for memory in self.memories.values():
+            memory.forget_threads()
+        grid = [self.number(i.extent) for i in launch.grid]
+        blocks = int(np.prod(grid))
+        at_once = max(1, MOST_LANES // launch.threads)
+        for first in range(0, blocks, at_once):
+            numbers = np.arange(first, min(blocks, first + at_once))
+            place = np.unravel_index(numbers, grid) if grid else ()
+            values = {i.axis: row[:, None] for i, row in zip(launch.grid, place)}
+            _Blocks(self, launch, numbers, values).block(launch.body)
+
+
+class _Blocks:
+    """Some blocks of a kernel: rows of lanes, a row for each block."""
+
+    def __init__(
+        self, run: _Run, launch: Launch, numbers: np.ndarray, values: dict[Axis, np.ndarray]
+    ) -> None:
+        self.run = run
+        self.launch = launch
+        self.counters = run.counters[launch.name]
+        count = launch.threads
+        lanes = np.arange(count)
+        extents = [int(i.extent) for i in launch.block]
+        # x varies fastest
+        place = np.unravel_index(lanes, extents[::-1])[::-1] if extents else ()
+        self.values: dict[Any, Any] = {**run.scalars, **values}
+        self.values.update({i.axis: row[None, :] for i, row in zip(launch.block, place)})
+        self.shape = (len(numbers), count)
+        self.rows = np.broadcast_to(np.arange(len(numbers))[:, None], self.shape)
+        self.threads = np.broadcast_to(lanes[None, :], self.shape)
+        self.numbers = np.broadcast_to(numbers[:, None], self.shape)
+        self.active = np.ones(self.shape, bool)
+        self.time = np.zeros(self.shape, np.int64)
+        self.memories: dict[Buffer, Memory] = {}
+        self.lane: tuple[For, int] | None = None
+        # lanes whose value is made of elements that nothing has set, and the first such element
+        self.unset = np.zeros(self.shape, bool)
+        self.missing = ""
+
+    def block(self, block: Block) -> None:
+        for stmt in block.stmts:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        if isinstance(stmt, Block):
+            self.block(stmt)
+        elif isinstance(stmt, Alloc):
+            self.allocate(stmt.buffer)
+        elif isinstance(stmt, For):
+            self.loop(stmt)
+        elif isinstance(stmt, If):
+            cond = np.broadcast_to(self.known(stmt.cond, stmt), self.shape)
+            self.under(self.active & cond, stmt.body)
+        elif isinstance(stmt, Store):
+            self.store(stmt)
+        elif isinstance(stmt, Barrier):
+            self.barrier()
+        elif isinstance(stmt, Exchange):
+            self.exchange(stmt)
+
+    def under(self, mask: np.ndarray, body: Block) -> None:
+        if not mask.any():
+            return
+        before, self.active = self.active, mask
+        self.block(body)
+        self.active = before
+
+    def loop(self, loop: For) -> None:
+        extent = loop.extent
+        counts = extent if isinstance(extent, int) else np.broadcast_to(
+            self.known(extent, loop), self.shape)  # fmt: skip
+        most = counts if isinstance(counts, int) else int(counts[self.active].max(initial=0))
+        around = self.lane
+        for turn in range(most):
+            self.values[loop.axis] = np.int64(turn)
+            if loop.kind == "vectorize" and not lanes_differ(loop):
+                self.lane = (loop, turn)
+            mask = self.active if isinstance(counts, int) else self.active & (turn < counts)
+            self.under(mask, loop.body)
+        self.lane = around
+
+    def allocate(self, buffer: Buffer) -> None:
+        """New storage, with nothing written: a row for each block or each thread."""
+        rows = self.shape[0] if buffer.scope == "shared" else self.shape[0] * self.shape[1]
+        shape = _shape(buffer, self.run.scalars)
+        watched = self.run.watched and buffer.scope == "shared"
+        self.memories[buffer] = Memory(buffer, shape, rows, watched)
+
+    def memory(self, buffer: Buffer) -> Memory:
+        return self.memories.get(buffer) or self.run.memories[buffer]
+
+    def known(self, root: Expr, stmt: Stmt) -> Any:
+        """A value that decides something, so that all of it must have been set."""
+        self.unset = np.zeros(self.shape, bool)
+        found = self.value(root, stmt)
+        self.refuse_unset()
+        return found
+
+    def refuse_unset(self) -> None:
+        if (self.unset & self.active).any():
+            raise VerifyError(f"{self.missing} is read before it is written")
+
+    def value(self, root: Expr, stmt: Stmt) -> Any:
+        stage = getattr(stmt, "stage", self.launch.stage)
+
+        def read(load: Load, at: list[np.ndarray], active: np.ndarray) -> np.ndarray:
+            return self.read(load, at, active, stage)
+
+        return on_lanes(root, self.values, self.active, read)
+
+    def spot(self, memory: Memory, offsets: np.ndarray, active: np.ndarray, stage: str) -> Spot:
+        scope = memory.buffer.scope
+        rows = self.rows if scope == "shared" else np.zeros_like(self.rows)
+        if scope == "local":
+            rows = self.rows * self.shape[1] + self.threads
+        lanes = [a[active] for a in (rows, offsets, self.threads, self.numbers)]
+        if self.run.order == "reverse":
+            lanes = [a[::-1] for a in lanes]
+        elif self.run.order == "shuffle":
+            turn = np.array(self.run.random.sample(range(len(lanes[0])), len(lanes[0])), int)
+            lanes = [a[turn] for a in lanes]
+        rows, offsets, threads, numbers = lanes
+        return Spot(rows, offsets, threads, numbers, stage)
+
+    def read(self, load: Load, at: list[np.ndarray], active: np.ndarray, stage: str) -> np.ndarray:
+        memory = self.memory(load.buffer)
+        offsets = memory.offset(at, active, stage)
+        self.count(memory, load.indices, offsets, active, False)
+        plain = self.spot(memory, offsets, active, stage)
+        values = np.zeros(self.shape, memory.data.dtype)
+        found, unset = memory.load(plain, self._times(plain))
+        lanes = (plain.blocks - self.numbers[0, 0], plain.threads)
+        values[lanes] = found
+        if unset.any():
+            element = memory.index(int(plain.offsets[unset][0]))
+            self.missing = f"{memory.buffer.name}{element} of stage {stage}"
+            self.unset[lanes] |= unset
+        return values
+
+    def _times(self, spot: Spot) -> np.ndarray:
+        times: np.ndarray = self.time[spot.blocks - self.numbers[0, 0], spot.threads]
+        return times
+
+    def store(self, stmt: Store) -> None:
+        plain = stmt if stmt.reducer is None else combined(stmt)
+        at = [np.broadcast_to(self.known(i, plain), self.shape) for i in plain.indices]
+        self.unset = np.zeros(self.shape, bool)
+        values = [np.broadcast_to(self.value(v, plain), self.shape) for v in plain.values]
+        for buffer, value in zip(plain.buffers, values):
+            if buffer.scope == "global":
+                self.refuse_unset()
+            memory = self.memory(buffer)
+            offsets = memory.offset(at, self.active, stmt.stage)
+            self.count(memory, plain.indices, offsets, self.active, True)
+            spot = self.spot(memory, offsets, self.active, stmt.stage)
+            lanes = (spot.blocks - self.numbers[0, 0], spot.threads)
+            given = value[lanes].astype(memory.data.dtype)
+            memory.store(spot, given, self.unset[lanes], self._times(spot))
+
+    def count(
+        self, memory: Memory, indices: Sequence[Expr], offsets: np.ndarray, active: np.ndarray,
+        stores: bool,
+    ) -> None:  # fmt: skip
+        if memory.buffer.scope == "local":
+            return
+        width = itemsize(memory.buffer.dtype)
+        if self.lane is not None:
+            loop, turn = self.lane
+            turns, lanes = lanes_at_once(memory.buffer, indices, loop)
+            if turn % turns:
+                return
+            width *= lanes
+        scope = "shared" if memory.buffer.scope == "shared" else "global"
+        bytes_ = offsets * itemsize(memory.buffer.dtype)
+        self.counters.access(scope, stores, bytes_, active, width)
+
+    def barrier(self) -> None:
+        some = np.asarray(self.active.any(axis=1))
+        if (some != self.active.all(axis=1)).any():
+            raise VerifyError(
+                f"kernel {self.launch.name}: some threads of a block wait at a barrier that others "
+                "do not reach"
+            )
+        self.counters.barriers += int(some.sum())
+        self.time = self.time + some[:, None]
+
+    def exchange(self, stmt: Exchange) -> None:
+        other = self.threads[0] ^ stmt.distance
+        inside = np.where(other < self.shape[1], other, 0)
+        if (self.active & ~(self.active[:, inside] & (other < self.shape[1]))).any():
+            raise VerifyError(
+                f"kernel {self.launch.name}: a thread exchanges with one of its warp that is not "
+                "there"
+            )
+        warps = -(-self.shape[1] // 32)
+        self.counters.exchanges += warps * int(self.active.any(axis=1).sum()) * len(stmt.into)
+        stage = self.launch.stage
+        for into, source in zip(stmt.into, stmt.source):
+            self.unset = np.zeros(self.shape, bool)
+            load = self.value(Load(source, stmt.indices, source.dtype), stmt)
+            unset = self.unset[:, inside]
+            at = [np.broadcast_to(self.value(i, stmt), self.shape) for i in stmt.indices]
+            memory = self.memory(into)
+            spot = self.spot(memory, memory.offset(at, self.active, stage), self.active, stage)
+            lanes = (spot.blocks - self.numbers[0, 0], spot.threads)
+            memory.store(spot, load[:, inside][lanes], unset[lanes], self._times(spot))

@@ -1,0 +1,175 @@
+"""Barriers: where a thread reads or writes what another one wrote or read in shared storage.
+
+As few as are needed, and none where threads of a block may part ways: a conflict between two
+statements puts one barrier ahead of the later one, as far out as both stand under the same loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from schedlang.errors import BuildError, explain
+from schedlang.expr.nodes import Expr
+from schedlang.expr.visit import postorder
+from schedlang.gpu_lowering.collide import Access, Between, collide
+from schedlang.gpu_lowering.program import Launch
+from schedlang.gpu_lowering.threads import uniform
+from schedlang.ir.nodes import Barrier, Block, For, If, Load, Stmt, Store, expressions, walk
+from schedlang.ir.touched import stored
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A statement with its barriers: what it accesses before the first and after the last one.
+
+    ``synced``: every way through it passes a barrier.
+    """
+
+    stmt: Stmt
+    head: tuple[Access, ...]
+    tail: tuple[Access, ...]
+    synced: bool = False
+
+
+def with_barriers(launch: Launch) -> Launch:
+    """``launch`` with barriers between the accesses of different threads."""
+    if launch.threads == 1:
+        return launch
+    placer = _Placer(launch)
+    body = placer.block(launch.body, (), ()).stmt
+    assert isinstance(body, Block)
+    return replace(launch, body=body)
+
+
+class _Placer:
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.threads = {i.axis: int(i.extent) for i in launch.block}
+        self.shared = {b for b in stored(launch.body) if b.scope != "local"}
+        self.made: dict[tuple[int, ...], Piece] = {}
+
+    def block(self, block: Block, loops: tuple[For, ...], tests: tuple[Expr, ...],
+              before: tuple[Access, ...] = ()) -> Piece:  # fmt: skip
+        """The statements in order, after the accesses ``before`` of an iteration ahead."""
+        made: list[Stmt] = []
+        head: list[Access] = []
+        tail: list[Access] = []
+        synced = False
+        carried = list(before)
+        for stmt in block.stmts:
+            piece = self.piece(stmt, loops, tests)
+            now = Between(self.launch, loops)
+            later = Between(self.launch, loops[:-1], loops[-1:])
+            if self.conflict(tail, piece.head, now) or self.conflict(carried, piece.head, later):
+                made.append(Barrier())
+                synced, tail, carried = True, [], []
+            if not synced:
+                head += piece.head
+            made.append(piece.stmt)
+            if piece.synced:
+                synced, tail, carried = True, list(piece.tail), []
+            else:
+                tail += piece.tail
+        return Piece(Block(tuple(made)), tuple(head), tuple(tail), synced)
+
+    def piece(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
+        """A statement with its barriers, made once: a loop asks for its body's twice."""
+        key = (id(stmt), *map(id, loops), *map(id, tests))
+        if key not in self.made:
+            self.made[key] = self.placed(stmt, loops, tests)
+        return self.made[key]
+
+    def placed(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
+        if isinstance(stmt, Block):
+            return self.block(stmt, loops, tests)
+        if isinstance(stmt, For):
+            return self.loop(stmt, loops, tests)
+        own = self.accesses([stmt], loops, tests)
+        if isinstance(stmt, If):
+            inner = (*tests, stmt.cond)
+            if not uniform(stmt.cond, set(self.threads)):
+                return self.divergent(stmt, own, loops, inner)
+            body = self.block(stmt.body, loops, inner)
+            assert isinstance(body.stmt, Block)
+            # the way around the statement passes no barrier
+            tail = (*own, *body.head, *body.tail) if body.synced else (*own, *body.tail)
+            return Piece(replace(stmt, body=body.stmt), (*own, *body.head), tail)
+        return Piece(stmt, own, own)
+
+    def loop(self, loop: For, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
+        inside = (*loops, loop)
+        body = self.block(loop.body, inside, tests)
+        again = self.block(loop.body, inside, tests, body.tail)
+        # the iteration after, if each passes a barrier; else any other
+        between = Between(self.launch, loops, (loop,)) if again.synced else (
+            Between(self.launch, loops, apart=loop))  # fmt: skip
+        assert isinstance(again.stmt, Block)
+        if self.conflict(again.tail, again.head, between):
+            again = Piece(Block((Barrier(), *again.stmt.stmts)), (), again.tail, True)
+        assert isinstance(again.stmt, Block)
+        own = self.accesses([replace(loop, body=Block())], loops, tests)
+        runs = isinstance(loop.extent, int) and loop.extent > 0
+        synced = again.synced and runs
+        tail = again.tail if synced else (*again.head, *again.tail)
+        return Piece(replace(loop, body=again.stmt), (*own, *again.head), (*own, *tail), synced)
+
+    def divergent(
+        self, stmt: If, own: tuple[Access, ...], loops: tuple[For, ...], tests: tuple[Expr, ...]
+    ) -> Piece:
+        body = self.block(stmt.body, loops, tests)
+        if any(isinstance(s, Barrier) for s, _ in walk(body.stmt)):
+            stages = sorted({a.stage for a in self.inner_accesses(stmt.body, loops, tests)})
+            raise BuildError(
+                explain(
+                    f"building {self.launch.name} for CUDA",
+                    f"stages {', '.join(stages)} share storage inside of `if {stmt.cond}`, which "
+                    "some threads of a block enter and others do not, so that they cannot wait for "
+                    "each other there",
+                    "Compute the producer outside of that condition.",
+                )
+            )
+        every = (*own, *self.inner_accesses(stmt.body, loops, tests))
+        return Piece(stmt, every, every)
+
+    def inner_accesses(
+        self, body: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]
+    ) -> tuple[Access, ...]:
+        found: list[Access] = []
+        if isinstance(body, Block):
+            for stmt in body.stmts:
+                found += self.inner_accesses(stmt, loops, tests)
+            return tuple(found)
+        found += self.accesses([body], loops, tests)
+        if isinstance(body, For):
+            found += self.inner_accesses(body.body, (*loops, body), tests)
+        elif isinstance(body, If):
+            found += self.inner_accesses(body.body, loops, (*tests, body.cond))
+        return tuple(found)
+
+    def accesses(
+        self, stmts: Iterable[Stmt], loops: tuple[For, ...], tests: tuple[Expr, ...]
+    ) -> tuple[Access, ...]:
+        """What the statements themselves read and write of shared storage."""
+        found: list[Access] = []
+        for stmt in stmts:
+            stage = getattr(stmt, "stage", "")
+            for node in postorder(expressions(stmt)):
+                if isinstance(node, Load) and node.buffer in self.shared:
+                    found.append(Access(node.buffer, node.indices, False, stage, loops, tests))
+            if isinstance(stmt, Store):
+                for buffer in stmt.buffers:
+                    if buffer not in self.shared:
+                        continue
+                    if stmt.reducer is not None:
+                        found.append(Access(buffer, stmt.indices, False, stage, loops, tests))
+                    found.append(Access(buffer, stmt.indices, True, stage, loops, tests))
+        return tuple(found)
+
+    def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:
+        """Whether different threads may reach one element by an access of each list."""
+        return any(
+            collide(a, b, between)
+            for a in first for b in second
+            if a.buffer is b.buffer and (a.writes or b.writes)
+        )  # fmt: skip

@@ -1,0 +1,313 @@
+"""A loop nest bound to threads as the body of one thread: thread loops become indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedlang.errors import BuildError, explain
+from schedlang.expr.nodes import Axis, Binary, Const, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.gpu_lowering.across import combine, crosses, is_start, parts_of, team_of
+from schedlang.gpu_lowering.program import Index
+from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store, walk
+from schedlang.ir.rewrite import deep, mapped, storage, with_buffers, with_leaves
+from schedlang.stage.state import THREADS
+
+
+def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
+    """A loop of each name, one of ``stage`` where there is one; others must run as far."""
+    found: dict[str, For] = {}
+    for stmt, _ in walk(region):
+        if not isinstance(stmt, For) or stmt.kind != "thread":
+            continue
+        first = found.setdefault(stmt.tag, stmt)
+        if to_lin(first.extent) != to_lin(stmt.extent):
+            raise BuildError(
+                explain(
+                    f"building {title} for CUDA",
+                    f"{stmt.axis.name} of stage {stmt.stage} is {stmt.extent} long and "
+                    f"{first.axis.name} of stage {first.stage} {first.extent}, and both are "
+                    f"{stmt.tag} of one kernel",
+                    f"Split both by the same factor (or nparts) before bind(..., {stmt.tag!r}).",
+                )
+            )
+        if stmt.tag.startswith("threadIdx") and not isinstance(stmt.extent, int):
+            raise BuildError(
+                explain(
+                    f"building {title} for CUDA",
+                    f"{stmt.axis.name} of stage {stmt.stage} is {stmt.tag} and {stmt.extent} long, "
+                    "and the size of a block is fixed",
+                    "Split it by a number, and bind the inner part.",
+                )
+            )
+    own = [s for s, _ in walk(region) if isinstance(s, For) and s.kind == "thread"]
+    for loop in reversed([x for x in own if x.stage == stage]):
+        found[loop.tag] = loop
+    return {tag: found[tag] for tag in THREADS if tag in found}
+
+
+def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
+    """The indices that stand for thread loops."""
+    return tuple(Index(tag, loop.axis, loop.extent) for tag, loop in loops.items())
+
+
+def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
+    """The body that each thread runs, without thread loops."""
+    # in a block: the region itself may be a reduction that threads share
+    return Block(tuple(_Flat(loops, title).stmts(Block((region,)), ())))
+
+
+def shared_first(block: Block) -> Block:
+    """``block`` with its shared storage in front, where a kernel has it."""
+    shared = tuple(s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.scope == "shared")
+
+    def without(stmt: Stmt) -> Stmt:
+        return Block() if any(stmt is s for s in shared) else stmt
+
+    rest = deep(block, without)
+    return _named_apart(Block((*shared, *_flat(rest))))
+
+
+def _flat(stmt: Stmt) -> list[Stmt]:
+    """The statements of nested blocks in a row."""
+    if isinstance(stmt, Block):
+        return [x for s in stmt.stmts for x in _flat(s)]
+    if isinstance(stmt, (For, If)):
+        return [replace(stmt, body=Block(tuple(_flat(stmt.body))))]
+    return [stmt]
+
+
+def _named_apart(block: Block) -> Block:
+    """``block`` with a name of its own for each shared buffer: they stand in one place now."""
+    new: dict[Buffer, Buffer] = {}
+    taken: dict[str, int] = {}
+    for buffer in storage(block):
+        if buffer.scope == "shared":
+            count = taken[buffer.name] = taken.get(buffer.name, -1) + 1
+            if count:
+                new[buffer] = replace(buffer, name=f"{buffer.name}_{count}")
+    return with_buffers(block, new) if new else block
+
+
+class _Flat:
+    """Takes thread loops away, and adds the tests that choose one thread where all would store."""
+
+    def __init__(self, loops: dict[str, For], title: str) -> None:
+        self.loops = loops
+        self.title = title
+        self.swap: dict[Expr, Expr] = {}
+        self.made_at: dict[Buffer, int] = {}
+        self.depth = 0
+        # the stages whose sums are parts already
+        self.parted: set[str] = set()
+        # guards that stand outside of a condition on data already
+        self.around: tuple[If, ...] = ()
+
+    def stmts(self, stmt: Stmt, guards: tuple[If, ...]) -> list[Stmt]:
+        """``stmt`` as statements of one thread, under ``guards`` that are written further in."""
+        if isinstance(stmt, Block):
+            made: list[Stmt] = []
+            for part in stmt.stmts:
+                if crosses(part) and getattr(part, "stage", "") not in self.parted:
+                    assert isinstance(part, For)
+                    self.across(part, guards, made)
+                else:
+                    made += self.stmts(part, guards)
+            return made
+        if isinstance(stmt, For) and stmt.kind == "thread":
+            self.swap[stmt.axis] = self.loops[stmt.tag].axis
+            self.depth += stmt.tag.startswith("threadIdx")
+            made = self.stmts(stmt.body, guards)
+            self.depth -= stmt.tag.startswith("threadIdx")
+            return made
+        if isinstance(stmt, Alloc):
+            return self.storage(stmt)
+        stmt = mapped(stmt, self.value)
+        if isinstance(stmt, For):
+            if stmt.kind == "vectorize":
+                self.check_lanes(stmt)
+            return [replace(stmt, body=Block(tuple(self.stmts(stmt.body, guards))))]
+        if isinstance(stmt, If):
+            if self.varies(stmt.cond):
+                return self.stmts(stmt.body, (*guards, stmt))
+            if any(isinstance(n, Load) for n in postorder([stmt.cond])):
+                # it may read what the guards keep it from
+                self.around += guards
+                inside = replace(stmt, body=Block(tuple(self.stmts(stmt.body, ()))))
+                self.around = self.around[: len(self.around) - len(guards)]
+                return [_under(guards, inside)]
+            return [replace(stmt, body=Block(tuple(self.stmts(stmt.body, guards))))]
+        if isinstance(stmt, Store):
+            return [_under((*guards, *self.chosen(stmt, guards)), stmt)]
+        return [_under(guards, stmt)] if isinstance(stmt, Fetch) else [stmt]
+
+    def across(self, region: For, guards: tuple[If, ...], made: list[Stmt]) -> None:
+        """A reduction that threads share: parts, what combines them, one store; after ``made``."""
+        tags = {
+            s.tag for s, _ in walk(region)
+            if isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce
+            and s.stage == region.stage
+        }  # fmt: skip
+        parts = parts_of(region)
+        if not parts.whole:
+            raise BuildError(
+                explain(
+                    f"building {self.title} for CUDA",
+                    f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
+                    "together, and a data axis inside of that is cut into parts",
+                    f'Split the data axes of {region.stage} with tail="guard", or put them '
+                    "outside of the reduction.",
+                )
+            )
+        if any(b.scope == "local" for b in parts.store.buffers):
+            raise BuildError(
+                explain(
+                    f"building {self.title} for CUDA",
+                    f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
+                    "together, and its storage is local, which one thread has alone",
+                    f'Let them share it: s[{region.stage}].set_scope("shared"). Attach it at a '
+                    "loop of the block then, with its data axes bound to the other threads: at a "
+                    "thread's loop each thread would have all of the block's.",
+                )
+            )
+
+        def to_part(stmt: Stmt) -> Stmt:
+            own = isinstance(stmt, Store) and stmt.stage == region.stage
+            return parts.update(stmt) if own and isinstance(stmt, Store) else stmt
+
+        inner = self.inside(region, guards, deep(region, to_part))
+        store = mapped(parts.store, self.value)
+        assert isinstance(store, Store)
+        summed = {s.axis for s, _ in walk(region) if isinstance(s, For) and s.axis.is_reduce}
+        summed |= {self.loops[tag].axis for tag in tags}
+        own = tuple(
+            g for g in map(self.guard, guards_around(region, parts.store))
+            if not any(n in summed for n in postorder([g.cond]))
+        )  # fmt: skip
+        allocs, steps, result = combine(parts, team_of(tags, self.loops))
+        store = replace(store, values=result)
+        if made and is_start(made[-1], store, own):
+            made.pop()
+            store = replace(store, reducer=None)
+        around = (*guards, *own)
+        last = _under((*around, *self.chosen(store, around)), store)
+        for own_storage in (s for s in (*allocs, *parts.starting()) if isinstance(s, Alloc)):
+            self.check_size(own_storage)
+        made += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
+
+    def inside(self, region: For, guards: tuple[If, ...], changed: Stmt) -> list[Stmt]:
+        """The region ``changed`` so that its sums are parts: it crosses threads no more."""
+        self.parted.add(region.stage)
+        made = self.stmts(changed, guards)
+        self.parted.discard(region.stage)
+        return made
+
+    def check_lanes(self, loop: For) -> None:
+        """Threads add up one element after the other: lanes cannot."""
+        if any(crosses(s) for s, _ in walk(loop.body)):
+            raise BuildError(
+                explain(
+                    f"vectorize({loop.axis.name}) on stage {loop.stage}",
+                    "its elements are added up across threads, which lanes cannot wait for",
+                    f"Use s[{loop.stage}].unroll({loop.axis.name}).",
+                )
+            )
+
+    def guard(self, guard: If) -> If:
+        return replace(guard, cond=self.value(guard.cond))
+
+    def value(self, root: Expr) -> Expr:
+        return with_leaves(root, self.swap)
+
+    def varies(self, cond: Expr) -> bool:
+        """Whether threads of a block may differ in it, by their indices alone."""
+        nodes = list(postorder([cond]))
+        threads = {x.axis for tag, x in self.loops.items() if tag.startswith("threadIdx")}
+        return not any(isinstance(n, Load) for n in nodes) and any(n in threads for n in nodes)
+
+    def storage(self, alloc: Alloc) -> list[Stmt]:
+        buffer = alloc.buffer
+        if buffer.scope == "global":
+            raise BuildError(
+                explain(
+                    f"building {self.title} for CUDA",
+                    f"{buffer.name} is global storage made inside of a kernel",
+                    'Give it storage that a kernel has: s[...].set_scope("shared") or "local", '
+                    "or compute that stage at root.",
+                )
+            )
+        self.check_size(alloc)
+        if buffer.scope == "local":
+            self.made_at[buffer] = self.depth
+        return [alloc]
+
+    def check_size(self, alloc: Alloc) -> None:
+        """A kernel has no storage whose size it does not know."""
+        buffer = alloc.buffer
+        if buffer.bytes is None:
+            raise BuildError(
+                explain(
+                    f"building {self.title} for CUDA",
+                    f"{buffer.name} is {buffer.scope} storage of a size that only the call tells",
+                    "Split the loops around it by numbers, so that its box is fixed.",
+                )
+            )
+
+    def chosen(self, store: Store, guards: Sequence[If]) -> tuple[If, ...]:
+        """Tests for the threads that would all write the same elements: the first one does."""
+        local = [b for b in store.buffers if b.scope == "local"]
+        if local:
+            self.check_private(store, local[0])
+            return ()
+        shared = all(b.scope == "shared" for b in store.buffers)
+        known = {n for g in (*self.around, *guards) for n in postorder([g.cond])}
+        known |= {n for i in store.indices for n in postorder([i])}
+        tests = []
+        for tag, loop in self.loops.items():
+            single = isinstance(loop.extent, int) and loop.extent == 1
+            if single or loop.axis in known or (shared and tag.startswith("block")):
+                continue
+            zero = Const(0, "int64", True)
+            cond = Binary("==", loop.axis, zero, "bool")
+            tests.append(If(cond, Block(), f"one of {tag} writes"))
+        return tuple(tests)
+
+    def check_private(self, store: Store, buffer: Buffer) -> None:
+        made = self.made_at.get(buffer)
+        if made is not None and made < self.depth:
+            raise BuildError(
+                explain(
+                    f"building {self.title} for CUDA",
+                    f"{buffer.name} is local storage made outside of the thread loops that fill it "
+                    f"(stage {store.stage}), and each thread has local storage of its own",
+                    'Let the threads share it, set_scope("shared"), or compute it inside of the '
+                    "thread loops of its consumer.",
+                )
+            )
+
+
+def _under(guards: Sequence[If], stmt: Stmt) -> Stmt:
+    for guard in reversed(guards):
+        stmt = replace(guard, body=Block((stmt,)))
+    return stmt
+
+
+def guards_around(region: Stmt, store: Store) -> list[If]:
+    """The guards inside ``region`` around ``store``, outermost first."""
+    if isinstance(region, Block):
+        found = (guards_around(s, store) for s in region.stmts)
+        return next((f for f, s in zip(found, region.stmts) if holds(s, store)), [])
+    if isinstance(region, If):
+        return [region, *guards_around(region.body, store)]
+    return guards_around(region.body, store) if isinstance(region, For) else []
+
+
+def holds(stmt: Stmt, store: Store) -> bool:
+    return any(s is store for s, _ in walk(stmt))
+
+
+def uniform(root: Expr, varying: set[Axis]) -> bool:
+    """Whether all threads of a block have the same value of ``root``."""
+    return not any(n in varying or isinstance(n, Load) for n in postorder([root]))
