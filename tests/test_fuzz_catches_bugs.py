@@ -20,7 +20,6 @@ from schedlang.lowering import (
     lower,
     placement,
     plan,
-    puts,
     region,
     resolve,
     sliding,
@@ -224,7 +223,7 @@ def empty_reduction_writes_nothing(patch: Patch) -> None:
         if extent.const is not None:
             return (drafts if extent.const else []), pending
         some = Binary("<", to_expr(ZERO), to_expr(extent), "bool")
-        return [hoist.If(some, puts.block(drafts))], pending
+        return [hoist.If(some, drafts.block(drafts))], pending
 
     patch(build, "_level", wrong)
 

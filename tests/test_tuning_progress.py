@@ -177,7 +177,7 @@ def test_without_rich_the_default_is_silent_and_true_names_the_extra(
 
 def test_rich_is_imported_only_for_a_bar() -> None:
     code = (
-        "import sys; from schedlang.autotune.report import progress, report, summary\n"
+        "import sys; from schedlang.autotune.report import page, progress, summary\n"
         "progress.progress_for(None, 3); sys.exit('rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE).returncode == 0
