@@ -64,5 +64,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What a user may write behind ``sl.``: without it names on demand would be missing."""
+    """Return the names behind ``sl.``, those that load on demand included."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -92,7 +92,7 @@ def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
 
 
 def first_line(error: object) -> str:
-    """What an error says, in one line that is not long; its type where it says nothing.
+    """Return the message of an error as one short line; its type where it has no message.
 
     >>> first_line(ValueError("no such axis\\n  try i")), first_line(KeyError())
     ('no such axis', 'KeyError')

@@ -45,7 +45,7 @@ def caught(seed: str, targets: Sequence[str] = ()) -> Case | None:
 
 
 def found_wrong(case: Case) -> bool:
-    """Whether what was raised last is a rule of the verifier broken, or another result."""
+    """Return whether what was raised last is a rule of the verifier broken, or another result."""
     raised = [line.partition(":")[0] for line in case.failure.splitlines() if line[:1].strip()]
     names = {name.rpartition(".")[2] for name in raised}
     return bool(names & {"VerifyError", "OutOfBoundsError", "BoundsError", "Mismatch"})

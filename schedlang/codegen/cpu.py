@@ -195,7 +195,7 @@ class _Writer(Statements):
         self.frame.ahead -= ahead
 
     def _on_stack(self, buffer: Buffer) -> bool:
-        """Whether there is room for it."""
+        """Return whether there is room for it."""
         room = min(STACK_BYTES, STACK_TOTAL - self.frame.stack)
         return buffer.size is not None and buffer.size * dtypes.itemsize(buffer.dtype) <= room
 

@@ -155,7 +155,7 @@ def _public(nest: Nest, source: Source) -> str:
 
 
 def _not_negative(size: str) -> list[str]:
-    """What refuses a size that reads ahead of an array: no proof covers it."""
+    """Emit the refusal of a size that would read ahead of an array: no proof covers it."""
     return [
         f"    if {size} < 0:",
         f'        raise ValueError(f"{size} is {{{size}}}: sizes are 0 or more")',

@@ -173,14 +173,14 @@ def vectors(lanes: int, width: int) -> int:
 
 
 def leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
-    """Whether ``test`` speaks of steps and of unrolled loops alone, so that no sum waits for it."""
+    """Return whether ``test`` depends on steps and unrolled loops alone, so that no sum waits."""
     written = {loop.axis for loop in around if loop.kind == "unroll"}
     axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
     return not test.predicate and bool(axes) and all(a in steps or a in written for a in axes)
 
 
 def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
-    """Whether something but an update reads or writes ``buffers``."""
+    """Return whether something but an update reads or writes ``buffers``."""
     for stmt, _ in walk(body):
         if isinstance(stmt, Store) and stmt.reducer is None and buffers & set(stmt.buffers):
             return True

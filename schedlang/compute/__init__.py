@@ -1,4 +1,4 @@
-"""What to compute: tensors, reductions, recurrences. The package is callable (``sl.compute``)."""
+"""Tensors, reductions, recurrences: what to compute. The package is callable (``sl.compute``)."""
 
 import schedlang.compute.data  # noqa: F401 - lets tensors pickle
 from schedlang.callable_module import make_callable

@@ -98,7 +98,7 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
-    """What is known wherever a node (by ``id``) is evaluated: the facts all its uses share."""
+    """Return the facts that hold wherever a node (by ``id``) is evaluated: those of all uses."""
     known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
     if op.where is not None:
         guarded: Guard = (True, facts_of(op.where, True, ranges), ((op.where, True),))

@@ -79,12 +79,12 @@ def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def all(*conditions: Any) -> Expr:  # noqa: A001
-    """Whether every condition holds."""
+    """Return whether every condition holds."""
     return _joined("&", "all", conditions)
 
 
 def any(*conditions: Any) -> Expr:  # noqa: A001
-    """Whether at least one condition holds."""
+    """Return whether at least one condition holds."""
     return _joined("|", "any", conditions)
 
 
@@ -102,7 +102,7 @@ def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
 
 
 def logical_not(cond: ExprLike) -> Expr:
-    """Whether ``cond`` does not hold."""
+    """Return whether ``cond`` does not hold."""
     value = as_expr(cond)
     if value.dtype != "bool":
         raise ComputeTypeError(

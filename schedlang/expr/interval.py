@@ -124,7 +124,7 @@ class Ranges:
         return 0, den - 1
 
     def nonneg(self, lin: Lin) -> bool:
-        """Whether ``lin >= 0`` is proven."""
+        """Return whether ``lin >= 0`` is proven."""
         low = self.interval(lin)[0]
         if low is not None and low >= 0:
             return True
@@ -147,7 +147,7 @@ class Ranges:
         return all(map(self.nonneg, args)) if every else any(map(self.nonneg, args))
 
     def _bounded(self, lin: Lin) -> bool:
-        """Whether a bound below ``lin`` over sizes alone is 0 or more."""
+        """Return whether a bound below ``lin`` over sizes alone is 0 or more."""
         bound = lower(lin, self.bare)
         if bound is None:
             return False
@@ -166,7 +166,7 @@ class Ranges:
         return False
 
     def le(self, a: Lin, b: Lin) -> bool:
-        """Whether ``a <= b`` is proven."""
+        """Return whether ``a <= b`` is proven."""
         return self.nonneg(b - a)
 
 
@@ -222,7 +222,7 @@ def _times(a: Interval, b: Interval) -> Interval:
 
 
 def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
-    """Whether a polynomial over sizes is 0 or more because each of its terms is."""
+    """Return whether a polynomial over sizes is 0 or more because each of its terms is."""
     for product, coef in lin.terms.items():
         if coef < 0:
             return False

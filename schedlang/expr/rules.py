@@ -12,7 +12,7 @@ Interval = tuple[Optional[int], Optional[int]]
 
 
 class Known(Protocol):
-    """What the rules ask about polynomials; see :class:`schedlang.expr.interval.Ranges`."""
+    """The questions of the rules about polynomials; see :class:`schedlang.expr.interval.Ranges`."""
 
     def interval(self, lin: Lin) -> Interval: ...
 
@@ -146,7 +146,7 @@ def _divide(product: tuple, divisor: tuple) -> tuple | None:
 
 
 def _fits(rest: Lin, den: Lin, ranges: Known) -> bool:
-    """Whether ``0 <= rest < den`` is proven."""
+    """Return whether ``0 <= rest < den`` is proven."""
     return ranges.nonneg(rest) and ranges.nonneg(den - rest - 1)
 
 

@@ -36,7 +36,7 @@ def simplify(value: Expr, ranges: Ranges | None = None) -> Expr:
 
 
 def has_mod(lin: Lin) -> bool:
-    """Whether a remainder is a factor of some term."""
+    """Return whether a remainder is a factor of some term."""
     return any(isinstance(atom, Mod) for product in lin.terms for atom in product)
 
 

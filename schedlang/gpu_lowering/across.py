@@ -31,7 +31,7 @@ WARP = 32
 
 
 def crosses(stmt: Stmt) -> bool:
-    """Whether ``stmt`` is a reduction loop whose sums threads add up together."""
+    """Return whether ``stmt`` is a reduction loop whose sums threads add up together."""
     if not isinstance(stmt, For) or not stmt.axis.is_reduce:
         return False
     own = [s for s, _ in walk(stmt) if isinstance(s, (For, Store)) and s.stage == stmt.stage]
@@ -67,7 +67,7 @@ def team_of(tags: set[str], loops: Mapping[str, For]) -> Team:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a thread adds up for itself: ``loops`` run over the elements that a thread has.
+    """The partial result of one thread: ``loops`` run over the elements that the thread has.
 
     They are not ``whole`` where other updates go to other elements.
     """
@@ -205,7 +205,7 @@ def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load
 
 
 def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
-    """Whether ``stmt`` sets what ``store`` updates to the identity, and does nothing else.
+    """Return whether ``stmt`` sets what ``store`` updates to the identity, and does nothing else.
 
     It does so under all of ``guards`` at least: then nothing is left unset.
     """

@@ -55,7 +55,7 @@ def parted(fills: Sequence[Stmt]) -> Parted:
 
 
 def _is_alone(fill: Stmt, others: Sequence[Stmt]) -> bool:
-    """Whether ``fill`` reads global memory, and no tile of its own or the others, nor they its."""
+    """Return whether ``fill`` reads global memory and shares no tile with the others."""
     read = loaded(fill)
     shared = any(stored(fill) & loaded(f) or stored(f) & read for f in (fill, *others))
     return not shared and any(b.scope == "global" for b in read)
@@ -68,7 +68,7 @@ def _fits(waiting: Sequence[Buffer]) -> bool:
 
 
 def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[Block, Block] | None:
-    """What reads and what stores; ``waiting`` grows by what is between."""
+    """Return the reading and the storing part; add the buffers between them to ``waiting``."""
     if isinstance(stmt, Block):
         parts = [_parts(s, loops, waiting) for s in stmt.stmts]
         found = [part for part in parts if part is not None]

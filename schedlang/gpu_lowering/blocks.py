@@ -76,7 +76,7 @@ def _grid(launch: Launch) -> Stmt:
 
 
 def waits(stmt: Stmt) -> bool:
-    """Whether threads wait for each other inside ``stmt``."""
+    """Return whether threads wait for each other inside ``stmt``."""
     return any(isinstance(s, (Barrier, Exchange)) for s, _ in walk(stmt))
 
 

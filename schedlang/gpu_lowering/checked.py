@@ -59,7 +59,7 @@ class Memory:
         self.written[:] = True
 
     def forget_threads(self) -> None:
-        """What an earlier kernel did is no race with a later one."""
+        """Forget which thread accessed what: kernels run one after the other and do not race."""
         if self.watched:
             self.writer[:] = NOBODY
             self.reader[:] = NOBODY

@@ -1,4 +1,4 @@
-"""Whether different threads of a block may reach one element: what barriers are for.
+"""Decide whether different threads of a block may reach one element, and so need a barrier.
 
 A proof about the indices of two accesses: short where they differ by what all threads share, else
 by trying out all threads and elements. What cannot be proven counts as reached.
@@ -35,7 +35,7 @@ class Access:
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """What two accesses have in common: the threads, and the loops around both.
+    """The surroundings that two accesses share: the threads, and the loops around both.
 
     The loops ``same`` stand at one iteration for both; of ``moving`` the second is one ahead, and
     of ``apart`` they stand at different ones.
@@ -52,7 +52,7 @@ class Between:
 
 
 def collide(a: Access, b: Access, between: Between) -> bool:
-    """Whether different threads may reach one element, one by ``a`` and one by ``b``."""
+    """Return whether different threads may reach one element, one by ``a`` and one by ``b``."""
     return not any(_apart(a, b, x, y, between) for x, y in _forms(a, b))
 
 
@@ -69,7 +69,7 @@ def _forms(a: Access, b: Access) -> Iterable[tuple[Indices, Indices]]:
 
 
 def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between) -> bool:
-    """Whether no element is reached by different threads, as the indices ``left`` and ``right``."""
+    """Return whether ``left`` and ``right`` reach no element by different threads."""
     loops = (*a.loops, *b.loops)
     # how often a loop runs may be known at the call only
     uncounted = {x.axis for x in loops if not isinstance(x.extent, int)}
@@ -91,7 +91,7 @@ def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between
 
 
 def _tried_apart(a: Access, b: Access, pairs: Sequence[tuple[Lin, Lin]], between: Between) -> bool:
-    """Whether trying shows that no two threads have equal ``pairs``."""
+    """Return whether trying shows that no two threads have equal ``pairs``."""
     keys = [x for x in between.same if any(x.axis in _leaves_of(pair) for pair in pairs)]
     one = reached(a.loops, a.tests, [x for x, _ in pairs], keys, between.threads)
     two = reached(b.loops, b.tests, [y for _, y in pairs], keys, between.threads)
@@ -128,7 +128,7 @@ def _digits(
 
 
 def _sizes(x: Lin, y: Lin, free: Container[Expr]) -> list[Lin]:
-    """What terms of both may be multiples of: a number, or a size that the loop's length is."""
+    """Return the candidates that terms of both may be multiples of: numbers and sizes of loops."""
     numbers = [{abs(c) for p, c in lin.terms.items() if p and abs(c) > 1} for lin in (x, y)]
     atoms = [{atom for p in lin.terms if len(p) > 1 for atom in p} for lin in (x, y)]
     sizes = [atom for atom in atoms[0] & atoms[1] if _alike((atom,), free)]
@@ -136,7 +136,7 @@ def _sizes(x: Lin, y: Lin, free: Container[Expr]) -> list[Lin]:
 
 
 def _fits(lin: Lin, size: Lin, ranges: Ranges) -> bool:
-    """Whether what is no multiple of ``size`` is a digit: at least 0, and less than it."""
+    """Return whether what is no multiple of ``size`` is a digit: at least 0, and less than it."""
     more, rest = _parted(lin, size)
     return bool(more.terms) and ranges.nonneg(rest) and ranges.nonneg(size - 1 - rest)
 
@@ -185,7 +185,7 @@ def _of(product: Product) -> Iterable[Any]:
 
 
 def _counts(axis: Axis, x: Lin, y: Lin) -> bool:
-    """Whether two indices are the same multiple of ``axis``: other iterations, other elements."""
+    """Return whether two indices have the same multiple of ``axis``, so iterations never meet."""
     terms = [p for p in x.terms if p]
     return (x - y).const == 0 and terms == [(axis,)]
 
@@ -218,7 +218,7 @@ def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tup
 
 
 def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
-    """Whether two indices are never equal, all but the loops and threads ``loose`` the same."""
+    """Return whether two indices are never equal while all but the axes ``loose`` are the same."""
     if not all(_alike(p, loose) for p in (*x.terms, *y.terms)):
         return False
     apart = (x - y).const

@@ -1,4 +1,4 @@
-"""What the warps of a kernel ask of memory, counted request by request.
+"""Counters of the memory requests of a kernel's warps.
 
 A request is one instruction of one warp. Global memory answers in sectors of 32 bytes. Shared
 memory has 32 banks of 4 bytes, and a request that needs two words of one bank takes another pass.

@@ -66,7 +66,7 @@ def reached(
 
 
 def others(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether an element has two different threads, one in each list."""
+    """Return whether an element has two different threads, one in each list."""
     count = a.shape[1]
     if not count or not b.shape[1]:
         return False
@@ -126,7 +126,7 @@ def _alone(
 def _values(
     given: Sequence[Expr], axes: set[Expr], loops: Sequence[For]
 ) -> list[np.ndarray] | None:
-    """What expressions are in all iterations of the loops of ``axes``, if that can be tried out."""
+    """Return the values of expressions in all iterations of the loops of ``axes``, if countable."""
     own = [x for x in loops if x.axis in axes]
     counts = [int(x.extent) for x in own]
     if not own or prod(counts) > MOST_TRIED:

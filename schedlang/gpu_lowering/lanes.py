@@ -56,7 +56,7 @@ def on_lanes(root: Expr, values: Mapping[Any, Any], active: np.ndarray, read: Re
 
 
 def lanes_differ(loop: For) -> bool:
-    """Whether a test inside of ``loop`` has another answer for each lane: a GPU has no masks."""
+    """Return whether a test inside ``loop`` differs between lanes: a GPU has no masks."""
     for stmt, _ in walk(loop.body):
         conds = [stmt.cond] if isinstance(stmt, If) else []
         conds += [n.cond for n in postorder(expressions(stmt)) if isinstance(n, Select) and n.lazy]

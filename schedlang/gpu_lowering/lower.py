@@ -55,7 +55,7 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
 
 
 def _fixed(step: Scratch, axis: Axis) -> bool:
-    """Whether storage is as large in each turn of a loop."""
+    """Return whether storage is as large in each turn of a loop."""
     extents = [e for e in step.buffer.shape if isinstance(e, Expr)]
     return not any(n is axis for n in postorder(extents))
 

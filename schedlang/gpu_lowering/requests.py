@@ -41,7 +41,7 @@ MOST_LANES = 2**16
 
 
 def decided_by_data(program: Program) -> bool:
-    """Whether an address, a condition or the extent of a loop depends on elements."""
+    """Return whether an address, a condition or the extent of a loop depends on elements."""
     for launch in program.launches:
         for stmt, _ in walk(launch.body):
             deciding: list[Expr] = []
@@ -213,7 +213,7 @@ class _Walker:
 
 
 def _accesses(stmt: Stmt) -> list[Access]:
-    """What a statement itself loads and stores of global and shared memory."""
+    """Return the accesses of a statement itself to global and shared memory."""
     if isinstance(stmt, Store) and stmt.reducer is not None:
         stmt = combined(stmt)
     found: list[Access] = []

@@ -44,7 +44,7 @@ MOST_LANES = 2**15
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a program computed, and what each kernel asked of memory."""
+    """The results of a simulated program, and the memory requests of each kernel."""
 
     outputs: tuple[np.ndarray, ...]
     counters: Mapping[str, Counters]

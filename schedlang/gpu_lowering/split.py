@@ -1,4 +1,4 @@
-"""What of a nest is a kernel, and what its host does: launch, repeat, make storage."""
+"""Split a nest into kernels and the host's part: launches, repetitions, storage."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def host_statements(block: Block) -> Iterator[Stmt]:
 
 
 def is_region(stmt: Stmt) -> bool:
-    """Whether ``stmt`` is a loop bound to threads."""
+    """Return whether ``stmt`` is a loop bound to threads."""
     return isinstance(stmt, For) and stmt.kind in BOUND
 
 
 def has_threads(stmt: Stmt) -> bool:
-    """Whether loops inside ``stmt`` are bound to threads."""
+    """Return whether loops inside ``stmt`` are bound to threads."""
     return any(isinstance(s, For) and s.kind in BOUND for s, _ in walk(stmt))
 
 

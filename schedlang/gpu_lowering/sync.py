@@ -150,7 +150,7 @@ class _Placer:
     def accesses(
         self, stmts: Iterable[Stmt], loops: tuple[For, ...], tests: tuple[Expr, ...]
     ) -> tuple[Access, ...]:
-        """What the statements themselves read and write of shared storage."""
+        """Return the accesses of the statements themselves to shared storage."""
         found: list[Access] = []
         for stmt in stmts:
             stage = getattr(stmt, "stage", "")
@@ -167,7 +167,7 @@ class _Placer:
         return tuple(found)
 
     def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:
-        """Whether different threads may reach one element by an access of each list."""
+        """Return whether different threads may reach one element by an access of each list."""
         return any(
             collide(a, b, between)
             for a in first for b in second

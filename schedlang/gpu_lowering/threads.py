@@ -222,7 +222,7 @@ class _Flat:
         return with_leaves(root, self.swap)
 
     def varies(self, cond: Expr) -> bool:
-        """Whether threads of a block may differ in it, by their indices alone."""
+        """Return whether threads of a block may differ in it, by their indices alone."""
         nodes = list(postorder([cond]))
         threads = {x.axis for tag, x in self.loops.items() if tag.startswith("threadIdx")}
         return not any(isinstance(n, Load) for n in nodes) and any(n in threads for n in nodes)
@@ -309,5 +309,5 @@ def holds(stmt: Stmt, store: Store) -> bool:
 
 
 def uniform(root: Expr, varying: set[Axis]) -> bool:
-    """Whether all threads of a block have the same value of ``root``."""
+    """Return whether all threads of a block have the same value of ``root``."""
     return not any(n in varying or isinstance(n, Load) for n in postorder([root]))

@@ -124,7 +124,7 @@ def _has_axis(cond: Expr) -> bool:
 
 
 def _empty_without(cond: Expr, spans: list[Span], ranges: Ranges) -> bool:
-    """Whether there is nothing in ``spans`` for sizes for which ``cond`` does not hold."""
+    """Return whether there is nothing in ``spans`` for sizes for which ``cond`` does not hold."""
     if _conjuncts(cond) != 1:
         return False
     known = ranges.assuming(facts_of(cond, False, ranges))
@@ -208,7 +208,7 @@ def _flat(buffer: Buffer, indices: Sequence[Lin]) -> Lin:
 
 
 def _flat_cover(buffer: Buffer, site: Site) -> bool:
-    """Whether the position of the element is a mixed-radix number over the loops."""
+    """Return whether the position of the element is a mixed-radix number over the loops."""
     ranges = scope_of(site.loops)
     flat = _flat(buffer, [to_lin(i, ranges=ranges) for i in site.store.indices])
     extents = {loop.axis: to_lin(loop.extent) for loop in site.loops}
@@ -371,7 +371,7 @@ def _apart(
     buffer: Buffer, loop: For, position: int, a: Site, first: Sequence[Expr], b: Site,
     second: Sequence[Expr],
 ) -> bool:  # fmt: skip
-    """Whether iterations of ``loop`` that differ reach elements that differ, at the two indices."""
+    """Return whether different iterations of ``loop`` reach different elements at both indices."""
     outer = {x.axis for x in a.loops[:position]}
     ranges = scope_of((*a.loops, *b.loops))
     left = [to_lin(i, ranges=ranges) for i in first]
@@ -389,7 +389,7 @@ def _apart(
 
 
 def _separates(lin: Lin, loop: For, outer: set[Axis], ranges: Ranges) -> bool:
-    """Whether ``lin`` differs between iterations of ``loop``, whatever the loops inside do."""
+    """Return whether ``lin`` differs between iterations of ``loop`` for all loops inside."""
     own = 0
     inner: list[tuple[int, Lin]] = []
     for product, coef in lin.terms.items():
@@ -416,7 +416,7 @@ def _collide(
     loop: For, position: int, a: Site, first: Sequence[Expr], b: Site, second: Sequence[Expr],
     buffer: Buffer,
 ) -> bool:  # fmt: skip
-    """Whether two iterations of ``loop`` are found to reach one element; false where unknown."""
+    """Return whether two iterations of ``loop`` are shown to reach one element; else False."""
     if buffer.size is None or any(not isinstance(e, int) for e in buffer.shape):
         # with sizes unknown, an index that ignores the loop is the same for all of its iterations
         return (
@@ -444,7 +444,7 @@ def _collide(
 
 
 def _meet(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> bool:
-    """Whether some element, of ``size``, is reached on either side by iterations that differ."""
+    """Return whether different iterations reach one element, of ``size``, on either side."""
     if size > MOST_POINTS:
         found, numbers = np.unique(np.concatenate([key, other_key]), return_inverse=True)
         key, other_key = np.split(numbers.reshape(-1), [len(key)])

@@ -58,7 +58,7 @@ class Unproven:
 
     @property
     def needs_sizes(self) -> bool:
-        """Whether the sizes of a call will tell: it is an access, and sizes stand in it."""
+        """Return whether the sizes of a call will tell: it is an access, and sizes stand in it."""
         return self.exact and self.sized
 
     def refusal(self, what: str) -> str:
@@ -223,7 +223,7 @@ class _Walker:
                 self.decide(buffer, position, index, extent, exact, conds, stores)
 
     def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
-        """Whether ``0 <= index < extent`` is proven."""
+        """Return whether ``0 <= index < extent`` is proven."""
         low, high = quick_interval(index, self.ranges)
         if low is not None and low >= 0 and high is not None and isinstance(extent, int):
             if high < extent:
@@ -346,7 +346,7 @@ def _guarded_loads(
 
 
 def _within(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
-    """Whether ``conds`` are the conditions ``weaker`` and maybe more."""
+    """Return whether ``conds`` are the conditions ``weaker`` and maybe more."""
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
@@ -381,7 +381,7 @@ def _most(lin: Lin, ranges: Ranges) -> Lin:
 
 
 def _gathers(root: Expr) -> bool:
-    """Whether ``root`` is made of values that only a run knows: elements and scalar arguments."""
+    """Return whether ``root`` has values that only a run knows: elements, scalar arguments."""
     return any(
         isinstance(n, Load) or (isinstance(n, Var) and not n.is_size) for n in postorder([root])
     )

@@ -201,7 +201,7 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
 
 def inside(state: State, attach: Mapping[str, Attach], reader: str, stage: str, axis: Axis) -> bool:
-    """Whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
+    """Return whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
     current = reader
     if current == stage:
         return True

@@ -105,7 +105,7 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
 
 
 def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
-    """What to do where a cut leaves fewer iterations of ``axis``, how many is known at the call."""
+    """Advise on a cut that leaves a number of iterations of ``axis`` known at the call only."""
     made = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
     split = next((s for s in made if axis in _inside(stage, s.inner)), None)
     if split is None:
@@ -131,7 +131,7 @@ def _holds_tile(
     stage: Stage, leaf: tuple[Axis, ...], axis: Axis,
     children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
 ) -> bool:  # fmt: skip
-    """Whether a stage computed inside loop ``axis`` is vectorized or unrolled."""
+    """Return whether a stage computed inside loop ``axis`` is vectorized or unrolled."""
     start = next(k for k, a in enumerate(leaf) if a is axis)
     waiting = [c for a in leaf[start:] for c in children.get((stage.name, a), ())]
     while waiting:
@@ -143,7 +143,7 @@ def _holds_tile(
 
 
 def _among_updates(stage: Stage, split: Split) -> bool:
-    """Whether the test would stand among the unrolled updates inside a reduction loop.
+    """Return whether the test would stand among the unrolled updates inside a reduction loop.
 
     There it is asked in each step, and sums under a test of their own place go through memory.
     """

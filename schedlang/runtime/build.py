@@ -121,7 +121,7 @@ def unwritten(
     schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
     fastmath: bool = False,
 ) -> Kernel:  # fmt: skip
-    """What :func:`build` makes; its source is written to a file where that is needed first."""
+    """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     nest = lower_state(schedule.state, args, name=name)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
     if public in RESERVED or public in NAMES or public in SAVED:

@@ -1,4 +1,4 @@
-"""What this machine can do at best, measured: multiply-adds and copied bytes a second."""
+"""The ceilings of this machine, measured: multiply-adds and copied bytes a second."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def rate(kind: str, reached: float) -> float:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a ceiling is measured with: ``amount`` operations or bytes, on one thread or on all."""
+    """A kernel that measures a ceiling: ``amount`` operations or bytes, on one thread or on all."""
 
     alone: Callable[[], None]
     together: Callable[[], None]

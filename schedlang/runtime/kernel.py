@@ -239,7 +239,7 @@ class Kernel(TeModule):
         (self._start or self._starter())(*flat)
 
     def _starter(self) -> Callable[..., None]:
-        """What a call starts: the function, with what it needs around it."""
+        """The callable that a call starts: the function with what it needs around it."""
         function, lock = self._function(), self._lock
         if self.target.kind == "python":
             self._start = _interpreted(function, self.name, self.path)

@@ -1,4 +1,4 @@
-"""What a kernel takes: its parameters as data, and the checks on what is passed for them."""
+"""The parameters of a kernel as data, and the checks on the arguments passed for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Parameter:
 
     @property
     def is_size(self) -> bool:
-        """Whether it is a size of its own: integer variables are."""
+        """Return whether it is a size of its own: integer variables are."""
         return self.is_scalar and self.dtype == "int64"
 
     def __str__(self) -> str:
@@ -311,7 +311,7 @@ def _a(dtype: str) -> str:
 
 
 def _wanted(dtype: str) -> str:
-    """What to pass for a scalar of ``dtype``."""
+    """Describe the values that a scalar of ``dtype`` takes."""
     if dtype == "bool":
         return "True or False"
     if np.dtype(dtype).kind == "f":

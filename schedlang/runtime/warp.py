@@ -1,4 +1,4 @@
-"""What GPU kernels have beside the CPU's intrinsics: exchanges in a warp, wide accesses.
+"""The intrinsics that only GPU kernels have: exchanges in a warp, wide accesses.
 
 They compile for the CUDA target of numba (numba-cuda).
 """

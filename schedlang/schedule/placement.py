@@ -124,7 +124,7 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
 
 
 def _encloses(state: State, outer: At, inner: At) -> bool:
-    """Whether loop ``outer`` is ``inner`` or holds it."""
+    """Return whether loop ``outer`` is ``inner`` or holds it."""
     spot: object = inner
     while isinstance(spot, At):
         leaf = state.stages[spot.stage].leaf

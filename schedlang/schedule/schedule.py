@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What has been called so far, as data."""
+        """The steps called so far, as data."""
         return self._steps
 
     @property
@@ -256,7 +256,7 @@ class Schedule:
         return twin
 
     def diff(self, count: int) -> str:
-        """What step ``count`` (from 1) changed in the nest, as a unified diff."""
+        """Return the change that step ``count`` (from 1) made to the nest, as a unified diff."""
         if type(count) is not int or not 1 <= count <= len(self._steps):
             had = f"has steps 1..{len(self._steps)}" if self._steps else "has no steps yet"
             refuse(f"diff({shown(count)})", f"the schedule {had}")
