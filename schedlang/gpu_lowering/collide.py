@@ -1,7 +1,7 @@
 """Decide whether different threads of a block may reach one element, and so need a barrier.
 
-A proof about the indices of two accesses: short where they differ by what all threads share, else
-by trying out all threads and elements. What cannot be proven counts as reached.
+The proof compares the indices of two accesses, else enumerates all threads and elements. An access
+that cannot be proven apart counts as a collision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schedlang.ir.offsets import flat
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A read or write of storage that threads share, with the loops and tests around it."""
+    """A read or write of shared storage, with the loops and tests around it."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -37,8 +37,8 @@ class Access:
 class Between:
     """The surroundings that two accesses share: the threads, and the loops around both.
 
-    The loops ``same`` stand at one iteration for both; of ``moving`` the second is one ahead, and
-    of ``apart`` they stand at different ones.
+    Both accesses are in the same iteration of the loops ``same``, the second is one ahead in
+    ``moving``, and they are in different iterations of ``apart``.
     """
 
     launch: Launch
@@ -60,11 +60,11 @@ Indices = Sequence[Lin]
 
 
 def _forms(a: Access, b: Access) -> Iterable[tuple[Indices, Indices]]:
-    """The indices of both, each way of putting them: elements are the same where they are equal."""
+    """Return the indices of both in each equivalent form: equal indices mean one element."""
     left, right = ([to_lin(i) for i in access.indices] for access in (a, b))
     yield left, right
     if any(isinstance(atom, (Div, Mod)) for lin in (*left, *right) for atom in lin.atoms()):
-        # an axis that was fused is the row and the column of an element: together they are it
+        # a fused axis is the row and the column of an element together
         yield tuple([merge_div_mod(flat(x.buffer, x.indices))] for x in (a, b))  # type: ignore[misc]
 
 
@@ -91,7 +91,7 @@ def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between
 
 
 def _tried_apart(a: Access, b: Access, pairs: Sequence[tuple[Lin, Lin]], between: Between) -> bool:
-    """Return whether trying shows that no two threads have equal ``pairs``."""
+    """Return whether enumeration shows that no two threads have equal ``pairs``."""
     keys = [x for x in between.same if any(x.axis in _leaves_of(pair) for pair in pairs)]
     one = reached(a.loops, a.tests, [x for x, _ in pairs], keys, between.threads)
     two = reached(b.loops, b.tests, [y for _, y in pairs], keys, between.threads)
@@ -110,9 +110,9 @@ def _ranges(launch: Launch, loops: Iterable[For]) -> Ranges:
 def _digits(
     left: Indices, right: Indices, ranges: tuple[Ranges, Ranges], free: Container[Expr]
 ) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where the indices are: ``n*x + y`` as ``x`` and ``y`` if ``y < n``.
+    """Return pairs that are equal if the indices are: ``x`` and ``y`` of ``n*x + y`` if ``y < n``.
 
-    ``n`` is one number for both accesses; each has loops, and ``ranges``, of its own.
+    ``n`` is the same number for both accesses. Each access has its own loops and ``ranges``.
     """
     found: list[tuple[Lin, Lin]] = []
     one, other = ranges
@@ -136,13 +136,13 @@ def _sizes(x: Lin, y: Lin, free: Container[Expr]) -> list[Lin]:
 
 
 def _fits(lin: Lin, size: Lin, ranges: Ranges) -> bool:
-    """Return whether what is no multiple of ``size`` is a digit: at least 0, and less than it."""
+    """Return whether the part that is no multiple of ``size`` lies in ``0..size``."""
     more, rest = _parted(lin, size)
     return bool(more.terms) and ranges.nonneg(rest) and ranges.nonneg(size - 1 - rest)
 
 
 def _parted(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
-    """``x`` and ``y`` with ``lin == size*x + y``."""
+    """Return ``x`` and ``y`` with ``lin == size*x + y``."""
     number, more, rest = size.const, ZERO, ZERO
     for product, coef in lin.terms.items():
         if number is None:
@@ -161,10 +161,10 @@ def _parted(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
 def _without_alike(
     pairs: Iterable[tuple[Lin, Lin]], free: Container[Expr]
 ) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where ``pairs`` are, without some terms.
+    """Return pairs that are equal if ``pairs`` are, without the terms that both sides share.
 
-    What depends on nothing ``free`` is one number for both: on the block, on sizes, on loops of the
-    host. A dimension in which it stands on one side alone tells nothing, and is left out.
+    A term that depends on no ``free`` axis is the same number for both: the block, sizes, loops of
+    the host. A dimension that has such a term on one side only is dropped.
     """
     found = []
     for x, y in pairs:
@@ -191,10 +191,10 @@ def _counts(axis: Axis, x: Lin, y: Lin) -> bool:
 
 
 def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where ``pairs`` are, without some loops.
+    """Return pairs that are equal if ``pairs`` are, without some loops.
 
     ``c*i + x`` and ``c*j + y`` are equal only where ``x`` and ``y`` leave one remainder modulo
-    ``c``. Dimensions that cannot be put so tell nothing, and are left out.
+    ``c``. Dimensions without that form are dropped.
     """
     found = []
     for x, y in pairs:
@@ -232,7 +232,7 @@ def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
 
 
 def _remainder(lin: Lin) -> Mod | None:
-    """The remainder that ``lin`` is, if it is one and nothing else."""
+    """Return ``lin`` as a remainder, if it is one."""
     if len(lin.terms) != 1:
         return None
     ((product, coef),) = lin.terms.items()

@@ -13,7 +13,7 @@ BOUND = ("thread", "vthread")
 
 
 def host_statements(block: Block) -> Iterator[Stmt]:
-    """The statements of a host block, blocks inside blocks opened."""
+    """Return the statements of a host block, with nested blocks flattened."""
     for stmt in block.stmts:
         if isinstance(stmt, Block):
             yield from host_statements(stmt)
@@ -32,7 +32,7 @@ def has_threads(stmt: Stmt) -> bool:
 
 
 def check_host(nest: Nest, block: Block) -> None:
-    """Refuse what stands outside of all kernels and no host can do."""
+    """Raise on a statement outside all kernels that the host cannot run."""
     for stmt in host_statements(block):
         if isinstance(stmt, Alloc):
             _check_storage(nest, stmt.buffer)
