@@ -1,4 +1,4 @@
-"""Extents that are quotients, extremes, sums and products of sizes: every target, every schedule."""
+"""Extents that are quotients, extremes, sums and products of sizes, on every target."""
 
 from __future__ import annotations
 
