@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import gcd
 
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -144,7 +146,9 @@ class Ranges:
         if cases is None:
             return False
         every, args = cases
-        return all(map(self.nonneg, args)) if every else any(map(self.nonneg, args))
+        if every:
+            return all(map(self.nonneg, args))
+        return any(map(self.nonneg, args)) or any(map(self.nonneg, _mixtures(args)))
 
     def _bounded(self, lin: Lin) -> bool:
         """Return whether a bound below ``lin`` over sizes alone is 0 or more."""
@@ -178,6 +182,41 @@ def _multiples(lin: Lin, fact: Lin) -> list[int]:
         if product and times > 0 and not left:
             found.add(times)
     return sorted(found)
+
+
+def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
+    """Sums of two of ``args``, a term of theirs cancelled: where one is 0 or more, so is the larger.
+
+    With both at most -1, ``k*a + m*b`` is at most ``-k - m``.
+    """
+    for a, b in combinations(args, 2):
+        weights = set()
+        for product, coef in a.terms.items():
+            other = b.terms.get(product, 0)
+            if product and coef * other < 0:
+                common = gcd(coef, other)
+                weights.add((abs(other) // common, abs(coef) // common))
+        for k, m in sorted(weights):
+            yield (a + 1) * k + (b + 1) * m - 1
+
+
+def occupied(extent: Lin) -> tuple[Lin, ...]:
+    """Polynomials that are 0 or less inside a loop over ``extent``, which has an iteration then."""
+    if extent.const is not None:
+        return ()
+    found = [Lin.of(1) - extent]
+    rounded = extent - extent.offset
+    if len(rounded.terms) == 1:
+        ((product, coef),) = rounded.terms.items()
+        atom = product[0]
+        least = 1 - extent.offset
+        if coef == 1 and len(product) == 1 and isinstance(atom, (Div, Mod)):
+            # a bound on a quotient, or on the remainder of a size, is one on what is divided
+            if isinstance(atom, Div) and atom.den.const is not None and atom.den.const > 0:
+                found.append(atom.den * least - atom.num)
+            elif isinstance(atom, Mod) and Ranges().nonneg(atom.num) and Ranges().nonneg(atom.den):
+                found.append(Lin.of(least) - atom.num)
+    return tuple(found)
 
 
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:

@@ -13,7 +13,7 @@ from typing import Any
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
-from schedlang.expr.interval import Ranges
+from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
@@ -166,10 +166,12 @@ class _Walker:
         if loop.kind in TOGETHER and extent.const != 1:
             self.together.append((len(self.loops), [], []))
         self.loops.append(loop)
+        self.facts.append(self.facts[-1] + occupied(extent))
         self.stage = loop.stage
 
     def leave_loop(self, loop: For) -> None:
         self.loops.pop()
+        self.facts.pop()
         if self.together and self.together[-1][0] == len(self.loops):
             position, stores, loads = self.together.pop()
             check_races(loop, position, stores, loads)

@@ -10,7 +10,8 @@ from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, LoweringError
 from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Var
-from schedlang.expr.simplify import only_size, to_lin
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.solving import equations
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
@@ -37,9 +38,10 @@ def default_args(state: State) -> list[Arg]:
 
 
 def sizes_of(args: Sequence[Arg]) -> set[Var]:
-    """The sizes that the shapes of ``args`` determine: extents of the form ``a*n + b``."""
-    extents = [to_lin(e) for a in args if isinstance(a, Tensor) for e in a.shape]
-    return {found for e in extents if (found := only_size(e)) is not None}
+    """The sizes that the shapes of ``args`` determine, besides those that stand among them."""
+    known = {a for a in args if isinstance(a, Var)}
+    shapes = [(k, a.shape) for k, a in enumerate(args) if isinstance(a, Tensor)]
+    return {found.size for found in equations([shapes], known)}
 
 
 def lower_state(
@@ -83,7 +85,7 @@ def lower_state(
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)
     outputs = tuple(buffers[t] for t in tensors if t in state.defined)
-    found = sizes_of(checked) - {a for a in checked if isinstance(a, Var)}
+    found = sizes_of(checked)
     sizes = tuple(v for v in variables(state.outputs) if v in found)
     title = name or state.outputs[-1].op.name
     return Nest(title, listed, outputs, body, sizes, loop_names(body))
