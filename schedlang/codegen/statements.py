@@ -307,6 +307,10 @@ class Statements:
             with self.indented():
                 self.block(loop.body, inner)
             self.frame.loops -= 1
+            self.behind(loop, inner)
+
+    def behind(self, loop: For, context: Context) -> None:
+        """Write what the compiler is told of a loop, right behind it."""
 
     @contextmanager
     def summing(self, loop: For, context: Context) -> Iterator[Context]:
@@ -346,7 +350,13 @@ class Statements:
         around = () if lanes is None else (replace(loop, axis=lanes.axis, extent=lanes.count,
                                                    kind="vectorize"),)  # fmt: skip
         buffers = self.kept(loop, steps_of(loop, self.nest), around)
-        return Sums(buffers, dict(context.named)) if buffers else None
+        if not buffers:
+            return None
+        return Sums(buffers, dict(context.named), waits=self.waits(loop, buffers))
+
+    def waits(self, loop: For, buffers: frozenset[Buffer]) -> bool:
+        """Whether the additions of a reduction loop wait for each other."""
+        return False
 
     def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
         """The buffers whose sums are named values inside ``loop``."""

@@ -54,12 +54,14 @@ class Sum:
 class Sums:
     """The named values of one reduction loop, found as its body is written.
 
-    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text.
+    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text. A sum
+    that ``waits`` is added to once a step, so that the time of an addition is that of the loop.
     """
 
     buffers: frozenset[Buffer]
     index: dict[str, Text] = field(default_factory=dict)
     named: dict[Spot, Sum] = field(default_factory=dict)
+    waits: bool = False
 
 
 @dataclass(frozen=True)
