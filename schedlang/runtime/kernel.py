@@ -11,13 +11,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, VerifyError
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import LARGEST
 from schedlang.ir.sized import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
-from schedlang.runtime.arrays import as_numpy, empty_like_library
+from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.shortcut import shortcut
