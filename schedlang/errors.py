@@ -74,6 +74,10 @@ class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
 
 
+class ForkWarning(UserWarning):
+    """Parallel kernels run on one thread: this process was forked from one that had run some."""
+
+
 class MissingExtraError(SchedlangError, ImportError):
     """An optional library is not installed; the message names the extra that brings it."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.arrays import as_numpy
 from schedlang.compute.tensor import Extent, Tensor, declared, shape_text
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
@@ -79,8 +80,9 @@ def _arrays(
 
 
 def _array(tensor: Tensor, value: Any) -> np.ndarray:
-    plain = not any(hasattr(value, a) for a in ("__array__", "__array_interface__"))
-    array = np.from_dlpack(value) if plain and hasattr(value, "__dlpack__") else np.asarray(value)
+    # lists and numbers are arrays here
+    listed = isinstance(value, (list, tuple, int, float))
+    array = np.asarray(value) if listed else as_numpy(value, tensor.name)
     if array.dtype != np.dtype(tensor.dtype):
         raise CallTypeError(
             f"{tensor.name} is {tensor.dtype}, got {array.dtype}: convert it with "

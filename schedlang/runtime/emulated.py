@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.arrays import as_numpy
 from schedlang.errors import CallError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
@@ -16,7 +17,6 @@ from schedlang.gpu_lowering.requests import counted, decided_by_data
 from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime import nvidia
-from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.nvidia import Compiled, Resources
