@@ -35,6 +35,7 @@ _ON_DEMAND = {
     "apply_best": "schedlang.autotune.best:apply_best",
     "autotune": "schedlang.autotune",
     "best": "schedlang.autotune.best:best",
+    "cost": "schedlang.analysis.cost:cost",
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
 }
@@ -44,7 +45,7 @@ __all__ = [
     "abs", "acos", "all", "any",
     "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
     "build", "cast", "ceil", "comm_reducer",
-    "compute", "const", "cos", "cosh", "create_schedule", "erf", "errors", "evaluate", "exp",
+    "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate", "exp",
     "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",
     "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
