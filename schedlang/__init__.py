@@ -36,6 +36,7 @@ _ON_DEMAND = {
     "autotune": "schedlang.autotune",
     "best": "schedlang.autotune.best:best",
     "cost": "schedlang.analysis.cost:cost",
+    "graph": "schedlang.analysis.graph:graph",
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
 }
@@ -46,7 +47,7 @@ __all__ = [
     "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
     "build", "cast", "ceil", "comm_reducer",
     "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate", "exp",
-    "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
+    "exp2", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",
     "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
     "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",

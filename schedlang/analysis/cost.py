@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Union
 
 from schedlang.analysis.closed import as_sympy
 from schedlang.analysis.points import Counter
+from schedlang.analysis.points_of_stage import stage_flops
 from schedlang.analysis.subject import subject_of
 from schedlang.analysis.traffic import Traffic, bytes_of, traffic
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
-from schedlang.compute.tensor import ComputeOp, Extent, Tensor
-from schedlang.compute.work import computed, of_point, of_start
+from schedlang.compute.tensor import Tensor
+from schedlang.compute.work import computed
 from schedlang.errors import ComputeError
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.symbolic import symbol
-from schedlang.expr.visit import rewrite
 from schedlang.ir.sized import at_sizes
 from schedlang.lowering.lower import lower_state
 
@@ -222,36 +222,6 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
     left = tuple(s for s in symbols if s.name not in {v.name for v in known})
     name = ", ".join(dict.fromkeys(t.op.name for t in outputs))
     return Cost(name, sympy.sympify(total), moved, left, tuple(counter.bounds))
-
-
-def stage_flops(
-    op: ComputeOp, counter: Counter, first: Extent = 0, values: Mapping[Var, Lin] | None = None
-) -> Any:
-    """The operations of one stage, whole: an ``int``, or of sympy's."""
-    sizes = dict(values or {})
-    axes = (*op.axis, *op.reduce_axis)
-    starts = [to_lin(axis.lo, sizes) for axis in axes]
-    extents = [to_lin(axis.extent, sizes) for axis in axes]
-    if op.axis and first != 0:
-        starts[0] = starts[0] + to_lin(first, sizes)
-        extents[0] = extents[0] - to_lin(first, sizes)
-    held: list[tuple[Expr, bool]] = []
-    if op.where is not None:
-        shifted = {
-            axis: to_expr(Lin.of(axis) + start) for axis, start in zip(axes, starts) if start.terms
-        }
-        shifted |= {v: to_expr(lin) for v, lin in sizes.items()}
-        cond = rewrite(op.where, lambda node: shifted.get(node) if isinstance(node, _LEAVES) else None)
-        held.append((cond, True))
-    points = counter.count(tuple(zip(axes, extents)), held)
-    total = points * of_point(op)
-    each = of_start(op)
-    if each:
-        total = total + each * counter.count(tuple(zip(op.axis, extents)), [])
-    return total
-
-
-_LEAVES = (Axis, Var)
 
 
 def tensor_bytes(tensor: Tensor, values: Mapping[Var, Lin] | None = None) -> Any:
