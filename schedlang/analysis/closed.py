@@ -9,7 +9,7 @@ from typing import Any
 
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ONE, ZERO, Div, Lin, to_expr
-from schedlang.expr.nodes import Axis, Var
+from schedlang.expr.nodes import Axis
 from schedlang.expr.rules import floordiv
 from schedlang.expr.symbolic import to_sympy
 
@@ -82,6 +82,26 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any |
     return most - least if ordered else sympy.Max(0, most - least)
 
 
+def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
+    """``rows`` (each 0 or more) without those that follow from the others."""
+    kept = list(rows)
+    for row in rows:
+        others = [other for other in kept if other is not row]
+        facts = ranges.assuming(tuple(-other for other in others))
+        if others and (facts.nonneg(row) or facts.nonneg(_cleared(row))):
+            kept = others
+    return kept
+
+
+def _cleared(row: Lin) -> Lin:
+    """``row`` without its quotient: ``num//d + rest >= 0`` follows from ``num + d*rest >= 0``."""
+    for product, coef in row.terms.items():
+        atom = product[0] if len(product) == 1 else None
+        if coef == 1 and isinstance(atom, Div) and atom.den.const and atom.den.const > 0:
+            return atom.num + (row - Lin.of(atom)) * atom.den.const
+    return row
+
+
 def _has_axis(product: Any) -> bool:
     return any(isinstance(leaf, Axis) for leaf in Lin({product: 1}).leaves())
 
@@ -94,7 +114,7 @@ def _form(row: Lin) -> dict[Axis, Lin] | None:
             continue
         axes = [atom for atom in product if isinstance(atom, Axis)]
         rest = tuple(atom for atom in product if not isinstance(atom, Axis))
-        if len(axes) != 1 or any(not isinstance(atom, Var) for atom in rest):
+        if len(axes) != 1 or _has_axis(rest):
             return None
         found[axes[0]] = found.get(axes[0], ZERO) + Lin({rest: coef})
     return found

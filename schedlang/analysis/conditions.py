@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import is_both
-from schedlang.expr.linear import Lin, Opaque, to_expr
+from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Read, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
@@ -20,9 +20,10 @@ Held = tuple[Expr, bool]
 
 @dataclass(frozen=True)
 class AtLeast:
-    """``lin >= 0``"""
+    """``lin >= 0``, which follows from ``source``."""
 
     lin: Lin
+    source: Held = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -62,25 +63,29 @@ def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
     stack = list(reversed(list(held)))
     while stack:
         node, truth = stack.pop()
+        both = _both(node)
         if isinstance(node, Unary) and node.op == "~" and node.dtype == "bool":
             stack.append((node.a, not truth))
         elif isinstance(node, Const):
             if bool(node.value) != truth:
                 return [Never()]
-        elif isinstance(node, Binary) and node.op in ("&", "|") and node.dtype == "bool":
-            if truth == (node.op == "&"):
-                stack += [(node.b, truth), (node.a, truth)]
-            else:
-                found.setdefault(Either(((node.a, truth),), ((node.b, truth),)))
-        elif is_both(node):
-            if truth:
-                stack += [(node.a, True), (node.cond, True)]
-            else:
-                found.setdefault(Either(((node.cond, False),), ((node.a, False),)))
-        else:
+        elif both is None:
             for item in _simple(node, truth, ranges):
                 found.setdefault(item)
+        elif truth == both[2]:
+            stack += [(both[1], truth), (both[0], truth)]
+        elif _on_data(node):
+            found.setdefault(Unknown(node))
+        else:
+            found.setdefault(Either(((both[0], truth),), ((both[1], truth),)))
     return list(found)
+
+
+def _both(node: Expr) -> tuple[Expr, Expr, bool] | None:
+    """The sides of ``and`` (true) or ``or`` (false)."""
+    if isinstance(node, Binary) and node.op in ("&", "|") and node.dtype == "bool":
+        return node.a, node.b, node.op == "&"
+    return (node.cond, node.a, True) if is_both(node) else None
 
 
 def _simple(node: Expr, truth: bool, ranges: Ranges) -> list[Item]:
@@ -104,7 +109,7 @@ def _simple(node: Expr, truth: bool, ranges: Ranges) -> list[Item]:
             continue
         if ranges.nonneg(-row - 1):
             return [Never()]
-        items.append(AtLeast(row))
+        items.append(AtLeast(row, (node, truth)))
     return items
 
 
@@ -119,9 +124,10 @@ def _on_data(node: Expr) -> bool:
 
 
 def expressions_of(item: Item) -> list[Expr]:
-    """The expressions that decide ``item``."""
+    """The conditions that ``item`` comes from."""
     if isinstance(item, AtLeast):
-        return [to_expr(item.lin)]
+        cond, truth = item.source
+        return [cond if truth else Unary("~", cond, "bool")]
     if isinstance(item, Either):
         return [cond for cond, _ in (*item.first, *item.second)]
     return [item.cond] if isinstance(item, (Other, Unknown)) else []
