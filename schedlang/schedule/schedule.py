@@ -241,6 +241,22 @@ class Schedule:
         names = ", ".join(t.name for t in self.outputs)
         return f"<Schedule of {names}: {len(self.state.stages)} stages, {len(self._steps)} steps>"
 
+    def graph(self) -> Any:
+        """Return the stage graph as a ``networkx.DiGraph``; see :func:`schedlang.graph`.
+
+        Nodes also say where a stage is computed; stages that steps made are among them.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: A[i] + 1, name="C"))
+        >>> _ = s.cache_read(A, "local", [s.outputs[0]])
+        >>> list(s.graph().edges)
+        [('A', 'A.local'), ('A.local', 'C')]
+        """
+        from schedlang.analysis.graph import graph
+
+        return graph(self)
+
     def copy(self) -> Schedule:
         """A schedule that goes on from here on its own; it shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
