@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Optional
 
@@ -95,10 +95,24 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     ranges = ranges.assuming(tuple(facts))
     order = list(postorder(op.roots))
     guards = _guards(op, order, ranges)
+    unknown = _unknown(order)
     let_pass = ""
     for node in order:
         if isinstance(node, Read):
-            let_pass = _check_read(op, node, ranges, guards[id(node)], late, let_pass) or let_pass
+            guard = guards[id(node)]
+            let_pass = _check_read(op, node, ranges, guard, late, let_pass, unknown) or let_pass
+
+
+def _unknown(order: Sequence[Expr]) -> set[int]:
+    """Return the ``id`` of each node whose value depends on data or on a symbolic size.
+
+    One walk serves every read: a walk for each takes cubic time in a deep expression.
+    """
+    found: set[int] = set()
+    for node in order:
+        if isinstance(node, (Var, Read)) or any(id(child) in found for child in node.children):
+            found.add(id(node))
+    return found
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
@@ -135,11 +149,12 @@ def _either(a: Path | None, b: Path | None) -> Path | None:
 
 
 def _check_read(
-    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, let_pass: str
-) -> str:
+    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, let_pass: str,
+    unknown: Container[int],
+) -> str:  # fmt: skip
     """Refuse ``read`` where it is wrong; what is to be said of it if another one is wrong.
 
-    ``let_pass`` is what was said of earlier reads.
+    ``let_pass`` is what was said of earlier reads, ``unknown`` as :func:`_unknown` returns it.
     """
     conditional, facts, path = guard
     ranges = scope.assuming(facts)
@@ -156,7 +171,7 @@ def _check_read(
         uncertain = opaque or (conditional and not _certain(lin, size, ranges))
         if uncertain or not _linear(lin):
             last = size.const
-            taken = _tried(index, path, scope) if last is not None else None
+            taken = _tried(index, path, scope, unknown) if last is not None else None
             if taken is not None and last is not None:
                 low, high = taken
                 below, above = low < 0, high >= last
@@ -193,16 +208,16 @@ def _clamped(index: Expr, extent: int | Expr, below: bool, above: bool) -> str:
     return f"sl.max({text}, 0)" if below or not above else text
 
 
-def _tried(index: Expr, path: Path | None, ranges: Ranges) -> tuple[int, int] | None:
+def _tried(
+    index: Expr, path: Path | None, ranges: Ranges, unknown: Container[int]
+) -> tuple[int, int] | None:
     """Between which values ``index`` lies, found by trying every point where ``path`` holds.
 
     ``None`` where it is never evaluated, has no value here, or takes too many.
     """
-    if path is None:
+    if path is None or any(id(node) in unknown for node in (index, *(cond for cond, _ in path))):
         return None
-    nodes = list(postorder([index, *(cond for cond, _ in path)]))
-    if any(isinstance(n, (Var, Read)) for n in nodes):
-        return None
+    nodes = postorder([index, *(cond for cond, _ in path)])
     axes = [n for n in nodes if isinstance(n, Axis)]
     spans = [ranges.of(axis) for axis in axes]
     ends = [(lo.const, hi.const if hi is not None else None) for lo, hi in spans]
