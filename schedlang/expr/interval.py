@@ -185,7 +185,7 @@ def _multiples(lin: Lin, fact: Lin) -> list[int]:
 
 
 def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
-    """Sums of two of ``args``, a term of theirs cancelled: where one is 0 or more, so is the larger.
+    """Sums of two of ``args`` with a term cancelled: where one is 0 or more, so is the larger.
 
     With both at most -1, ``k*a + m*b`` is at most ``-k - m``.
     """
