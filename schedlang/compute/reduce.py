@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from schedlang.compute.laws import ties_of
+from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
@@ -17,23 +19,10 @@ from schedlang.expr.construct import as_expr, binary, cast, const, convert, sele
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import call
 from schedlang.expr.interval import weak_range
-from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Read, Var
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.simplify import simplify
-
-
-@dataclass(frozen=True, eq=False)
-class Reducer:
-    """A commutative, associative combiner of tuples: ``result`` over ``lhs`` and ``rhs``.
-
-    Sources: TVM's ``comm_reducer``; its promise of commutativity and associativity is sampled.
-    """
-
-    name: str
-    lhs: tuple[Var, ...]
-    rhs: tuple[Var, ...]
-    result: tuple[Expr, ...]
-    identity: tuple[Const, ...]
+from schedlang.expr.visit import postorder
 
 
 class Reduction:
@@ -325,13 +314,22 @@ def argmin(expr: ExprLike, axis: Any = None) -> Reduction:
 
 
 def comm_reducer(
-    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
-) -> Callable[..., Reduction]:
-    """A reduction of one's own: ``fcombine(x, y)`` with identity ``fidentity(dtype)``.
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce", *,
+    samples: Sequence[Any] | None = None, trusted: bool = False,
+) -> Callable[..., Reduction]:  # fmt: skip
+    """Return a reduction of one's own: ``fcombine(x, y)`` with identity ``fidentity(dtype)``.
 
-    For tuples, ``x`` and ``y`` are tuples and ``fidentity`` takes one dtype for each part.
-    The combiner must be commutative and associative; one that fails on sampled values raises
-    :class:`~schedlang.errors.ComputeError`.
+    For tuples, ``x`` and ``y`` are tuples and ``fidentity`` takes one dtype for each part. An
+    identity is any expression of a constant value.
+
+    The combiner must be commutative and associative. Both are tried on states that the reduction
+    can have: values of what it reduces, folded from the identity. One that fails raises
+    :class:`~schedlang.errors.ComputeError`, unless it fails to commute only where the values it
+    compares are equal: then the first element wins while a schedule keeps the order, and the step
+    that does not warns (:class:`~schedlang.errors.OrderWarning`).
+
+    ``samples`` is a list of elements (numbers, or tuples of them) to try in place of sampled ones,
+    for a combiner that holds only for the inputs that occur. With ``trusted`` nothing is tried.
 
     >>> multiply = comm_reducer(lambda x, y: x * y, lambda t: 1.0, name="multiply")
     """
@@ -341,7 +339,12 @@ def comm_reducer(
         parts = expr if isinstance(expr, (tuple, list)) else (expr,)
         sources = tuple(_source(p, None) for p in parts)
         reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])
-        return reduction(reducer, sources, axis, where, init, len(sources))
+        made = reduction(reducer, sources, axis, where, init, len(sources))
+        if not trusted:
+            ties = ties_of(reducer, sources, made.where, samples)
+            reducer = replace(reducer, ties=ties)
+        made.reducer = replace(reducer, vouched=trusted or samples is not None)
+        return made
 
     reduce_with.__name__ = name
     return reduce_with
@@ -364,9 +367,7 @@ def _custom(
         )
     result = tuple(_same(name, as_expr(r), t) for r, t in zip(results, kinds))
     identity = tuple(_identity(name, v, t) for v, t in zip(starts, kinds))
-    reducer = Reducer(name, lhs, rhs, result, identity)
-    check_combiner(reducer)
-    return reducer
+    return Reducer(name, lhs, rhs, result, identity)
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
@@ -388,60 +389,15 @@ def _same(name: str, value: Expr, dtype: str) -> Expr:
 
 
 def _identity(name: str, value: Any, dtype: str) -> Const:
-    if isinstance(value, Const):
-        value = value.value
-    if isinstance(value, Expr):
-        raise ComputeError(f"reducer {name}: the identity {value} is not a number")
-    if isinstance(value, np.generic):
-        value = value.item()
-    return const(value, dtype)
-
-
-def _samples(dtype: str) -> list[Any]:
-    if dtype == "bool":
-        return [False, True]
-    return [0, 1, 2, 3, 5] if dtype.startswith("uint") else [-2, 0, 1, 3, 5]
-
-
-def _three(pool: list[Any], rng: np.random.Generator) -> list[Any]:
-    """Three samples, distinct where there are as many: te's own argmax has no rule for ties."""
-    return [pool[int(k)] for k in rng.choice(len(pool), 3, replace=len(pool) < 3)]
-
-
-def check_combiner(reducer: Reducer) -> None:
-    """Try commutativity, associativity and the identity on small values that are exact."""
-    kinds = [v.dtype for v in reducer.lhs]
-    pools = [_samples(t) for t in kinds]
-    rng = np.random.default_rng(0)
-    triples = [list(zip(*(_three(pool, rng) for pool in pools))) for _ in range(24)]
-
-    def combine(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
-        env = {**dict(zip(reducer.lhs, x)), **dict(zip(reducer.rhs, y))}
-        with np.errstate(all="ignore"):
-            return tuple(evaluate(r, env) for r in reducer.result)
-
-    unit = tuple(c.value for c in reducer.identity)
-    for a, b, c in triples:
-        for what, left, right in (
-            ("commutative", combine(a, b), combine(b, a)),
-            ("associative", combine(combine(a, b), c), combine(a, combine(b, c))),
-            ("neutral to its identity", combine(unit, a), a),
-        ):
-            if not all(_equal(p, q) for p, q in zip(left, right)):
-                raise ComputeError(
-                    explain(
-                        f"reducer {reducer.name}",
-                        f"fcombine is not {what}: on {a}, {b}, {c} it gives {left} and {right}",
-                        "A schedule may combine in any order, so the combiner must be commutative "
-                        "and associative and fidentity its neutral element.",
-                    )
-                )
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, (bool, np.bool_)) or isinstance(b, (bool, np.bool_)):
-        return bool(a) == bool(b)
-    return bool(np.isclose(float(a), float(b), rtol=1e-3, equal_nan=True))
+    """The value of an expression over constants, in ``dtype``."""
+    unit = as_expr(value)
+    if any(isinstance(n, (Axis, Var, Read)) for n in postorder([unit])):
+        raise ComputeError(
+            f"reducer {name}: the identity {unit} has no constant value; it is the same at every "
+            "element, and init= may start a reduction anywhere else"
+        )
+    with np.errstate(all="ignore"):
+        return const(evaluate(unit, {}).item(), dtype)
 
 
 __all__ = [

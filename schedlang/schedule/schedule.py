@@ -20,6 +20,7 @@ from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.hints import nearest
+from schedlang.schedule.order import warn_of_lost_order
 from schedlang.schedule.refuse import names, refuse, shown
 from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting import STARTER
@@ -128,6 +129,7 @@ class Schedule:
         recorded = Step(primitive, stage, {k: encode(before, v, near) for k, v in args.items()})
         self._steps = (*self._steps, recorded)
         self._states = (*self._states, state)
+        warn_of_lost_order(before, state, primitive, stage, args)
         return result
 
     def _stage(self, key: Any, asked: str) -> Stage:
