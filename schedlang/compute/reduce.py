@@ -15,7 +15,7 @@ from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr, binary, cast, const, convert, select
+from schedlang.expr.construct import as_expr, binary, cast, const, convert, select, settled
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import call
 from schedlang.expr.interval import weak_range
@@ -124,8 +124,12 @@ def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
                 f"sl.{name}(..., axis={a.name}): {a.name} is a {a.kind} axis; reduce over one made "
                 "by sl.reduce_axis"
             )
-    if len(set(axes)) != len(axes):
-        raise ComputeError(f"sl.{name}: an axis is named twice in axis=")
+    doubled = next((a for k, a in enumerate(axes) if any(a is b for b in axes[:k])), None)
+    if doubled is not None:
+        listed = ", ".join(a.name for a in axes)
+        raise ComputeError(
+            f"sl.{name}(..., axis=[{listed}]): {doubled.name} is named twice; name each axis once"
+        )
     return axes
 
 
@@ -174,9 +178,13 @@ def extreme_value(dtype: str, largest: bool) -> Const:
 
 def _source(expr: ExprLike, dtype: object) -> Expr:
     value = as_expr(expr)
-    if dtype is not None:
-        return cast(value, dtype)
-    return cast(value, value.dtype) if value.weak else value
+    return settled(value) if dtype is None else cast(value, dtype)
+
+
+def _counted(expr: ExprLike, dtype: object) -> Expr:
+    """What ``sum`` and ``prod`` add up: bools count in int64, as in NumPy."""
+    source = _source(expr, dtype)
+    return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
 
 
 def _simple(name: str, dtype: str) -> Reducer:
@@ -192,19 +200,26 @@ def _simple(name: str, dtype: str) -> Reducer:
 def sum(  # noqa: A001
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
-    """The sum of ``expr`` over ``axis`` where ``where`` holds, from ``init`` (0) on.
+    """Return the sum of ``expr`` over ``axis`` where ``where`` holds, from ``init`` (0) on.
 
-    The dtype is the operand's unless ``dtype`` says otherwise; integers wrap.
+    The dtype is the operand's, and int64 for bools, unless ``dtype`` says otherwise; integers wrap.
+    ``init`` is a number or an expression over data axes, reads of tensors included
+    (``init=bias[j]``).
+
+    >>> import schedlang as sl
+    >>> A, k = sl.placeholder((4, 8), "bool", name="A"), sl.reduce_axis(8, name="k")
+    >>> sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="count").dtype
+    'int64'
     """
-    axes, source = _axes(axis, "sum"), _source(expr, dtype)
+    axes, source = _axes(axis, "sum"), _counted(expr, dtype)
     return reduction(_simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
 def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
-    """The product of ``expr`` over ``axis``; see :func:`sum`."""
-    axes, source = _axes(axis, "prod"), _source(expr, dtype)
+    """Return the product of ``expr`` over ``axis``; see :func:`sum`."""
+    axes, source = _axes(axis, "prod"), _counted(expr, dtype)
     return reduction(_simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
@@ -226,7 +241,8 @@ def max(  # noqa: A001
     return _extreme("max", expr, axis, values, where, init)
 
 
-def _is_reduction(axis: Any) -> bool:
+def is_reduction(axis: Any) -> bool:
+    """Return whether ``axis`` is meant as the axes of a reduction."""
     items = axis if isinstance(axis, (tuple, list)) else (axis,)
     return isinstance(axis, (tuple, list)) or any(
         isinstance(a, Axis) and a.is_reduce for a in items
@@ -236,7 +252,7 @@ def _is_reduction(axis: Any) -> bool:
 def _extreme(
     name: str, expr: ExprLike, axis: Any, values: tuple[Any, ...], where: Any, init: Any
 ) -> Any:
-    if axis is not None and not _is_reduction(axis):
+    if axis is not None and not is_reduction(axis):
         if where is not None or init is not None:
             raise ComputeTypeError(
                 f"sl.{name}(a, b) of expressions takes no where= or init=, which belong to a "
@@ -268,7 +284,7 @@ def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
             )
 
 
-def _arg(name: str, expr: ExprLike, axis: Any) -> Reduction:
+def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
     axes = _axes(axis, name)
     _refuse_empty(name, axes)
     for a in axes:
@@ -297,20 +313,37 @@ def _arg(name: str, expr: ExprLike, axis: Any) -> Reduction:
     result = (select(left, li, ri), select(left, lv, rv))
     identity = (const(-1, "int64"), extreme_value(value.dtype, largest=name == "argmin"))
     reducer = Reducer(name, (li, lv), (ri, rv), result, identity)
-    return reduction(reducer, (index, value), axes, None, None, 1)
+    return reduction(reducer, (index, value), axes, where, None, 1)
 
 
-def argmax(expr: ExprLike, axis: Any = None) -> Reduction:
-    """The int64 index along ``axis`` of the largest ``expr``; the first one on ties.
+def argmax(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
+    """Return the int64 index along ``axis`` of the largest ``expr``; the first one on ties.
 
-    Over several axes the index counts row-major. An empty range gives -1.
+    Over several axes the index counts row-major. Elements where ``where`` does not hold take no
+    part; where it never holds, or the range is empty, the index is -1.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A, k = sl.placeholder((4,), name="A"), sl.reduce_axis(4, name="k")
+    >>> C = sl.compute((), lambda: sl.argmax(A[k], axis=k, where=A[k] < 9), name="C")
+    >>> int(sl.reference(C)(np.array([1, 9, 7, 7], "float32")))
+    2
     """
-    return _arg("argmax", expr, axis)
+    return _arg("argmax", expr, axis, where)
 
 
-def argmin(expr: ExprLike, axis: Any = None) -> Reduction:
-    """The int64 index along ``axis`` of the smallest ``expr``; the first one on ties."""
-    return _arg("argmin", expr, axis)
+def argmin(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
+    """Return the int64 index along ``axis`` of the smallest ``expr``; see :func:`argmax`."""
+    return _arg("argmin", expr, axis, where)
+
+
+def truth(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
+    """Return whether ``any`` or ``all`` of ``expr`` over ``axis`` is other than 0."""
+    axes, value = _axes(axis, name), as_expr(expr)
+    source = value if value.dtype == "bool" else binary("!=", value, 0)
+    x, y = Var("x", "bool", weak=False), Var("y", "bool", weak=False)
+    joined = binary("|" if name == "any" else "&", x, y)
+    reducer = Reducer(name, (x,), (y,), (joined,), (const(name == "all", "bool"),))
+    return reduction(reducer, (source,), axes, where, None, 1)
 
 
 def comm_reducer(

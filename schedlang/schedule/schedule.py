@@ -85,6 +85,8 @@ class Schedule:
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):
             key = key.name
+        if isinstance(key, (list, tuple)):
+            return StageView(self, self._one_stage(key, "s")[0].name)
         if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, PlaceholderOp)):
             asked = f"s[{shown(key)}]"
             refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
@@ -221,7 +223,7 @@ class Schedule:
     def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
         several = isinstance(tensor, (list, tuple))
         items = list(tensor) if several else [tensor]
-        asked = f"{primitive}({names(items)}, ...)"
+        asked = f"{primitive}({names(items)}, ...)" if primitive != "s" else f"s[[{names(items)}]]"
         stages = [self._stage(t, asked) for t in items]
         if not stages or any(s is not stages[0] for s in stages):
             hint = "Give one tensor, or all outputs of one sl.compute."

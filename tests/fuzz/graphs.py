@@ -305,6 +305,10 @@ def _reduction(g: Graph) -> None:
         start = "True" if dtype == "bool" else g.rng.choice(("2", "3", "1"))
         if data and dtype not in ("bool", "int8", "uint8") and g.chance(0.3):
             start = f"{data[0].name} + 1"
+        elif data and (kind != "prod" or not dtype.startswith("float")) and g.count % 2:
+            start, exact_too = operand(g, data, dtype)
+            whole, exact = whole and exact_too, exact and exact_too
+            g.kinds.add("init= of a tensor")
         more += f", init={start}"
     if kind == "custom":
         g.lines.append(
