@@ -8,6 +8,8 @@ instead; :func:`explain` gives them one shape.
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from traceback import walk_tb
 
 # letters of a line that a message repeats
@@ -70,6 +72,10 @@ class SpillWarning(UserWarning):
     """A tile of sums does not stay in registers: its result is right, but slow to come."""
 
 
+class OrderWarning(UserWarning):
+    """A step reorders a reduction whose result depends on the order where values tie."""
+
+
 class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
 
@@ -113,6 +119,14 @@ def own_place(error: BaseException) -> str:
         if str(frame.f_globals.get("__name__")).partition(".")[0] != "schedlang"
     ]
     return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
+
+
+def warn_user(message: str, kind: type[Warning]) -> None:
+    """Warn at the line of the user's that called into schedlang."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "schedlang":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, stacklevel=level)
 
 
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:

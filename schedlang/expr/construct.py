@@ -211,6 +211,27 @@ def cast(value: ExprLike, dtype: object) -> Expr:
     return Cast(a, name)
 
 
+def settled(value: Expr) -> Expr:
+    """Return ``value`` in a dtype of its own, where it met nothing that has one.
+
+    A Python float becomes float32, as in te; an integer stays int64.
+
+    >>> settled(const(0.5)).dtype, settled(const(2)).dtype
+    ('float32', 'int64')
+    """
+    if not value.weak:
+        return value
+    if isinstance(value, Select):
+        # a choice between numbers is one between numbers of that dtype
+        a, b = (cast(v, _settled_dtype(value)) for v in (value.a, value.b))
+        return Select(value.cond, a, b, a.dtype, value.lazy)
+    return cast(value, _settled_dtype(value))
+
+
+def _settled_dtype(value: Expr) -> str:
+    return "float32" if dtypes.is_float(value.dtype) else value.dtype
+
+
 def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr:
     c, x, y = as_expr(cond), as_expr(a), as_expr(b)
     name = "if_then_else" if lazy else "select"

@@ -151,7 +151,8 @@ def float_power(a: Any, b: Any) -> Any:
     >>> float(float_power(-np.inf, 0.5)), float(np.power(-np.inf, np.array([0.5, 2.0]))[0])
     (inf, inf)
     """
-    result = np.power(a, b)
+    with np.errstate(all="ignore"):
+        result = np.power(a, b)
     root = np.equal(b, 0.5)
     if not np.any(root):
         return result

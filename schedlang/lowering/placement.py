@@ -9,6 +9,7 @@ from typing import Union
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import reads
 from schedlang.stage.relations import position
 from schedlang.stage.state import At, Attach, Inline, Root, Stage, State
 
@@ -229,11 +230,18 @@ def _refusal(
     around = (spot.stage, spot.axis)
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
-        places = legal_places(state, attach, readers[stage.name])
+        places = legal_places(state, attach, readers[stage.name], stage)
         return explain(
             asked,
             f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} it outside that loop",
             places_text(places),
+        )  # fmt: skip
+    if starts_from(state, parent, stage) and not ahead_of_init(parent, spot.axis):
+        first = parent.reduce_leaves[0].name
+        return explain(
+            asked,
+            f"{parent.name} starts its reduction from it (init=), ahead of the loop over {first}",
+            f"Attach it outside of {first}, or leave it at root.",
         )  # fmt: skip
     kind = parent.kinds.get(spot.axis, "")
     within = parent.leaf[: position(parent.leaf, spot.axis) + 1]
@@ -247,10 +255,34 @@ def _refusal(
     return None
 
 
+def starts_from(state: State, reader: Stage, child: Stage) -> bool:
+    """Return whether the ``init=`` of ``reader`` reads ``child``, also through inlined stages."""
+    op = reader.op
+    pending = [] if not isinstance(op, ComputeOp) else [r.tensor for r in reads(op.init or ())]
+    seen: set[Tensor] = set()
+    while pending:
+        tensor = pending.pop()
+        producer = state.of(tensor)
+        if producer is None or tensor in seen:
+            continue
+        if producer.name == child.name:
+            return True
+        seen.add(tensor)
+        if isinstance(producer.attach, Inline):
+            pending += producer.op.input_tensors
+    return False
+
+
+def ahead_of_init(stage: Stage, axis: Axis) -> bool:
+    """Return whether loop ``axis`` of ``stage`` stands around the start of its reduction."""
+    place = position(stage.leaf, axis)
+    return not any(a.is_reduce for a in stage.leaf[: place + 1])
+
+
 def legal_places(
-    state: State, attach: Mapping[str, Attach], readers: list[str]
+    state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
 ) -> list[tuple[str, str]]:
-    """The loops that hold all ``readers``, outermost first, as (stage, axis) names."""
+    """The loops that hold all ``readers`` of ``child``, outermost first, as (stage, axis) names."""
     if not readers:
         return []
     chain: list[tuple[str, Axis]] = []
@@ -264,6 +296,9 @@ def legal_places(
             break
         current, last = spot.stage, spot.axis
     kept = [(s, a) for s, a in chain if all(inside(state, attach, r, s, a) for r in readers)]
+    if child is not None:
+        started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}
+        kept = [(s, a) for s, a in kept if s not in started or ahead_of_init(state.stages[s], a)]
     return [(s, a.name) for s, a in kept]
 
 

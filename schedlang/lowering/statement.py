@@ -45,8 +45,10 @@ def _point(n: Nesting, scope: Scope) -> Made:
     reducer = op.reducer
     if reducer is not None and n.init:
         roots: tuple[Expr, ...] = op.init or reducer.identity
-        made = instantiate(roots, values, {}, scope.ranges).roots
-        return _predicated(n, scope, [Put(op.outputs, indices, made, None, stage.name)]), pending
+        start = instantiate(roots, values, n.job.placement.inline, scope.ranges)
+        _collect(n.job, start.reads, pending, scope.ranges)
+        put = Put(op.outputs, indices, start.roots, None, stage.name)
+        return _predicated(n, scope, [put]), pending
     tests: list[tuple[Expr, str]] = []
     ranges = scope.ranges
     for cond, note in zip(_conditions(op.where), chain(stage.where_notes, repeat(""))):

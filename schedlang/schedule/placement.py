@@ -66,7 +66,7 @@ def _parent(parent: Any, asked: str) -> Stage:
 def _places(state: State, stage: Stage) -> str:
     placement = place(state.updated(stage.with_(attach=Root())))
     readers = effective_readers(state)[stage.name]
-    return places_text(legal_places(state, placement.attach, readers))
+    return places_text(legal_places(state, placement.attach, readers, stage))
 
 
 def _scan_role(state: State, stage: Stage) -> str | None:

@@ -20,6 +20,7 @@ from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.hints import nearest
+from schedlang.schedule.order import warn_of_lost_order
 from schedlang.schedule.refuse import names, refuse, shown
 from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting import STARTER
@@ -84,6 +85,8 @@ class Schedule:
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):
             key = key.name
+        if isinstance(key, (list, tuple)):
+            return StageView(self, self._one_stage(key, "s")[0].name)
         if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, PlaceholderOp)):
             asked = f"s[{shown(key)}]"
             refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
@@ -128,6 +131,7 @@ class Schedule:
         recorded = Step(primitive, stage, {k: encode(before, v, near) for k, v in args.items()})
         self._steps = (*self._steps, recorded)
         self._states = (*self._states, state)
+        warn_of_lost_order(before, state, primitive, stage, args)
         return result
 
     def _stage(self, key: Any, asked: str) -> Stage:
@@ -219,7 +223,7 @@ class Schedule:
     def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
         several = isinstance(tensor, (list, tuple))
         items = list(tensor) if several else [tensor]
-        asked = f"{primitive}({names(items)}, ...)"
+        asked = f"{primitive}({names(items)}, ...)" if primitive != "s" else f"s[[{names(items)}]]"
         stages = [self._stage(t, asked) for t in items]
         if not stages or any(s is not stages[0] for s in stages):
             hint = "Give one tensor, or all outputs of one sl.compute."

@@ -112,7 +112,7 @@ def _compute_at(rng: Random, s: Any) -> None:
         stage = state.stages[view.name]
         placement = place(state.updated(stage.with_(attach=Root())))
         readers = effective_readers(state)[view.name]
-        name, axis = pick(rng, legal_places(state, placement.attach, readers))
+        name, axis = pick(rng, legal_places(state, placement.attach, readers, stage))
         view.compute_at(s[name], pick(rng, [a for a in s[name].leaf_axes if a.name == axis]))
         return
     other = _stage(rng, s)
