@@ -173,9 +173,9 @@ def _check_read(
                 f"{op.name} reads {read}",
                 f"index {position} runs over {outside}, and {read.tensor.name} of shape "
                 f"{shape_text(read.tensor.shape)} has {extent} there",
-                f"Clamp the index with {_clamped(index, extent, below, above)}, guard the read with "
-                f"sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad with "
-                f"sl.pad, or shrink the shape.{let_pass}",
+                f"Clamp the index with {_clamped(index, extent, below, above)}, guard the read "
+                f"with sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad "
+                f"with sl.pad, or shrink the shape.{let_pass}",
             )
         )
     return let_pass
