@@ -185,7 +185,7 @@ def _multiples(lin: Lin, fact: Lin) -> list[int]:
 
 
 def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
-    """Sums of two of ``args`` with a term cancelled: where one is 0 or more, so is the larger.
+    """Sums of two of ``args`` that cancel a term: where one is 0 or more, so is the larger.
 
     With both at most -1, ``k*a + m*b`` is at most ``-k - m``.
     """
@@ -220,17 +220,21 @@ def occupied(extent: Lin) -> tuple[Lin, ...]:
 
 
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
-    """``lin`` with its first ``min`` or ``max`` replaced by each argument.
+    """``lin`` with one ``min`` or ``max`` replaced by each argument.
 
     The flag tells whether ``lin`` is the smallest of them (a lower bound must hold for all) or
-    the largest (one suffices).
+    the largest (one suffices). One that is the smallest comes first: which argument suffices may
+    differ from one of its cases to the next.
     """
-    for product, coef in lin.terms.items():
-        if len(product) == 1 and isinstance(product[0], Extreme):
-            atom = product[0]
-            rest = lin - Lin({product: coef})
-            return (atom.op == "min") == (coef > 0), tuple(rest + arg * coef for arg in atom.args)
-    return None
+    found = [
+        ((p[0].op == "min") == (coef > 0), p, coef, p[0])
+        for p, coef in lin.terms.items() if len(p) == 1 and isinstance(p[0], Extreme)
+    ]  # fmt: skip
+    if not found:
+        return None
+    smallest, product, coef, atom = next((f for f in found if f[0]), found[0])
+    rest = lin - Lin({product: coef})
+    return smallest, tuple(rest + arg * coef for arg in atom.args)
 
 
 def _scale(value: int | None, coef: int) -> int | None:

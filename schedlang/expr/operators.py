@@ -36,7 +36,13 @@ def _forward(op: str) -> Operator:
 
 
 def _reflected(op: str) -> Operator:
-    return lambda self, other: binary(op, other, self)
+    def method(self: Expr, other: ExprLike) -> Expr:
+        if op == "+" and type(other) is int and other == 0 and self.dtype != "bool":
+            # Python's sum() starts from 0, and what it adds up does not
+            return self
+        return binary(op, other, self)
+
+    return method
 
 
 def _equality(op: str) -> Operator:
