@@ -73,15 +73,15 @@ def autotune(
     also one that comes with schedlang) knows for such a computation.
     ``resume=False`` starts anew. ``timeout``: seconds for all of it, the start of the workers and
     the last race included, of which the untuned schedule has a tenth; where no candidate has worked
-    by then, the first that does ends the search. It also ends where half of ``trials`` (at least 64) bring no gain of
-    one percent. ``search``: ``"random"``, ``"evolve"`` or an object with ``propose`` and ``learn``
-    (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn. ``database``: a file or a
-    :class:`~schedlang.autotune.database.Database`; by default one in the cache folder. Every trial
-    is written as it ends. ``executor``: any ``concurrent.futures.Executor``, to measure on its
-    workers; ``workers``: how many processes build at once (one a core, at most 8, and fewer
-    where the arrays of each would not leave half of the memory). ``inputs``:
-    the data to run on, arrays by name or in order; by default random, floats uniform in [-1, 1],
-    integers from -8 (unsigned ones from 0) to 8.
+    by then, the first that does ends the search. It also ends where half of ``trials`` (at least
+    64) bring no gain of one percent. ``search``: ``"random"``, ``"evolve"`` or an object with
+    ``propose`` and ``learn`` (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn.
+    ``database``: a file or a :class:`~schedlang.autotune.database.Database`; by default one in the
+    cache folder. Every trial is written as it ends. ``executor``: any
+    ``concurrent.futures.Executor``, to measure on its workers; ``workers``: how many processes
+    build at once (one a core, at most 8, and fewer where the arrays of each would not leave half of
+    the memory). ``inputs``: the data to run on, arrays by name or in order; by default random,
+    floats uniform in [-1, 1], integers from -8 (unsigned ones from 0) to 8.
     ``sizes``: values of symbolic sizes, by name or by ``sl.var``. ``tolerance``: how far an element
     may be off, as a part of its size plus the size typical of its array; by default what rounding
     explains; integers may be off where floats are cast to them, by default few and by 1.
