@@ -17,8 +17,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune import locks
+from schedlang.autotune.budget import FINALISTS
 from schedlang.autotune.database import Database
-from schedlang.autotune.finals import FINALISTS
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.record import OUTCOMES, Trial, threads
 from schedlang.autotune.run import run
