@@ -70,6 +70,10 @@ class SpillWarning(UserWarning):
     """A tile of sums does not stay in registers: its result is right, but slow to come."""
 
 
+class StrideWarning(UserWarning):
+    """Lanes of a vector lie far apart in memory: the result is right, but slow to come."""
+
+
 class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
 
