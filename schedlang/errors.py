@@ -76,6 +76,10 @@ class OrderWarning(UserWarning):
     """A step reorders a reduction whose result depends on the order where values tie."""
 
 
+class StrideWarning(UserWarning):
+    """Lanes of a vector lie far apart in memory: the result is right, but slow to come."""
+
+
 class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
 

@@ -34,8 +34,9 @@ from schedlang.target import Target
 if TYPE_CHECKING:
     from schedlang.codegen.context import Text
 
-# where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element)
-Spot = tuple[Buffer, Lin, int]
+# where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element) and
+# how far apart these are
+Spot = tuple[Buffer, Lin, int, int]
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,8 @@ def vectors_of(
                 count *= loop.extent if any(_moves(i, loop.axis) for i in store.indices) else 1
                 continue
             lanes = min(widest(b.dtype) for b in store.buffers)
-            if any(lane_step(flat(b, store.indices), loop.axis) != 1 for b in store.buffers):
+            # lanes far apart, too, are gathered ahead of the loop and scattered behind it
+            if not all(lane_step(flat(b, store.indices), loop.axis) for b in store.buffers):
                 return None
             count *= registers(loop.extent, lanes)
         else:

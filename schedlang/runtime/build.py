@@ -11,8 +11,9 @@ from schedlang.codegen.cpu import emit
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, SAVED, identifier
+from schedlang.codegen.strides import strided
 from schedlang.compute.tensor import Tensor, check_name
-from schedlang.errors import BuildError, ComputeTypeError, SpillWarning
+from schedlang.errors import BuildError, ComputeTypeError, SpillWarning, StrideWarning
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.blocks import as_loops
 from schedlang.gpu_lowering.lower import device_program
@@ -102,7 +103,8 @@ def build(
     :class:`~schedlang.errors.BuildError` where the target cannot run it, or the source cannot be
     written to the cache folder. Warns with
     :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more (vector) registers than
-    the target has, or a guard keeps it out of them.
+    the target has, or a guard keeps it out of them, and with
+    :class:`~schedlang.errors.StrideWarning` where lanes of a CPU's vector lie far apart.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -138,6 +140,9 @@ def unwritten(
     steps = schedule.as_python()
     for warning in _spilled(nest, program, where):
         warnings.warn(warning, SpillWarning, stacklevel=3)
+    if where.kind == "cpu":
+        for warning in strided(nest, where):
+            warnings.warn(warning, StrideWarning, stacklevel=3)
     loops = nest
     if program is not None:
         loops = as_loops(program)
