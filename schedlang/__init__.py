@@ -43,14 +43,17 @@ _ON_DEMAND = {
 }
 
 __all__ = [
-    "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor",
-    "__version__", "abs", "acos", "all", "any", "apply_best", "argmax", "argmin", "asin",
-    "atan", "atan2", "autotune", "best", "build", "cast", "ceil", "comm_reducer", "compute",
-    "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate", "exp",
-    "exp2", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log",
-    "log10", "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow",
-    "prod", "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select",
-    "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
+    "Axis", "Expr", "Kernel", "Nest", "Schedule", "StageView", "Target", "Tensor", "__version__",
+    "abs", "acos", "all", "any",
+    "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
+    "build", "cast", "ceil", "comm_reducer",
+    "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate",
+    "exp",
+    "exp2", "expm1", "floor", "graph",
+    "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
+    "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",
+    "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
+    "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
 ]  # fmt: skip
 
 
