@@ -1,7 +1,8 @@
 """A schedule language in Python: say what to compute, then how, and read every level.
 
 ``compute`` (what) and ``schedule`` (how) give a loop nest, ``build`` turns it into a file of
-readable numba source and runs it. Importing this package imports neither numba nor any extra.
+readable numba source and runs it. Importing this package imports neither numba, sympy, networkx
+nor any extra.
 """
 
 from __future__ import annotations
@@ -47,8 +48,7 @@ __all__ = [
     "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
     "build", "cast", "ceil", "comm_reducer",
     "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate",
-    "exp", "exp2", "expm1", "floor", "graph", "if_then_else",
-    "isfinite", "isinf", "isnan", "log", "log10",
+    "exp", "exp2", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",
     "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
     "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",

@@ -44,10 +44,10 @@ def test_a_multiply_add_is_two_operations() -> None:
 
 def test_indices_choices_and_casts_are_free_and_comparisons_of_elements_are_not() -> None:
     A = sl.placeholder((9,), name="A")
-    B = sl.compute(
-        (8,), lambda i: sl.select(i + 1 > 4, A[i + 1], -A[i]).astype("float64"), name="B"
-    )
+    B = sl.compute((8,), lambda i: sl.select(i + 1 > 4, A[i + 1], -A[i]), name="B")
     assert flops([B]) == 8
+    D = sl.compute((8,), lambda i: A[i + 1].astype("float64"), name="D")
+    assert flops([D]) == 0
     C = sl.compute((8,), lambda i: sl.select(A[i + 1] > 0, A[i], -A[i]), name="C")
     assert flops([C]) == 2 * 8
 

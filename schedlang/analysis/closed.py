@@ -231,7 +231,7 @@ def _quotient_of(lin: Lin) -> tuple[Lin, int] | None:
     rest = [(p, c) for p, c in lin.terms.items() if p]
     if len(rest) != 1:
         return None
-    (product, coef), = rest
+    ((product, coef),) = rest
     atom = product[0]
     if len(product) != 1 or coef != 1 or not isinstance(atom, Div):
         return None

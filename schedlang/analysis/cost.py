@@ -14,7 +14,7 @@ from schedlang.analysis.traffic import Traffic, bytes_of, traffic
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import computed
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, explain
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
@@ -59,7 +59,8 @@ class Cost:
     def at(self, sizes: Mapping[Size, Any] | None = None, **named: Any) -> Any:
         """Return this record with sizes replaced, by ``sl.var``, symbol or name.
 
-        Raise :class:`~schedlang.errors.ComputeError` for a name that is no size of it.
+        Raise :class:`~schedlang.errors.ComputeError` for a name that is no size of it, and for 0:
+        the formulas are for positive sizes, and ``sl.cost(..., sizes={n: 0})`` counts there.
 
         >>> import schedlang as sl
         >>> n = sl.var("n")
@@ -69,12 +70,12 @@ class Cost:
         """
         known = {s.name: s for s in self.symbols}
         values: dict[Any, Any] = {}
-        for size, value in {**(sizes or {}), **named}.items():
+        for size, value in [*(sizes or {}).items(), *named.items()]:
             name = str(size)
             if name not in known:
                 listed = f"its sizes are {', '.join(known)}" if known else "it has no sizes"
                 raise ComputeError(f"at({name}={value}) of the cost of {self.name}: {listed}")
-            values[known[name]] = _size(name, value)
+            values[known[name]] = _size(name, value, self.name)
         left = tuple(s for s in self.symbols if s not in values)
 
         def put(value: Any) -> Any:
@@ -253,12 +254,19 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
     )  # fmt: skip
 
 
-def _size(name: str, value: Any) -> Any:
-    """A value for a size: 0 or more, or an expression of sympy's in ``at``."""
-    if hasattr(value, "__index__") and not isinstance(value, bool) and not isinstance(value, Expr):
-        if int(value) >= 0:
+def _size(name: str, value: Any, cost_of: str = "") -> Any:
+    """A value for a size: an integer, or in ``at`` (of ``cost_of``) an expression of sympy's."""
+    if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
+        if int(value) > 0 or (int(value) == 0 and not cost_of):
             return int(value)
-    elif hasattr(value, "subs"):
+        if int(value) == 0:
+            raise ComputeError(
+                explain(
+                    f"at({name}=0) of the cost of {cost_of}", "its formulas are for positive sizes",
+                    f"Ask sl.cost(..., sizes={{{name}: 0}}), which counts at that size.",
+                )
+            )  # fmt: skip
+    elif cost_of and hasattr(value, "subs"):
         return value
     raise ComputeError(f"{name} = {value!r}: a size is an integer of 0 or more")
 

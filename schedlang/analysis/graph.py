@@ -114,7 +114,8 @@ class _Graph:
         op = stage.op
         for tensor in op.input_tensors:
             self.key(tensor)
-        first = self.rows.get(stage.outputs[0].op, 0) if isinstance(op, ComputeOp) else 0
+        declared = stage.outputs[0].op
+        first = self.rows.get(declared, 0) if isinstance(declared, ComputeOp) else 0
         work: Any = 0
         if isinstance(op, ComputeOp):
             work = stage_flops(op, self.counter, first)

@@ -54,7 +54,8 @@ def _converted(node: Expr, parts: list[Any]) -> Any:
     if isinstance(node, (Var, Axis)):
         return symbol(node)
     if isinstance(node, Const):
-        return sympy.sympify(node.value)
+        whole = isinstance(node.value, float) and node.value.is_integer()
+        return sympy.sympify(int(node.value) if whole else node.value)
     if isinstance(node, Cast):
         return parts[0]
     if isinstance(node, Unary):
