@@ -80,6 +80,13 @@ class StrideWarning(UserWarning):
     """Lanes of a vector lie far apart in memory: the result is right, but slow to come."""
 
 
+class UnprovenWarning(UserWarning):
+    """No proof was found that a loop nest is right: that outputs are written once, without races.
+
+    Nothing wrong was found either: the nest, as printed, is what runs.
+    """
+
+
 class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
 

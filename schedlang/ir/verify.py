@@ -20,7 +20,7 @@ from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, 
 from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
-from schedlang.ir.cover import Site, check_finalised, check_races, leaves_bounds
+from schedlang.ir.cover import check_finalised
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     LARGEST,
@@ -36,7 +36,10 @@ from schedlang.ir.nodes import (
     Store,
     expressions,
 )
+from schedlang.ir.points import leaves_bounds
 from schedlang.ir.printer import expr_text
+from schedlang.ir.races import check_races
+from schedlang.ir.sites import Site
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
@@ -73,16 +76,38 @@ class Unproven:
         )
 
 
+@dataclass(frozen=True)
+class Report:
+    """What the verifier could not prove of a nest that it found no fault with.
+
+    ``accesses`` are indices that may leave their buffer, for checks at the call. ``open`` are
+    sentences: outputs that may not be written whole and once, loops that may race.
+    """
+
+    accesses: list[Unproven]
+    open: tuple[str, ...]
+
+
 def verify(nest: Nest) -> list[Unproven]:
     """Raise :class:`~schedlang.errors.VerifyError` where ``nest`` breaks a rule.
 
-    Returns the accesses that could not be proven, for checks at the call.
+    Return the accesses that could not be proven, for checks at the call.
     """
+    return report(nest).accesses
+
+
+def report(nest: Nest) -> Report:
+    """Check ``nest`` as :func:`verify` does, and return all that could not be proven."""
     walker = _Walker(nest)
     walker.walk()
+    open_ = dict.fromkeys(walker.open)
     for output in nest.outputs:
-        check_finalised(output, [s for s in walker.sites if output in s.store.buffers])
-    return walker.unproven
+        sites = [s for s in walker.sites if output in s.store.buffers]
+        if not check_finalised(output, sites):
+            open_[
+                f"it is not proven that each element of {output.name} is written, and only once"
+            ] = None
+    return Report(walker.unproven, tuple(open_))
 
 
 class _Walker:
@@ -100,6 +125,7 @@ class _Walker:
         self.sites: list[Site] = []
         self.together: list[tuple[int, list[Site], list[tuple[Load, Site | None]]]] = []
         self.unproven: list[Unproven] = []
+        self.open: list[str] = []
         self.stage = ""
 
     def walk(self) -> None:
@@ -174,7 +200,7 @@ class _Walker:
         self.facts.pop()
         if self.together and self.together[-1][0] == len(self.loops):
             position, stores, loads = self.together.pop()
-            check_races(loop, position, stores, loads)
+            self.open += check_races(loop, position, stores, loads)
         self.axes.discard(loop.axis)
 
     def expression(self, root: Expr, stmt: Stmt) -> None:
@@ -443,4 +469,4 @@ def _quick(node: Expr, done: dict[int, Interval], ranges: Ranges) -> Interval:
     return None, None
 
 
-__all__ = ["Unproven", "verify"]
+__all__ = ["Report", "Unproven", "report", "verify"]

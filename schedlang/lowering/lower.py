@@ -23,6 +23,7 @@ from schedlang.lowering.region import Pending, merge, whole
 from schedlang.lowering.resolve import resolve
 from schedlang.lowering.scan import nest_scan
 from schedlang.lowering.trampoline import Task, run
+from schedlang.lowering.whole import not_whole, scan_rows
 from schedlang.stage.relations import extent_of
 from schedlang.stage.state import Inline, Root, Stage, State
 
@@ -60,14 +61,14 @@ def lower_state(
                 f"{given.name} stands among the arguments, and the layout of an argument is its "
                 f"caller's: leave it out, or leave out transform_layout on stage {stage.name}"
             )
-    placement = place(state)
+    placement = place(state, tensors)
     alias = _aliases(state)
     buffers = _buffers(checked)
     names = _stage_names(state, {b.name for b in buffers.values()})
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
     clipped: set[Tensor] = set()
     while True:
-        problems = list(placement.problems)
+        problems = [*placement.problems, *scan_rows(state, placement, tensors)]
         job = Job(
             state, placement, frozenset(tensors), alias, names, ahead, problems,
             clipped=set(clipped),
@@ -81,6 +82,9 @@ def lower_state(
         raise LoweringError(job.problems[0].message)
     body = resolve(drafts, dict(buffers), alias)
     body = hoist(body)
+    job.problems.extend(not_whole(state, placement, buffers, body))
+    if strict and job.problems:
+        raise LoweringError(job.problems[0].message)
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)

@@ -46,6 +46,7 @@ class Built:
     text: str
     parallel: bool
     checked_by_size: bool = False
+    unproven: tuple[str, ...] = ()
 
 
 class Kernel(TeModule):
@@ -105,6 +106,21 @@ class Kernel(TeModule):
     def loop_nest(self) -> Nest:
         """The loop nest the source was emitted from."""
         return self._nest
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """Return a sentence for each rule of the verifier that no proof was found for.
+
+        A kernel without any (the usual case) is proven to write each element of its outputs once,
+        and to have no loop whose iterations race. :func:`~schedlang.build` warns of each.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+        >>> sl.build(sl.schedule(B), target="python").unproven
+        ()
+        """
+        return self._built.unproven
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
