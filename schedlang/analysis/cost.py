@@ -130,6 +130,7 @@ class ScheduleCost(Cost):
 
     ``loads`` and ``stores`` count elements, of inputs, outputs and intermediate storage alike, each
     access of a statement as the printed nest writes it: ``C[i] += A[i]`` loads two and stores one.
+    An element that one statement names several times is loaded once.
     What stands under a guard counts where the guard holds, and a stage that is computed again
     counts again. ``executed`` is the flops that the nest executes, so ``executed/flops`` is the
     recomputation. ``allocated`` is the most bytes of intermediate storage that exist at once, one

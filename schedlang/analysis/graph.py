@@ -44,7 +44,7 @@ def graph(what: Any) -> Any:
     ``"at"``, with ``at`` the names of stage and axis then; ``scope`` as set; and ``made``, true
     for stages that a step added, such as a cache. Edge attributes:
 
-    * ``accesses``: the read expressions, and ``text``: the same as strings,
+    * ``accesses``: the read expressions, equal ones once, and ``text``: the same as strings,
     * ``reads``: how many elements are read when the consumer is computed once,
     * ``bytes`` of the smallest box that holds what is read, a whole dimension for a gather.
 
@@ -82,7 +82,7 @@ class _Graph:
     subject: Subject
     graph: Any = field(default_factory=nx.DiGraph)
     keys: dict[Tensor, str] = field(default_factory=dict)
-    counter: Counter = field(default_factory=Counter)
+    counter: Counter = field(default_factory=lambda: Counter(names=None))
 
     def __post_init__(self) -> None:
         ops = operations(self.state.outputs)
@@ -126,8 +126,11 @@ class _Graph:
                 self._edge(tensor, stage.name, (), 0, tensor_bytes(tensor))
             return
         counts = stage_reads(op, self.counter, first)
-        found: dict[str, list[Read]] = {}
+        distinct: dict[Any, Read] = {}
         for read in reads(op.roots):
+            distinct.setdefault((read.tensor, *map(to_lin, read.indices)), read)
+        found: dict[str, list[Read]] = {}
+        for read in distinct.values():
             found.setdefault(self.key(read.tensor), []).append(read)
         ranges = Ranges()
         for axis in (*op.axis, *op.reduce_axis):

@@ -41,21 +41,22 @@ Loops = tuple[tuple[Axis, Lin], ...]
 class Counter:
     """Counts points, and remembers counts; ``bounds`` says which of them are upper bounds.
 
-    ``names`` are the printed names of loop variables.
+    ``names`` are the printed names of loop variables; without them nothing is noted.
     """
 
-    names: dict[Axis, str] = field(default_factory=dict)
+    names: dict[Axis, str] | None = field(default_factory=dict)
     bounds: dict[str, None] = field(default_factory=dict)
+    counts: dict[Any, Any] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
     exact: bool = True
 
     def count(self, loops: Loops, held: Sequence[Held]) -> Any:
         """The points of ``loops`` where all of ``held`` hold: an ``int``, or of sympy's."""
-        # nodes compare by identity, and outlive the counter
         key = (loops, tuple((id(cond), truth) for cond, truth in held))
-        if key not in self.known:
-            self.known[key] = self._counted(loops, held)
-        return self.known[key]
+        if key not in self.counts:
+            # with the conditions, whose ids would go to others else
+            self.counts[key] = self._counted(loops, held), tuple(held)
+        return self.counts[key][0]
 
     def _counted(self, loops: Loops, held: Sequence[Held]) -> Any:
         if any(extent.const is not None and extent.const <= 0 for _, extent in loops):
@@ -93,7 +94,7 @@ class Counter:
             else:
                 self.known[key] = found, True
         value, exact = self.known[key]
-        self.exact = self.exact and exact
+        self.exact &= exact
         return value
 
     def _found(
@@ -170,6 +171,9 @@ class Counter:
         return result * prod(_number(extent) for extent in free.values())
 
     def _bound(self, item: Item) -> None:
+        self.exact = False
+        if self.names is None:
+            return
         for cond in expressions_of(item):
             self.bounds.setdefault(f"as if {expr_text(cond, self.names)} always held")
 
