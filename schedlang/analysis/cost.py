@@ -1,4 +1,4 @@
-"""``sl.cost``: how much a computation computes and moves, and how much a schedule does."""
+"""``sl.cost``: operations and bytes of a computation, loads and stores of a schedule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Size = Union[str, Var, "sympy.Symbol"]
 
 @dataclass(frozen=True)
 class Cost:
-    """How much a computation computes and moves at least, as sympy expressions in its sizes.
+    """The operations of a computation and the bytes it must move, as sympy expressions.
 
     ``flops`` counts each stage once and whole, whatever the schedule: one for each arithmetic
     operation on elements (a multiply-add is two), comparison of elements, ``min``, ``max`` and math
@@ -51,7 +51,7 @@ class Cost:
 
     @property
     def intensity(self) -> sympy.Expr:
-        """The flops for each byte moved; sympy's ``nan`` where nothing is moved."""
+        """Return the flops for each byte moved; sympy's ``nan`` where nothing is moved."""
         import sympy
 
         return self.flops / self.bytes if self.bytes != 0 else sympy.nan
@@ -165,7 +165,7 @@ _PLAIN = ("name", "symbols", "notes")
 
 
 def number_text(value: Any) -> str:
-    """A number with separators, a fraction as a decimal, anything else as sympy prints it.
+    """Format a number with separators, a fraction as a decimal, the rest as sympy does.
 
     >>> import sympy
     >>> number_text(sympy.Integer(2147483648)), number_text(sympy.Rational(512, 3))
@@ -227,7 +227,7 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
 
 
 def tensor_bytes(tensor: Tensor, values: Mapping[Var, Lin] | None = None) -> Any:
-    """The bytes of a tensor's elements, as sympy's."""
+    """Return the bytes of a tensor's elements, of sympy."""
     import sympy
 
     total: Any = sympy.Integer(itemsize(tensor.dtype))

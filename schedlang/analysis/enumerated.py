@@ -1,4 +1,4 @@
-"""Points counted one by one, in blocks of NumPy arrays; long loop variables are solved for."""
+"""Count points one by one, in blocks of NumPy arrays, and solve for long loop variables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ BLOCK = 1 << 18
 
 
 def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None:
-    """For how many points of a box all of ``items`` hold; ``None`` where these are too many.
+    """Return at how many points of a box all of ``items`` hold; ``None`` for too large a box.
 
-    Long axes that stand in inequalities alone, by a factor, and not two in one, are solved for and
-    not tried.
+    An axis that stands only in inequalities, with a constant factor, is solved for instead of
+    tried, the longest first and no two of them in one inequality.
     """
     solved = _solved(extents, items)
     tried = {axis: n for axis, n in extents.items() if axis not in solved}
@@ -48,7 +48,7 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
 
 
 def _solved(extents: Mapping[Axis, int], items: Sequence[Item]) -> dict[Axis, list[Item]]:
-    """Axes to solve for, longest first, each with what it stands in."""
+    """Return the axes to solve for, longest first, each with the inequalities it stands in."""
     found: dict[Axis, list[Item]] = {}
     for axis in sorted(extents, key=lambda a: -extents[a]):
         of_axis = [item for item in items if axis in leaves_of(item)]
@@ -59,7 +59,7 @@ def _solved(extents: Mapping[Axis, int], items: Sequence[Item]) -> dict[Axis, li
 
 
 def _linear(item: Item, axis: Axis) -> bool:
-    """Whether ``axis`` stands in ``item`` by a constant factor alone."""
+    """Return true if ``item`` is an inequality in which ``axis`` has a constant factor."""
     if not isinstance(item, AtLeast):
         return False
     others = Lin({p: c for p, c in item.lin.terms.items() if p != (axis,)})
@@ -67,7 +67,7 @@ def _linear(item: Item, axis: Axis) -> bool:
 
 
 def _lengths(axis: Axis, extent: int, items: Sequence[Item], values: Mapping[Any, Any]) -> Any:
-    """How many values of ``axis`` satisfy the inequalities that it stands in."""
+    """Return how many values of ``axis`` satisfy ``items``."""
     low: Any = 0
     high: Any = extent - 1
     for item in items:
@@ -103,7 +103,7 @@ def _all_hold(held: Sequence[tuple[Any, bool]], values: Mapping[Any, Any]) -> An
 
 
 def value_of(lin: Lin, values: Mapping[Any, Any]) -> Any:
-    """``lin`` with its axes and sizes taken from ``values``, numbers or arrays."""
+    """Evaluate ``lin`` with its axes and sizes from ``values``, numbers or arrays."""
     total: Any = 0
     for product, coef in lin.terms.items():
         term: Any = coef

@@ -94,7 +94,7 @@ class _Graph:
         self.taken = set(self.state.stages)
 
     def key(self, tensor: Tensor) -> str:
-        """The node of ``tensor``, made where it is an input that is met for the first time."""
+        """Return the node of ``tensor``; make it if this is the first use of an input."""
         stage = self.state.defined.get(tensor)
         if stage is not None:
             return stage
@@ -186,7 +186,7 @@ class _Graph:
 
 
 def tensor_bytes(tensor: Tensor) -> Any:
-    """The bytes of a tensor's elements: an ``int``, or of sympy's."""
+    """Return the bytes of a tensor's elements: an ``int`` or a sympy expression."""
     return _size([to_lin(extent) for extent in tensor.shape], tensor.dtype)
 
 
@@ -198,7 +198,7 @@ def _size(extents: Sequence[Lin], dtype: str) -> Any:
 
 
 def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
-    """The bytes of the box of ``tensor`` that holds all elements that are read."""
+    """Return the bytes of the smallest box of ``tensor`` that holds all ``accesses``."""
     extents = []
     for position, extent in enumerate(tensor.shape):
         size = to_lin(extent)
@@ -212,7 +212,7 @@ def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
 
 
 def _span(index: Expr, size: Lin, ranges: Ranges) -> tuple[Lin, Lin]:
-    """The part of a dimension, end excluded, that ``index`` stays in."""
+    """Return the first index and the end of the part of a dimension that ``index`` stays in."""
     lin = to_lin(index, ranges=ranges)
     if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):
         return ZERO, size
@@ -223,7 +223,7 @@ def _span(index: Expr, size: Lin, ranges: Ranges) -> tuple[Lin, Lin]:
 
 
 def _plain(value: Any) -> Any:
-    """An ``int`` in place of sympy's number."""
+    """Return an ``int`` for a number of sympy, and the rest as it is."""
     return int(value) if isinstance(value, int) or value.is_Integer else value
 
 

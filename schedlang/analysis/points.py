@@ -1,4 +1,4 @@
-"""How often a statement runs: the points of the loops around it where its conditions hold."""
+"""Count how often a statement runs: the points of its loops at which its conditions hold."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Counter:
     exact: bool = True
 
     def count(self, loops: Loops, held: Sequence[Held]) -> Any:
-        """The points of ``loops`` where all of ``held`` hold: an ``int``, or of sympy's."""
+        """Return at how many points of ``loops`` all of ``held`` hold: an ``int`` or of sympy."""
         key = (loops, tuple((id(cond), truth) for cond, truth in held))
         if key not in self.counts:
             # with the conditions, whose ids would go to others else
@@ -119,7 +119,7 @@ class Counter:
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], either: Either, ranges: Ranges,
         depth: int,
     ) -> Any | None:  # fmt: skip
-        """All points of the others less those where neither alternative holds."""
+        """Count the points of the other items, less those where neither alternative holds."""
         if not depth:
             return None
         rest = [item for item in items if item is not either]
@@ -135,7 +135,7 @@ class Counter:
     def _formula(
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, most: int
     ) -> Any | None:
-        """A count by formula, with up to ``most`` values of short axes tried one by one."""
+        """Count by formula, with up to ``most`` values of short axes tried one by one."""
         rows = needed([item.lin for item in items if isinstance(item, AtLeast)], ranges)
         if not rows:
             return prod(_number(e) for e in extents.values())
@@ -182,10 +182,9 @@ Space = tuple[dict[Axis, Lin], dict[Axis, Lin]]
 
 
 def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> list[Space]:
-    """Spaces that are ``extents`` together, each with what it says of an axis that is gone.
+    """Split ``extents`` into spaces with one axis less, each with the value of that axis.
 
-    An axis that stands under ``//`` or ``%`` of a number falls into its remainders, a short one
-    into its values.
+    An axis under ``//`` or ``%`` of a number is split by its remainder, a short one by its value.
     """
     for axis, extent in extents.items():
         numbers = {d for row in rows for d in _divisors(row, axis)}
@@ -209,12 +208,12 @@ def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> lis
 
 
 def _steps(extent: Lin, rest: int, period: int) -> Lin:
-    """How many of ``0..extent`` leave ``rest``."""
+    """Return how many of ``0..extent`` leave the remainder ``rest``."""
     return floordiv(extent + (period - 1 - rest), Lin.of(period), Ranges())
 
 
 def _divisors(lin: Lin, axis: Axis) -> set[int]:
-    """The numbers by which what holds ``axis`` is divided."""
+    """Return the numbers that divide a term with ``axis``."""
     found: set[int] = set()
     stack = list(lin.atoms())
     while stack:
@@ -233,7 +232,7 @@ def _number(extent: Lin) -> Any:
 
 
 def _condition(rows: Sequence[Lin]) -> Any:
-    """1 where conditions on sizes alone hold, else 0."""
+    """Return 1 where conditions on sizes alone hold, else 0."""
     import sympy
 
     held = sympy.And(*(as_sympy(row) >= 0 for row in rows))
@@ -243,7 +242,7 @@ def _condition(rows: Sequence[Lin]) -> Any:
 def _components(
     items: Sequence[Item], extents: Mapping[Axis, Lin]
 ) -> list[tuple[list[Axis], list[Item]]]:
-    """``items`` in groups that share no axis, each with its axes."""
+    """Group ``items`` so that no two groups share an axis; each with its axes."""
     groups: list[tuple[set[Axis], list[Item]]] = []
     for item in items:
         axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}

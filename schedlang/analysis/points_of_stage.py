@@ -1,4 +1,4 @@
-"""The points of one stage, counted from 0 as the loops of a nest, and what is counted over them."""
+"""Operations and reads of one stage, counted over its points."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Sizes = Mapping[Var, Lin]
 def stage_flops(
     op: ComputeOp, counter: Counter, first: Extent = 0, sizes: Sizes | None = None
 ) -> Any:
-    """The operations of one stage, whole: an ``int``, or of sympy's.
+    """Return the operations of one stage, whole: an ``int`` or a sympy expression.
 
     ``first`` is the row at which a scan's update starts; ``sizes`` has numbers for some sizes.
     """
@@ -36,9 +36,9 @@ def stage_flops(
 
 
 def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tensor, Any]:
-    """How often a stage, computed whole, reads an element of each tensor.
+    """Return how often a stage, computed whole, reads an element of each tensor.
 
-    As lowering has it, an element that is read twice in one statement is read once.
+    Equal reads of one statement count once, since lowering makes them one.
     """
     loops, starts = _loops(op, first, None)
     ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in loops})

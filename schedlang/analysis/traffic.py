@@ -1,4 +1,4 @@
-"""What a loop nest loads, stores, computes and allocates, summed over its loops."""
+"""Loads, stores, operations and allocations of a loop nest, summed over its loops."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class _Around:
 
 
 def traffic(nest: Nest) -> Traffic:
-    """The totals of ``nest``: ``int`` where it has no symbolic sizes, else of sympy's.
+    """Return the totals of ``nest``: an ``int`` each, or a sympy expression in symbolic sizes.
 
-    A guard is counted exactly where its loops have numbers for extents, or a formula is known;
-    ``bounds`` says what is counted as an upper bound instead.
+    A guard counts exactly where its loops have numbers for extents or a formula is known;
+    ``bounds`` lists the conditions that count as if they always held.
     """
     found = Traffic(buffers={b.name: b for b in nest.buffers})
     counter = Counter(names=nest.names)
@@ -95,7 +95,7 @@ def _evaluate(found: Traffic, counter: Counter, around: _Around, roots: Sequence
 
 
 def _in_indices(root: Expr) -> set[int]:
-    """The nodes, by ``id``, that only indices need."""
+    """Return the ``id`` of each node that only indices need."""
     values: set[int] = set()
     indices: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(root, True)]
@@ -115,7 +115,7 @@ def _add(totals: dict[str, Any], name: str, times: Any) -> None:
 
 
 def bytes_of(buffer: Buffer) -> Any:
-    """The bytes of one copy of ``buffer``: an ``int``, or of sympy's."""
+    """Return the bytes of one copy of ``buffer``: an ``int`` or a sympy expression."""
     if buffer.bytes is not None:
         return buffer.bytes
     total: Any = itemsize(buffer.dtype) * (2 if buffer.double else 1)
@@ -126,7 +126,7 @@ def bytes_of(buffer: Buffer) -> Any:
 
 
 def _peak(body: Block) -> Any:
-    """The most bytes of storage that exist at once, one copy of what stands in a loop."""
+    """Return the most bytes of storage that exist at once, one copy of what stands in a loop."""
     peaks: dict[int, Any] = {}
     stack: list[tuple[Stmt, bool]] = [(body, False)]
     while stack:
