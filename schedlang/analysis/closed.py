@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ONE, ZERO, Div, Lin, to_expr
 from schedlang.expr.nodes import Axis
@@ -21,6 +22,16 @@ def as_sympy(lin: Lin) -> Any:
     return to_sympy(to_expr(lin))
 
 
+def as_number(lin: Lin) -> Any:
+    """Return an ``int`` for a number, a sympy expression for a polynomial over sizes."""
+    return as_sympy(lin) if lin.const is None else lin.const
+
+
+def bytes_of(extents: Iterable[Lin], dtype: str) -> Any:
+    """Return the bytes of an array: an ``int`` or a sympy expression."""
+    return itemsize(dtype) * prod(map(as_number, extents))
+
+
 @dataclass(frozen=True)
 class Scale:
     """Values ``base + step*j`` for ``j`` in ``0..count``, each ``base`` in ``0..width`` once."""
@@ -33,7 +44,7 @@ class Scale:
 def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any | None:
     """Return at how many points all of ``rows`` are 0 or more; ``None`` without a formula.
 
-    There are formulas for conditions on one linear form, such as ``low <= 32*outer + inner < high``:
+    There are formulas for conditions on one linear form, as in ``low <= 32*outer + inner < high``:
     the tail of a split, a box at the edge of a tensor, a triangle, a band.
     """
     forms = [_form(row) for row in rows]
@@ -153,7 +164,7 @@ def _size(coef: Lin) -> int:
 
 
 def _digits(left: dict[Axis, Lin], extents: Extents, width: Lin) -> Lin:
-    """Multiply ``width`` by the extent of each axis whose factor it equals; take those from ``left``."""
+    """Multiply ``width`` by the extent of each axis whose factor it is; those leave ``left``."""
     while True:
         found = next((axis for axis, coef in left.items() if coef == width), None)
         if found is None:

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Union
 
-from schedlang.analysis.closed import as_sympy
+from schedlang.analysis.closed import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import stage_flops
 from schedlang.analysis.subject import subject_of
-from schedlang.analysis.traffic import Traffic, bytes_of, traffic
+from schedlang.analysis.traffic import Traffic, storage_bytes, traffic
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import computed
 from schedlang.errors import ComputeError, explain
-from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
@@ -219,21 +218,12 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
     for op in computed(outputs):
         total = total + stage_flops(op, counter, rows.get(op, 0), values)
     tensors = dict.fromkeys((*placeholders(outputs), *outputs))
-    moved = sum((tensor_bytes(t, values) for t in tensors), sympy.Integer(0))
+    sizes_of = {t: [to_lin(extent, values) for extent in t.shape] for t in tensors}
+    moved = sympy.sympify(sum(bytes_of(shape, t.dtype) for t, shape in sizes_of.items()))
     symbols = tuple(dict.fromkeys(symbol(v) for v in variables(outputs) if v.is_size))
     left = tuple(s for s in symbols if s.name not in {v.name for v in known})
     name = ", ".join(dict.fromkeys(t.op.name for t in outputs))
     return Cost(name, sympy.sympify(total), moved, left, tuple(counter.bounds))
-
-
-def tensor_bytes(tensor: Tensor, values: Mapping[Var, Lin] | None = None) -> Any:
-    """Return the bytes of a tensor's elements, of sympy."""
-    import sympy
-
-    total: Any = sympy.Integer(itemsize(tensor.dtype))
-    for extent in tensor.shape:
-        total = total * as_sympy(to_lin(extent, values))
-    return total
 
 
 def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
@@ -241,7 +231,7 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
 
     buffers = tuple(
         BufferCost(
-            b.name, b.scope, b.dtype, sympy.sympify(bytes_of(b)),
+            b.name, b.scope, b.dtype, sympy.sympify(storage_bytes(b)),
             sympy.sympify(counts.loads.get(b.name, 0)), sympy.sympify(counts.stores.get(b.name, 0)),
         )
         for b in counts.buffers.values()

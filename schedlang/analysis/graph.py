@@ -8,13 +8,12 @@ from typing import Any
 
 import networkx as nx
 
-from schedlang.analysis.closed import as_sympy
+from schedlang.analysis.closed import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import stage_flops, stage_reads
 from schedlang.analysis.subject import Subject, subject_of
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
-from schedlang.expr.dtypes import itemsize
 from schedlang.expr.interval import Ranges, lower, upper
 from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Expr, Read
@@ -123,7 +122,7 @@ class _Graph:
         self._node(stage.name, stage.outputs, kind, _plain(work), self._place(stage))
         if isinstance(op, ScanOp):
             for tensor in op.input_tensors:
-                self._edge(tensor, stage.name, (), 0, tensor_bytes(tensor))
+                self._edge(tensor, stage.name, (), 0, _bytes(tensor))
             return
         counts = stage_reads(op, self.counter, first)
         distinct: dict[Any, Read] = {}
@@ -162,7 +161,7 @@ class _Graph:
         first = tensors[0]
         self.graph.add_node(
             key, tensor=first, tensors=tuple(tensors), name=key, shape=first.shape,
-            dtype=first.dtype, bytes=_plain(sum(tensor_bytes(t) for t in tensors)), work=work,
+            dtype=first.dtype, bytes=_plain(sum(_bytes(t) for t in tensors)), work=work,
             kind=kind, output=any(t in self.subject.outputs for t in tensors),
             **(place_ if self.attach is not None else {}),
         )  # fmt: skip
@@ -185,16 +184,8 @@ class _Graph:
         )
 
 
-def tensor_bytes(tensor: Tensor) -> Any:
-    """Return the bytes of a tensor's elements: an ``int`` or a sympy expression."""
-    return _size([to_lin(extent) for extent in tensor.shape], tensor.dtype)
-
-
-def _size(extents: Sequence[Lin], dtype: str) -> Any:
-    total: Any = itemsize(dtype)
-    for extent in extents:
-        total = total * (as_sympy(extent) if extent.const is None else extent.const)
-    return total
+def _bytes(tensor: Tensor) -> Any:
+    return bytes_of([to_lin(extent) for extent in tensor.shape], tensor.dtype)
 
 
 def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
@@ -208,7 +199,7 @@ def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
             low, high = extreme("min", [low, first], ranges), extreme("max", [high, last], ranges)
         length = extreme("max", [high - low, ZERO], ranges)
         extents.append(length)
-    return _size(extents, tensor.dtype)
+    return bytes_of(extents, tensor.dtype)
 
 
 def _span(index: Expr, size: Lin, ranges: Ranges) -> tuple[Lin, Lin]:

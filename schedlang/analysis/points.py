@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import lcm, prod
 from typing import Any
 
-from schedlang.analysis.closed import as_sympy, closed_count, needed
+from schedlang.analysis.closed import as_number, as_sympy, closed_count, needed
 from schedlang.analysis.conditions import (
     AtLeast,
     Either,
@@ -78,7 +78,7 @@ class Counter:
             inside = {axis: free.pop(axis) for axis in axes}
             result = result * self._component(inside, part, ranges, depth)
         for extent in free.values():
-            result = result * (as_sympy(extent) if extent.const is None else extent.const)
+            result = result * as_number(extent)
         return result
 
     def _component(
@@ -88,7 +88,7 @@ class Counter:
         if key not in self.known:
             found = self._found(extents, items, ranges, depth)
             if found is None:
-                self.known[key] = prod(_number(e) for e in extents.values()), False
+                self.known[key] = prod(as_number(e) for e in extents.values()), False
                 for item in items:
                     self._bound(item)
             else:
@@ -138,7 +138,7 @@ class Counter:
         """Count by formula, with up to ``most`` values of short axes tried one by one."""
         rows = needed([item.lin for item in items if isinstance(item, AtLeast)], ranges)
         if not rows:
-            return prod(_number(e) for e in extents.values())
+            return prod(as_number(e) for e in extents.values())
         if not extents:
             return _condition(rows)
         found = closed_count(extents, rows, ranges)
@@ -168,7 +168,7 @@ class Counter:
             if found is None:
                 return None
             result = result * found
-        return result * prod(_number(extent) for extent in free.values())
+        return result * prod(as_number(extent) for extent in free.values())
 
     def _bound(self, item: Item) -> None:
         self.exact = False
@@ -225,10 +225,6 @@ def _divisors(lin: Lin, axis: Axis) -> set[int]:
         elif isinstance(atom, Extreme):
             stack += [inner for arg in atom.args for inner in arg.atoms()]
     return found
-
-
-def _number(extent: Lin) -> Any:
-    return as_sympy(extent) if extent.const is None else extent.const
 
 
 def _condition(rows: Sequence[Lin]) -> Any:

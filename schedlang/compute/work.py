@@ -100,7 +100,7 @@ def of_start(op: ComputeOp) -> int:
 
 
 def of_step(reducer: Reducer) -> int:
-    """Return the operations that combine one more value: at least 1, and 1 for argmin and argmax."""
+    """Return the operations that combine one more value: at least 1; 1 for argmin and argmax."""
     if reducer.name in _SELECTING:
         return 1
     return max(1, _operations(reducer.result))
