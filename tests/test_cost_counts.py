@@ -135,3 +135,37 @@ def test_formulas_agree_with_points_at_every_size(data: Any) -> None:
         wanted = brute([extent, inner], axes, conds, {n: size})
         made = found if isinstance(found, int) else int(found.subs({n: size}))
         assert made >= wanted if counter.bounds else made == wanted, (size, str(found))
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_edges_read_what_placeholders_give(block: int) -> None:
+    compared = 0
+    for seed in range(block * 25, block * 25 + 25):
+        rng = Random(f"edges:{seed}")
+        graph = random_graph(rng, 0.3)
+        space = build(graph)
+        s = sl.schedule([space[n] for n in graph.outputs])
+        made = sl.graph(list(s.outputs))
+        nodes = made.nodes
+        if any(nodes[n]["kind"] in ("scan", "state") for n in nodes) or 0 in graph.sizes.values():
+            continue
+        # all that is asked for is computed whole
+        s = sl.schedule([t for n in nodes if n not in made.graph["inputs"]
+                         for t in nodes[n]["tensors"][:1]])  # fmt: skip
+        nest = lower_state(s.state)
+        if iterations(nest, graph.sizes) > MOST_ITERATIONS:
+            continue
+        arrays_ = arrays(graph, seed, graph.sizes)
+        run = interpret(nest, _given(nest, arrays_, graph.sizes), complete=False)
+        if sl.cost(s).notes:
+            continue
+        for name in made.graph["inputs"]:
+            reads = sum(
+                getattr(d["reads"], "subs", lambda _, r=d["reads"]: r)(
+                    {sl.var(n): v for n, v in graph.sizes.items()}
+                )
+                for _, _, d in made.out_edges(name, data=True)
+            )
+            assert run.loads[nodes[name]["tensor"].name] == reads, f"{seed} {name}\n{nest}"
+            compared += 1
+    assert compared > 10

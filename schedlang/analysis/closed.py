@@ -1,12 +1,13 @@
-"""How many points satisfy inequalities between symbolic sizes, as one sympy expression."""
+"""Closed formulas for the number of points that satisfy inequalities in symbolic sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ONE, ZERO, Div, Lin, to_expr
 from schedlang.expr.nodes import Axis
@@ -17,8 +18,18 @@ Extents = Mapping[Axis, Lin]
 
 
 def as_sympy(lin: Lin) -> Any:
-    """A polynomial over sizes as sympy's."""
+    """Convert a polynomial over sizes to sympy."""
     return to_sympy(to_expr(lin))
+
+
+def as_number(lin: Lin) -> Any:
+    """Return an ``int`` for a number, a sympy expression for a polynomial over sizes."""
+    return as_sympy(lin) if lin.const is None else lin.const
+
+
+def bytes_of(extents: Iterable[Lin], dtype: str) -> Any:
+    """Return the bytes of an array: an ``int`` or a sympy expression."""
+    return itemsize(dtype) * prod(map(as_number, extents))
 
 
 @dataclass(frozen=True)
@@ -31,10 +42,10 @@ class Scale:
 
 
 def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any | None:
-    """For how many points all of ``rows`` are 0 or more; ``None`` where no formula is known.
+    """Return at how many points all of ``rows`` are 0 or more; ``None`` without a formula.
 
-    Known are conditions on one linear form, such as ``low <= 32*outer + inner < high``: a loop
-    that was split, a box at the edge of a tensor, a triangle, a band.
+    There are formulas for conditions on one linear form, as in ``low <= 32*outer + inner < high``:
+    the tail of a split, a box at the edge of a tensor, a triangle, a band.
     """
     forms = [_form(row) for row in rows]
     if any(form is None for form in forms):
@@ -83,7 +94,7 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any |
 
 
 def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
-    """``rows`` (each 0 or more) without those that follow from the others."""
+    """Return ``rows`` (each 0 or more) without those that follow from the others."""
     kept = list(rows)
     for row in rows:
         others = [other for other in kept if other is not row]
@@ -107,7 +118,7 @@ def _has_axis(product: Any) -> bool:
 
 
 def _form(row: Lin) -> dict[Axis, Lin] | None:
-    """The factor of each axis, over sizes alone; ``None`` for what is not linear in the axes."""
+    """Return the factor of each axis, over sizes alone; ``None`` if the axes are not linear."""
     found: dict[Axis, Lin] = {}
     for product, coef in row.terms.items():
         if not _has_axis(product):
@@ -130,7 +141,7 @@ def _sign(coef: Lin, ranges: Ranges) -> int:
 
 
 def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | None:
-    """The values that the form takes as digits of mixed radix, in multiples of a number."""
+    """Return the values of the form as digits of mixed radix, in multiples of a number."""
     numbers = [c.const for c in form.values()]
     unit = 0
     for number in numbers:
@@ -153,7 +164,7 @@ def _size(coef: Lin) -> int:
 
 
 def _digits(left: dict[Axis, Lin], extents: Extents, width: Lin) -> Lin:
-    """``width`` times the extents of those axes that go on counting there; they leave ``left``."""
+    """Multiply ``width`` by the extent of each axis whose factor it is; those leave ``left``."""
     while True:
         found = next((axis for axis, coef in left.items() if coef == width), None)
         if found is None:
@@ -163,7 +174,7 @@ def _digits(left: dict[Axis, Lin], extents: Extents, width: Lin) -> Lin:
 
 
 def _quotient(product: Lin, factor: Lin) -> Lin | None:
-    """``product / factor``, which leaves no rest, for factors of one term."""
+    """Return ``product / factor`` if it is exact and ``factor`` is one term."""
     if len(factor.terms) != 1:
         return None
     ((atoms, coef),) = factor.terms.items()
@@ -181,7 +192,7 @@ def _quotient(product: Lin, factor: Lin) -> Lin | None:
 
 
 def _below(scale: Scale, unit: int, end: Lin, ranges: Ranges) -> Any:
-    """How many points lie below ``end``."""
+    """Return how many points lie below ``end``."""
     if unit != 1:
         end = _rounded_up(end, Lin.of(unit), ranges)
     if scale.count == ONE:
@@ -192,14 +203,14 @@ def _below(scale: Scale, unit: int, end: Lin, ranges: Ranges) -> Any:
 
 
 def _ramp(scale: Scale, end: Lin, ranges: Ranges) -> Any:
-    """The sum of ``max(0, end - step*j)`` over ``j`` in ``0..count``."""
+    """Return the sum of ``max(0, end - step*j)`` over ``j`` in ``0..count``."""
     terms = _clipped(_rounded_up(end, scale.step, ranges), scale.count, ranges)
     step = as_sympy(scale.step)
     return terms * as_sympy(end) - step * terms * (terms - 1) / 2
 
 
 def _clipped(value: Lin, most: Lin, ranges: Ranges) -> Any:
-    """``value`` between 0 and ``most``."""
+    """Return ``value`` clipped to 0 and ``most``."""
     import sympy
 
     if _at_least(value, most, ranges):
@@ -217,7 +228,7 @@ def _rounded_up(num: Lin, den: Lin, ranges: Ranges) -> Lin:
 
 
 def _at_least(a: Lin, b: Lin, ranges: Ranges) -> bool:
-    """Whether ``a >= b`` is proven; of quotients by one number, by what is divided."""
+    """Return true if ``a >= b`` is proven, for two quotients also by their numerators."""
     if ranges.nonneg(a - b):
         return True
     one, other = _quotient_of(a), _quotient_of(b)
@@ -227,7 +238,7 @@ def _at_least(a: Lin, b: Lin, ranges: Ranges) -> bool:
 
 
 def _quotient_of(lin: Lin) -> tuple[Lin, int] | None:
-    """``num, den`` of what is ``num // den`` in whole."""
+    """Return ``num, den`` of a polynomial that is the quotient ``num // den`` alone."""
     rest = [(p, c) for p, c in lin.terms.items() if p]
     if len(rest) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Conditions on loop variables as a row of inequalities, alternatives, and what is neither."""
+"""Conditions on loop variables in normal form: inequalities, alternatives, and others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Read, U
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load
+from schedlang.lowering.drafts import Placed
 
 # a condition and whether it holds
 Held = tuple[Expr, bool]
@@ -58,7 +59,7 @@ Item = Union[AtLeast, Either, Other, Never, Unknown]
 
 
 def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
-    """``held`` as items that must all be true."""
+    """Return the conditions ``held`` as items that must all be true."""
     found: dict[Item, None] = {}
     stack = list(reversed(list(held)))
     while stack:
@@ -82,7 +83,7 @@ def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
 
 
 def _both(node: Expr) -> tuple[Expr, Expr, bool] | None:
-    """The sides of ``and`` (true) or ``or`` (false)."""
+    """Return the operands of ``and``, with true, or of ``or``, with false."""
     if isinstance(node, Binary) and node.op in ("&", "|") and node.dtype == "bool":
         return node.a, node.b, node.op == "&"
     return (node.cond, node.a, True) if is_both(node) else None
@@ -118,7 +119,7 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 def _on_data(node: Expr) -> bool:
     return any(
-        isinstance(n, (Load, Read)) or (isinstance(n, Var) and not n.is_size)
+        isinstance(n, (Load, Placed, Read)) or (isinstance(n, Var) and not n.is_size)
         for n in postorder([node])
     )
 
@@ -141,7 +142,7 @@ def leaves_of(item: Item) -> set[Axis | Var]:
 
 
 def negated(held: Sequence[Held]) -> tuple[Held, ...]:
-    """What holds where not all of ``held`` do, as one condition."""
+    """Return the one condition that holds where not all of ``held`` do."""
     cond: Expr | None = None
     for node, truth in held:
         one = node if truth else Unary("~", node, "bool")

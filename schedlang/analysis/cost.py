@@ -1,4 +1,4 @@
-"""``sl.cost``: how much a computation computes and moves, and how much a schedule does."""
+"""``sl.cost``: operations and bytes of a computation, loads and stores of a schedule."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Union
 
-from schedlang.analysis.closed import as_sympy
+from schedlang.analysis.closed import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import stage_flops
 from schedlang.analysis.subject import subject_of
-from schedlang.analysis.traffic import Traffic, bytes_of, traffic
+from schedlang.analysis.traffic import Traffic, storage_bytes, traffic
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import computed
 from schedlang.errors import ComputeError, explain
-from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
@@ -31,7 +30,7 @@ Size = Union[str, Var, "sympy.Symbol"]
 
 @dataclass(frozen=True)
 class Cost:
-    """How much a computation computes and moves at least, as sympy expressions in its sizes.
+    """The operations of a computation and the bytes it must move, as sympy expressions.
 
     ``flops`` counts each stage once and whole, whatever the schedule: one for each arithmetic
     operation on elements (a multiply-add is two), comparison of elements, ``min``, ``max`` and math
@@ -51,7 +50,7 @@ class Cost:
 
     @property
     def intensity(self) -> sympy.Expr:
-        """The flops for each byte moved; sympy's ``nan`` where nothing is moved."""
+        """Return the flops for each byte moved; sympy's ``nan`` where nothing is moved."""
         import sympy
 
         return self.flops / self.bytes if self.bytes != 0 else sympy.nan
@@ -130,6 +129,7 @@ class ScheduleCost(Cost):
 
     ``loads`` and ``stores`` count elements, of inputs, outputs and intermediate storage alike, each
     access of a statement as the printed nest writes it: ``C[i] += A[i]`` loads two and stores one.
+    An element that one statement names several times is loaded once.
     What stands under a guard counts where the guard holds, and a stage that is computed again
     counts again. ``executed`` is the flops that the nest executes, so ``executed/flops`` is the
     recomputation. ``allocated`` is the most bytes of intermediate storage that exist at once, one
@@ -164,7 +164,7 @@ _PLAIN = ("name", "symbols", "notes")
 
 
 def number_text(value: Any) -> str:
-    """A number with separators, a fraction as a decimal, anything else as sympy prints it.
+    """Format a number with separators, a fraction as a decimal, the rest as sympy does.
 
     >>> import sympy
     >>> number_text(sympy.Integer(2147483648)), number_text(sympy.Rational(512, 3))
@@ -218,21 +218,12 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
     for op in computed(outputs):
         total = total + stage_flops(op, counter, rows.get(op, 0), values)
     tensors = dict.fromkeys((*placeholders(outputs), *outputs))
-    moved = sum((tensor_bytes(t, values) for t in tensors), sympy.Integer(0))
+    sizes_of = {t: [to_lin(extent, values) for extent in t.shape] for t in tensors}
+    moved = sympy.sympify(sum(bytes_of(shape, t.dtype) for t, shape in sizes_of.items()))
     symbols = tuple(dict.fromkeys(symbol(v) for v in variables(outputs) if v.is_size))
     left = tuple(s for s in symbols if s.name not in {v.name for v in known})
     name = ", ".join(dict.fromkeys(t.op.name for t in outputs))
     return Cost(name, sympy.sympify(total), moved, left, tuple(counter.bounds))
-
-
-def tensor_bytes(tensor: Tensor, values: Mapping[Var, Lin] | None = None) -> Any:
-    """The bytes of a tensor's elements, as sympy's."""
-    import sympy
-
-    total: Any = sympy.Integer(itemsize(tensor.dtype))
-    for extent in tensor.shape:
-        total = total * as_sympy(to_lin(extent, values))
-    return total
 
 
 def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
@@ -240,7 +231,7 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
 
     buffers = tuple(
         BufferCost(
-            b.name, b.scope, b.dtype, sympy.sympify(bytes_of(b)),
+            b.name, b.scope, b.dtype, sympy.sympify(storage_bytes(b)),
             sympy.sympify(counts.loads.get(b.name, 0)), sympy.sympify(counts.stores.get(b.name, 0)),
         )
         for b in counts.buffers.values()

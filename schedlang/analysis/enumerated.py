@@ -1,4 +1,4 @@
-"""Points counted one by one, in blocks of NumPy arrays; one loop variable is solved for."""
+"""Count points one by one, in blocks of NumPy arrays, and solve for long loop variables."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ BLOCK = 1 << 18
 
 
 def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None:
-    """For how many points of a box all of ``items`` hold; ``None`` where these are too many.
+    """Return at how many points of a box all of ``items`` hold; ``None`` for too large a box.
 
-    The longest axis that stands in inequalities alone, by a factor, is solved for and not tried.
+    An axis that stands only in inequalities, with a constant factor, is solved for instead of
+    tried, the longest first and no two of them in one inequality.
     """
     solved = _solved(extents, items)
-    tried = {axis: n for axis, n in extents.items() if axis is not solved}
+    tried = {axis: n for axis, n in extents.items() if axis not in solved}
     points = prod(tried.values())
     if points > MOST_POINTS:
         return None
+    # Python's integers where the sum may be too large for 64 bits
+    kind: Any = object if prod(extents.values()) >= 2**62 else np.int64
     total = 0
     for start in range(0, points, BLOCK):
         flat = np.arange(start, min(points, start + BLOCK))
@@ -34,25 +37,29 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
         for axis, n in tried.items():
             values[axis] = flat % n
             flat = flat // n
-        count = np.ones(len(flat), np.int64)
-        if solved is not None:
-            count *= _lengths(solved, extents[solved], items, values)
+        count = np.ones(len(flat), kind)
+        for axis, of_axis in solved.items():
+            count = count * _lengths(axis, extents[axis], of_axis, values)
         for item in items:
-            if solved is None or solved not in leaves_of(item):
-                count *= np.asarray(_holds(item, values)).astype(bool)
+            if not any(item in of_axis for of_axis in solved.values()):
+                count = count * np.asarray(_holds(item, values)).astype(bool)
         total += int(count.sum())
     return total
 
 
-def _solved(extents: Mapping[Axis, int], items: Sequence[Item]) -> Axis | None:
+def _solved(extents: Mapping[Axis, int], items: Sequence[Item]) -> dict[Axis, list[Item]]:
+    """Return the axes to solve for, longest first, each with the inequalities it stands in."""
+    found: dict[Axis, list[Item]] = {}
     for axis in sorted(extents, key=lambda a: -extents[a]):
-        if all(_linear(item, axis) for item in items if axis in leaves_of(item)):
-            return axis
-    return None
+        of_axis = [item for item in items if axis in leaves_of(item)]
+        shared = any(item in others for item in of_axis for others in found.values())
+        if not shared and all(_linear(item, axis) for item in of_axis):
+            found[axis] = of_axis
+    return found
 
 
 def _linear(item: Item, axis: Axis) -> bool:
-    """Whether ``axis`` stands in ``item`` by a constant factor alone."""
+    """Return true if ``item`` is an inequality in which ``axis`` has a constant factor."""
     if not isinstance(item, AtLeast):
         return False
     others = Lin({p: c for p, c in item.lin.terms.items() if p != (axis,)})
@@ -60,12 +67,11 @@ def _linear(item: Item, axis: Axis) -> bool:
 
 
 def _lengths(axis: Axis, extent: int, items: Sequence[Item], values: Mapping[Any, Any]) -> Any:
-    """How many values of ``axis`` satisfy the inequalities that it stands in."""
+    """Return how many values of ``axis`` satisfy ``items``."""
     low: Any = 0
     high: Any = extent - 1
     for item in items:
-        if not isinstance(item, AtLeast) or axis not in leaves_of(item):
-            continue
+        assert isinstance(item, AtLeast)
         factor = item.lin.terms[(axis,)]
         rest = value_of(item.lin - Lin.of(axis) * factor, values)
         if factor > 0:
@@ -97,7 +103,7 @@ def _all_hold(held: Sequence[tuple[Any, bool]], values: Mapping[Any, Any]) -> An
 
 
 def value_of(lin: Lin, values: Mapping[Any, Any]) -> Any:
-    """``lin`` with its axes and sizes taken from ``values``, numbers or arrays."""
+    """Evaluate ``lin`` with its axes and sizes from ``values``, numbers or arrays."""
     total: Any = 0
     for product, coef in lin.terms.items():
         term: Any = coef

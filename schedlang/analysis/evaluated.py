@@ -1,4 +1,4 @@
-"""Which nodes of an expression are evaluated, under which of its short-circuit choices."""
+"""The nodes that evaluating an expression visits, with the conditions of its choices."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 
 
 def evaluations(root: Expr) -> Iterator[tuple[Expr, tuple[Held, ...]]]:
-    """Each evaluation of a node that is no leaf, and the conditions that lead to it.
+    """Yield each evaluation of a node that is no leaf, with the conditions that lead to it.
 
-    As the interpreter evaluates: a shared part once, but once a side where only both sides of a
-    choice need it.
+    The order is the interpreter's: a shared part is evaluated once, or once on each side of a
+    choice if nothing else needs it.
     """
     regions = regions_of(root)
     root, named = in_parts(root, regions) if regions.ways else (root, [])

@@ -8,13 +8,12 @@ from typing import Any
 
 import networkx as nx
 
-from schedlang.analysis.closed import as_sympy
+from schedlang.analysis.closed import bytes_of
 from schedlang.analysis.points import Counter
 from schedlang.analysis.points_of_stage import stage_flops, stage_reads
 from schedlang.analysis.subject import Subject, subject_of
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
-from schedlang.expr.dtypes import itemsize
 from schedlang.expr.interval import Ranges, lower, upper
 from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Expr, Read
@@ -44,7 +43,7 @@ def graph(what: Any) -> Any:
     ``"at"``, with ``at`` the names of stage and axis then; ``scope`` as set; and ``made``, true
     for stages that a step added, such as a cache. Edge attributes:
 
-    * ``accesses``: the read expressions, and ``text``: the same as strings,
+    * ``accesses``: the read expressions, equal ones once, and ``text``: the same as strings,
     * ``reads``: how many elements are read when the consumer is computed once,
     * ``bytes`` of the smallest box that holds what is read, a whole dimension for a gather.
 
@@ -82,7 +81,7 @@ class _Graph:
     subject: Subject
     graph: Any = field(default_factory=nx.DiGraph)
     keys: dict[Tensor, str] = field(default_factory=dict)
-    counter: Counter = field(default_factory=Counter)
+    counter: Counter = field(default_factory=lambda: Counter(names=None))
 
     def __post_init__(self) -> None:
         ops = operations(self.state.outputs)
@@ -94,7 +93,7 @@ class _Graph:
         self.taken = set(self.state.stages)
 
     def key(self, tensor: Tensor) -> str:
-        """The node of ``tensor``, made where it is an input that is met for the first time."""
+        """Return the node of ``tensor``; make it if this is the first use of an input."""
         stage = self.state.defined.get(tensor)
         if stage is not None:
             return stage
@@ -123,11 +122,14 @@ class _Graph:
         self._node(stage.name, stage.outputs, kind, _plain(work), self._place(stage))
         if isinstance(op, ScanOp):
             for tensor in op.input_tensors:
-                self._edge(tensor, stage.name, (), 0, tensor_bytes(tensor))
+                self._edge(tensor, stage.name, (), 0, _bytes(tensor))
             return
         counts = stage_reads(op, self.counter, first)
-        found: dict[str, list[Read]] = {}
+        distinct: dict[Any, Read] = {}
         for read in reads(op.roots):
+            distinct.setdefault((read.tensor, *map(to_lin, read.indices)), read)
+        found: dict[str, list[Read]] = {}
+        for read in distinct.values():
             found.setdefault(self.key(read.tensor), []).append(read)
         ranges = Ranges()
         for axis in (*op.axis, *op.reduce_axis):
@@ -159,7 +161,7 @@ class _Graph:
         first = tensors[0]
         self.graph.add_node(
             key, tensor=first, tensors=tuple(tensors), name=key, shape=first.shape,
-            dtype=first.dtype, bytes=_plain(sum(tensor_bytes(t) for t in tensors)), work=work,
+            dtype=first.dtype, bytes=_plain(sum(_bytes(t) for t in tensors)), work=work,
             kind=kind, output=any(t in self.subject.outputs for t in tensors),
             **(place_ if self.attach is not None else {}),
         )  # fmt: skip
@@ -182,20 +184,12 @@ class _Graph:
         )
 
 
-def tensor_bytes(tensor: Tensor) -> Any:
-    """The bytes of a tensor's elements: an ``int``, or of sympy's."""
-    return _size([to_lin(extent) for extent in tensor.shape], tensor.dtype)
-
-
-def _size(extents: Sequence[Lin], dtype: str) -> Any:
-    total: Any = itemsize(dtype)
-    for extent in extents:
-        total = total * (as_sympy(extent) if extent.const is None else extent.const)
-    return total
+def _bytes(tensor: Tensor) -> Any:
+    return bytes_of([to_lin(extent) for extent in tensor.shape], tensor.dtype)
 
 
 def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
-    """The bytes of the box of ``tensor`` that holds all elements that are read."""
+    """Return the bytes of the smallest box of ``tensor`` that holds all ``accesses``."""
     extents = []
     for position, extent in enumerate(tensor.shape):
         size = to_lin(extent)
@@ -205,11 +199,11 @@ def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
             low, high = extreme("min", [low, first], ranges), extreme("max", [high, last], ranges)
         length = extreme("max", [high - low, ZERO], ranges)
         extents.append(length)
-    return _size(extents, tensor.dtype)
+    return bytes_of(extents, tensor.dtype)
 
 
 def _span(index: Expr, size: Lin, ranges: Ranges) -> tuple[Lin, Lin]:
-    """The part of a dimension, end excluded, that ``index`` stays in."""
+    """Return the first index and the end of the part of a dimension that ``index`` stays in."""
     lin = to_lin(index, ranges=ranges)
     if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):
         return ZERO, size
@@ -220,7 +214,7 @@ def _span(index: Expr, size: Lin, ranges: Ranges) -> tuple[Lin, Lin]:
 
 
 def _plain(value: Any) -> Any:
-    """An ``int`` in place of sympy's number."""
+    """Return an ``int`` for a number of sympy, and the rest as it is."""
     return int(value) if isinstance(value, int) or value.is_Integer else value
 
 

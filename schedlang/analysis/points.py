@@ -1,4 +1,4 @@
-"""How often a statement runs: the points of the loops around it where its conditions hold."""
+"""Count how often a statement runs: the points of its loops at which its conditions hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import lcm, prod
 from typing import Any
 
-from schedlang.analysis.closed import as_sympy, closed_count, needed
+from schedlang.analysis.closed import as_number, as_sympy, closed_count, needed
 from schedlang.analysis.conditions import (
     AtLeast,
     Either,
@@ -41,21 +41,22 @@ Loops = tuple[tuple[Axis, Lin], ...]
 class Counter:
     """Counts points, and remembers counts; ``bounds`` says which of them are upper bounds.
 
-    ``names`` are the printed names of loop variables.
+    ``names`` are the printed names of loop variables; without them nothing is noted.
     """
 
-    names: dict[Axis, str] = field(default_factory=dict)
+    names: dict[Axis, str] | None = field(default_factory=dict)
     bounds: dict[str, None] = field(default_factory=dict)
+    counts: dict[Any, Any] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict)
     exact: bool = True
 
     def count(self, loops: Loops, held: Sequence[Held]) -> Any:
-        """The points of ``loops`` where all of ``held`` hold: an ``int``, or of sympy's."""
-        # nodes compare by identity, and outlive the counter
+        """Return at how many points of ``loops`` all of ``held`` hold: an ``int`` or of sympy."""
         key = (loops, tuple((id(cond), truth) for cond, truth in held))
-        if key not in self.known:
-            self.known[key] = self._counted(loops, held)
-        return self.known[key]
+        if key not in self.counts:
+            # with the conditions, whose ids would go to others else
+            self.counts[key] = self._counted(loops, held), tuple(held)
+        return self.counts[key][0]
 
     def _counted(self, loops: Loops, held: Sequence[Held]) -> Any:
         if any(extent.const is not None and extent.const <= 0 for _, extent in loops):
@@ -77,7 +78,7 @@ class Counter:
             inside = {axis: free.pop(axis) for axis in axes}
             result = result * self._component(inside, part, ranges, depth)
         for extent in free.values():
-            result = result * (as_sympy(extent) if extent.const is None else extent.const)
+            result = result * as_number(extent)
         return result
 
     def _component(
@@ -87,13 +88,13 @@ class Counter:
         if key not in self.known:
             found = self._found(extents, items, ranges, depth)
             if found is None:
-                self.known[key] = prod(_number(e) for e in extents.values()), False
+                self.known[key] = prod(as_number(e) for e in extents.values()), False
                 for item in items:
                     self._bound(item)
             else:
                 self.known[key] = found, True
         value, exact = self.known[key]
-        self.exact = self.exact and exact
+        self.exact &= exact
         return value
 
     def _found(
@@ -118,7 +119,7 @@ class Counter:
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], either: Either, ranges: Ranges,
         depth: int,
     ) -> Any | None:  # fmt: skip
-        """All points of the others less those where neither alternative holds."""
+        """Count the points of the other items, less those where neither alternative holds."""
         if not depth:
             return None
         rest = [item for item in items if item is not either]
@@ -134,10 +135,10 @@ class Counter:
     def _formula(
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, most: int
     ) -> Any | None:
-        """A count by formula, with up to ``most`` values of short axes tried one by one."""
+        """Count by formula, with up to ``most`` values of short axes tried one by one."""
         rows = needed([item.lin for item in items if isinstance(item, AtLeast)], ranges)
         if not rows:
-            return prod(_number(e) for e in extents.values())
+            return prod(as_number(e) for e in extents.values())
         if not extents:
             return _condition(rows)
         found = closed_count(extents, rows, ranges)
@@ -167,9 +168,12 @@ class Counter:
             if found is None:
                 return None
             result = result * found
-        return result * prod(_number(extent) for extent in free.values())
+        return result * prod(as_number(extent) for extent in free.values())
 
     def _bound(self, item: Item) -> None:
+        self.exact = False
+        if self.names is None:
+            return
         for cond in expressions_of(item):
             self.bounds.setdefault(f"as if {expr_text(cond, self.names)} always held")
 
@@ -178,10 +182,9 @@ Space = tuple[dict[Axis, Lin], dict[Axis, Lin]]
 
 
 def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> list[Space]:
-    """Spaces that are ``extents`` together, each with what it says of an axis that is gone.
+    """Split ``extents`` into spaces with one axis less, each with the value of that axis.
 
-    An axis that stands under ``//`` or ``%`` of a number falls into its remainders, a short one
-    into its values.
+    An axis under ``//`` or ``%`` of a number is split by its remainder, a short one by its value.
     """
     for axis, extent in extents.items():
         numbers = {d for row in rows for d in _divisors(row, axis)}
@@ -205,12 +208,12 @@ def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> lis
 
 
 def _steps(extent: Lin, rest: int, period: int) -> Lin:
-    """How many of ``0..extent`` leave ``rest``."""
+    """Return how many of ``0..extent`` leave the remainder ``rest``."""
     return floordiv(extent + (period - 1 - rest), Lin.of(period), Ranges())
 
 
 def _divisors(lin: Lin, axis: Axis) -> set[int]:
-    """The numbers by which what holds ``axis`` is divided."""
+    """Return the numbers that divide a term with ``axis``."""
     found: set[int] = set()
     stack = list(lin.atoms())
     while stack:
@@ -224,12 +227,8 @@ def _divisors(lin: Lin, axis: Axis) -> set[int]:
     return found
 
 
-def _number(extent: Lin) -> Any:
-    return as_sympy(extent) if extent.const is None else extent.const
-
-
 def _condition(rows: Sequence[Lin]) -> Any:
-    """1 where conditions on sizes alone hold, else 0."""
+    """Return 1 where conditions on sizes alone hold, else 0."""
     import sympy
 
     held = sympy.And(*(as_sympy(row) >= 0 for row in rows))
@@ -239,7 +238,7 @@ def _condition(rows: Sequence[Lin]) -> Any:
 def _components(
     items: Sequence[Item], extents: Mapping[Axis, Lin]
 ) -> list[tuple[list[Axis], list[Item]]]:
-    """``items`` in groups that share no axis, each with its axes."""
+    """Group ``items`` so that no two groups share an axis; each with its axes."""
     groups: list[tuple[set[Axis], list[Item]]] = []
     for item in items:
         axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}

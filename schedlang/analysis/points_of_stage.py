@@ -1,4 +1,4 @@
-"""The points of one stage, counted from 0 as the loops of a nest, and what is counted over them."""
+"""Operations and reads of one stage, counted over its points."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from schedlang.analysis.evaluated import evaluations
 from schedlang.analysis.points import Counter, Loops
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.compute.work import of_point, of_start
-from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ONE, ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Read, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
+from schedlang.lowering.drafts import Placed
+from schedlang.lowering.instantiate import instantiate
 
 Sizes = Mapping[Var, Lin]
 
@@ -21,7 +24,7 @@ Sizes = Mapping[Var, Lin]
 def stage_flops(
     op: ComputeOp, counter: Counter, first: Extent = 0, sizes: Sizes | None = None
 ) -> Any:
-    """The operations of one stage, whole: an ``int``, or of sympy's.
+    """Return the operations of one stage, whole: an ``int`` or a sympy expression.
 
     ``first`` is the row at which a scan's update starts; ``sizes`` has numbers for some sizes.
     """
@@ -33,42 +36,58 @@ def stage_flops(
 
 
 def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tensor, Any]:
-    """How often a stage, computed whole, reads an element of each tensor."""
-    loops, shifted = _space(op, first, None)
-    data = loops[: len(op.axis)]
-    held = [] if op.where is None else [(shifted(op.where), True)]
+    """Return how often a stage, computed whole, reads an element of each tensor.
+
+    Equal reads of one statement count once, since lowering makes them one.
+    """
+    loops, starts = _loops(op, first, None)
+    ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in loops})
+    values = {
+        axis: start if extent == ONE else Lin.of(axis) + start
+        for (axis, extent), start in zip(loops, starts)
+    }
+    rest = iter(instantiate(op.roots, values, {}, ranges).roots)
+    body = [next(rest) for _ in op.body]
+    where = [] if op.where is None else [next(rest)]
+    parts: list[tuple[Sequence[Expr], Loops, list[Held]]] = [
+        (body, loops, [(cond, True) for cond in where]), (where, loops, []),
+        (list(rest), loops[: len(op.axis)], []),
+    ]  # fmt: skip
     found: dict[Tensor, Any] = {}
-    parts: list[tuple[Sequence[Expr], Loops, list[Held]]] = [(op.body, loops, held)]
-    parts += [((op.where,), loops, [])] if op.where is not None else []
-    parts += [(op.init, data, [])] if op.init else []
-    for roots, around, conditions in parts:
+    for roots, around, held in parts:
         for read, path in _reads(roots):
-            led = [(shifted(cond), truth) for cond, truth in path]
-            times = counter.count(around, [*conditions, *led])
+            times = counter.count(around, [*held, *path])
             found[read.tensor] = found.get(read.tensor, 0) + times
     return found
 
 
-def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read, tuple[Held, ...]]]:
+def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | Placed, tuple[Held, ...]]]:
     for root in roots:
         for node, path in evaluations(root):
-            if isinstance(node, Read):
+            if isinstance(node, (Read, Placed)):
                 yield node, path
 
 
-def _space(
-    op: ComputeOp, first: Extent, sizes: Sizes | None
-) -> tuple[Loops, Callable[[Expr], Expr]]:
-    """The loops of ``op`` from 0 on, and a function that brings its conditions there."""
+def _loops(op: ComputeOp, first: Extent, sizes: Sizes | None) -> tuple[Loops, list[Lin]]:
+    """The loops of ``op`` from 0 on, and where each really starts."""
     axes = (*op.axis, *op.reduce_axis)
     starts = [to_lin(axis.lo, sizes) for axis in axes]
     extents = [to_lin(axis.extent, sizes) for axis in axes]
     if op.axis and first != 0:
         starts[0] = starts[0] + to_lin(first, sizes)
         extents[0] = extents[0] - to_lin(first, sizes)
+    return tuple(zip(axes, extents)), starts
+
+
+def _space(
+    op: ComputeOp, first: Extent, sizes: Sizes | None
+) -> tuple[Loops, Callable[[Expr], Expr]]:
+    """The loops of ``op`` from 0 on, and a function that brings its conditions there."""
+    loops, starts = _loops(op, first, sizes)
     moved: dict[Expr, Expr] = {
-        axis: to_expr(Lin.of(axis) + start) for axis, start in zip(axes, starts) if start.terms
-    }
+        axis: to_expr(Lin.of(axis) + start)
+        for (axis, _), start in zip(loops, starts) if start.terms
+    }  # fmt: skip
     moved |= {size: to_expr(lin) for size, lin in (sizes or {}).items()}
     done: dict[int, Expr] = {}
 
@@ -78,7 +97,7 @@ def _space(
     def shifted(cond: Expr) -> Expr:
         return rewrite(cond, swap, done) if moved else cond
 
-    return tuple(zip(axes, extents)), shifted
+    return loops, shifted
 
 
 __all__ = ["stage_flops", "stage_reads"]

@@ -1,4 +1,4 @@
-"""What users give to be analysed: outputs of a computation, a schedule, or a kernel."""
+"""The subject of an analysis: the outputs of a computation, a schedule, or a kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Subject:
 
 
 def subject_of(what: Any, call: str) -> Subject:
-    """``what`` as outputs and state; ``call`` is what the user wrote, for messages.
+    """Return the outputs and the state of ``what``; ``call`` names the caller in messages.
 
     Raise :class:`~schedlang.errors.ComputeTypeError` for anything but a tensor, a list of them, a
     schedule or a kernel that knows its schedule.

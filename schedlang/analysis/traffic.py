@@ -1,4 +1,4 @@
-"""What a loop nest loads, stores, computes and allocates, summed over its loops."""
+"""Loads, stores, operations and allocations of a loop nest, summed over its loops."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schedlang.analysis.closed import as_sympy
+from schedlang.analysis.closed import bytes_of
 from schedlang.analysis.conditions import Held
 from schedlang.analysis.evaluated import evaluations
 from schedlang.analysis.points import Counter, Loops
 from schedlang.compute.work import of_step, operations_of
-from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.nest import Nest
@@ -39,10 +38,10 @@ class _Around:
 
 
 def traffic(nest: Nest) -> Traffic:
-    """The totals of ``nest``: ``int`` where it has no symbolic sizes, else of sympy's.
+    """Return the totals of ``nest``: an ``int`` each, or a sympy expression in symbolic sizes.
 
-    A guard is counted exactly where its loops have numbers for extents, or a formula is known;
-    ``bounds`` says what is counted as an upper bound instead.
+    A guard counts exactly where its loops have numbers for extents or a formula is known;
+    ``bounds`` lists the conditions that count as if they always held.
     """
     found = Traffic(buffers={b.name: b for b in nest.buffers})
     counter = Counter(names=nest.names)
@@ -95,7 +94,7 @@ def _evaluate(found: Traffic, counter: Counter, around: _Around, roots: Sequence
 
 
 def _in_indices(root: Expr) -> set[int]:
-    """The nodes, by ``id``, that only indices need."""
+    """Return the ``id`` of each node that only indices need."""
     values: set[int] = set()
     indices: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(root, True)]
@@ -114,19 +113,16 @@ def _add(totals: dict[str, Any], name: str, times: Any) -> None:
     totals[name] = totals.get(name, 0) + times
 
 
-def bytes_of(buffer: Buffer) -> Any:
-    """The bytes of one copy of ``buffer``: an ``int``, or of sympy's."""
+def storage_bytes(buffer: Buffer) -> Any:
+    """Return the bytes of one copy of ``buffer``: an ``int`` or a sympy expression."""
     if buffer.bytes is not None:
         return buffer.bytes
-    total: Any = itemsize(buffer.dtype) * (2 if buffer.double else 1)
-    for extent in buffer.shape:
-        lin = to_lin(extent)
-        total = total * (as_sympy(lin) if lin.const is None else lin.const)
-    return total
+    copies = 2 if buffer.double else 1
+    return copies * bytes_of([to_lin(extent) for extent in buffer.shape], buffer.dtype)
 
 
 def _peak(body: Block) -> Any:
-    """The most bytes of storage that exist at once, one copy of what stands in a loop."""
+    """Return the most bytes of storage that exist at once, one copy of what stands in a loop."""
     peaks: dict[int, Any] = {}
     stack: list[tuple[Stmt, bool]] = [(body, False)]
     while stack:
@@ -144,7 +140,7 @@ def _peak(body: Block) -> Any:
             most: Any = 0
             for inner in stmt.stmts:
                 if isinstance(inner, Alloc):
-                    held = held + bytes_of(inner.buffer)
+                    held = held + storage_bytes(inner.buffer)
                 else:
                     most = _larger(most, held + peaks.get(id(inner), 0))
             peaks[id(stmt)] = _larger(most, held)
@@ -159,4 +155,4 @@ def _larger(a: Any, b: Any) -> Any:
     return sympy.Max(a, b)
 
 
-__all__ = ["Traffic", "bytes_of", "traffic"]
+__all__ = ["Traffic", "storage_bytes", "traffic"]

@@ -1,4 +1,4 @@
-"""A computation as LaTeX: ``C.latex()`` and what Jupyter shows of a tensor."""
+"""A computation as LaTeX: ``C.latex()`` and the form in which Jupyter shows a tensor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def latex(tensor: Tensor, ranges: bool = False) -> str:
 
 
 def repr_latex(tensor: Tensor) -> str | None:
-    """What Jupyter shows; ``None``, which means plain text, for what nobody would read."""
+    """Return LaTeX for Jupyter, or ``None`` for plain text where the LaTeX is too long to read."""
     ops = operations([tensor])
     if sum(not isinstance(op, PlaceholderOp) for op in ops) > MOST_LINES:
         return None
@@ -50,7 +50,7 @@ def repr_latex(tensor: Tensor) -> str | None:
 
 
 def _lines(tensor: Tensor, ranges: bool) -> list[tuple[str, str]]:
-    """Each equation as its left side, and its sign with its right side."""
+    """Return each equation as its left side, and its sign with its right side."""
     ops = operations([tensor])
     names = _tensor_names(ops, tensor)
     if isinstance(tensor.op, PlaceholderOp):
@@ -70,7 +70,7 @@ def _lines(tensor: Tensor, ranges: bool) -> list[tuple[str, str]]:
 
 
 def _tensor_names(ops: Sequence[Operation], tensor: Tensor) -> dict[Tensor, str]:
-    """A name for each tensor, two of one name told apart; a scan's state is the scan."""
+    """Return a unique name for each tensor; the state of a scan has the name of the scan."""
     taken: set[str] = set()
     found: dict[Tensor, str] = {}
     outputs = [t for op in ops if not isinstance(op, PlaceholderOp) for t in op.outputs]
@@ -101,7 +101,7 @@ def _equation(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> tuple[str,
 
 
 def _visible(op: ComputeOp) -> tuple[Tensor, ...]:
-    """The outputs that users have: argmax keeps the best value for itself."""
+    """Return the outputs that users have: argmax keeps its best value for itself."""
     selecting = op.reducer is not None and op.reducer.name in ("argmin", "argmax")
     return op.outputs[:1] if selecting and len(op.outputs) == 2 else op.outputs
 

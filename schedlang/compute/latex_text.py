@@ -36,7 +36,7 @@ DOTS = r"\cdots"
 
 
 class Written(IntEnum):
-    """How tightly a text holds together; what is looser than its place asks gets parentheses."""
+    """The precedence of a text; one with less than its place asks for gets parentheses."""
 
     CHOICE = 0
     LOGIC = 1
@@ -69,7 +69,7 @@ Piece = tuple[str, Written]
 
 
 class Names:
-    """Names of tensors, and of axes: those of one stage that are called alike are told apart."""
+    """Names of tensors and of axes; equal names of axes in one stage get primes."""
 
     def __init__(self, tensors: Mapping[Tensor, str], axes: Sequence[Axis] = ()) -> None:
         self.tensors = tensors
@@ -81,7 +81,7 @@ class Names:
             self.axes[axis] = name
 
     def leaf(self, node: Axis | Var) -> str:
-        """The name of an axis or a size."""
+        """Return the name of an axis or a size."""
         known = self.axes.get(node) if isinstance(node, Axis) else None
         return known or self.spelled(node.name)
 
@@ -113,7 +113,7 @@ def grouped(text: str) -> str:
 
 
 def join(parts: Sequence[str]) -> str:
-    """One text as it is, several as a tuple."""
+    """Return one text as it is, several as a tuple."""
     return parts[0] if len(parts) == 1 else grouped(", ".join(parts))
 
 
@@ -124,7 +124,7 @@ def ranged(axis: Axis, names: Names) -> str:
 
 
 def expression(value: Union[Expr, int, Lin], names: Names, least: Written = Written.CHOICE) -> str:
-    """``value`` as LaTeX, in parentheses where it is looser than ``least``."""
+    """Return ``value`` as LaTeX, in parentheses if its precedence is below ``least``."""
     if isinstance(value, Lin):
         value = to_expr(value)
     if isinstance(value, int):
@@ -188,7 +188,7 @@ def _number(node: Const) -> Piece:
 
 
 def _keeps(node: Cast) -> bool:
-    """Whether a conversion keeps every value, or makes an index."""
+    """Return true if a conversion keeps every value, or makes an index."""
     if node.a.weak or node.dtype == "int64":
         return np.dtype(node.a.dtype).kind in "iub" or node.a.weak
     return bool(np.can_cast(node.a.dtype, node.dtype, "safe"))
@@ -227,7 +227,7 @@ def _binary(node: Binary, a: Piece, b: Piece) -> Piece:
 
 
 def _after(piece: Piece, least: Written) -> str:
-    """An operand behind a sign: one that begins with a sign gets parentheses."""
+    """Return the operand behind a sign, in parentheses if it begins with a sign itself."""
     return grouped(piece[0]) if piece[0].startswith("-") else _held(piece, least)
 
 
@@ -251,7 +251,7 @@ def _call(node: Call, parts: Sequence[Piece]) -> Piece:
 
 
 def _choice(node: Select, done: Mapping[int, Piece]) -> str:
-    """A choice, and the choices in its other sides, a case a line."""
+    """Return a chain of choices as ``cases``, one a line."""
     rows = []
     current: Expr = node
     while isinstance(current, Select):

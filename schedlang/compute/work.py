@@ -1,4 +1,4 @@
-"""How much arithmetic a computation is, before any schedule.
+"""Count the arithmetic of a computation, before any schedule.
 
 The rule that :func:`operations_of` states is the one home of what a flop is: ``sl.cost``, the
 GFLOP/s of ``sl.evaluate`` and the tuner's estimates count by it.
@@ -70,7 +70,7 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
 
 
 def computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
-    """The computations behind ``outputs``, producers first."""
+    """Return the computations behind ``outputs``, producers first."""
     return [op for op in operations(outputs) if isinstance(op, ComputeOp)]
 
 
@@ -82,32 +82,32 @@ def _points(op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Ex
 
 
 def _starts(op: ComputeOp, sizes: Mapping[Var, Any]) -> int:
-    """The operations of ``init=`` at all data points."""
+    """Return the operations of ``init=`` at all data points."""
     each = of_start(op)
     return each and each * prod(_value(axis.extent, sizes) for axis in op.axis)
 
 
 def of_point(op: ComputeOp) -> int:
-    """The operations of one point, of its reduction axes too."""
+    """Return the operations of one point, of its reduction axes too."""
     combined = 0 if op.reducer is None else of_step(op.reducer)
     tested = () if op.where is None else (op.where,)
     return _operations((*op.body, *tested)) + combined
 
 
 def of_start(op: ComputeOp) -> int:
-    """The operations of ``init=`` at one data point."""
+    """Return the operations of ``init=`` at one data point."""
     return _operations(op.init or ())
 
 
 def of_step(reducer: Reducer) -> int:
-    """The operations that combine one more value: at least 1, and 1 for argmin and argmax."""
+    """Return the operations that combine one more value: at least 1; 1 for argmin and argmax."""
     if reducer.name in _SELECTING:
         return 1
     return max(1, _operations(reducer.result))
 
 
 def operations_of(node: Expr) -> int:
-    """The operations of one expression node, without its children: 0 or 1.
+    """Return the operations of one expression node, without its children: 0 or 1.
 
     One each: arithmetic on elements (``+ - * / // % **`` and a change of sign), bitwise operations
     and shifts of integers, comparisons of elements, and every math function, ``min`` and ``max``

@@ -1,4 +1,4 @@
-"""Expressions as sympy's: what ``sympy.sympify`` and ``expr.subs({n: 4})`` of a size give."""
+"""Convert expressions to sympy, for ``sympy.sympify`` and for ``subs({n: 4})`` of a size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KNOWN = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "as
 
 
 def symbol(node: Var | Axis) -> Any:
-    """The sympy symbol of a size (a positive integer), a scalar argument or an axis."""
+    """Return the sympy symbol of a size (a positive integer), a scalar argument or an axis."""
     import sympy
 
     if isinstance(node, Axis):
@@ -29,7 +29,7 @@ def symbol(node: Var | Axis) -> Any:
 
 
 def to_sympy(value: Expr | int) -> Any:
-    """``value`` as a sympy expression over the symbols of its sizes and axes.
+    """Return ``value`` as a sympy expression over the symbols of its sizes and axes.
 
     ``//`` becomes ``floor`` or ``ceiling``; conversions between dtypes disappear; an element
     ``A[i]`` becomes an ``Indexed``.
@@ -94,7 +94,7 @@ def _binary(node: Binary, a: Any, b: Any) -> Any:
 
 
 def floor_of(num: Any, den: Any) -> Any:
-    """``num // den``, as a ``ceiling`` where that reads better: ``(n + 31)//32``.
+    """Return ``num // den``, as a ``ceiling`` where that reads better: ``(n + 31)//32``.
 
     >>> import sympy
     >>> n = sympy.Symbol("n", integer=True)
