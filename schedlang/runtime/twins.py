@@ -121,7 +121,7 @@ def apart(*arrays: Array) -> None:
     """Nothing to promise."""
 
 
-def rolled() -> None:
+def rolled(vectors: int) -> None:
     """Nothing to keep."""
 
 
