@@ -79,7 +79,7 @@ def case(
     nest: Plain, arrays: list[Any], who: str, prepare: Callable[..., Callable[[], object]],
     facts: dict[str, Any], missing: str,
 ) -> Case:  # fmt: skip
-    """One implementation of a nest; its check runs it once more on poisoned results."""
+    """Return one implementation of a nest; its check runs it once more on poisoned results."""
     own = dict(facts)
     calls: list[Callable[[], object]] = []
 
@@ -96,7 +96,7 @@ def case(
 
 
 def arrays_of(nest: Plain) -> list[Any]:
-    """The arguments, inputs the same in every run."""
+    """Return the arguments of ``nest``; inputs are the same in every run."""
     rng = np.random.default_rng(crc32(nest.name.encode()))
     made: list[Any] = []
     for tensor in nest.args:
@@ -110,14 +110,14 @@ def arrays_of(nest: Plain) -> list[Any]:
 
 
 def poison(nest: Plain, arrays: Sequence[Any]) -> None:
-    """Fill what is written: what is left unwritten shows."""
+    """Fill what is written with NaN, so that elements left out show."""
     for tensor, array in zip(nest.args, arrays):
         if not isinstance(tensor.op, PlaceholderOp):
             array.view("float32").fill(np.nan)
 
 
 def right(nest: Plain, arrays: Sequence[Any]) -> bool:
-    """Whether the last array is NumPy's result, computed in float64 or int64."""
+    """Return True if the last array is NumPy's result, computed in float64 or int64."""
     inputs = [a for t, a in zip(nest.args, arrays) if isinstance(t.op, PlaceholderOp)]
     wide = {"f": "float64", "i": "int64"}
     expected = nest.oracle(*(a.astype(wide[a.dtype.kind]) for a in inputs))
@@ -125,13 +125,13 @@ def right(nest: Plain, arrays: Sequence[Any]) -> bool:
 
 
 def ratio(row: Row, group: Sequence[Row]) -> float | None:
-    """gcc's time over the row's own; ``None`` for gcc itself, or without it."""
+    """Return gcc's time over the row's own; ``None`` for gcc itself, or without it."""
     peer = [r.seconds for r in group if r.case.implementation == PEER and r.correct]
     return peer[0] / row.seconds if peer and row.case.implementation == OURS else None
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The geometric mean of the rows with a goal, those short of it, and the others apart."""
+    """Return the geometric mean of rows with a goal, those short of it, and the others apart."""
     found: list[tuple[str, str, float]] = []
     for _, members in groupby(rows, lambda r: r.case.work):
         group = list(members)

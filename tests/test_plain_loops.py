@@ -65,7 +65,7 @@ def test_the_source_shows_the_range_and_what_is_told():
     source = sl.build(s, args).source
     inner = source[source.index("for k_outer") :].splitlines()
     assert [line.strip() for line in inner[3:4]] == ["for y_inner in range(32):"]
-    assert source.count("rolled()") == 2
+    assert source.count("rolled(") == 2
     assert "apart(A, B, C)" in source
     assert "rolled" not in str(sl.lower(s, args))
 
@@ -96,7 +96,7 @@ def rolled_loops(s: sl.Schedule, args: list[sl.Tensor]) -> list[str]:
     lines = sl.build(s, args, target="python").source.splitlines()
     found = []
     for k, line in enumerate(lines):
-        if line.strip() == "rolled()":
+        if line.strip().startswith("rolled("):
             depth = len(line) - len(line.lstrip())
             above = (x for x in reversed(lines[:k]) if len(x) - len(x.lstrip()) == depth)
             found.append(next(above).strip())
@@ -113,6 +113,14 @@ def elementwise(n: int, read) -> tuple[sl.Schedule, list[sl.Tensor]]:
 def test_loops_of_few_iterations_are_left_alone(n: int):
     s, args = elementwise(n, lambda A, i, j: A[i, j] * 2)
     assert rolled_loops(s, args) == ([f"for j in range({n}):"] if 16 <= n <= 128 else [])
+
+
+@pytest.mark.parametrize(("n", "vectors"), [(128, 4), (64, 4), (32, 2), (96, 2), (56, 1), (16, 1)])
+def test_no_rest_is_left_to_be_done_one_by_one(n: int, vectors: int):
+    """Vectors of 16 floats: as many an iteration as divide the loop."""
+    s, args = elementwise(n, lambda A, i, j: A[i, j] * 2)
+    f = sl.build(s, args, target=sl.Target("cpu", vector_bytes=64))
+    assert f"rolled({vectors})" in f.source
 
 
 def test_loops_that_cannot_be_vectorized_are_left_alone():
@@ -217,6 +225,16 @@ def test_short_sums_are_fused(n: int):
 @pytest.mark.parametrize("dtype", ["float16", "int32", "int64"])
 def test_only_floats_that_are_computed_as_they_are_stored_are_unfused(dtype: str):
     assert "rounded" not in sl.build(*dot(300, dtype), target="python").source
+
+
+def test_fastmath_adds_in_any_order():
+    """Sums of floats are then vectorized as those of integers are."""
+    s, args = dot(300)
+    f = sl.build(s, args, fastmath=True)
+    assert "rounded" not in f.source
+    assert "rolled(" in sl.build(*dot(64), fastmath=True).source
+    a, x = values(5, 300), values(300)
+    np.testing.assert_allclose(f(a, x), a @ x, rtol=1e-4, atol=1e-3)
 
 
 def test_symbolic_sizes():

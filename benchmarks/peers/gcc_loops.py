@@ -1,4 +1,4 @@
-"""The nests of ``plain.c``, compiled by gcc when they are asked for, and what it vectorized."""
+"""The nests of ``plain.c``, compiled by gcc at run time, and which loops it vectorized."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Loops:
     vectorized: Mapping[str, str]
 
     def call(self, name: str, arrays: list[Any]) -> Callable[[], object]:
-        """A call of one nest on C-contiguous arrays, which it keeps alive."""
+        """Return a call of one nest on C-contiguous ``arrays``, which it keeps alive."""
         function = self.library[name]
         function.restype = None
         pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
@@ -37,12 +37,12 @@ class Loops:
 
 
 def missing() -> str:
-    """Why gcc cannot be asked, or nothing."""
+    """Return why gcc cannot be used, or an empty text."""
     return "" if shutil.which("gcc") else "gcc is not installed"
 
 
 def compiled(sizes: Mapping[str, Mapping[str, int]], folder: Path) -> Loops:
-    """The nests at ``sizes`` by name, as a library in ``folder``.
+    """Compile the nests at ``sizes``, by name, to a library in ``folder``.
 
     Raises ``subprocess.CalledProcessError`` where gcc does not compile them.
     """
@@ -57,7 +57,7 @@ def compiled(sizes: Mapping[str, Mapping[str, int]], folder: Path) -> Loops:
 
 
 def vectorized(source: str, said: str) -> dict[str, str]:
-    """By function of ``source`` which loops gcc ``said`` to have vectorized."""
+    """Return for each function of ``source`` which loops gcc ``said`` it vectorized."""
     lines = source.splitlines()
     inner = {k for k in range(len(lines)) if LOOP.match(lines[k]) and _is_innermost(lines, k)}
     places = {int(found[1]) - 1 for found in VECTORIZED.finditer(said)}
@@ -73,7 +73,7 @@ def vectorized(source: str, said: str) -> dict[str, str]:
 
 
 def _is_innermost(lines: list[str], at: int) -> bool:
-    """Whether the loop that starts at line ``at`` holds none: by indentation."""
+    """Return True if the loop at line ``at`` holds no other, judged by indentation."""
     own = _depth(lines[at])
     for line in lines[at + 1 :]:
         if _depth(line) <= own:

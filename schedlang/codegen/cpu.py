@@ -14,6 +14,7 @@ from schedlang.codegen.plain_loops import (
     gains_from_apart,
     is_plain,
     stays_rolled,
+    vectors_at_once,
     waits,
 )
 from schedlang.codegen.statements import DEEPEST_LOOPS, Frame, Statements
@@ -51,13 +52,13 @@ class Source:
     parameters: tuple[str, ...]
 
 
-def emit(nest: Nest, target: Target, public: str) -> Source:
-    """The functions that run ``nest`` on flat arrays.
+def emit(nest: Nest, target: Target, public: str, fastmath: bool = False) -> Source:
+    """The functions that run ``nest`` on flat arrays; with ``fastmath`` sums have any order.
 
     Raises :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
     names = name_all(nest, [*NAMES, "_array", "_apart", "result"])
-    writer = _Writer(nest, names, target, public)
+    writer = _Writer(nest, names, target, public, fastmath)
     entry = writer.function_name(f"{public}_kernel")
     parameters = [names[a] for a in nest.args] + [names[v] for v in nest.sizes]
     writer.function(entry, parameters, nest.body, Context({}))
@@ -81,8 +82,11 @@ def emit(nest: Nest, target: Target, public: str) -> Source:
 class _Writer(Statements):
     """Collects finished functions, and the lines of the one being written."""
 
-    def __init__(self, nest: Nest, names: Names, target: Target, public: str) -> None:
+    def __init__(
+        self, nest: Nest, names: Names, target: Target, public: str, fastmath: bool
+    ) -> None:
         super().__init__(nest, names, target, public)
+        self.fastmath = fastmath
         self.any_parallel = False
         self.is_plain = is_plain(nest)
         self.apart = {names[b]: None for b in nest.buffers if b in arrays_apart(nest)}
@@ -168,11 +172,11 @@ class _Writer(Statements):
             self.plain(loop, context)
 
     def behind(self, loop: For, context: Context) -> None:
-        if self.is_plain and stays_rolled(loop):
-            self.line(f"{self.use('rolled')}()")
+        if self.is_plain and stays_rolled(loop, self.fastmath):
+            self.line(f"{self.use('rolled')}({vectors_at_once(loop, self.target)})")
 
     def waits(self, loop: For, buffers: frozenset[Buffer]) -> bool:
-        return self.is_plain and waits(loop, buffers)
+        return self.is_plain and not self.fastmath and waits(loop, buffers)
 
     def parallel(self, loop: For, context: Context) -> None:
         """A prange over a function of its own: what runs in parallel compiles as serial code."""

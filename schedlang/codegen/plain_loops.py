@@ -1,9 +1,9 @@
-"""What the compiler is told of nests without vectors of their own, so that it makes them.
+"""Hints for nests that no schedule vectorizes, so that LLVM vectorizes them.
 
-LLVM unrolls a loop of few, known iterations whole before its vectorizer, which takes loops alone,
-comes by; what is left stays scalar. A loop that could be vectorized is kept as one. Arrays that
-share no memory are said to, so that nothing has to be tested where a loop starts, and sums of
-products that wait for each other are not fused: an addition alone takes less time.
+LLVM unrolls a loop of few, known iterations whole before its vectorizer runs, and that takes loops
+alone. So a short loop that could be vectorized is kept as a loop. The source names the arrays that
+share no memory, so that no loop starts with a test whether they do. A sum that each iteration adds
+a product to is not fused with it: an addition alone takes less time than a multiply-add.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from schedlang.expr.nodes import Axis, Binary, Call, Expr
 from schedlang.expr.visit import postorder
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, If, Load, Store, expressions, walk
+from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, expressions, walk
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.target import Target
 
 # LLVM vectorizes no shorter loop if it must test first whether arrays overlap
 FEWEST = 16
@@ -25,22 +26,45 @@ FEWEST = 16
 MOST = 128
 # iterations of the loops inside, written out, that make the loop around them the innermost
 INSIDE = 16
+# vectors of one iteration: more are no faster
+AT_ONCE = (4, 2)
 FUSED = ("float32", "float64")
 
 
 def is_plain(nest: Nest) -> bool:
-    """Whether no schedule says what is a vector here."""
+    """Return True if no loop of ``nest`` is vectorized by its schedule."""
     return not any(loop.kind == "vectorize" for loop in nest.loops)
 
 
-def stays_rolled(loop: For) -> bool:
-    """Whether LLVM would unroll ``loop`` whole, and could vectorize it otherwise."""
+def stays_rolled(loop: For, any_order: bool) -> bool:
+    """Return True if LLVM would unroll ``loop`` whole, and could vectorize it otherwise.
+
+    ``any_order`` allows sums of floats in any order, as those of integers always are.
+    """
     few = isinstance(loop.extent, int) and FEWEST <= loop.extent <= MOST
-    return few and could_be_vectorized(loop)
+    return few and could_be_vectorized(loop, any_order)
 
 
-def could_be_vectorized(loop: For) -> bool:
-    """Whether ``loop`` is an innermost one whose iterations fill neighbours, and need no other."""
+def vectors_at_once(loop: For, target: Target) -> int:
+    """Return how many vectors an iteration of a rolled ``loop`` takes so that no rest is left."""
+    narrowest = min((b for s, _ in walk(loop.body) for b in _touched(s)), key=_bytes)
+    lanes = target.vector_width(narrowest.dtype)
+    assert isinstance(loop.extent, int)
+    return next((n for n in AT_ONCE if loop.extent % (n * lanes) == 0), 1)
+
+
+def _touched(stmt: Stmt) -> list[Buffer]:
+    """Return the buffers that a statement reads or writes itself."""
+    read = [n.buffer for n in postorder(expressions(stmt)) if isinstance(n, Load)]
+    return [*stmt.buffers, *read] if isinstance(stmt, Store) else read
+
+
+def _bytes(buffer: Buffer) -> int:
+    return dtypes.itemsize(buffer.dtype)
+
+
+def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
+    """Return True if ``loop`` is innermost, fills neighbours, and has independent iterations."""
     if loop.kind != "serial":
         return False
     inside = [stmt for stmt, _ in walk(loop.body)]
@@ -52,19 +76,20 @@ def could_be_vectorized(loop: For) -> bool:
     if not all(isinstance(stmt, (For, If, Store)) for stmt in inside):
         return False
     stores = [stmt for stmt in inside if isinstance(stmt, Store)]
-    return bool(stores) and all(_in_a_row(s, loop.axis) for s in stores) and _alone(loop, stores)
+    in_a_row = all(_in_a_row(s, loop.axis, any_order) for s in stores)
+    return bool(stores) and in_a_row and _alone(loop, stores)
 
 
-def _in_a_row(store: Store, axis: Axis) -> bool:
-    """Whether ``store`` fills neighbours, or adds up integers, which have any order."""
+def _in_a_row(store: Store, axis: Axis, any_order: bool) -> bool:
+    """Return True if ``store`` fills neighbours, or adds up in any order."""
     steps = {lane_step(flat(b, store.indices), axis) for b in store.buffers}
     if steps == {0} and store.reducer is not None:
-        return all(dtypes.is_integer(b.dtype) for b in store.buffers)
+        return any_order or all(dtypes.is_integer(b.dtype) for b in store.buffers)
     return steps == {1}
 
 
 def _alone(loop: For, stores: list[Store]) -> bool:
-    """Whether no iteration reads what another writes, and reads move evenly."""
+    """Return True if no iteration reads what another writes, and reads move evenly."""
     written = {b: flat(b, s.indices) for s in stores for b in s.buffers}
     for stmt, _ in walk(loop.body):
         for node in postorder(expressions(stmt)):
@@ -79,9 +104,9 @@ def _alone(loop: For, stores: list[Store]) -> bool:
 
 
 def arrays_apart(nest: Nest) -> frozenset[Buffer]:
-    """The arrays of a plain nest that no call lets share memory with another.
+    """Return the arrays of a plain nest that share memory with no other.
 
-    An output that may be the same array as an input is none of them, and neither is that input.
+    An output that a call may pass as an input, too, is not among them, nor is that input.
     """
     if not is_plain(nest):
         return frozenset()
@@ -91,14 +116,14 @@ def arrays_apart(nest: Nest) -> frozenset[Buffer]:
 
 
 def gains_from_apart(body: Block) -> bool:
-    """Whether ``body`` has a loop for which LLVM would test whether arrays overlap."""
+    """Return True if LLVM would test for a loop of ``body`` whether arrays overlap."""
     return any(isinstance(s, For) and could_be_vectorized(s) for s, _ in walk(body))
 
 
 def waits(loop: For, buffers: frozenset[Buffer]) -> bool:
-    """Whether the reduction ``loop`` adds to one sum, kept in a register, again and again.
+    """Return True if each iteration of a long reduction ``loop`` adds to one sum in a register.
 
-    Where LLVM unrolls the loop whole, the one around it may be vectorized, and is better fused.
+    A short one LLVM unrolls whole. It may then vectorize the loop around, which is better fused.
     """
     extents = [loop.extent]
     for stmt, _ in walk(loop.body):
@@ -111,7 +136,7 @@ def waits(loop: For, buffers: frozenset[Buffer]) -> bool:
 
 
 def unfused(value: Expr) -> Expr:
-    """``x + a*b`` with the product rounded; other values as they are."""
+    """Return ``x + a*b`` with the product rounded, and other values as they are."""
     if not isinstance(value, Binary) or value.op != "+" or value.dtype not in FUSED:
         return value
     product = value.b
@@ -127,5 +152,6 @@ __all__ = [
     "is_plain",
     "stays_rolled",
     "unfused",
+    "vectors_at_once",
     "waits",
 ]

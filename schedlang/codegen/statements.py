@@ -310,7 +310,7 @@ class Statements:
             self.behind(loop, inner)
 
     def behind(self, loop: For, context: Context) -> None:
-        """Write what the compiler is told of a loop, right behind it."""
+        """Write hints for the compiler behind a loop; a target without any writes none."""
 
     @contextmanager
     def summing(self, loop: For, context: Context) -> Iterator[Context]:
@@ -355,7 +355,7 @@ class Statements:
         return Sums(buffers, dict(context.named), waits=self.waits(loop, buffers))
 
     def waits(self, loop: For, buffers: frozenset[Buffer]) -> bool:
-        """Whether the additions of a reduction loop wait for each other."""
+        """Return True if each addition of a reduction loop waits for the one before."""
         return False
 
     def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:

@@ -55,8 +55,8 @@ class Sum:
 class Sums:
     """The named values of one reduction loop, found as its body is written.
 
-    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text. A sum
-    that ``waits`` is added to once a step, so that the time of an addition is that of the loop.
+    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text. With
+    ``waits``, each step adds to one sum, so that an addition takes as long as a step.
     """
 
     buffers: frozenset[Buffer]

@@ -161,7 +161,7 @@ def unwritten(
     if file is not None and where.kind == "cuda":
         built = Built(signature, where, "launch", public, file.text, False, checked, open_)
         return CudaKernel(built, schedule.copy(), nest, file)
-    source = emit(loops, Target("cpu") if where.is_gpu else where, public)
+    source = emit(loops, Target("cpu") if where.is_gpu else where, public, fastmath)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)
     built = Built(

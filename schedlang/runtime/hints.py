@@ -1,4 +1,4 @@
-"""What LLVM is told beside the code: loops to keep, arrays that are apart, products to round."""
+"""Hints to LLVM: loops to keep, arrays that share no memory, products to round."""
 
 from __future__ import annotations
 
@@ -8,20 +8,30 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from .memory import I32
 from .simd import call_llvm
 
 
-@intrinsic
-def rolled(typingctx: Any) -> Any:
-    """Keep the loop that ends just before as a loop until LLVM's vectorizer has seen it."""
+@intrinsic(prefer_literal=True)
+def rolled(typingctx: Any, vectors: Any) -> Any:
+    """Keep the loop that ends just before as a loop until LLVM's vectorizer has seen it.
+
+    `vectors`, a literal, is how many vectors an iteration then takes.
+    """
+    count = vectors.literal_value
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        done = _note(builder, "llvm.loop.isvectorized", ir.IntType(32)(1))
-        behind = _note(builder, "llvm.loop.vectorize.followup_all", done)
-        _tell(builder, [_note(builder, "llvm.loop.unroll.disable"), behind])
+        done = _note(builder, "llvm.loop.isvectorized", I32(1))
+        notes = [
+            _note(builder, "llvm.loop.unroll.disable"),
+            # without it the vectorizer would take the line above to mean 1
+            _note(builder, "llvm.loop.interleave.count", I32(count)),
+            _note(builder, "llvm.loop.vectorize.followup_all", done),
+        ]
+        _tell(builder, notes)
         return context.get_dummy_value()
 
-    return types.void(), codegen
+    return types.void(vectors), codegen
 
 
 @intrinsic
@@ -50,7 +60,7 @@ def apart(typingctx: Any, *arrays: Any) -> Any:
 
 @intrinsic
 def rounded(typingctx: Any, x: Any) -> Any:
-    """`x`, a float, as it is: an addition that follows is not fused with the product it may be."""
+    """Return the float `x`, a product that LLVM then does not fuse with an addition."""
     if not isinstance(x, types.Float):
         return None
 
@@ -61,13 +71,13 @@ def rounded(typingctx: Any, x: Any) -> Any:
 
 
 def _note(builder: ir.IRBuilder, name: str, *values: Any) -> Any:
-    """A named piece of metadata."""
+    """Return a named piece of metadata."""
     module = builder.module
     return module.add_metadata([ir.MetaDataString(module, name), *values])
 
 
 def _tell(builder: ir.IRBuilder, notes: list[Any]) -> None:
-    """Give the loop ahead of here some metadata, at its jump back to the start."""
+    """Attach metadata to the loop ahead of here, at its jump back to the start."""
     module = builder.module
     for jump in _back_edges(builder.function, builder.block):
         node = ir.MDValue(module, [notes[0], *notes], name=str(len(module.metadata)))
@@ -77,7 +87,7 @@ def _tell(builder: ir.IRBuilder, notes: list[Any]) -> None:
 
 
 def _parameters(builder: ir.IRBuilder, values: Any) -> set[ir.Argument]:
-    """The function's parameters that ``values`` are made of, also by way of local variables."""
+    """Return the function's parameters that ``values`` are made of, through local variables too."""
     stored: dict[ir.Value, list[ir.Value]] = {}
     for block in builder.function.blocks:
         for item in block.instructions:
@@ -101,7 +111,7 @@ def _parameters(builder: ir.IRBuilder, values: Any) -> set[ir.Argument]:
 
 
 def _back_edges(function: ir.Function, after: ir.Block) -> list[ir.Branch]:
-    """The jumps back to the start of the loop that leads to the block ``after``."""
+    """Return the jumps back to the start of the loop that leads to the block ``after``."""
     ways = {block: _targets(block) for block in function.blocks}
     back: dict[ir.Block, list[ir.Block]] = {}
     for block, targets in ways.items():
@@ -123,7 +133,7 @@ def _targets(block: ir.Block) -> list[ir.Block]:
 
 
 def _reached(ways: dict[ir.Block, list[ir.Block]], start: ir.Block) -> set[ir.Block]:
-    """The blocks that ``start`` leads to, itself too."""
+    """Return the blocks that ``start`` leads to, itself too."""
     found: set[ir.Block] = set()
     left = [start]
     while left:

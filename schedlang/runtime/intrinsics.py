@@ -26,12 +26,12 @@ The length of a stack array and `lanes` are integer literals; a dtype is the nam
 a literal string.  Every load and store has a form that ends in `_half`: the array is uint16 and
 holds float16, the value is float32.
 
-**Hints.**  What they say holds already, or is free to choose; none changes what is computed, up to
-the rounding of a product.
+**Hints.**  They are for LLVM, and change at most the rounding of a product.
 
     apart(A, B)                   first in a function: these parameters share memory with no other
-    rolled()                      behind a loop: it stays one until the vectorizer has seen it
-    rounded(x)                    a product that is not fused with the addition around it
+    rolled(4)                     behind a loop: LLVM keeps it for its vectorizer, which takes so
+                                  many vectors an iteration
+    rounded(a * b)                the product is not fused with the addition around it
 
 **Values.**  A scalar has its dtype, a vector (`Vec`) a dtype and a number of lanes.  Casts have the
 meaning of NumPy's astype: `float32(x)`, `int8(x)`, ..., `boolean(x)`; `half(x)` rounds a float32 to

@@ -122,7 +122,7 @@ def apart(*arrays: Array) -> None:
     """Nothing to promise."""
 
 
-def rolled() -> None:
+def rolled(vectors: int) -> None:
     """Nothing to keep."""
 
 
