@@ -69,6 +69,7 @@ class TuningResult:
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
             duplicates=search.duplicates, unraced=search.unraced, untimed=untimed(search),
             remark=remark(search, found), finals_took=search.finals_took,
+            lost=dict(getattr(search.measurer, "lost", {})),
         )  # fmt: skip
         return TuningResult(kernel, found, best, facts)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from schedlang.autotune.noise import seen
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
@@ -31,6 +31,7 @@ class Facts:
     been; ``unraced`` says whether the race gave no times, and ``finals_took`` the seconds
     of it and of the untuned schedule, where that was timed at the end.
     ``untimed`` is why there is no ``baseline``, ``remark`` what is odd about the user's template.
+    ``lost`` counts the jobs that workers elsewhere did not answer, by what became of them.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Facts:
     untimed: str = ""
     remark: str = ""
     finals_took: float = 0.0
+    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 def worth(facts: Facts, trial: Trial) -> float | None:
@@ -123,6 +125,16 @@ def outcome_counts(trials: Sequence[Trial]) -> dict[str, int]:
     counts = Counter(trial.outcome for trial in trials)
     known = [outcome for outcome in OUTCOMES if outcome in counts]
     return {outcome: counts[outcome] for outcome in [*known, *sorted(set(counts) - set(known))]}
+
+
+def lost_text(facts: Facts) -> str:
+    """Return how many jobs workers elsewhere did not answer, by kind; nothing if they all did."""
+    if not facts.lost:
+        return ""
+    kinds = sorted(facts.lost.items(), key=lambda item: (-item[1], item[0]))
+    total = sum(facts.lost.values())
+    said = ", ".join(f"{n} {kind}" for kind, n in kinds)
+    return f"{total} {'job' if total == 1 else 'jobs'} of the executor, sent again: {said}"
 
 
 def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
