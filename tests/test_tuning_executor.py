@@ -28,7 +28,7 @@ from schedlang.autotune.run import run
 from schedlang.autotune.runner import remote, site
 from schedlang.autotune.runner.measure import Job
 from schedlang.autotune.runner.remote import Remote, width
-from schedlang.autotune.runner.sandbox import Broken, Hopeless
+from schedlang.autotune.runner.sandbox import Broken, OracleTimeout
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import Random
 from schedlang.errors import DatabaseWarning, TuningError
@@ -304,7 +304,7 @@ def test_what_no_worker_can_is_said_at_once(tmp_path: Path) -> None:
     """An oracle that is too slow for one is so for all, and each try takes minutes."""
 
     def hopeless(number: int, times: int) -> Any:
-        raise Hopeless("not ready within 300 s")
+        raise OracleTimeout("not ready within 300 s")
 
     executor = Made(hopeless)
     task = task_of(plus_one(), LIMITS)

@@ -257,7 +257,7 @@ def test_the_curve_shows_what_the_search_saw_and_the_time_of_the_race_apart() ->
 
 def test_a_disturbed_time_of_the_search_is_not_told_as_the_races() -> None:
     trials = raced(searched(), t5=0.0025)
-    trials[5] = replace(trials[5], first_loud=True)
+    trials[5] = replace(trials[5], first_disturbed=True)
     text = Reader(page(facts(trials))).text
     assert "Trial 5: 2.5 ms when measured again; other work was in its time before." in text
 
@@ -450,8 +450,8 @@ def test_the_summary_of_a_search() -> None:
         "  trials:   36 ok, 4 crashed",
         "  measured: 35, 1 more from the database, 1 like an earlier one, in 1 min 15 s"
         " (random, seed 7)",
-        "  race:     2.5 ms beside the other finalists, 2 ms in the search: the least of many times"
-        " is a lucky one",
+        "  race:     2.5 ms beside the other finalists, 2 ms in the search: the least of many"
+        " noisy times is too low",
         "  ended:    all trials are done",
         "  space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)",
         "  estimate: it orders candidates much as their times do (rank correlation 0.71;"
@@ -570,7 +570,7 @@ def test_a_best_time_that_rose_in_the_race_is_explained() -> None:
     trials = searched()
     for seconds, said in ((0.0021, True), (0.00201, False), (0.0019, False)):
         text = summary(facts(raced(trials, t5=seconds)))
-        assert ("2 ms in the search: the least of many times is a lucky one" in text) == said
-    # what other work was in is no luck, and is told elsewhere
-    busy = [replace(t, loud=t.raced) for t in raced(trials, t5=0.0025)]
-    assert "lucky" not in summary(facts(busy))
+        assert ("2 ms in the search: the least of many noisy times is too low" in text) == said
+    # what other work was in is told elsewhere
+    busy = [replace(t, disturbed=t.raced) for t in raced(trials, t5=0.0025)]
+    assert "noisy" not in summary(facts(busy))

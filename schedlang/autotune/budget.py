@@ -1,4 +1,4 @@
-"""How the seconds of a ``timeout`` are shared: by the search, the race, the untuned schedule."""
+"""The seconds of a ``timeout``, shared by the search, the race, the untuned schedule."""
 
 from __future__ import annotations
 

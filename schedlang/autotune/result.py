@@ -1,4 +1,4 @@
-"""What a search found."""
+"""The result of a search."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TuningResult:
 
     @staticmethod
     def of(search: Search, spent: float, seed: int) -> TuningResult:
-        """What a search that has ended found. Raises where no candidate worked."""
+        """Return what a search that has ended found. Raises where no candidate worked."""
         best = search.best()
         task, space = search.task, search.space
         if best is None:
@@ -80,12 +80,12 @@ class TuningResult:
 
     @property
     def ended(self) -> str:
-        """Why the search stopped."""
+        """Return why the search stopped."""
         return self.facts.ended
 
     @property
     def broken(self) -> bool:
-        """Whether the search was broken off: a disk that is full, workers that are gone.
+        """Return whether the search was broken off: a disk that is full, workers that are gone.
 
         The result is the best until then; ``ended`` is the error.
         """

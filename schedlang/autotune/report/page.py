@@ -129,7 +129,7 @@ def _numbers(facts: Facts) -> str:
 
 
 def _warnings(facts: Facts) -> list[str]:
-    """What is to be known before anything else."""
+    """Return what is to be known before anything else."""
     found = []
     if facts.broken:
         found.append(("The search was broken off.", sentence(f"it ended {ended_text(facts)}")))

@@ -1,4 +1,4 @@
-"""What a search shows while it runs: one line on a terminal, or nothing."""
+"""The progress of a search: one line on a terminal, or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSE = 0.1
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
-    """What a search tells: entered when it starts, left however it ends."""
+    """Told of each trial: entered when it starts, left however it ends."""
 
     def trial(self, trial: Trial) -> None:
         """One more trial has ended."""
@@ -36,7 +36,8 @@ class Progress(AbstractContextManager["Progress"], Protocol):
 
 
 def progress_for(setting: Setting, total: int | None, deadline: float | None = None) -> Progress:
-    """What shows a search of ``total`` trials that ends by ``deadline`` (of ``time.monotonic``).
+    """Return what shows a search of ``total`` trials that ends by ``deadline`` (of
+    ``time.monotonic``).
 
     ``None`` is a bar where the standard error is a terminal and rich is installed, else nothing;
     ``True`` insists on rich, and off a terminal prints its one line at the end; ``False`` is

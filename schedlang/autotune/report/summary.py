@@ -1,4 +1,4 @@
-"""What ``print(result)`` shows of a search."""
+"""The text that ``print(result)`` shows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LITTLE = 0.1
 # times that differ by less are in no order
 ALIKE = 1.05
 # a time of the race that is so much longer needs a word
-LUCKY = 1.01
+ROSE = 1.01
 # what a rank correlation means, from the least that has this meaning
 MEANINGS = (
     (0.7, "it orders candidates much as their times do"),
@@ -80,9 +80,9 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
     lines += [f"checked:  {said}" for said in [checked_text(facts)] if said]
     lines.append("measured: " + _measured(facts))
-    loud = sum(trial.loud or trial.detail.endswith(DISTURBED) for trial in facts.trials)
-    if loud:
-        lines.append(f"of which: {loud} while {DISTURBED}: search again when it is quiet")
+    disturbed = sum(trial.disturbed or trial.detail.endswith(DISTURBED) for trial in facts.trials)
+    if disturbed:
+        lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is quiet")
     lines += [f"lost:     {said}" for said in [lost_text(facts)] if said]
     if facts.unraced:
         lines.append(f"race:     {UNRACED}")
@@ -115,7 +115,7 @@ def _short(line: str) -> str:
 
 
 def ended_text(facts: Facts) -> str:
-    """Why the search stopped; one that broke off says so."""
+    """Return why the search stopped; one that broke off says so."""
     why = facts.ended.removeprefix("autotune: ")
     return f"by an error, with the best until then: {why}" if facts.broken else why
 
@@ -135,7 +135,7 @@ def _measured(facts: Facts) -> str:
 
 
 def space_text(facts: Facts) -> str:
-    """What part of the space is any good."""
+    """Return what part of the space is any good."""
     return (
         f"{facts.valid} of the {facts.tried} sets of decisions that were drawn make a candidate "
         f"({percent(facts.valid / facts.tried)})"
@@ -148,7 +148,7 @@ def correlation_text(facts: Facts) -> str:
     if facts.rank_correlation is None:
         if len(known) >= LEAST:
             return "it is the same for all, or all times are: there are no two orders to compare"
-        few = "undisturbed times" if any(trial.loud for trial in facts.trials) else "times"
+        few = "undisturbed times" if any(trial.disturbed for trial in facts.trials) else "times"
         return f"too few {few} to compare it with"
     times = [seconds for _, seconds in known]
     if times and max(times) <= ALIKE * min(times):
@@ -168,13 +168,13 @@ def rank_text(correlation: float) -> str:
 def race_text(facts: Facts) -> str:
     """Return why the best time is not the one that the search saw; nothing where it is."""
     won, again = winner(facts), race_seconds(facts)
-    if not facts.timed or again is None or won.first is None or won.loud or won.first_loud:
+    if not facts.timed or again is None or won.first is None:
         return ""
-    if again <= LUCKY * won.first:
+    if won.disturbed or won.first_disturbed or again <= ROSE * won.first:
         return ""
     return (
         f"{duration(again)} beside the other finalists, {duration(won.first)} in the search: the "
-        "least of many times is a lucky one"
+        "least of many noisy times is too low"
     )
 
 

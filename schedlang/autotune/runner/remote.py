@@ -37,7 +37,7 @@ from schedlang.autotune.runner.sandbox import (
     COMMAND,
     PATIENCE,
     Broken,
-    Hopeless,
+    OracleTimeout,
     Sandbox,
     new_folder,
 )
@@ -140,14 +140,14 @@ class Remote:
                     self.lost[kind_of(why)] += 1
                     unfit = isinstance(why, UNFIT)
                     lost[job.number] += not unfit
-                    hopeless = isinstance(why, Hopeless) and not self._answered
+                    at_once = isinstance(why, OracleTimeout) and not self._answered
                     patience = NONE_FIT if unfit and not self._answered else SOME_FIT
                     if not unfit and lost[job.number] < TRIES:
                         to_send.append(job)
                     elif not unfit and self._answered:
                         detail = f"its worker was lost twice: {_said(why)}"
                         yield Measured(job.number, "crashed", detail=detail)
-                    elif not hopeless and in_vain < patience:
+                    elif not at_once and in_vain < patience:
                         held.append(job)
                     else:
                         self._left_out += 1
@@ -200,7 +200,8 @@ class Remote:
     def _next(
         self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None
     ) -> list[tuple[Job, Future[dict[str, Any]]]]:
-        """What ended, taken out of what is waited for; nothing where the deadline comes first."""
+        """Return what ended, taken out of what is waited for; nothing where the deadline comes
+        first."""
         left = self._patience
         if deadline is not None and not late(deadline):
             left = min(left, deadline - monotonic())
@@ -252,7 +253,7 @@ def _over(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
 
 
 def width(executor: Executor) -> int:
-    """How many jobs an executor says it works on at once, now."""
+    """Return how many jobs an executor says it works on at once, now."""
     try:
         client = getattr(executor, "_client", None)
         if client is not None:
@@ -290,7 +291,7 @@ def race_there(
 
 @contextmanager
 def _own_failures() -> Iterator[None]:
-    """What this process fails by is no doing of a candidate, which is in another one."""
+    """Raise failures of this process as its own: a candidate runs in another one."""
     try:
         yield
     except Broken:

@@ -94,7 +94,8 @@ def _site_of(answer: Any) -> Site:
 
 
 def needs(error: Exception) -> str:
-    """What workers need that fail by ``error``, as the end of a message; nothing if unknown."""
+    """Return what workers need that fail by ``error``, as the end of a message; nothing if
+    unknown."""
     return ". They need this version of schedlang" if isinstance(error, OTHER_VERSION) else ""
 
 
