@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune.database import Database
-from schedlang.autotune.noise import luck, seen
+from schedlang.autotune.noise import race_ratio, seen
 from schedlang.autotune.record import DISTURBED, UNTUNED, Trial, Where
 from schedlang.autotune.report.effects import knob_effects
 from schedlang.autotune.result import TuningResult
@@ -20,8 +21,9 @@ from schedlang.autotune.runner import noise, workbench
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.runner.workbench import Workbench
+from schedlang.autotune.search import Random
 from schedlang.autotune.state import BASELINE
-from tests.tuning import InOrder, Pretended, plus_one, search_of, task_of
+from tests.tuning import InOrder, Pretended, faulty, plus_one, search_of, task_of
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_one_call_that_was_held_up_does_not_make_a_kernel_slow(
     for again, told in (((0.9, True), (0.9, True)), ((0.9, False), (0.7, False))):
         bench._took[0] = noise.Time(0.7, False)
         monkeypatch.setattr(workbench, "one_call", lambda *_, again=again: noise.Time(*again))
-        assert bench.time(0) == dict(zip(("seconds", "calm"), told))
+        assert bench.time(0) == dict(zip(("seconds", "quiet"), told))
 
 
 def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:
@@ -96,12 +98,12 @@ def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:
         return lost[min(next(turns), len(lost) - 1)]
 
     call = clock(1e-3, 1e-3, 9e-3, 1e-3, 2e-3, 3e-3)
-    assert noise.median_of_calm(call, 5e-3, 1.0, interruptions) == (pytest.approx(2e-3), True)
+    assert noise.undisturbed_median(call, 5e-3, 1.0, interruptions) == (pytest.approx(2e-3), True)
 
 
 def test_where_all_are_cut_into_the_shortest_is_taken_and_said(clock: Any) -> None:
     turns = iter(range(1000))
-    found = noise.median_of_calm(
+    found = noise.undisturbed_median(
         clock(1e-3, 1e-3, 9e-3, 4e-3, 7e-3), 1e-2, 2e-2, lambda: next(turns)
     )
     assert found == (pytest.approx(4e-3), False)
@@ -116,10 +118,10 @@ class Noisy:
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
         for job in jobs:
-            yield Measured(job.number, "ok", 1e-3 * (3 + job.number), calm=job.number != 1)
+            yield Measured(job.number, "ok", 1e-3 * (3 + job.number), quiet=job.number != 1)
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
-        return [Measured(job.number, "ok", 5e-2, calm=False) for job in jobs]
+        return [Measured(job.number, "ok", 5e-2, quiet=False) for job in jobs]
 
     def close(self) -> None:
         """Nothing to close."""
@@ -139,7 +141,7 @@ def test_a_race_beside_other_work_takes_nothing_back(tmp_path: Path) -> None:
 def test_what_other_work_disturbed_is_measured_again(tmp_path: Path) -> None:
     """Meanwhile it says nothing of a knob or of the estimate."""
 
-    class Loud(Noisy):
+    class Disturbed(Noisy):
         def race(self, jobs: Sequence[Job]) -> list[Measured]:
             return []
 
@@ -148,9 +150,9 @@ def test_what_other_work_disturbed_is_measured_again(tmp_path: Path) -> None:
         task = task_of(plus_one(), Limits())
         return run(search_of(task, measurer, InOrder(faults), tmp_path / "db"), True, 0)
 
-    loud = searched(Loud())
-    assert [t.detail for t in loud.trials] == ["", DISTURBED, ""]
-    effects, same = knob_effects(loud.facts)
+    disturbed = searched(Disturbed())
+    assert [t.detail for t in disturbed.trials] == ["", DISTURBED, ""]
+    effects, same = knob_effects(disturbed.facts)
     assert "fault" in same and [e.asked for e in effects] == [2]
     quiet = searched(Pretended(lambda steps: 1e-3))
     assert [(t.resumed, t.detail) for t in quiet.trials] == [(True, ""), (True, ""), (False, "")]
@@ -177,35 +179,36 @@ class Told:
         """Nothing to close."""
 
 
-LOUD = Measured(0, "ok", 9e-3, calm=False)
+NOISY = Measured(0, "ok", 9e-3, quiet=False)
 PLAIN = Measured(BASELINE, "ok", 8e-3)
 
 
 def told(folder: Path, raced: Measured, plain: Measured = PLAIN) -> TuningResult:
-    """A search of one candidate that is loud at first."""
+    """A search of one candidate that is disturbed at first."""
     strategy = InOrder([{"fault": "ok"}])
     search = search_of(
-        task_of(plus_one(), Limits(), "cpu"), Told([LOUD, plain], [raced]), strategy, folder / "db"
+        task_of(plus_one(), Limits(), "cpu"), Told([NOISY, plain], [raced]), strategy, folder / "db"
     )  # fmt: skip
     search.space.made = True
     return run(search, False, 0)
 
 
 def test_a_disturbed_time_stays_one_where_the_race_gives_no_other(tmp_path: Path) -> None:
-    for raced in (Measured(0, "run timed out", detail="no answer"), LOUD):
+    for raced in (Measured(0, "run timed out", detail="no answer"), NOISY):
         trial = told(tmp_path, raced).trials[0]
-        assert (trial.seconds, trial.loud) == (9e-3, True)
+        assert (trial.seconds, trial.disturbed) == (9e-3, True)
         kept = list(
             Database(tmp_path / "db").trials(Where.here([plus_one()], sl.Target("cpu"), {}))
         )
-        assert [t.loud for t in kept if t.number == 0] == [True]
+        assert [t.disturbed for t in kept if t.number == 0] == [True]
 
 
 def test_a_quiet_race_makes_a_disturbed_time_good(tmp_path: Path) -> None:
     trial = told(tmp_path, Measured(0, "ok", 1e-3)).trials[0]
-    assert (trial.seconds, trial.first, trial.loud, trial.first_loud) == (1e-3, 9e-3, False, True)
+    assert (trial.seconds, trial.first) == (1e-3, 9e-3)
+    assert (trial.disturbed, trial.first_disturbed) == (False, True)
     # charts show the quiet time, and the first one says nothing of how much longer a race takes
-    assert seen(trial) == 1e-3 and luck([trial]) == 1.0
+    assert seen(trial) == 1e-3 and race_ratio([trial]) == 1.0
 
 
 def test_a_disturbed_time_of_the_untuned_schedule_is_kept_as_one(tmp_path: Path) -> None:
@@ -213,10 +216,23 @@ def test_a_disturbed_time_of_the_untuned_schedule_is_kept_as_one(tmp_path: Path)
         result = told(tmp_path, Measured(0, "run timed out"), plain)
         return next(t for t in result.trials if t.strategy == UNTUNED)
 
-    assert not untuned(replace(PLAIN, seconds=1e-3)).loud
-    loud = untuned(replace(PLAIN, seconds=8e-3, calm=False))
-    assert loud.loud and loud.detail == DISTURBED
+    assert not untuned(replace(PLAIN, seconds=1e-3)).disturbed
+    disturbed = untuned(replace(PLAIN, seconds=8e-3, quiet=False))
+    assert disturbed.disturbed and disturbed.detail == DISTURBED
     best = Database(tmp_path / "db").best(
         Where.here([plus_one()], sl.Target("cpu"), {}), [plus_one()]
     )
     assert best is not None and best.seconds == 1e-3
+
+
+def test_records_of_before_are_read(tmp_path: Path) -> None:
+    """A disturbed time is "loud" in the file, as it always was: old and new read each other."""
+    task = task_of(plus_one(), Limits())
+    search = search_of(task, Pretended(lambda steps: 1.0), Random(0), tmp_path / "db", 2, faulty)
+    run(search, False, 0)
+    lines = [json.loads(line) for line in (tmp_path / "db").read_text().splitlines()]
+    assert {"loud", "first_loud"} <= set(lines[-1]["trial"])
+    lines[-1]["trial"].update(loud=True, first_loud=True)
+    (tmp_path / "db").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    last = list(Database(tmp_path / "db").entries())[-1].trial
+    assert (last.disturbed, last.first_disturbed) == (True, True)

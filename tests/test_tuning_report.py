@@ -213,7 +213,8 @@ def test_the_numbers_are_those_given() -> None:
         "spent": "1 min 15 srandom, seed 7",
     }  # fmt: skip
     assert "20 of the 50 sets of decisions that were drawn make a candidate (40%)" in read.text
-    assert "Rank correlation with the measured times 0.71" in read.text
+    meaning = "The estimate: it orders candidates much as their times do (rank correlation 0.71"
+    assert meaning in read.text
     assert "Trial 5: 2 ms in the search, 2.5 ms when measured again." in read.text
     assert "2.5 ms (first 2 ms)" in read.text and "The search ended: all trials are" in read.text
     assert "cpu, 16 vectors of 32 bytes" in read.text and "numba" in read.text
@@ -256,7 +257,7 @@ def test_the_curve_shows_what_the_search_saw_and_the_time_of_the_race_apart() ->
 
 def test_a_disturbed_time_of_the_search_is_not_told_as_the_races() -> None:
     trials = raced(searched(), t5=0.0025)
-    trials[5] = replace(trials[5], first_loud=True)
+    trials[5] = replace(trials[5], first_disturbed=True)
     text = Reader(page(facts(trials))).text
     assert "Trial 5: 2.5 ms when measured again; other work was in its time before." in text
 
@@ -449,9 +450,12 @@ def test_the_summary_of_a_search() -> None:
         "  trials:   36 ok, 4 crashed",
         "  measured: 35, 1 more from the database, 1 like an earlier one, in 1 min 15 s"
         " (random, seed 7)",
+        "  race:     2.5 ms beside the other finalists, 2 ms in the search: the least of many"
+        " noisy times is too low",
         "  ended:    all trials are done",
         "  space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)",
-        "  estimate: rank correlation with the measured times 0.71 (1: the same order, 0: none)",
+        "  estimate: it orders candidates much as their times do (rank correlation 0.71;"
+        " 1: the same order, 0: none)",
         "  best:     trial 5; its schedule as code is result.schedule.as_python()",
         '  all of it: result.report("tuning.html")',
     ]  # fmt: skip
@@ -536,3 +540,37 @@ def test_a_scale_holds_its_values_and_some_round_numbers(values: list[float], lo
 def test_round_numbers_are_there_to_read() -> None:
     for high in np.geomspace(1.05, 1e12, 60):
         assert 2 <= len(Scale(1.0, float(high), 0.0, 1.0, True).ticks()) <= 12, high
+
+
+@pytest.mark.parametrize(
+    ("value", "meaning"),
+    [
+        (0.9, "orders candidates much as their times do"),
+        (0.31, "orders candidates roughly as their times do"),
+        (-0.1, 'says little of the order of the times, by which search="evolve" goes'),
+        (-0.8, "orders candidates against their times"),
+        (-1.0, "orders candidates against their times"),
+    ],
+)
+def test_what_a_rank_correlation_means_is_said(value: float, meaning: str) -> None:
+    text = summary(facts(searched(), rank_correlation=value))
+    assert meaning in text and f"(rank correlation {value:.2f};" in text
+
+
+def test_times_that_are_all_alike_have_no_order() -> None:
+    """As at a peak, where chance makes a correlation of any sign."""
+    trials = [
+        Trial(n, "ok", "", seconds=0.001 * (1 + 0.001 * n), estimate=-float(n)) for n in range(9)
+    ]
+    text = summary(facts(trials))
+    assert "rank correlation" not in text and "all times are within 1% of the least" in text
+
+
+def test_a_best_time_that_rose_in_the_race_is_explained() -> None:
+    trials = searched()
+    for seconds, said in ((0.0021, True), (0.00201, False), (0.0019, False)):
+        text = summary(facts(raced(trials, t5=seconds)))
+        assert ("2 ms in the search: the least of many noisy times is too low" in text) == said
+    # what other work was in is told elsewhere
+    busy = [replace(t, disturbed=t.raced) for t in raced(trials, t5=0.0025)]
+    assert "noisy" not in summary(facts(busy))

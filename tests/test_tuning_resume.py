@@ -524,8 +524,8 @@ def test_a_disturbed_time_takes_no_quiet_one_back(tmp_path: Path) -> None:
     B = plus_one()
     where = Where.here([B], sl.Target("python"), {})
     database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
-    for seconds, loud in ((8e-3, True), (1e-3, False), (9e-3, True), (2e-3, False)):
-        trial = Trial(0, "ok", steps, seconds=seconds, source="a", loud=loud)
+    for seconds, disturbed in ((8e-3, True), (1e-3, False), (9e-3, True), (2e-3, False)):
+        trial = Trial(0, "ok", steps, seconds=seconds, source="a", disturbed=disturbed)
         database.add(where, "B", trial, [B])
         quiet = [t.seconds for t in database.trials(where, [B])]
         assert quiet == [1e-3 if seconds == 9e-3 else seconds]
@@ -542,9 +542,9 @@ def test_a_schedule_that_is_right_again_beside_other_work_is_known_by_its_quiet_
         ("crashed", "tolerance 1e-06", None, False),
         ("ok", "tolerance 0.001", 2e-3, True),
     )
-    for outcome, checked, seconds, loud in told:
+    for outcome, checked, seconds, disturbed in told:
         trial = Trial(
-            0, outcome, steps, seconds=seconds, source="a", checked=checked, loud=loud
+            0, outcome, steps, seconds=seconds, source="a", checked=checked, disturbed=disturbed
         )  # fmt: skip
         database.add(where, "B", trial, [B])
     found = database.best(where, [B])

@@ -279,7 +279,7 @@ def test_one_trial(tmp_path: Path) -> None:
     assert (result.kernel(a) == 2).all()
     again = tune(B, trials=1, template=template, database=tmp_path / "db")
     # what other work disturbed each time is timed again
-    quiet = not (trial.loud and trial.first_loud)
+    quiet = not (trial.disturbed and trial.first_disturbed)
     assert [(t.number, t.resumed) for t in drawn(again)] == [(0, quiet)]
     assert again.best.steps == result.best.steps
     anew = tune(B, trials=1, template=template, database=tmp_path / "db", resume=False)

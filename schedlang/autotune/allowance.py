@@ -1,4 +1,4 @@
-"""How much arithmetic a candidate may be to be worth a measurement."""
+"""The most arithmetic of a candidate that is worth a measurement."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ def best(
 
 @dataclass
 class Applied:
-    """What :func:`apply_best` did: ``used`` has what schedules started with, in order, ``missing``
-    the outputs of those for which nothing was known.
+    """The record of :func:`apply_best`: ``used`` has what schedules started with, in order,
+    ``missing`` the outputs of those for which nothing was known.
     """
 
     used: list[Best] = field(default_factory=list)
@@ -168,7 +168,8 @@ def _sources(database: Database | str | Path | None) -> list[Database]:
 
 
 def known(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> Best | None:
-    """What :func:`best` would find, and no warning of what differs: where a search starts."""
+    """Return what :func:`best` would find, and no warning of what differs: where a search
+    starts."""
     return _find(outputs, where, sources, silent=True)
 
 
@@ -217,7 +218,7 @@ def _note(outputs: Sequence[Tensor], entry: Entry) -> str:
 def _nothing(
     outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], given: bool
 ) -> str:
-    """Why there is no answer; ``given``: the user named the one source."""
+    """Return why there is no answer; ``given``: the user named the one source."""
     same = [e for source in sources for e in source.entries() if e.where.op == where.op]
     wanted, name = kind(where.target), _names(outputs)
     others = sorted({one_line(kind(e.where.target)) for e in same} - {wanted})
@@ -243,7 +244,7 @@ def _nothing(
 
 
 def _tuning(outputs: Sequence[Tensor], where: Where, path: Path | None) -> tuple[str, str]:
-    """How to tune: the call, and the command for a script of the user's."""
+    """Return how to tune: the call, and the command for a script of the user's."""
     target, known = kind(where.target), dict(where.sizes)
     sizes = {v.name: str(known.get(v.name, "...")) for v in variables(outputs) if v.is_size}
     call = outputs[0].name if len(outputs) == 1 else f"[{_names(outputs)}]"

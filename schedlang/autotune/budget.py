@@ -1,4 +1,4 @@
-"""How the seconds of a ``timeout`` are shared: by the search, the race, the untuned schedule."""
+"""The seconds of a ``timeout``, shared by the search, the race, the untuned schedule."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def for_the_end(search: Search) -> float:
         return untuned + most
     # where two do not fit nothing is gained by waiting for them
     fit = _fitting(good, most)
-    return untuned + (race_seconds(good[:fit]) if fit >= LEAST_FINALISTS else 0.0)
+    return untuned + (race_cost(good[:fit]) if fit >= LEAST_FINALISTS else 0.0)
 
 
 def finalists(search: Search) -> list[Trial]:
@@ -58,10 +58,10 @@ def untuned_until(search: Search) -> float | None:
     return min(now + UNTUNED_PART * search.timeout, search.end + GRACE * search.timeout)
 
 
-def race_seconds(trials: Sequence[Trial]) -> float:
+def race_cost(trials: Sequence[Trial]) -> float:
     """Return how long a short race should take: each is built and checked, then timed in turns.
 
-    >>> round(race_seconds([Trial(0, "ok", "", seconds=1.0, took=4.0)]))
+    >>> round(race_cost([Trial(0, "ok", "", seconds=1.0, took=4.0)]))
     5
     """
     known = [t.took for t in trials if t.took]
@@ -77,7 +77,7 @@ def race_seconds(trials: Sequence[Trial]) -> float:
 def _fitting(trials: Sequence[Trial], seconds: float) -> int:
     """Return how many of the first trials can race in so many seconds."""
     return max(
-        (n for n in range(len(trials) + 1) if race_seconds(trials[:n]) <= seconds), default=0
+        (n for n in range(len(trials) + 1) if race_cost(trials[:n]) <= seconds), default=0
     )
 
 
@@ -89,4 +89,4 @@ def _timing(call: float, window: float, patience: float) -> float:
     return 2 * call + min(max(window, LEAST * call), patience + call)
 
 
-__all__ = ["FINALISTS", "GRACE", "finalists", "for_the_end", "race_seconds", "untuned_until"]
+__all__ = ["FINALISTS", "GRACE", "finalists", "for_the_end", "race_cost", "untuned_until"]

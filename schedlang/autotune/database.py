@@ -98,7 +98,7 @@ class Database:
         return iter(self._read())
 
     def trials(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Trial]:
-        """What was tried there, in the order of the file, for a search that goes on.
+        """Return what was tried there, in the order of the file, for a search that goes on.
 
         A trial whose steps do not fit ``outputs`` is left out.
         """
@@ -111,7 +111,8 @@ class Database:
                 yield named.trial
 
     def ranked(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Entry]:
-        """What went well with the same computation on the same kind of target, nearest first.
+        """Return what went well with the same computation on the same kind of target, nearest
+        first.
 
         Least differences come first (versions, then the machine, the target's details, sizes), of
         other sizes the larger, then least seconds, where first times count for more than those of a
@@ -139,7 +140,7 @@ class Database:
 
     @property
     def problems(self) -> list[str]:
-        """What was skipped and why, as ``"line 7: ..."``."""
+        """Return what was skipped and why, as ``"line 7: ..."``."""
         self._read()
         return [f"line {n}: {why}" for n, why in sorted({**self._problems, **self._torn}.items())]
 
@@ -182,7 +183,7 @@ class Database:
         return next((entry for entry in fitting if entry is not None), None)
 
     def exists(self) -> bool:
-        """Whether there is a file yet."""
+        """Return whether there is a file yet."""
         try:
             with opened(self.path, write=False):
                 return True
@@ -266,7 +267,7 @@ def _schedule(entry: Entry) -> tuple[Where, str | int]:
 
 
 def _refutes(failure: Entry, entry: Entry) -> bool:
-    """Whether a failure of the schedule of ``entry`` says that it is no good, either."""
+    """Return whether a failure of the schedule of ``entry`` says that it is no good, either."""
     if failure.line < max(entry.line, entry.again):
         return False
     if failure.trial.outcome != "wrong answer":
@@ -295,8 +296,8 @@ def _last(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _no_news(trial: Trial, known: Trial) -> bool:
-    """Whether a trial says nothing of a schedule that was measured before."""
-    return trial.outcome in _LIMITED or (trial.loud and not known.loud)
+    """Return whether a trial says nothing of a schedule that was measured before."""
+    return trial.outcome in _LIMITED or (trial.disturbed and not known.disturbed)
 
 
 def _path(path: Union[str, os.PathLike[str], None]) -> Path:

@@ -48,7 +48,7 @@ def _made_again(search: Search, trial: Trial) -> str:
     template of a known name may make something else by now; what other work disturbed is timed
     again; and the steps of a file need not be a schedule at all.
     """
-    if trial.loud:
+    if trial.disturbed:
         return ""
     if trial.checked != search.task.checked:
         return ""

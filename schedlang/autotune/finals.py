@@ -85,7 +85,7 @@ def _time_plain(search: Search) -> None:
 
 
 def _raced_plain(search: Search, found: Measured | None) -> None:
-    """What the race gave of the untuned schedule, if it ran there and did not fail."""
+    """Keep the time of the untuned schedule in the race, if it ran there and did not fail."""
     if found is None or found.seconds is None:
         return
     known = search.untuned
@@ -110,9 +110,9 @@ def keep_untuned(search: Search) -> None:
     first = search.untuned_first
     trial = Trial(
         1 + max(t.number for t in search.trials), "ok", search.plain().steps, {}, found.seconds,
-        plain.estimate.seconds, "" if found.calm else DISTURBED, key, UNTUNED,
-        raced=first is not None, first=first.seconds if first else None, loud=not found.calm,
-        first_loud=first is not None and not first.calm, checked=search.task.checked,
+        plain.estimate.seconds, "" if found.quiet else DISTURBED, key, UNTUNED,
+        raced=first is not None, first=first.seconds if first else None, disturbed=not found.quiet,
+        first_disturbed=first is not None and not first.quiet, checked=search.task.checked,
         limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)
@@ -123,29 +123,29 @@ def keep_untuned(search: Search) -> None:
 
 def _again(search: Search, trial: Trial, found: Measured) -> Trial:
     """A trial that was measured once more, under what this search holds it to."""
-    said = [found.detail, "" if found.calm else DISTURBED]
+    said = [found.detail, "" if found.quiet else DISTURBED]
     detail = "; ".join(filter(None, said))
     detail = f"when measured again: {detail}" if detail else ""
     if found.outcome in SLOW:
         return replace(trial, detail=detail)
     if found.seconds is not None:
-        found = _better(found, replace(found, seconds=trial.seconds, calm=not trial.loud))
+        found = _better(found, replace(found, seconds=trial.seconds, quiet=not trial.disturbed))
     kept = trial.first is not None
     return replace(
         trial, outcome=found.outcome, seconds=found.seconds, detail=detail,
         first=trial.first if kept else trial.seconds,
-        first_loud=trial.first_loud if kept else trial.loud,
-        raced=found.outcome == "ok", loud=found.seconds is not None and not found.calm,
+        first_disturbed=trial.first_disturbed if kept else trial.disturbed,
+        raced=found.outcome == "ok", disturbed=found.seconds is not None and not found.quiet,
         checked=search.task.checked, limits=search.task.limited,
     )  # fmt: skip
 
 
 def _better(found: Measured, known: Measured) -> Measured:
     """A new time; what other work made of it is no better news than the time that is known."""
-    if found.calm or found.seconds is None or known.seconds is None:
+    if found.quiet or found.seconds is None or known.seconds is None:
         return found
     seconds = min(found.seconds, known.seconds)
-    return replace(found, seconds=seconds, calm=known.calm)
+    return replace(found, seconds=seconds, quiet=known.quiet)
 
 
 __all__ = ["finals", "keep_untuned"]

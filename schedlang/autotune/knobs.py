@@ -35,7 +35,7 @@ class Refused(Rejected):
 
 
 class Knobs:
-    """What a template asks for its decisions; each is kept under its name in ``decisions``.
+    """Answer the questions of a template; each decision is kept under its name in ``decisions``.
 
     ``given`` answers by name. What it does not answer, or answers with something that is no
     option any more, is drawn from ``rng``; without one the first option is taken, which rules
@@ -168,7 +168,8 @@ def _plain(value: Any, name: str) -> Decision:
 
 
 def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
-    """What ``predicate`` says of the decisions that its parameters name; others have a default."""
+    """Return what ``predicate`` says of the decisions that its parameters name; others have a
+    default."""
     named = {}
     for name, parameter in signature(predicate).parameters.items():
         if name in decisions:
@@ -196,7 +197,8 @@ def _unnamed(asked: Any, decisions: Decisions, caller: FrameType) -> str:
 
 
 def refusal(error: Exception) -> Refused:
-    """Why the steps of a template are not legal, and which line of the user's took the step."""
+    """Return why the steps of a template are not legal, and which line of the user's took the
+    step."""
     place = own_place(error)
     asked, colon, why = first_line(error).partition(": ")
     # behind what was asked: the end of a long line is cut
@@ -204,7 +206,8 @@ def refusal(error: Exception) -> Refused:
 
 
 def ways(whole: int, parts: int) -> int:
-    """How many :func:`factorizations` there are: each prime's exponent is shared out by itself.
+    """Return how many :func:`factorizations` there are: each prime's exponent is shared out by
+    itself.
 
     >>> ways(4, 2), len(factorizations(360, 3)) == ways(360, 3)
     (3, True)

@@ -76,7 +76,7 @@ def check_objects(executor: Any, template: Any, workers: int | None) -> None:
 
 
 def checked_limits(limits: Any) -> Limits:
-    """What a candidate may take; what is left out is as :class:`Limits` has it."""
+    """Return what a candidate may take; what is left out is as :class:`Limits` has it."""
     if limits is None:
         return Limits()
     asked = f"autotune(limits={limits!r})"
@@ -137,7 +137,8 @@ def _array(name: str, item: Any) -> np.ndarray[Any, Any]:
 
 
 def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
-    """What is wrong with the names of ``inputs``; nothing where they are those of the tensors."""
+    """Return what is wrong with the names of ``inputs``; nothing where they are those of the
+    tensors."""
     unknown = [str(name) for name in inputs if name not in names]
     missing = [name for name in names if name not in inputs]
     listed = (("not an input", unknown), ("missing", missing))
@@ -145,7 +146,7 @@ def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
 
 
 def _takes_two(function: Any) -> bool:
-    """Whether a function can be called with two arguments, as far as it can be told."""
+    """Return whether a function can be called with two arguments, as far as it can be told."""
     try:
         signature(function).bind(None, None)
     except TypeError:

@@ -1,4 +1,4 @@
-"""What is known of one candidate and of where it was measured: plain data, kept and shown."""
+"""One candidate and where it was measured, as plain data, kept and shown."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Trial:
     source; ``strategy`` what proposed it; ``took`` the seconds that building, checking and timing
     took; ``resumed`` whether a database had it; ``template`` the name of the user's template that
     made it, empty for the rules; ``raced`` whether ``seconds`` are those of a race, and ``first``
-    what they were before it; ``loud`` and ``first_loud`` whether other work made more of these than
-    they are; ``checked`` what counted as right (tolerance, data given), ``limits`` the seconds and
-    memory that it had.
+    what they were before it; ``disturbed`` and ``first_disturbed`` whether other work made more of
+    these than they are; ``checked`` what counted as right (tolerance, data given), ``limits`` the
+    seconds and memory that it had.
     """
 
     number: int
@@ -65,15 +65,15 @@ class Trial:
     template: str = ""
     raced: bool = False
     first: float | None = None
-    loud: bool = False
-    first_loud: bool = False
+    disturbed: bool = False
+    first_disturbed: bool = False
     checked: str = ""
     limits: str = ""
 
 
 @dataclass(frozen=True)
 class Where:
-    """What a time holds for: the computation, the target, the machine, the versions.
+    """The case that a time holds for: the computation, the target, the machine, the versions.
 
     ``op`` and ``extents`` are the computation's structure, whatever its names (see
     :func:`~schedlang.compute.data.structure`), ``sizes`` the values of its symbolic sizes.
@@ -100,7 +100,8 @@ class Where:
 
 
 def checked_text(tolerance: float, given: str) -> str:
-    """What counts as right, as a text to compare: the tolerance, and a hash of data given."""
+    """Return what counts as right, as a text to compare: the tolerance, and a hash of data
+    given."""
     said = f"tolerance {tolerance:g}"
     return f"{said}, inputs {given}" if given else said
 
@@ -131,7 +132,7 @@ def target_text(target: Target) -> str:
 
 
 def machine_for(target: Target) -> str:
-    """What runs kernels for ``target``: for ``"cuda"`` the GPU, or that there is none."""
+    """Return what runs kernels for ``target``: for ``"cuda"`` the GPU, or that there is none."""
     if target.kind != "cuda":
         return machine()
     try:
@@ -162,20 +163,20 @@ def _processor() -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def threads() -> int:
-    """How many threads a parallel kernel has: one a core, if numba is not told otherwise."""
+    """Return how many threads a parallel kernel has: one a core, if numba is not told otherwise."""
     told = os.environ.get("NUMBA_NUM_THREADS", "")
     return int(told) if told.isascii() and told.isdigit() and int(told) else cores()
 
 
 @lru_cache(maxsize=1)
 def versions() -> tuple[tuple[str, str], ...]:
-    """What the speed of a kernel depends on."""
+    """Return what the speed of a kernel depends on."""
     from importlib.metadata import version
 
     found: dict[str, Any] = {"schedlang": __version__}

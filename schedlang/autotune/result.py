@@ -1,4 +1,4 @@
-"""What a search found."""
+"""The result of a search."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TuningResult:
 
     @staticmethod
     def of(search: Search, spent: float, seed: int) -> TuningResult:
-        """What a search that has ended found. Raises where no candidate worked."""
+        """Return what a search that has ended found. Raises where no candidate worked."""
         best = search.best()
         task, space = search.task, search.space
         if best is None:
@@ -70,6 +70,7 @@ class TuningResult:
             refused=tuple(space.reasons.most_common(MOST_REASONS)),
             duplicates=search.duplicates, unraced=search.unraced, untimed=untimed(search),
             remark=remark(search, found), finals_took=search.finals_took,
+            lost=dict(getattr(search.measurer, "lost", {})),
         )  # fmt: skip
         return TuningResult(kernel, found, best, facts)
 
@@ -80,12 +81,12 @@ class TuningResult:
 
     @property
     def ended(self) -> str:
-        """Why the search stopped."""
+        """Return why the search stopped."""
         return self.facts.ended
 
     @property
     def broken(self) -> bool:
-        """Whether the search was broken off: a disk that is full, workers that are gone.
+        """Return whether the search was broken off: a disk that is full, workers that are gone.
 
         The result is the best until then; ``ended`` is the error.
         """

@@ -141,24 +141,25 @@ def _proposals(search: Search) -> dict[int, Candidate]:
 
 
 def _learned_from(search: Search) -> int:
-    """How many are proposed at once, so that a search of few trials has several generations."""
+    """Return how many are proposed at once, so that a search of few trials has several
+    generations."""
     return max(1, search.measurer.batch // 2, min(search.most, MOST_LEARNED) // GENERATIONS)
 
 
 def _nothing_new(search: Search) -> str:
-    """Why there are no proposals."""
+    """Return why there are no proposals."""
     if search.space.late():
         return "the time is up"
     return search.exhausted or "no other candidates were found"
 
 
 def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> None:
-    detail = found.detail if found.calm else DISTURBED
+    detail = found.detail if found.quiet else DISTURBED
     trial = Trial(
         found.number, found.outcome, job.steps, candidate.decisions, found.seconds,
         _refined(candidate.estimate.seconds, found), detail, key_of(candidate),
         candidate.origin or name_of(search.strategy), found.took, template=search.template,
-        loud=found.seconds is not None and not found.calm, checked=search.task.checked,
+        disturbed=found.seconds is not None and not found.quiet, checked=search.task.checked,
         limits=search.task.limited,
     )  # fmt: skip
     search.trials.append(trial)

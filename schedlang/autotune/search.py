@@ -138,7 +138,7 @@ def strategy(search: Any, seed: int) -> Strategy:
 
 
 def name_of(strategy: Strategy) -> str:
-    """What a strategy is called in results."""
+    """Return what a strategy is called in results."""
     return str(getattr(strategy, "name", type(strategy).__name__))
 
 

@@ -97,11 +97,12 @@ class Space:
         return found
 
     def again(self, given: Decisions) -> Candidate:
-        """What ``given`` make, with none drawn: a candidate that is no draw and is not counted."""
+        """Return what ``given`` make, with none drawn: a candidate that is no draw and is not
+        counted."""
         return self._drawn(None, given)
 
     def late(self) -> bool:
-        """Whether the time for a search is up."""
+        """Return whether the time for a search is up."""
         return self.deadline is not None and monotonic() >= self.deadline
 
     def _drawn(self, rng: Random | None, given: Decisions | None) -> Candidate:
@@ -147,13 +148,14 @@ class Space:
         return known, program if known is nest else device_program(known, self.target)
 
     def _estimate(self, known: Nest, program: Program | None) -> Estimate:
-        """What a nest should cost, or its kernels on a GPU."""
+        """Return what a nest should cost, or its kernels on a GPU."""
         if program is None:
             return estimate(known, self.target, self.threads)
         return estimate_gpu(program, self.target)
 
     def _spills(self, nest: Nest, program: Program | None) -> bool:
-        """Whether a tile is more than the vector registers, or than those of a GPU's thread."""
+        """Return whether a tile is more than the vector registers, or than those of a GPU's
+        thread."""
         if program is None:
             return bool(spills(nest, self.target))
         device = self.target.device
@@ -164,7 +166,7 @@ class Space:
 
 
 def _near(s: Schedule) -> None:
-    """What is computed in a loop and small stands on the stack of its thread."""
+    """Put small stages that are computed in a loop on the stack of their thread."""
     stages = s.state.stages
     attached = [v for v in s.stages if isinstance(stages[v.name].attach, At) and not v.scope]
     if not attached:

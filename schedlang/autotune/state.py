@@ -1,4 +1,4 @@
-"""What a search knows as it goes: its trials, the fastest of them, what remains to be tried."""
+"""The state of a search: its trials, the fastest of them, what remains to be tried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from schedlang.autotune.database import Database
-from schedlang.autotune.noise import as_raced, luck
+from schedlang.autotune.noise import as_raced, race_ratio
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.report.progress import Progress, Silent
 from schedlang.autotune.runner.measure import Job, Measured, Measurer, digest
@@ -72,7 +72,7 @@ class Search:
 
     @property
     def times_plain(self) -> bool:
-        """Whether the untuned schedule is timed too: on a GPU it has no threads."""
+        """Return whether the untuned schedule is timed too: on a GPU it has no threads."""
         return self.task.timed and not self.task.target.is_gpu
 
     def good(self) -> list[Trial]:
@@ -87,7 +87,7 @@ class Search:
         return next(iter(again or good), None)
 
     def stalled(self) -> bool:
-        """Whether many trials brought no gain."""
+        """Return whether many trials brought no gain."""
         own = [t for t in self.trials if not t.resumed]
         # where there is time for any number, half of those so far
         all_ = len(own) if self.most == sys.maxsize else self.most
@@ -124,7 +124,7 @@ def ranked(trials: Sequence[Trial]) -> list[Trial]:
 
     Some may have run in the race of an earlier search.
     """
-    factor = luck(trials)
+    factor = race_ratio(trials)
 
     def key(trial: Trial) -> tuple[float, float, int]:
         return (as_raced(trial, factor), trial.estimate or 0.0, trial.number)

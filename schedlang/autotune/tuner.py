@@ -177,7 +177,7 @@ def _name(template: Template) -> str:
 
 
 def _imported(module: str) -> str:
-    """How an import would name a module that was run as a script."""
+    """Return how an import would name a module that was run as a script."""
     script = sys.modules.get(module)
     # of what python -m runs
     named = str(getattr(getattr(script, "__spec__", None), "name", ""))

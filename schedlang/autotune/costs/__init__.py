@@ -1,1 +1,1 @@
-"""What candidates are expected to cost, from their loops alone."""
+"""The expected cost of candidates, from their loops alone."""

@@ -1,4 +1,4 @@
-"""How fast a GPU is: that of this machine as its driver says, else the best known of its kind."""
+"""The speed of a GPU: that of this machine as its driver says, else the best known of its kind."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def speed_of(target: Target) -> Speed:
 
 
 def _here(capability: tuple[int, int]) -> Speed | None:
-    """What the driver says of this machine's first GPU, if that is one of a compute capability.
+    """Return what the driver says of this machine's first GPU, if that is one of a compute
+    capability.
 
     That is what candidates are measured on. It is not made the current one: a context there takes
     hundreds of MB, and in the mode that lets one process have it would keep others out.

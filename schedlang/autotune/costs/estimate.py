@@ -1,4 +1,4 @@
-"""What a nest is expected to cost on a CPU, from its loops alone: it orders candidates, no more.
+"""The expected cost of a nest on a CPU, from its loops alone: it orders candidates, no more.
 
 Cycles of arithmetic and of loads, as a core with two vector units counts them, against the bytes
 that each level of caches has to bring (the footprint of the loops that fit it, as in Wolf and Lam,
@@ -155,7 +155,8 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
 def _times(
     store: Store, lane: For | None, written: Sequence[For], pieces: int
 ) -> Callable[[Expr], float]:
-    """How many instructions a node is: what copies or lanes have in common is computed once."""
+    """Return how many instructions a node is: what copies or lanes have in common is computed
+    once."""
     axes: dict[int, frozenset[Expr]] = {}
     for node in postorder(store.values):
         own = frozenset([node] if isinstance(node, Axis) else [])
@@ -194,7 +195,7 @@ def _load(
 
 
 def _kept(site: _Site, lane: For | None) -> bool:
-    """Whether sums stay in registers over the innermost reduction loop."""
+    """Return whether sums stay in registers over the innermost reduction loop."""
     store, loops = site.store, site.loops
     if store.reducer is None or site.guards:
         return False

@@ -1,4 +1,4 @@
-"""What a program is expected to cost on a GPU, from one warp of each kernel: it orders candidates.
+"""The expected cost of a program on a GPU, from one warp of each kernel: it orders candidates.
 
 Instructions that can be issued, sectors that memory has to move and passes of shared memory, each
 against what a device does in a second, stretched where too few warps run to hide their waits

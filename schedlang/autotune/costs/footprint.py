@@ -1,4 +1,4 @@
-"""How many bytes the accesses of a statement ask of each level of memory."""
+"""The bytes that the accesses of a statement ask of each level of memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Footprint:
-    """What an access has of a buffer: contiguous runs of ``lines`` each.
+    """The part of a buffer that an access touches: contiguous runs of ``lines`` each.
 
     ``steps``: by dimension how many runs there are, and the bytes from one to the next.
     """
@@ -64,7 +64,7 @@ class Footprint:
         return prod((count for count, _ in self.steps), start=1.0)
 
     def lines_per_set(self, sets: int) -> float:
-        """How many of the lines share a set: runs a power of two apart start in few of them.
+        """Return how many of the lines share a set: runs a power of two apart start in few of them.
 
         Pages may be anywhere in memory, and so in any of the sets of a larger cache.
         """
@@ -118,7 +118,7 @@ def _footprints(
 
 
 def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
-    """How many indices each dimension takes while the loops from some depth on run."""
+    """Return how many indices each dimension takes while the loops from some depth on run."""
     lins = [to_lin(index) for index in access.indices]
     found = []
     for depth in range(len(loops) + 1):

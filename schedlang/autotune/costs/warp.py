@@ -1,4 +1,4 @@
-"""What a first warp of a kernel does: its addresses stand for those of all warps."""
+"""The work of the first warp of a kernel: its addresses stand for those of all warps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Warp:
 
 @dataclass(frozen=True)
 class Around:
-    """What stands around a statement: how often it runs, the loop whose iterations are the lanes
+    """The loops around a statement: how often it runs, the loop whose iterations are the lanes
     of a vector, and the buffers whose sums have names there.
     """
 
@@ -51,7 +51,7 @@ class Around:
 
 @dataclass
 class Work:
-    """What one warp does, over all of its iterations."""
+    """The work of one warp, over all of its iterations."""
 
     instructions: float = 0.0
     sectors: float = 0.0
@@ -59,7 +59,7 @@ class Work:
 
 
 def work_of_warp(launch: Launch, nest: Nest, target: Target) -> Work:
-    """What the first warp of a kernel of ``nest`` does."""
+    """Return what the first warp of a kernel of ``nest`` does."""
     work = Work()
     _walk(Warp(nest, target, _lanes(launch)), launch.body, Around(), work)
     return work

@@ -78,8 +78,8 @@ def to_line(entry: Entry) -> bytes:
             "template": trial.template,
             "raced": trial.raced,
             "first": trial.first,
-            "loud": trial.loud,
-            "first_loud": trial.first_loud,
+            "loud": trial.disturbed,
+            "first_loud": trial.first_disturbed,
             "checked": trial.checked,
             "limits": trial.limits,
             "decisions": dict(trial.decisions),
@@ -97,7 +97,8 @@ def to_line(entry: Entry) -> bytes:
 
 
 def from_line(line: bytes) -> Entry:
-    """What a line holds, checked field by field; raises ``ValueError`` that says what is wrong."""
+    """Return what a line holds, checked field by field; raises ``ValueError`` that says what is
+    wrong."""
     try:
         data = json.loads(line.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
     except UnicodeDecodeError:
@@ -166,8 +167,8 @@ def _trial(fields: _Fields) -> Trial:
         template=fields.text("template"),
         raced=fields.flag("raced"),
         first=first,
-        loud=fields.flag("loud"),
-        first_loud=fields.flag("first_loud"),
+        disturbed=fields.flag("loud"),
+        first_disturbed=fields.flag("first_loud"),
         checked=fields.later("checked"),
         limits=fields.later("limits"),
     )
@@ -212,7 +213,8 @@ class _Fields:
         return tuple(_count(item, key) for item in self.items(key))
 
     def flag(self, key: str) -> bool:
-        """Whether it is set; a line that was written before there was such a thing has none."""
+        """Return whether it is set; a line that was written before there was such a thing has
+        none."""
         found = self.data.get(key, False)
         if not isinstance(found, bool):
             raise ValueError(f"its {_short(key)} is no truth value")

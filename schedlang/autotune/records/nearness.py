@@ -1,4 +1,4 @@
-"""How far what was tuned is from what is asked for, as numbers and in words."""
+"""The distance of a tuned computation from the one asked for, as numbers and in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from schedlang.autotune.noise import as_raced, luck
+from schedlang.autotune.noise import as_raced, race_ratio
 from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.records.entry import Entry
 from schedlang.autotune.text import one_line
@@ -25,7 +25,8 @@ def kind(target: str) -> str:
 
 
 def comparable(wanted: Where, found: Where) -> bool:
-    """Whether one is a guess for the other: the same computation on the same kind of target."""
+    """Return whether one is a guess for the other: the same computation on the same kind of
+    target."""
     same = wanted.op == found.op and len(wanted.extents) == len(found.extents)
     return same and kind(wanted.target) == kind(found.target)
 
@@ -56,7 +57,7 @@ def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
     places: dict[Where, list[Trial]] = {}
     for entry in found:
         places.setdefault(entry.where, []).append(entry.trial)
-    factors = {where: luck(trials) for where, trials in places.items()}
+    factors = {where: race_ratio(trials) for where, trials in places.items()}
 
     def key(entry: Entry) -> tuple[float, ...]:
         counts = [*dict(entry.where.sizes).values(), *entry.where.extents]
@@ -69,7 +70,7 @@ def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
 
 
 def differences(wanted: Where, found: Where) -> tuple[str, ...]:
-    """What differs, in words, the least first.
+    """Return what differs, in words, the least first.
 
     >>> here = Where("", (("n", 64),), "cpu", "M1", (("numba", "0.62"),))
     >>> differences(here, Where("", (("n", 32),), "cpu", "M2", (("numba", "0.61"),)))

@@ -23,7 +23,7 @@ ROW = 18
 
 
 def value_label(facts: Facts) -> Callable[[float], str]:
-    """How what ranks the trials is written: a time, or the estimate, which has no unit."""
+    """Return how what ranks the trials is written: a time, or the estimate, which has no unit."""
     return duration if facts.timed else estimate_text
 
 

@@ -1,4 +1,4 @@
-"""Which knobs mattered: the times a search measured, by the value each knob had."""
+"""The effect of each knob: the times a search measured, by the value each knob had."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a search found, as plain data: all that its summary and its report are made of."""
+"""The findings of a search, as plain data: all that its summary and its report are made of."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from schedlang.autotune.noise import seen
 from schedlang.autotune.record import OUTCOMES, UNCHECKED, Trial, Where
@@ -31,6 +31,7 @@ class Facts:
     been; ``unraced`` says whether the race gave no times, and ``finals_took`` the seconds
     of it and of the untuned schedule, where that was timed at the end.
     ``untimed`` is why there is no ``baseline``, ``remark`` what is odd about the user's template.
+    ``lost`` counts the jobs that workers elsewhere did not answer, by what became of them.
     """
 
     name: str
@@ -58,10 +59,11 @@ class Facts:
     untimed: str = ""
     remark: str = ""
     finals_took: float = 0.0
+    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 def worth(facts: Facts, trial: Trial) -> float | None:
-    """What ``trial`` is compared by, smaller being better: its seconds in the search, or its
+    """Return what ``trial`` is compared by, smaller being better: its seconds in the search, or its
     estimate where nothing was timed; ``None`` for one that has none to show."""
     value = seen(trial) if facts.timed else trial.estimate
     if trial.outcome != "ok" or value is None or not math.isfinite(value):
@@ -79,7 +81,7 @@ def ranked(facts: Facts) -> list[tuple[Trial, float]]:
 def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
     """Those of :func:`ranked` that say what a knob does: no other work is in their times."""
     found = ranked(facts)
-    return [(trial, value) for trial, value in found if not trial.loud] or found
+    return [(trial, value) for trial, value in found if not trial.disturbed] or found
 
 
 def winner(facts: Facts) -> Trial:
@@ -94,7 +96,7 @@ def race_seconds(facts: Facts) -> float | None:
 
 
 def checked_text(facts: Facts) -> str:
-    """What ``"ok"`` means where candidates are only compiled; nothing where they ran."""
+    """Return what ``"ok"`` means where candidates are only compiled; nothing where they ran."""
     if facts.ran:
         return ""
     good = [trial for trial in facts.trials if trial.outcome == "ok"]
@@ -103,7 +105,7 @@ def checked_text(facts: Facts) -> str:
 
 
 def unchecked_winner(facts: Facts) -> str:
-    """What the winner was not put through, and why; nothing where it was checked."""
+    """Return what the winner was not put through, and why; nothing where it was checked."""
     won = winner(facts)
     _, missed, why = won.detail.partition(UNCHECKED)
     # where it cannot be timed the race is the emulator's alone; on a GPU it is a part of the race
@@ -115,7 +117,7 @@ def unchecked_winner(facts: Facts) -> str:
 
 
 def outcome_counts(trials: Sequence[Trial]) -> dict[str, int]:
-    """How many trials ended in which way, in the order of ``OUTCOMES``, then any other.
+    """Return how many trials ended in which way, in the order of ``OUTCOMES``, then any other.
 
     >>> outcome_counts([Trial(0, "crashed", ""), Trial(1, "ok", ""), Trial(2, "crashed", "")])
     {'ok': 1, 'crashed': 2}
@@ -125,8 +127,19 @@ def outcome_counts(trials: Sequence[Trial]) -> dict[str, int]:
     return {outcome: counts[outcome] for outcome in [*known, *sorted(set(counts) - set(known))]}
 
 
+def lost_text(facts: Facts) -> str:
+    """Return how many jobs workers elsewhere did not answer, by kind; nothing if they all did."""
+    if not facts.lost:
+        return ""
+    kinds = sorted(facts.lost.items(), key=lambda item: (-item[1], item[0]))
+    total = sum(facts.lost.values())
+    said = ", ".join(f"{n} {kind}" for kind, n in kinds)
+    return f"{total} {'job' if total == 1 else 'jobs'} of the executor, sent again: {said}"
+
+
 def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
-    """What went wrong: how often, how the trials ended, the first line of why; most often first.
+    """Return what went wrong: how often, how the trials ended, the first line of why; most often
+    first.
 
     >>> failures([Trial(0, "crashed", "", detail="signal 11\\nat 0"), Trial(1, "ok", "")])
     [(1, 'crashed', 'signal 11')]
@@ -151,7 +164,7 @@ def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
     return [
         (t.estimate, seconds)
         for t in trials
-        if not t.loud
+        if not t.disturbed
         and t.outcome == "ok"
         and t.estimate is not None
         and (seconds := seen(t)) is not None
@@ -159,7 +172,8 @@ def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
 
 
 def against(baseline: float, seconds: float) -> tuple[str, str]:
-    """How many times as fast as the schedule that was not tuned, and what is to be said of that.
+    """Return how many times as fast as the schedule that was not tuned, and what is to be said of
+    that.
 
     >>> against(0.006, 0.002)
     ('3', 'as fast as the untuned schedule (6 ms)')

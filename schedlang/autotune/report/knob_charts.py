@@ -85,7 +85,7 @@ def _mark(x: float, y: float) -> str:
 
 
 def _labels(columns: Sequence[Column], wide: float) -> tuple[list[str], float]:
-    """What stands under the columns, and how much room it takes."""
+    """Return what stands under the columns, and how much room it takes."""
     shown = [
         c.label if len(c.label) <= MOST_LETTERS else c.label[: MOST_LETTERS - 1] + "…"
         for c in columns

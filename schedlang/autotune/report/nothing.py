@@ -1,4 +1,4 @@
-"""Why a search has no result, and what to do."""
+"""The reasons of a search without a result, and remedies."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _numbers(facts: Facts) -> str:
 
 
 def _warnings(facts: Facts) -> list[str]:
-    """What is to be known before anything else."""
+    """Return what is to be known before anything else."""
     found = []
     if facts.broken:
         found.append(("The search was broken off.", sentence(f"it ended {ended_text(facts)}")))
@@ -216,7 +216,7 @@ def _outcomes(facts: Facts) -> str:
 def _estimate(facts: Facts) -> str:
     if not facts.timed or not any(t.estimate is not None for t, _ in ranked(facts)):
         return ""
-    said = escape(sentence(correlation_text(facts)))
+    said = escape(sentence(f"the estimate: {correlation_text(facts)}"))
     return f'<p>{said}</p>\n<figure class="chart narrow wide">{scatter(facts)}</figure>'
 
 

@@ -1,4 +1,4 @@
-"""What a search shows while it runs: one line on a terminal, or nothing."""
+"""The progress of a search: one line on a terminal, or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSE = 0.1
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
-    """What a search tells: entered when it starts, left however it ends."""
+    """Told of each trial: entered when it starts, left however it ends."""
 
     def trial(self, trial: Trial) -> None:
         """One more trial has ended."""
@@ -36,7 +36,8 @@ class Progress(AbstractContextManager["Progress"], Protocol):
 
 
 def progress_for(setting: Setting, total: int | None, deadline: float | None = None) -> Progress:
-    """What shows a search of ``total`` trials that ends by ``deadline`` (of ``time.monotonic``).
+    """Return what shows a search of ``total`` trials that ends by ``deadline`` (of
+    ``time.monotonic``).
 
     ``None`` is a bar where the standard error is a terminal and rich is installed, else nothing;
     ``True`` insists on rich, and off a terminal prints its one line at the end; ``False`` is
@@ -120,6 +121,7 @@ class Tally:
         self.total, self.deadline, self.start = total, deadline, start
         self.done = self.measured = 0
         self.best: float | None = None
+        self.raced = False
         self.failures: Counter[str] = Counter()
 
     def add(self, trial: Trial) -> None:
@@ -129,6 +131,8 @@ class Tally:
         if trial.outcome != "ok":
             self.failures[trial.outcome] += 1
         elif trial.seconds is not None and trial.seconds == trial.seconds:
+            # the untuned schedule may come after the race, and is the best then
+            self.raced = self.raced and self.best is not None and self.best <= trial.seconds
             self.best = trial.seconds if self.best is None else min(self.best, trial.seconds)
 
     def rate(self, now: float) -> float | None:
@@ -148,7 +152,8 @@ class Tally:
     def text(self, now: float) -> str:
         rate, left = self.rate(now), self.left(now)
         # what matters most stands first: a narrow terminal cuts the end off
-        parts = [f"best {duration(self.best)}" if self.best is not None else "no time yet"]
+        again = " when measured again" if self.raced else ""
+        parts = [f"best {duration(self.best)}{again}" if self.best is not None else "no time yet"]
         if rate is not None:
             parts.append(f"{number(rate, 2)} trials/s")
         if left is not None and (self.total is None or self.done < self.total):
@@ -210,7 +215,7 @@ class Bar(Silent):
             self._draw()
 
     def raced(self, best: Trial) -> None:
-        self._tally.best = best.seconds
+        self._tally.best, self._tally.raced = best.seconds, best.raced
         self._draw()
 
     def note(self, text: str) -> None:

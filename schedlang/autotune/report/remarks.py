@@ -1,4 +1,4 @@
-"""What a search that has ended says of itself, in words."""
+"""Remarks on a search that has ended, in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def hint(space: Space) -> str:
-    """What to do where no decisions make a candidate."""
+    """Return what to do where no decisions make a candidate."""
     if space.made:
         return LATE if space.late() else BY_RULES
     why = space.reasons.most_common(1)
@@ -24,7 +24,7 @@ def hint(space: Space) -> str:
 
 
 def untimed(search: Search) -> str:
-    """Why the untuned schedule has no time; nothing where it has one."""
+    """Return why the untuned schedule has no time; nothing where it has one."""
     if search.baseline is not None or not search.task.timed:
         return ""
     if search.untuned is not None and search.timeout and search.untuned.outcome in TIMED_OUT:
@@ -39,7 +39,7 @@ def untimed(search: Search) -> str:
 
 
 def remark(search: Search, found: Schedule) -> str:
-    """What is odd about a template that made one loop nest and no other."""
+    """Return what is odd about a template that made one loop nest and no other."""
     if not search.template or len(search.seen) != 1:
         return ""
     # of knobs of which one set was drawn, or of which others were refused, nothing is known

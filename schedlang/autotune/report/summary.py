@@ -1,4 +1,4 @@
-"""What ``print(result)`` shows of a search."""
+"""The text that ``print(result)`` shows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from schedlang.autotune.report.facts import (
     checked_text,
     compared,
     gflops,
+    lost_text,
     outcome_counts,
     percent,
+    race_seconds,
     span,
     unchecked_winner,
     winner,
@@ -23,6 +25,17 @@ from schedlang.runtime.evaluate import duration
 MOST_LETTERS = 160
 # less of the space than this makes candidates: then it matters why
 LITTLE = 0.1
+# times that differ by less are in no order
+ALIKE = 1.05
+# a time of the race that is so much longer needs a word
+ROSE = 1.01
+# what a rank correlation means, from the least that has this meaning
+MEANINGS = (
+    (0.7, "it orders candidates much as their times do"),
+    (0.3, "it orders candidates roughly as their times do"),
+    (-0.3, 'it says little of the order of the times, by which search="evolve" goes'),
+    (-1.0, 'it orders candidates against their times, by which search="evolve" goes'),
+)
 # how the winner's code and the report are got in Python
 CODE, PAGE = "result.schedule.as_python()", 'result.report("tuning.html")'
 NO_BASELINE = "the untuned schedule has no time"
@@ -67,11 +80,13 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
     lines += [f"checked:  {said}" for said in [checked_text(facts)] if said]
     lines.append("measured: " + _measured(facts))
-    loud = sum(trial.loud or trial.detail.endswith(DISTURBED) for trial in facts.trials)
-    if loud:
-        lines.append(f"of which: {loud} while {DISTURBED}: search again when it is quiet")
+    disturbed = sum(trial.disturbed or trial.detail.endswith(DISTURBED) for trial in facts.trials)
+    if disturbed:
+        lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is quiet")
+    lines += [f"lost:     {said}" for said in [lost_text(facts)] if said]
     if facts.unraced:
         lines.append(f"race:     {UNRACED}")
+    lines += [f"race:     {said}" for said in [race_text(facts)] if said]
     lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
     lines += [f"template: {said}" for said in [facts.remark] if said]
     if facts.tried:
@@ -100,7 +115,7 @@ def _short(line: str) -> str:
 
 
 def ended_text(facts: Facts) -> str:
-    """Why the search stopped; one that broke off says so."""
+    """Return why the search stopped; one that broke off says so."""
     why = facts.ended.removeprefix("autotune: ")
     return f"by an error, with the best until then: {why}" if facts.broken else why
 
@@ -120,7 +135,7 @@ def _measured(facts: Facts) -> str:
 
 
 def space_text(facts: Facts) -> str:
-    """What part of the space is any good."""
+    """Return what part of the space is any good."""
     return (
         f"{facts.valid} of the {facts.tried} sets of decisions that were drawn make a candidate "
         f"({percent(facts.valid / facts.tried)})"
@@ -128,15 +143,38 @@ def space_text(facts: Facts) -> str:
 
 
 def correlation_text(facts: Facts) -> str:
-    """What the estimate was worth."""
+    """Return what the estimate was worth, in words and as a number."""
+    known = compared(facts.trials)
     if facts.rank_correlation is None:
-        if len(compared(facts.trials)) >= LEAST:
+        if len(known) >= LEAST:
             return "it is the same for all, or all times are: there are no two orders to compare"
-        few = "undisturbed times" if any(trial.loud for trial in facts.trials) else "times"
+        few = "undisturbed times" if any(trial.disturbed for trial in facts.trials) else "times"
         return f"too few {few} to compare it with"
+    times = [seconds for _, seconds in known]
+    if times and max(times) <= ALIKE * min(times):
+        return (
+            f"all times are within {percent(max(times) / min(times) - 1)} of the least: "
+            "there is no order that it could tell"
+        )
+    return rank_text(facts.rank_correlation)
+
+
+def rank_text(correlation: float) -> str:
+    """Return what a rank correlation with the times means."""
+    said = next(text for least, text in MEANINGS if correlation >= least)
+    return f"{said} (rank correlation {correlation:.2f}; 1: the same order, 0: none)"
+
+
+def race_text(facts: Facts) -> str:
+    """Return why the best time is not the one that the search saw; nothing where it is."""
+    won, again = winner(facts), race_seconds(facts)
+    if not facts.timed or again is None or won.first is None:
+        return ""
+    if won.disturbed or won.first_disturbed or again <= ROSE * won.first:
+        return ""
     return (
-        f"rank correlation with the measured times {facts.rank_correlation:.2f} "
-        "(1: the same order, 0: none)"
+        f"{duration(again)} beside the other finalists, {duration(won.first)} in the search: the "
+        "least of many noisy times is too low"
     )
 
 

@@ -1,4 +1,4 @@
-"""How the elements that a stage reads move with its axes."""
+"""The movement of the elements that a stage reads along its axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Access:
     indices: tuple[Expr, ...]
 
     def steps(self, axis: Axis, factor: int | None = None) -> tuple[int | None, ...]:
-        """How far each index moves with one step of ``axis``; ``None`` where that varies.
+        """Return how far each index moves with one step of ``axis``; ``None`` where that varies.
 
         With a ``factor`` a step within a tile of so many, which an index such as ``axis // 64``
         does not see.
@@ -39,11 +39,11 @@ class Access:
         return tuple(_step(index, inner) for index in moved)
 
     def fixed(self, axis: Axis, factor: int | None = None) -> bool:
-        """Whether the same element is read all along ``axis``."""
+        """Return whether the same element is read all along ``axis``."""
         return not any(step != 0 for step in self.steps(axis, factor))
 
     def contiguous(self, axis: Axis, factor: int | None = None) -> bool:
-        """Whether neighbours in memory are read one after the other along ``axis``."""
+        """Return whether neighbours in memory are read one after the other along ``axis``."""
         steps, last = self.steps(axis, factor), self.innermost
         others = (step for at, step in enumerate(steps) if at != last)
         return bool(steps) and steps[last] == 1 and not any(step != 0 for step in others)
@@ -100,7 +100,8 @@ class Access:
         return next(long, len(shape) - 1)
 
     def element_by_element(self, axes: Sequence[Axis]) -> bool:
-        """Whether ``axes`` as one loop go through neighbours in memory, one after the other."""
+        """Return whether ``axes`` as one loop go through neighbours in memory, one after the
+        other."""
         axes = [a for a in axes if to_lin(a.extent).const != 1]
         if len(axes) == 1:
             return self.contiguous(axes[0])
@@ -122,12 +123,12 @@ class Access:
         return {axis for index in self.indices for axis in _leaves(to_lin(index))}
 
     def depends(self, dimension: int, axes: Collection[Axis]) -> bool:
-        """Whether the index of a dimension has any of ``axes`` in it."""
+        """Return whether the index of a dimension has any of ``axes`` in it."""
         return any(leaf in axes for leaf in _leaves(to_lin(self.indices[dimension])))
 
 
 def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
-    """What ``op`` reads, once each, through those of its producers that are ``inlined``."""
+    """Return what ``op`` reads, once each, through those of its producers that are ``inlined``."""
     return [a for a in points_read(op, inlined) if a.tensor not in inlined]
 
 
@@ -155,7 +156,7 @@ def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]
 
 
 def labels(operands: Collection[Tensor]) -> dict[Tensor, str]:
-    """What a knob calls each operand: its name, or its number where inputs have one name.
+    """Return what a knob calls each operand: its name, or its number where inputs have one name.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((8,), name="A"), sl.placeholder((8,), name="B")

@@ -69,7 +69,8 @@ def partial_results(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def partial_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """How many partial results each result can have to fill a GPU; none where it is full anyway."""
+    """Return how many partial results each result can have to fill a GPU; none where it is full
+    anyway."""
     results = math.prod(sketch.extents(sketch.op(tensor).axis))
     least, most, each = COLUMNS if _columns(sketch, tensor) else BLOCKS
     return [
@@ -79,19 +80,19 @@ def partial_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
 
 
 def side_by_side(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether threads that share a result read what is read once as it lies in memory."""
+    """Return whether threads that share a result read what is read once as it lies in memory."""
     last = sketch.op(tensor).reduce_axis[-1]
     reads = sketch.reads(tensor)
     return any(read.contiguous(last) for read in reads if not reused(sketch, tensor, read))
 
 
 def steps(sketch: Sketch, tensor: Tensor) -> int:
-    """How many values make up one result."""
+    """Return how many values make up one result."""
     return math.prod(sketch.extents(sketch.op(tensor).reduce_axis))
 
 
 def _columns(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether neighbours in memory belong to different results."""
+    """Return whether neighbours in memory belong to different results."""
     op = sketch.op(tensor)
     if not op.axis:
         return False

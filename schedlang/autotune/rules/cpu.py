@@ -40,7 +40,7 @@ def schedule_cpu(
 
 
 def _moment(sketch: Sketch, tensor: Tensor) -> None:
-    """What the start or the step of a scan computes at one moment: moments follow each other."""
+    """Schedule one time step of a scan, its start or its update: steps run in order."""
     ways = _tile(sketch, tensor, root=True)
     ways["points"] = partial(points, sketch, tensor, root=True)
     ways[sketch.knobs.choice(f"{sketch.name(tensor)}.how", list(ways))]()
@@ -64,14 +64,14 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def _tileable(head: Tensor, sketch: Sketch, tensor: Tensor, last: int) -> bool:
-    """Whether a reduction has a tile inside of ``head``, each moment if that is a scan's."""
+    """Return whether a reduction has a tile inside of ``head``, each moment if that is a scan's."""
     # all moments of what is there ahead of a scan are one tile
     same = sketch.held(head) == sketch.held(tensor)
     return same and bool(lane_axes(sketch, tensor, last))
 
 
 def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callable[[], None]]:
-    """How a stage may be computed: the steps of each way."""
+    """Return how a stage may be computed: the steps of each way."""
     op, root = sketch.op(tensor), spot is None
     ways = _tile(sketch, tensor, root)
     lane = step_lane(sketch, tensor) if _sums(op) else None

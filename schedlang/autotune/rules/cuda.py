@@ -73,7 +73,8 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> list[str]:
-    """How a reduction can be shared among threads; a way that stands thrice is drawn as often."""
+    """Return how a reduction can be shared among threads; a way that stands thrice is drawn as
+    often."""
     op = sketch.op(tensor)
     if spot is not None:
         return ["across" if steps(sketch, tensor) >= WARP else "threads"]
@@ -95,6 +96,7 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> list[str]:
 
 
 def _tiles(sketch: Sketch, tensor: Tensor, last: int = -1) -> bool:
-    """Whether a reduction has a tile; what is stored side by side in it is all the same here."""
+    """Return whether a reduction has a tile; what is stored side by side in it is all the same
+    here."""
     op = sketch.op(tensor)
     return len(op.outputs) == 1 and bool(shapes(sketch, tensor, tensor, range(len(op.axis))))

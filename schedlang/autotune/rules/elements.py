@@ -71,7 +71,8 @@ def _threads(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> list[int]:
 
 
 def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """How many neighbours a thread may take: each access of them is one, or of one element."""
+    """Return how many neighbours a thread may take: each access of them is one, or of one
+    element."""
     view, op = sketch.s[tensor], sketch.op(tensor)
     last = op.axis[sketch.last(tensor)]
     if not isinstance(last.extent, int):
@@ -97,7 +98,7 @@ def _sums(sketch: Sketch, tensor: Tensor, lane: int) -> Tensor:
 
 
 def _reads_rows(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether a reduction is read that is the same all along a row."""
+    """Return whether a reduction is read that is the same all along a row."""
     axis = sketch.op(tensor).axis[sketch.last(tensor)]
     stages = sketch.stages()
     return any(

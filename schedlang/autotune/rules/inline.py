@@ -1,4 +1,4 @@
-"""Which stages are computed where they are read."""
+"""The choice of stages that are computed where they are read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def inline(sketch: Sketch) -> None:
 
 
 def _more(sketch: Sketch, tensor: Tensor) -> int:
-    """How many operations more it is to compute a stage where it is read."""
+    """Return how many operations more it is to compute a stage where it is read."""
     before, after = sketch.inlined, sketch.inlined | {tensor}
     readers = sketch.consumers(tensor)
     grown = sum(sketch.work(r, after) - sketch.work(r, before) for r in readers)
@@ -47,7 +47,7 @@ def _more(sketch: Sketch, tensor: Tensor) -> int:
 
 
 def _times(sketch: Sketch, tensor: Tensor) -> float:
-    """How often each element is read."""
+    """Return how often each element is read."""
     count = 0
     for reader in sketch.consumers(tensor):
         count += sketch.evaluations(reader) * sum(a.tensor is tensor for a in sketch.reads(reader))

@@ -17,12 +17,12 @@ NONE: Mapping[int, int] = MappingProxyType({})
 
 
 def vector_counts(length: int, width: int) -> list[int]:
-    """How many vectors side by side are no longer than ``length``."""
+    """Return how many vectors side by side are no longer than ``length``."""
     return [n for n in VECTORS if n * width <= length]
 
 
 def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
-    """How many neighbours of ``length`` may be lanes: a few vectors, or all of them.
+    """Return how many neighbours of ``length`` may be lanes: a few vectors, or all of them.
 
     All are if that is at most ``most`` vectors and a number known ahead, ``whole``.
 

@@ -77,14 +77,14 @@ def pack(
 
 
 def _as_it_lies(sketch: Sketch, packed: Tensor, axis: Axis) -> bool:
-    """Whether what is copied is read as it stands in memory along ``axis``."""
+    """Return whether what is copied is read as it stands in memory along ``axis``."""
     return any(read.contiguous(axis) for read in sketch.reads(packed))
 
 
 def _together(
     sketch: Sketch, front: Sequence[Axis], along: Sequence[int], spot: Spot | None, most: int
 ) -> int:
-    """How many neighbouring panels are filled together: a divisor of the panels of one copy.
+    """Return how many neighbouring panels are filled together: a divisor of the panels of one copy.
 
     ``front``: the loops outside of a panel, that over panels last, which goes ``along`` root axes.
     """
@@ -103,7 +103,8 @@ def _together(
 
 
 def _copies(sketch: Sketch, tensor: Tensor, reader: Tensor) -> bool:
-    """Whether what computes ``tensor`` is for ``reader`` alone and no more than a copy would be.
+    """Return whether what computes ``tensor`` is for ``reader`` alone and no more than a copy would
+    be.
 
     A reduction is not: it has a tile of its own.
     """

@@ -25,17 +25,17 @@ MOST_VECTORS = 8
 
 
 def few_results(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether threads may share the steps of a reduction better than its results."""
+    """Return whether threads may share the steps of a reduction better than its results."""
     return results(sketch, tensor) <= FEW_VECTORS * sketch.width(tensor) * sketch.threads
 
 
 def too_few(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether there are fewer results than threads."""
+    """Return whether there are fewer results than threads."""
     return results(sketch, tensor) < sketch.threads
 
 
 def results(sketch: Sketch, tensor: Tensor) -> int:
-    """How many results a reduction has."""
+    """Return how many results a reduction has."""
     return prod(sketch.extents(sketch.op(tensor).axis))
 
 
@@ -220,7 +220,7 @@ def _results_in_lanes(
 
 
 def _combined(sketch: Sketch, tensor: Tensor, count: int, lanes: int) -> None:
-    """What combines ``count`` parts: in lanes, and in threads where that is work."""
+    """Schedule the sum of ``count`` parts: in lanes, and in threads where that is work."""
     much = results(sketch, tensor) * count >= LEAST_STEPS
     axes = sketch.op(tensor).axis
     if much and not lanes:

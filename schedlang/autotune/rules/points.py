@@ -64,7 +64,7 @@ def _joined(sketch: Sketch, tensor: Tensor, last: int) -> list[int]:
 
 
 def _counts(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether a data axis is a number in what is computed, not only in an index."""
+    """Return whether a data axis is a number in what is computed, not only in an index."""
     waiting = [tensor]
     for made in waiting:
         roots = sketch.op(made).roots
@@ -77,7 +77,7 @@ def _counts(sketch: Sketch, tensor: Tensor) -> bool:
 
 
 def scattered(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether each neighbour reads from far away in everything that is read."""
+    """Return whether each neighbour reads from far away in everything that is read."""
     op = sketch.op(tensor)
     axis, width = op.axis[sketch.last(tensor)], sketch.width(tensor)
     found = [r for r in sketch.reads(tensor) if not r.fixed(axis)]

@@ -79,7 +79,7 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
 
 
 def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, lanes: int) -> bool:
-    """Whether a copy in panels along ``axis`` serves all that is read of a tensor.
+    """Return whether a copy in panels along ``axis`` serves all that is read of a tensor.
 
     What else is read of it is then one element for all lanes, in a panel that no step changes.
     """
@@ -165,7 +165,7 @@ def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
 
 
 def _rest_fits(sketch: Sketch, tensor: Tensor, lane: Lane, tile: Tile) -> bool:
-    """Whether registers hold the sums and an operand of a last tile of fewer lanes, too."""
+    """Return whether registers hold the sums and an operand of a last tile of fewer lanes, too."""
     extent, width = sketch.op(tensor).axis[lane.at].extent, sketch.width(tensor)
     rest = extent % (tile.vectors * width) if isinstance(extent, int) else 0
     copies = sums(tile) // tile.vectors
@@ -214,7 +214,7 @@ def asked(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
 
 
 def sums(tile: Tile) -> int:
-    """How many vectors a tile's sums are; one that is filled in part counts as another."""
+    """Return how many vectors a tile's sums are; one that is filled in part counts as another."""
     found = tile.vectors
     for _, count in tile.rows:
         found *= count

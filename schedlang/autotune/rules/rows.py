@@ -20,7 +20,7 @@ MOST_ROWS = 4
 
 
 def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether vectors of steps of the innermost reduction axis hold what is read."""
+    """Return whether vectors of steps of the innermost reduction axis hold what is read."""
     op = sketch.op(tensor)
     if not op.reduce_axis:
         return False
@@ -29,7 +29,7 @@ def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
 
 
 def along_run(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether the last reduction axes are long as one, neighbours in memory all along."""
+    """Return whether the last reduction axes are long as one, neighbours in memory all along."""
     length = prod(sketch.extents(run_of(sketch, tensor)))
     return length >= LEAST_RUN * sketch.width(tensor)
 

@@ -29,7 +29,8 @@ def data_axes(sketch: Sketch, tensor: Tensor) -> list[Axis]:
 
 
 def _follows(sketch: Sketch, tensor: Tensor, found: set[Tensor]) -> bool:
-    """Whether one of the stages ``found`` reads ``tensor`` at an index that its time decides."""
+    """Return whether one of the stages ``found`` reads ``tensor`` at an index that its time
+    decides."""
     outputs = sketch.s[tensor].outputs
     return any(
         read.depends(0, [sketch.op(reader).axis[0]])
@@ -39,7 +40,7 @@ def _follows(sketch: Sketch, tensor: Tensor, found: set[Tensor]) -> bool:
 
 
 def _anew(sketch: Sketch) -> set[Tensor]:
-    """What is computed anew each moment: it reads a state, if through others."""
+    """Return what is computed anew each moment: it reads a state, if through others."""
     found = {t for v in sketch.s.stages if isinstance(v.op, ScanOp) for t in v.op.state}
     for view in sketch.s.stages:
         # what another scan gives is there before the first moment

@@ -49,7 +49,7 @@ Length = tuple[int, int]
 
 
 def reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
-    """Whether the elements of a read are read again along some data axis."""
+    """Return whether the elements of a read are read again along some data axis."""
     return any(read.fixed(a) for a in data_axes(sketch, tensor) if sketch.long(a))
 
 
@@ -117,7 +117,8 @@ def _shapes(
 
 
 def _fits(shape: Shape, sizes: dict[int, int], each: int, room: int) -> bool:
-    """Whether a tile has as many threads as a block, stays in registers and has few points more."""
+    """Return whether a tile has as many threads as a block, stays in registers and has few points
+    more."""
     threads = math.prod(p.threads for p in shape)
     sums = each * math.prod(p.each * p.virtual for p in shape)
     padded = math.prod(-(-sizes[p.at] // p.size) * p.size / sizes[p.at] for p in shape)
@@ -127,7 +128,7 @@ def _fits(shape: Shape, sizes: dict[int, int], each: int, room: int) -> bool:
 
 
 def _parts(at: int, size: int, alone: bool) -> Iterator[Part]:
-    """How an axis can be shared among threads."""
+    """Return how an axis can be shared among threads."""
     whole = {size} if size <= WHOLE else set()
     single = {1} if size <= SHORT else set()
     for each in sorted({n for n in EACH if n <= size} | whole | single):

@@ -1,4 +1,4 @@
-"""What the rules work on: a schedule, its knobs, and what is known of it so far."""
+"""The object that the rules work on: a schedule, its knobs, and what is known of it so far."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class OuterLoops:
     threads: int = 0
 
     def iterations(self, innermost: Level) -> dict[int, int]:
-        """How many iterations go along each root axis, in the levels down to one of them."""
+        """Return how many iterations go along each root axis, in the levels down to one of them."""
         found: dict[int, int] = {}
         for level in self.levels:
             for along, count in zip(level.along, level.pieces or (level.extent,)):
@@ -98,8 +98,8 @@ class Sketch:
         return self.s[tensor].name
 
     def axis_name(self, tensor: Tensor, at: int) -> str:
-        """What a knob calls a data axis: its name, or its position where axes have one name, or a
-        stage is called like it.
+        """Return what a knob calls a data axis: its name, or its position where axes have one name,
+        or a stage is called like it.
         """
         names = [axis.name for axis in self.op(tensor).axis]
         stage = f"{self.name(tensor)}.{names[at]}"
@@ -117,7 +117,7 @@ class Sketch:
         return [v.outputs[0] for v in self.s.stages if isinstance(v.op, ComputeOp)]
 
     def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
-        """How long axes are, at least 1; symbolic ones at the sizes that are tuned for."""
+        """Return how long axes are, at least 1; symbolic ones at the sizes that are tuned for."""
         return tuple(
             max(1, a.extent if isinstance(a.extent, int) else int(evaluate(a.extent, self.sizes)))
             for a in axes
@@ -135,15 +135,15 @@ class Sketch:
         return math.prod(shape) * itemsize(tensor.dtype)
 
     def width(self, tensor: Tensor) -> int:
-        """How many elements a vector holds; of several outputs the widest ones."""
+        """Return how many elements a vector holds; of several outputs the widest ones."""
         return min(self.target.vector_width(t.dtype) for t in self.s[tensor].outputs)
 
     def long(self, axis: Axis) -> bool:
-        """Whether an axis has more than one step, or may have."""
+        """Return whether an axis has more than one step, or may have."""
         return not isinstance(axis.extent, int) or axis.extent != 1
 
     def reads(self, tensor: Tensor) -> list[Access]:
-        """What the computation of ``tensor`` reads, through what is inlined."""
+        """Return what the computation of ``tensor`` reads, through what is inlined."""
         return accesses(self.op(tensor), self.inlined)
 
     def consumers(self, tensor: Tensor) -> list[Tensor]:
@@ -172,20 +172,21 @@ class Sketch:
         return nest
 
     def steps_of_scan(self, tensor: Tensor) -> bool:
-        """Whether a stage is the start or a step of a scan, whose time is its first axis."""
+        """Return whether a stage is the start or a step of a scan, whose time is its first axis."""
         return any(isinstance(self.s[r].op, ScanOp) for r in self.consumers(tensor))
 
     def held(self, tensor: Tensor) -> int:
-        """How many outer axes stay as they are: the time of what a scan computes each moment."""
+        """Return how many outer axes stay as they are: the time of what a scan computes each
+        moment."""
         return int(tensor in self.timed)
 
     def sizes_of(self, tensor: Tensor) -> tuple[int, ...]:
-        """How many points there are along each data axis, at one moment of a scan."""
+        """Return how many points there are along each data axis, at one moment of a scan."""
         axes, held = self.op(tensor).axis, self.held(tensor)
         return (*(1 for _ in axes[:held]), *self.extents(axes[held:]))
 
     def evaluations(self, tensor: Tensor) -> int:
-        """How many times the body of a stage is evaluated."""
+        """Return how many times the body of a stage is evaluated."""
         op = self.op(tensor)
         return math.prod(self.extents((*op.axis, *op.reduce_axis)))
 
@@ -195,7 +196,7 @@ class Sketch:
         return flops(self.s.outputs, self.sizes)
 
     def affords(self, more: float) -> bool:
-        """Whether so many operations more than the least leave it worth a measurement."""
+        """Return whether so many operations more than the least leave it worth a measurement."""
         return self.least + more <= most_work(self.least)
 
     def work(self, tensor: Tensor, inlined: Collection[Tensor]) -> int:
@@ -206,10 +207,11 @@ class Sketch:
         return self.evaluations(tensor) * each
 
     def fills(self, tensor: Tensor, length: int, size: int) -> bool:
-        """Whether pieces of ``size`` along ``length`` points are little more work than these."""
+        """Return whether pieces of ``size`` along ``length`` points are little more work than
+        these."""
         padding = -(-length // size) * size / length - 1
         return self.affords(self.work(tensor, self.inlined) * padding)
 
     def calls(self, tensor: Tensor) -> int:
-        """How many math functions stand in the body of a stage."""
+        """Return how many math functions stand in the body of a stage."""
         return sum(isinstance(n, Call) for n in postorder(self.op(tensor).roots))

@@ -83,7 +83,8 @@ def _again(
 def _reach(
     reads: Sequence[tuple[Access, Home]], dimension: int, lengths: Mapping[Axis, int]
 ) -> int | None:
-    """How many indices of a dimension all reads reach together; ``None``: they move apart."""
+    """Return how many indices of a dimension all reads reach together; ``None``: they move
+    apart."""
     found = [to_lin(read.indices[dimension]) for read, _ in reads]
     moving = [{p: n for p, n in lin.terms.items() if p} for lin in found]
     if any(m != moving[0] for m in moving):

@@ -88,7 +88,8 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
 
 
 def _streamed(sketch: Sketch, tensor: Tensor, lane: Lane) -> Sequence[Access]:
-    """What is worth reading once as it lies: what rows of a tile read again, or all of a column."""
+    """Return what is worth reading once as it lies: what rows of a tile read again, or all of a
+    column."""
     if row_axes(sketch, tensor, lane.at):
         return lane.packable
     axis = sketch.op(tensor).axis[lane.at]
@@ -180,7 +181,7 @@ def _threads(
 
 
 def _points_of_phase(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
-    """How many points of one phase there are along each data axis."""
+    """Return how many points of one phase there are along each data axis."""
     sizes = sketch.sizes_of(tensor)
     return tuple(n // found[at][1] if at in found else n for at, n in enumerate(sizes))
 

@@ -15,7 +15,7 @@ from schedlang.target import Target
 def template_for(
     target: Target, threads: int, sizes: Mapping[Var, int] | None = None
 ) -> Callable[[Schedule, Knobs], None]:
-    """What makes schedules of any computation for ``target``; a CPU has ``threads`` cores.
+    """Return what makes schedules of any computation for ``target``; a CPU has ``threads`` cores.
 
     ``sizes`` are the values of symbolic sizes that are tuned for.
     """

@@ -1,4 +1,4 @@
-"""How many neighbours a thread of a GPU takes at once."""
+"""The number of neighbours that a thread of a GPU takes at once."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Child:
         self._commands.put(None)
 
     def ending(self) -> tuple[str, str]:
-        """How a process whose pipe is closed ended, as an outcome, and that in words."""
+        """Return how a process whose pipe is closed ended, as an outcome, and that in words."""
         try:
             status = self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
@@ -121,7 +121,7 @@ def _listen(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
 
 
 def _kills() -> int:
-    """How often the system killed a process for want of memory; 0 where it does not say."""
+    """Return how often the system killed a process for want of memory; 0 where it does not say."""
     with suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
     return 0

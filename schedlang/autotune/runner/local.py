@@ -42,7 +42,7 @@ class Built:
     start: int
 
     def there(self, box: Sandbox) -> bool:
-        """Whether that process is still the one."""
+        """Return whether that process is still the one."""
         return box.alive and box.starts == self.start
 
 
@@ -111,7 +111,7 @@ class Local:
     def _built(
         self, jobs: deque[Job], deadline: float | None, best: float | None
     ) -> Generator[Measured, None, list[tuple[list[Built], list[Job]]]]:
-        """What each process built for a round, and what is to be built again.
+        """Return what each process built for a round, and what is to be built again.
 
         A process takes the next job when it is free. What fails comes at once; cut short, no
         process takes another job.
@@ -145,7 +145,8 @@ class Local:
         self, box: Sandbox, jobs: deque[Job], until: float, best: float | None,
         ended: SimpleQueue[Measured | None],
     ) -> tuple[list[Built], list[Job]]:  # fmt: skip
-        """What is ready to run, and what is to be built again; what is over goes to ``ended``."""
+        """Return what is ready to run, and what is to be built again; what is over goes to
+        ``ended``."""
         ready: list[Built] = []
         again: list[Job] = []
         while jobs and not self._over and monotonic() < until:

@@ -29,7 +29,7 @@ DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be measured: a number of its own, below 0 for what is no candidate, and its
+    """A schedule to measure: a number of its own, below 0 for what is no candidate, and its
     schedule as JSON.
 
     It is given up at ``until`` (of ``time.monotonic``), a candidate only where another one works.
@@ -42,16 +42,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Measured:
-    """How a job ended (:data:`~schedlang.autotune.record.OUTCOMES`), and the seconds of a call.
+    """The outcome of a job (:data:`~schedlang.autotune.record.OUTCOMES`), and the time of a call.
 
-    ``calm`` is false where other work on the machine cut into every sample; ``machine`` is the one
+    ``quiet`` is false where other work on the machine cut into every sample; ``machine`` is the one
     that measured, where it is not this one.
     """
 
     number: int
     outcome: str
     seconds: float | None = None
-    calm: bool = True
+    quiet: bool = True
     detail: str = ""
     took: float = 0.0
     resources: Mapping[str, Any] = field(default_factory=dict)
@@ -59,8 +59,8 @@ class Measured:
 
 
 class Measurer(Protocol):
-    """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one,
-    :data:`EACH` for each worker.
+    """Measures schedules: a batch of jobs at a time, in any order; ``batch`` is a good size for
+    one, :data:`EACH` for each worker.
 
     What is not begun by ``deadline`` (of ``time.monotonic``) is left out, and so is a candidate
     that is given up. ``race`` builds, checks
@@ -97,7 +97,7 @@ def measure_alone(box: Sandbox, job: Job, task: Task, best: float | None) -> Mea
 
 
 def doubtful(box: Sandbox, found: Measured) -> bool:
-    """Whether a process is given up for what another candidate may have done to it."""
+    """Return whether a process is given up for what another candidate may have done to it."""
     return found.outcome in DOUBTFUL and not box.alive and box.met != {found.number}
 
 
@@ -169,7 +169,7 @@ def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any
     seconds = reply.get("seconds")
     if not isinstance(seconds, float) or not 0 < seconds < math.inf:
         return _no_answer(box, built)
-    return replace(built, seconds=seconds, calm=reply.get("calm") is not False)
+    return replace(built, seconds=seconds, quiet=reply.get("quiet") is not False)
 
 
 def asked(
@@ -208,7 +208,7 @@ def forget(box: Sandbox, numbers: Sequence[int]) -> None:
 
 
 def late(deadline: float | None) -> bool:
-    """Whether a deadline (of ``time.monotonic``), if there is one, has come."""
+    """Return whether a deadline (of ``time.monotonic``), if there is one, has come."""
     return deadline is not None and monotonic() >= deadline
 
 

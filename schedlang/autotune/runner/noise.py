@@ -17,10 +17,10 @@ LITTLE = 0.02
 
 
 class Time(NamedTuple):
-    """Seconds of a call; ``calm`` tells whether any of the samples was undisturbed."""
+    """Seconds of a call; ``quiet`` tells whether any of the samples was undisturbed."""
 
     seconds: float
-    calm: bool
+    quiet: bool
 
 
 def least_of_calls(
@@ -32,14 +32,14 @@ def least_of_calls(
     do the next ones, until the system has put that process elsewhere. So calls that take a tick or
     more are tried for ``patience`` seconds.
     """
-    start, tried, shortest, calm = perf_counter(), 0, float("inf"), False
+    start, tried, shortest, quiet = perf_counter(), 0, float("inf"), False
     while shortest > enough and (shortest > TICK or tried < TRIED):
         found = one_call(call, interruptions)
         shortest, tried = min(shortest, found.seconds), tried + 1
-        calm = calm or found.calm
+        quiet = quiet or found.quiet
         if perf_counter() - start > patience:
             break
-    return Time(shortest, calm)
+    return Time(shortest, quiet)
 
 
 def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Time:
@@ -49,7 +49,7 @@ def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Ti
     return Time(seconds, (interruptions() - before) * TICK <= LITTLE * seconds)
 
 
-def median_of_calm(
+def undisturbed_median(
     call: Callable[[], object], window: float, patience: float, interruptions: Callable[[], int]
 ) -> Time:
     """The median seconds of one call, over samples in which nobody took a core away.
@@ -59,8 +59,8 @@ def median_of_calm(
     together, and up to ``patience`` while few are undisturbed; if none is, the least sample is the
     answer. ``interruptions`` counts how often this process lost a core so far.
 
-    >>> found = median_of_calm(lambda: None, 0.001, 0.002, lambda: 0)
-    >>> found.seconds < 1e-3, found.calm
+    >>> found = undisturbed_median(lambda: None, 0.001, 0.002, lambda: 0)
+    >>> found.seconds < 1e-3, found.quiet
     (True, True)
     """
     call()
@@ -68,17 +68,17 @@ def median_of_calm(
     while seconds < SHORTEST:
         batch = max(batch * 2, int(batch * SHORTEST / max(seconds, 1e-9)))
         seconds = _timed(call, batch)
-    calm: list[float] = []
+    quiet: list[float] = []
     every: list[float] = []
     start = perf_counter()
     while True:
         before = interruptions()
         every.append(_timed(call, batch) / batch)
         if interruptions() == before:
-            calm.append(every[-1])
+            quiet.append(every[-1])
         spent = perf_counter() - start
-        if (spent >= window and len(calm) >= LEAST) or spent >= patience:
-            return Time(quantile(calm, 0.5) if calm else min(every), bool(calm))
+        if (spent >= window and len(quiet) >= LEAST) or spent >= patience:
+            return Time(quantile(quiet, 0.5) if quiet else min(every), bool(quiet))
 
 
 def _timed(call: Callable[[], object], batch: int) -> float:
@@ -89,7 +89,8 @@ def _timed(call: Callable[[], object], batch: int) -> float:
 
 
 def lost_cores() -> int:
-    """How often other processes took a core from this one; 0 where the system does not count."""
+    """Return how often other processes took a core from this one; 0 where the system does not
+    count."""
     try:
         import resource
     except ImportError:

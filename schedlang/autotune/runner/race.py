@@ -106,9 +106,9 @@ def _late(jobs: Sequence[Job]) -> bool:
 
 def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
     """``one`` with its median over the undisturbed rounds, if there are any."""
-    calm = [r.seconds for r in rounds if r.calm and r.seconds is not None]
+    quiet = [r.seconds for r in rounds if r.quiet and r.seconds is not None]
     every = [r.seconds for r in rounds if r.seconds is not None]
-    return replace(one, seconds=quantile(calm or every, 0.5), calm=bool(calm))
+    return replace(one, seconds=quantile(quiet or every, 0.5), quiet=bool(quiet))
 
 
 def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:

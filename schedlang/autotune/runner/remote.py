@@ -9,23 +9,25 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
 from schedlang.autotune.record import machine_for
+from schedlang.autotune.runner.answers import Nonsense, kind_of, measured_of, raced_of
 from schedlang.autotune.runner.measure import (
     EACH,
     Job,
     Measured,
     doubtful,
     faster,
+    given_up,
     late,
     measure_alone,
     measure_one,
@@ -35,7 +37,7 @@ from schedlang.autotune.runner.sandbox import (
     COMMAND,
     PATIENCE,
     Broken,
-    Hopeless,
+    OracleTimeout,
     Sandbox,
     new_folder,
 )
@@ -49,22 +51,30 @@ IDLE = 30.0
 # how often a job is sent whose worker is lost
 TRIES = 2
 # what a worker fails by that cannot measure, whatever the candidate
-UNFIT = (Broken, ImportError, AttributeError)
-# how often what is left is sent again though nothing has come of it, where none has ever answered,
-# and where some do
+UNFIT = (Broken, ImportError, AttributeError, Nonsense)
+# how often what is left is sent again though nothing has come of it, where no worker has ever
+# measured and says why, and elsewhere; the seconds before that grow from the first to the last
 NONE_FIT, SOME_FIT = 2, 8
+FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
+# so many jobs in a row that no worker can measure end a search
+MOST_LEFT_OUT = 4
+# how often a race is sent, and how often an executor may refuse a job in a row
+RACES, REFUSALS = 3, 8
 NOTHING = "autotune: the workers of the executor measure nothing: {}{}"
 # seconds between two looks at what was cancelled
 LOOK = 1.0
 # workers of an executor that does not say how many it has
 UNKNOWN = 4
+# seconds in which an answer has come
+ANSWER = 2.0
 
 
 class Remote:
     """The workers of an executor, which may come and go.
 
     Jobs are data: a worker needs schedlang, and nothing of the caller's. A job that is lost with
-    its worker is sent once more; one whose worker cannot measure when the others are done.
+    its worker is sent once more; one whose worker cannot measure, or answers nonsense, when the
+    others are done. ``lost`` counts them by their kinds.
     ``patience``: seconds in which at least one job ends.
     """
 
@@ -78,7 +88,12 @@ class Remote:
         self._command = () if tuple(command) == COMMAND else tuple(command)
         self._limits = task.limits
         self._patience = patience or PATIENCE + task.limits.build + 2 * task.limits.run
+        self._timed = task.timed
         self._answered = False
+        # jobs that no worker could measure since one was measured
+        self._left_out = 0
+        # how jobs were lost, and how many each way
+        self.lost: Counter[str] = Counter()
 
     @property
     def batch(self) -> int:
@@ -88,72 +103,80 @@ class Remote:
     def measure(
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
-        """Each job's outcome, as they end. Past the deadline what runs may end, until one works."""
+        """Each job's outcome, as they end. Past the deadline what runs may end, until one works.
+
+        What no worker can measure is left out, where others of these jobs are measured.
+        """
         waiting: dict[Future[dict[str, Any]], Job] = {}
         lost: Counter[int] = Counter()
-        to_send, to_unfit, in_vain = list(jobs), list[Job](), 0
+        to_send, held, in_vain, answered = list(jobs), list[Job](), 0, False
         try:
-            while to_send or waiting or to_unfit:
+            while to_send or waiting or held:
                 if late(deadline):
                     if best is not None:
                         return
-                    to_send, to_unfit = [], []
+                    to_send, held = [], []
                     _only_first(waiting, width(self._executor))
                 elif not to_send and not waiting:
                     # who cannot measure is free at once, and would get all: now the others are, too
-                    to_send, to_unfit = to_unfit, []
+                    to_send, held = held, []
                     in_vain += 1
+                    _pause(in_vain, deadline)
                 for job in to_send:
-                    waiting[self._submit(measure_there, asdict(job), best)] = job
-                to_send = []
-                failed = []
+                    waiting[self._submit(measure_there, _sent(job), best)] = job
+                to_send, failed = [], []
                 for job, future in self._next(waiting, deadline):
                     try:
-                        found = Measured(**future.result())
+                        found = measured_of(future.result(), job, self._timed)
                     except Exception as error:
                         failed.append((job, error))
                         continue
-                    self._answered, in_vain = True, 0
+                    self._answered, answered, in_vain, self._left_out = True, True, 0, 0
+                    if given_up(job, found, best):
+                        continue
                     best = faster(best, found)
                     yield found
                 for job, why in failed:
+                    self.lost[kind_of(why)] += 1
                     unfit = isinstance(why, UNFIT)
                     lost[job.number] += not unfit
-                    hopeless = isinstance(why, Hopeless) and not self._answered
-                    patience = SOME_FIT if self._answered else NONE_FIT
-                    if unfit and not hopeless and in_vain < patience:
-                        to_unfit.append(job)
-                    elif not unfit and lost[job.number] < TRIES:
+                    at_once = isinstance(why, OracleTimeout) and not self._answered
+                    patience = NONE_FIT if unfit and not self._answered else SOME_FIT
+                    if not unfit and lost[job.number] < TRIES:
                         to_send.append(job)
-                    elif unfit or not self._answered:
-                        said = str(why) if isinstance(why, Broken) else first_line(why)
-                        raise Broken(NOTHING.format(said, needs(why)))
-                    else:
-                        detail = f"its worker was lost twice: {first_line(why)}"
+                    elif not unfit and self._answered:
+                        detail = f"its worker was lost twice: {_said(why)}"
                         yield Measured(job.number, "crashed", detail=detail)
+                    elif not at_once and in_vain < patience:
+                        held.append(job)
+                    else:
+                        self._left_out += 1
+                        long = not self._answered or self._left_out >= MOST_LEFT_OUT
+                        if long and not answered:
+                            raise Broken(NOTHING.format(_said(why), needs(why)))
         finally:
             for future in waiting:
                 future.cancel()
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
-        """All on one worker; nothing, where it is lost, and another one after it."""
-        data = [asdict(job) for job in jobs]
+        """All on one worker; nothing, where it is lost, and others after it."""
         limits = self._limits
         each = limits.build + (1 + RACE_ROUNDS) * limits.run
         # one that fails may be built once more, and for a GPU also for the emulator
         end = monotonic() + PATIENCE + 2 * len(jobs) * (each + limits.build)
-        for _ in range(TRIES):
+        # a worker that ends in time says so a little later
+        end = min([end, *(job.until + ANSWER for job in jobs if job.until is not None)])
+        for _ in range(RACES):
             left = end - monotonic()
             if left <= 0:
                 break
-            future = self._submit(race_there, data)
+            future = self._submit(race_there, [_sent(job) for job in jobs])
             try:
-                raced = future.result(left)
-            except Exception:
+                return raced_of(future.result(left), jobs, self._timed)
+            except Exception as error:
                 # whatever an executor raises for a worker that is lost, another one may do
+                self.lost[kind_of(error)] += 1
                 future.cancel()
-            else:
-                return [Measured(**found) for found in raced]
         return []
 
     def close(self) -> None:
@@ -163,19 +186,22 @@ class Remote:
         _known.cache_clear()
 
     def _submit(self, work: Any, *arguments: Any) -> Future[Any]:
-        # an executor may take equal calls for one call (dask does): each is made another one
-        token = uuid4().hex
-        try:
-            return self._executor.submit(work, self._task, self._command, token, *arguments)
-        except Exception as error:
-            raise Broken(
-                f"autotune: the executor takes no more jobs: {first_line(error)}"
-            ) from None
+        why: Exception | None = None
+        for _ in range(REFUSALS):
+            # an executor may take equal calls for one call (dask does): each is made another one
+            token = uuid4().hex
+            try:
+                return self._executor.submit(work, self._task, self._command, token, *arguments)
+            except Exception as error:
+                why = error
+                self.lost[kind_of(error)] += 1
+        raise Broken(f"autotune: the executor takes no more jobs: {first_line(why)}") from None
 
     def _next(
         self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None
     ) -> list[tuple[Job, Future[dict[str, Any]]]]:
-        """What ended, taken out of what is waited for; nothing where the deadline comes first."""
+        """Return what ended, taken out of what is waited for; nothing where the deadline comes
+        first."""
         left = self._patience
         if deadline is not None and not late(deadline):
             left = min(left, deadline - monotonic())
@@ -185,6 +211,28 @@ class Remote:
                 f"autotune: no worker of the executor has answered within {self._patience:g} s"
             )
         return sorted(((waiting.pop(f), f) for f in done), key=lambda ended: ended[0].number)
+
+
+def _sent(job: Job) -> dict[str, Any]:
+    """Return a job as data, with the seconds that it has: clocks differ from machine to machine."""
+    left = None if job.until is None else job.until - monotonic()
+    return asdict(replace(job, until=left))
+
+
+def _received(data: Mapping[str, Any]) -> Job:
+    """Return the job that :func:`_sent` made data of, by the clock of this machine."""
+    job = Job(**data)
+    return job if job.until is None else replace(job, until=monotonic() + job.until)
+
+
+def _said(why: Exception) -> str:
+    return str(why) if isinstance(why, Broken) else first_line(why)
+
+
+def _pause(in_vain: int, deadline: float | None) -> None:
+    """Wait before what is left is sent again, the longer the more often that was in vain."""
+    seconds = min(LAST_PAUSE, FIRST_PAUSE * 2.0**in_vain)
+    sleep(seconds if deadline is None else max(0.0, min(seconds, deadline - monotonic())))
 
 
 def _only_first(waiting: dict[Future[dict[str, Any]], Job], count: int) -> None:
@@ -205,7 +253,7 @@ def _over(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
 
 
 def width(executor: Executor) -> int:
-    """How many jobs an executor says it works on at once, now."""
+    """Return how many jobs an executor says it works on at once, now."""
     try:
         client = getattr(executor, "_client", None)
         if client is not None:
@@ -223,7 +271,7 @@ def measure_there(
     task: str, command: Sequence[str], token: str, job: dict[str, Any], best: float | None
 ) -> dict[str, Any]:
     """A candidate's outcome; runs in a worker of an executor."""
-    candidate = Job(**job)
+    candidate = _received(job)
     with _own_failures(), _kept(task, tuple(command)) as (box, known):
         found = measure_one(box, candidate, known, best)
         if doubtful(box, found):
@@ -237,13 +285,13 @@ def race_there(
     """:func:`race` in a worker of an executor."""
     with _own_failures(), _kept(task, tuple(command)) as (box, known), turn(alone=known.timed):
         machine = machine_for(known.target)
-        raced = race(box, [Job(**job) for job in jobs], known)
+        raced = race(box, [_received(job) for job in jobs], known)
         return [asdict(replace(found, machine=machine)) for found in raced]
 
 
 @contextmanager
 def _own_failures() -> Iterator[None]:
-    """What this process fails by is no doing of a candidate, which is in another one."""
+    """Raise failures of this process as its own: a candidate runs in another one."""
     try:
         yield
     except Broken:

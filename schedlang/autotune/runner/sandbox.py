@@ -47,7 +47,7 @@ class Broken(TuningError):
     """There is nothing to measure with, or not any more."""
 
 
-class Hopeless(Broken):
+class OracleTimeout(Broken):
     """It would be the same anywhere."""
 
 
@@ -161,7 +161,7 @@ class Sandbox:
             if self._over:
                 raise
             if lost.how == "timed out":
-                raise Hopeless(SLOW_ORACLE.format(PATIENCE)) from None
+                raise OracleTimeout(SLOW_ORACLE.format(PATIENCE)) from None
             said = child.said()
             raise Broken(f"{failed}{lost.detail}" + (f"\n{said}" if said else "")) from None
         if "failed" in reply:
@@ -184,6 +184,6 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 __all__ = [
-    "COMMAND", "NO_ROOM", "PREFIX", "WRITING", "Broken", "Hopeless", "Lost", "Sandbox",
+    "COMMAND", "NO_ROOM", "PREFIX", "WRITING", "Broken", "OracleTimeout", "Lost", "Sandbox",
     "new_folder",
 ]  # fmt: skip

@@ -11,11 +11,14 @@ from typing import Any
 from schedlang.autotune.record import NO_GPU, cores, machine_for, threads, versions
 from schedlang.autotune.runner.sandbox import PATIENCE
 from schedlang.autotune.runner.task import target_data
+from schedlang.autotune.text import one_line
 from schedlang.errors import TuningError, first_line
 from schedlang.target import Target
 
 # what a worker without schedlang fails by, or what the answer of another version does
 OTHER_VERSION = (ImportError, AttributeError, KeyError, TypeError)
+# workers that are asked what they run on, one after the other, while none says it
+ASKED = 4
 
 
 @dataclass(frozen=True)
@@ -45,23 +48,33 @@ def here(target: Target) -> Site:
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
     """The machine of the workers, which are taken to be alike: the first to answer says it."""
-    try:
-        asked = executor.submit(_there, target_data(target))
-    except Exception as error:
-        raise TuningError(f"autotune: the executor takes no jobs: {first_line(error)}") from None
-    try:
-        answer = asked.result(patience)
-        found = Site(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
-    except TimeoutError:
-        asked.cancel()
-        raise TuningError(
-            f"autotune: no worker of the executor has answered within {patience:g} s"
-        ) from None
-    except Exception as error:
-        raise TuningError(
-            "autotune: no worker of the executor says what it runs on: "
-            f"{first_line(error)}{needs(error)}"
-        ) from None
+    found = None
+    for left in reversed(range(ASKED)):
+        try:
+            asked = executor.submit(_there, target_data(target))
+        except Exception as error:
+            if left:
+                continue
+            raise TuningError(
+                f"autotune: the executor takes no jobs: {first_line(error)}"
+            ) from None
+        try:
+            found = _site_of(asked.result(patience))
+        except TimeoutError:
+            asked.cancel()
+            raise TuningError(
+                f"autotune: no worker of the executor has answered within {patience:g} s"
+            ) from None
+        except Exception as error:
+            # another one may
+            if left:
+                continue
+            raise TuningError(
+                "autotune: no worker of the executor says what it runs on: "
+                f"{first_line(error)}{needs(error)}"
+            ) from None
+        break
+    assert found is not None
     mine, theirs = dict(versions())["schedlang"], dict(found.versions).get("schedlang")
     if mine != theirs:
         raise TuningError(
@@ -71,8 +84,18 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
     return found
 
 
+def _site_of(answer: Any) -> Site:
+    """Return what a worker says of its machine; an exception where it says anything else."""
+    found = Site(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
+    counts = (found.cores, found.memory, found.threads)
+    if not isinstance(found.machine, str) or not all(type(n) is int and n >= 0 for n in counts):
+        raise TypeError(f"it answered {one_line(repr(answer))}")
+    return found
+
+
 def needs(error: Exception) -> str:
-    """What workers need that fail by ``error``, as the end of a message; nothing if unknown."""
+    """Return what workers need that fail by ``error``, as the end of a message; nothing if
+    unknown."""
     return ". They need this version of schedlang" if isinstance(error, OTHER_VERSION) else ""
 
 

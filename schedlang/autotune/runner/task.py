@@ -1,4 +1,4 @@
-"""What is to be tuned, as data that goes to a process elsewhere."""
+"""The computation to tune, as data that goes to a process elsewhere."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Task:
 
     @property
     def bytes(self) -> int:
-        """What the inputs and outputs take."""
+        """Return what the inputs and outputs take."""
         tensors = [*placeholders(self.outputs), *self.outputs]
         return sum(prod(self.shape(t)) * np.dtype(t.dtype).itemsize for t in tensors)
 
@@ -79,7 +79,8 @@ class Task:
 
     @cached_property
     def _casts(self) -> bool:
-        """Whether floats are cast to integers: one may be off where a sum has another order."""
+        """Return whether floats are cast to integers: one may be off where a sum has another
+        order."""
         roots = [root for op in operations(self.outputs) if isinstance(op, ComputeOp)
                  for root in op.roots]  # fmt: skip
         return any(
@@ -88,21 +89,23 @@ class Task:
         )
 
     def tolerance_of(self, tensor: Tensor) -> float:
-        """How far elements of an output may be off; 0 where they are to be the same."""
+        """Return how far elements of an output may be off; 0 where they are to be the same."""
         return self.tolerance if tensor.dtype in EPSILON or self.rounds(tensor) else 0.0
 
     def rounds(self, tensor: Tensor) -> bool:
-        """Whether an output is of integers that may be rounded to a neighbour of what is right."""
+        """Return whether an output is of integers that may be rounded to a neighbour of what is
+        right."""
         return self._casts and tensor.dtype not in (*EPSILON, "bool")
 
     @property
     def runs(self) -> bool:
-        """Whether candidates run: for a GPU that is not there they are only compiled."""
+        """Return whether candidates run: for a GPU that is not there they are only compiled."""
         return self.timed or self.target.kind != "cuda"
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """What JSON holds; :func:`task_from_data` reads it. Made once: inputs may be large."""
+        """Return what JSON holds; :func:`task_from_data` reads it. Made once: inputs may be
+        large."""
         given = None if self.inputs is None else [_packed(a) for a in self.inputs]
         return {
             "computation": to_data(self.outputs), "target": target_data(self.target),
@@ -114,7 +117,7 @@ class Task:
 
     @cached_property
     def checked(self) -> str:
-        """What counts as right, as a text to compare: under another, "ok" may be wrong."""
+        """Return what counts as right, as a text to compare: under another, "ok" may be wrong."""
         given = sha256()
         for array in self.inputs or ():
             given.update(np.ascontiguousarray(array).tobytes())
@@ -122,7 +125,8 @@ class Task:
 
     @property
     def limited(self) -> str:
-        """What a candidate may take, as a text to compare: what failed may do under another."""
+        """Return what a candidate may take, as a text to compare: what failed may do under
+        another."""
         limits = self.limits
         memory = limits.memory or 0
         held = f"{memory / 2**30:.1f} GiB" if memory >= 2**30 or not memory else f"{memory} bytes"

@@ -17,8 +17,8 @@ from schedlang.autotune.runner.noise import (
     Time,
     least_of_calls,
     lost_cores,
-    median_of_calm,
     one_call,
+    undisturbed_median,
 )
 from schedlang.autotune.runner.outputs import Guarded, unequal
 from schedlang.autotune.runner.task import Task
@@ -128,27 +128,27 @@ class Workbench:
         call, _ = self._call(number)
         if self._slow(number):
             once = self._took[number]
-            if not once.calm:
+            if not once.quiet:
                 # what others made slow is seen by calling it again
                 again = one_call(call, lost_cores)
-                once = self._took[number] = again if again.calm else min(once, again)
+                once = self._took[number] = again if again.quiet else min(once, again)
             if once.seconds > SLOW:
                 return once._asdict()
         if best is not None:
             least = least_of_calls(call, FAR * best, PATIENCE / 2, lost_cores)
             if least.seconds > FAR * best:
                 return least._asdict()
-        return median_of_calm(call, WINDOW, PATIENCE, lost_cores)._asdict()
+        return undisturbed_median(call, WINDOW, PATIENCE, lost_cores)._asdict()
 
     def sample(self, number: int) -> dict[str, Any]:
         """One median, in a turn between those of others; one call of what is slow."""
         call, _ = self._call(number)
         if self._slow(number):
             return one_call(call, lost_cores)._asdict()
-        return median_of_calm(call, WINDOW / 2, PATIENCE / 2, lost_cores)._asdict()
+        return undisturbed_median(call, WINDOW / 2, PATIENCE / 2, lost_cores)._asdict()
 
     def _slow(self, number: int) -> bool:
-        """Whether the call that was checked took too long for many of them."""
+        """Return whether the call that was checked took too long for many of them."""
         once = self._took.get(number)
         return once is not None and once.seconds > SLOW
 
@@ -160,7 +160,7 @@ class Workbench:
         return {}
 
     def expected(self) -> list[np.ndarray[Any, Any]]:
-        """What the oracle says, computed once for all processes that share the folder."""
+        """Return what the oracle says, computed once for all processes that share the folder."""
         if self._expected is None:
             paths = [self.folder / f"expected_{n}.npy" for n in range(len(self._outs))]
             # all start at once, and there may not be memory for more than one oracle
@@ -186,7 +186,7 @@ class Workbench:
             unfinished.replace(path)
 
     def _touched(self) -> str:
-        """What a kernel wrote that is none of its outputs."""
+        """Return what a kernel wrote that is none of its outputs."""
         for tensor, out in zip(self.task.outputs, self._outs):
             if not out.intact():
                 return f"elements outside of {tensor.name} were written"
@@ -211,7 +211,7 @@ class Workbench:
         return lambda: kernel(*values), lambda: None
 
     def _inputs(self, kernel: Kernel) -> list[Any]:
-        """What a call takes where it makes its outputs itself."""
+        """Return what a call takes where it makes its outputs itself."""
         given = iter(self.inputs)
         taken = [p for p in kernel.signature.parameters if not p.is_output]
         return [self.scalars[p.name] if p.is_scalar else next(given) for p in taken]

@@ -127,13 +127,13 @@ def guard(worker: int, pipe: int, folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """What the parent, which is gone, can remove no more."""
+    """Remove the folder of a parent that is gone."""
     if folder.name.startswith(PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def no_room(error: BaseException) -> bool:
-    """Whether an error is, or comes of, one of a disk that is full."""
+    """Return whether an error is, or comes of, one of a disk that is full."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,0 +1,87 @@
+"""Answers of workers elsewhere, checked field by field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import fields
+from typing import Any
+
+from schedlang.autotune.record import OUTCOMES
+from schedlang.autotune.runner.measure import Job, Measured
+from schedlang.autotune.runner.sandbox import Broken
+from schedlang.autotune.text import one_line
+
+NAMES = {field.name for field in fields(Measured)}
+# longer texts are not from schedlang's workers
+LONGEST = 1 << 20
+
+
+class Nonsense(ValueError):
+    """An answer that no worker of schedlang's gives."""
+
+
+def measured_of(answer: Any, job: Job, timed: bool) -> Measured:
+    """Return how ``job`` ended. Raise :class:`Nonsense` for what is no answer to it.
+
+    >>> measured_of({"number": 3, "outcome": "ok", "seconds": 0.5}, Job(3, ""), True).seconds
+    0.5
+    """
+    if not isinstance(answer, Mapping) or not NAMES >= set(answer):
+        raise Nonsense(f"it answered {one_line(repr(answer))}")
+    found = {"quiet": True, "detail": "", "machine": "", "took": 0.0, "resources": {}, **answer}
+    seconds, outcome = found.get("seconds"), found.get("outcome")
+    right = (
+        found.get("number") == job.number
+        and isinstance(outcome, str) and outcome in OUTCOMES
+        and isinstance(found["quiet"], bool)
+        and all(_is_text(found[name]) for name in ("detail", "machine"))
+        and _is_time(found["took"], 0.0)
+        and isinstance(found["resources"], Mapping)
+        and (seconds is None or (_is_time(seconds, 0.0) and seconds > 0))
+        and (seconds is not None or outcome != "ok" or not timed)
+    )  # fmt: skip
+    if not right:
+        raise Nonsense(f"it answered {one_line(repr(answer))}")
+    return Measured(**answer)
+
+
+def raced_of(answer: Any, jobs: Sequence[Job], timed: bool) -> list[Measured]:
+    """Return how a race ended. Raise :class:`Nonsense` for what is no answer to it."""
+    if not isinstance(answer, (list, tuple)):
+        raise Nonsense(f"it answered {one_line(repr(answer))}")
+    known = {job.number: job for job in jobs}
+    found = []
+    for one in answer:
+        number = one.get("number") if isinstance(one, Mapping) else None
+        job = known.pop(number, None) if isinstance(number, int) else None
+        if job is None:
+            raise Nonsense(f"it answered {one_line(repr(answer))}")
+        found.append(measured_of(one, job, timed))
+    return found
+
+
+def kind_of(why: BaseException) -> str:
+    """Return how a job was lost, in few words.
+
+    >>> kind_of(CancelledError()), kind_of(OSError("gone"))
+    ('cancelled', 'OSError')
+    """
+    if isinstance(why, Nonsense):
+        return "answered nonsense"
+    if isinstance(why, CancelledError):
+        return "cancelled"
+    return "could not measure" if isinstance(why, Broken) else type(why).__name__
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) < LONGEST
+
+
+def _is_time(value: Any, least: float) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= least
+
+
+__all__ = ["Nonsense", "kind_of", "measured_of", "raced_of"]
