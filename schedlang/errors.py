@@ -76,6 +76,10 @@ class OrderWarning(UserWarning):
     """A step reorders a reduction whose result depends on the order where values tie."""
 
 
+class PrecisionWarning(UserWarning):
+    """A computation is in float64 because integers met Python floats, and nothing else is."""
+
+
 class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr, convert
+from schedlang.expr.construct import as_expr, convert, noted
 from schedlang.expr.nodes import Call, Cast, Const, Expr, ExprLike
 
 
@@ -66,17 +66,18 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             floats = [dtypes.float_of(a.dtype, False) for a in args]
             dtype, _ = dtypes.promote(floats[0], False, floats[1], False)
         dtype = dtypes.float_of(dtype, weak)
-        return Call(fn, tuple(_float(a, dtype, weak) for a in args), dtype, weak)
+        return noted(Call(fn, tuple(_float(a, dtype, weak) for a in args), dtype, weak), args)
     if spec.rule == "test":
         if not dtypes.is_float(dtype):
             return Const(fn == "isfinite", "bool")
         return Call(fn, args, "bool")
     if spec.rule == "common":
+        given = args
         if not weak:
             args = tuple(convert(a, dtype) for a in args)
         elif dtypes.is_float(dtype):
             args = tuple(_float(a, dtype, weak) for a in args)
-        return Call(fn, args, dtype, weak)
+        return noted(Call(fn, args, dtype, weak), given)
     if not dtypes.is_float(dtype) and fn in ("floor", "ceil", "trunc", "round"):
         return args[0]
     if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):
