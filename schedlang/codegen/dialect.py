@@ -8,6 +8,7 @@ from __future__ import annotations
 
 NAMES = (
     "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh",
+    "bits_float32", "bits_float64", "bits_int32", "bits_int64",
     "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2",
     "expm1", "float32", "float64", "floor", "floordiv", "fma", "half", "half_from",
     "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf", "isnan",
