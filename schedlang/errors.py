@@ -80,8 +80,23 @@ class PrecisionWarning(UserWarning):
     """A computation is in float64 because integers met Python floats, and nothing else is."""
 
 
+class StrideWarning(UserWarning):
+    """Lanes of a vector lie far apart in memory: the result is right, but slow to come."""
+
+
+class UnprovenWarning(UserWarning):
+    """No proof was found that a loop nest is right: that outputs are written once, without races.
+
+    Nothing wrong was found either: the nest, as printed, is what runs.
+    """
+
+
 class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
+
+
+class ForkWarning(UserWarning):
+    """Parallel kernels run on one thread: this process was forked from one that had run some."""
 
 
 class MissingExtraError(SchedlangError, ImportError):
@@ -102,7 +117,7 @@ def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
 
 
 def first_line(error: object) -> str:
-    """What an error says, in one line that is not long; its type where it says nothing.
+    """Return the message of an error as one short line; its type where it has no message.
 
     >>> first_line(ValueError("no such axis\\n  try i")), first_line(KeyError())
     ('no such axis', 'KeyError')

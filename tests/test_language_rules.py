@@ -191,6 +191,7 @@ def test_bits_of_floats(bits: int, unsigned: str) -> None:
     with np.errstate(over="ignore"):
         guess = (np.array(magic, whole) - (x.view(whole) >> 1)).view(real)
     wanted = (x.view(whole), x, guess)
+    assert rf"\operatorname{{bits\_int{bits}}}" in C[0].latex()
     s = sl.schedule(list(C))
     lanes = sl.schedule(list(C))
     lanes[C[0]].vectorize(C[0].op.axis[0])

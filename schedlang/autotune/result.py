@@ -14,7 +14,7 @@ from schedlang.autotune.report.remarks import hint, remark, untimed
 from schedlang.autotune.report.summary import summary
 from schedlang.autotune.search import name_of
 from schedlang.compute.work import needed_flops
-from schedlang.errors import SpillWarning, TuningError
+from schedlang.errors import SpillWarning, StrideWarning, TuningError
 from schedlang.runtime.build import lower, unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
@@ -54,6 +54,7 @@ class TuningResult:
         with warnings.catch_warnings():
             # measured, it was the best even so
             warnings.simplefilter("ignore", SpillWarning)
+            warnings.simplefilter("ignore", StrideWarning)
             # what was found is not lost where the disk is full
             kernel = unwritten(found, None, task.target)
         facts = Facts(

@@ -18,7 +18,7 @@ from schedlang.expr.printer import (
 )
 from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer
-from schedlang.ir.offsets import flat, strides
+from schedlang.ir.offsets import flat, lane_step, strides
 
 # an offset this short needs no name
 SHORT = 16
@@ -114,7 +114,9 @@ class Expressions:
         offset = self.offset(buffer, indices, context)
         first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
         count = 0 if lanes is None else lanes.count
-        found = sums.named.get((buffer, first, count))
+        step = 1 if lanes is None else lane_step(offset, lanes.axis)
+        assert step is not None, "the lanes of a sum that is kept are at one distance"
+        found = sums.named.get((buffer, first, count, step))
         if found is None:
             name = self.names.fresh(f"{self.names[buffer]}_sum")
             before: list[str] = []
@@ -124,7 +126,7 @@ class Expressions:
             at = self.index(first, ahead, buffer, indices)
             self.line = held
             found = Sum(name, at, tuple(before))
-            sums.named[buffer, first, count] = found
+            sums.named[buffer, first, count, step] = found
         return Text(found.name, ATOM, count)
 
     def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.expression import SHORT, Expressions
+from schedlang.codegen.plain_loops import unfused
 from schedlang.codegen.sums import Spot, Start, Sums
 from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Const, Expr
@@ -41,6 +42,8 @@ class Stores:
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
+            if context.sums is not None and context.sums.waits:
+                store = replace(store, values=tuple(map(unfused, store.values)))
         texts = [e.value(v, context) for v in store.values]
         constant = all(isinstance(v, Const) for v in store.values)
         if len(texts) > 1 and not constant:
@@ -101,7 +104,7 @@ class Stores:
             at = e.index(offset, context, buffer, indices)
             line = f"{e.use('store' + half)}({name}, {at}, {text.text})"
             e.line(line)
-            return Start((buffer, offset, 0), line, at, text.text)
+            return Start((buffer, offset, 0, 1), line, at, text.text)
         value = text.text
         if not text.lanes:
             value = f"{e.use('broadcast')}({value}, {lanes.count})"
@@ -121,10 +124,13 @@ class Stores:
                 vstore = "vstore_aligned" if whole else "vstore"
                 line = f"{e.use(vstore + half)}({name}, {at}, {value})"
                 e.line(line)
-                return Start((buffer, first, lanes.count), line, at, value)
+                return Start((buffer, first, lanes.count, 1), line, at, value)
         elif step is not None and step != 0 and not mask:
-            at = e.index(offset.substitute({lanes.axis: lanes.start}), context)
-            e.line(f"{e.use('vstore_strided' + half)}({name}, {at}, {step}, {value})")
+            first = offset.substitute({lanes.axis: lanes.start})
+            at = e.index(first, context)
+            line = f"{e.use('vstore_strided' + half)}({name}, {at}, {step}, {value})"
+            e.line(line)
+            return Start((buffer, first, lanes.count, step), line, at, value)
         else:
             at = e.value(to_expr(offset), context).text
             if mask:
@@ -137,20 +143,30 @@ class Stores:
         """The values that a reduction loop keeps in registers, ahead of it; not those ``begun``."""
         e = self.expressions
         for spot, kept in sums.named.items():
-            buffer, _, lanes = spot
+            buffer, _, lanes, step = spot
             for line in kept.before:
                 e.line(line)
             if spot in begun:
                 continue
             half = "_half" if buffer.dtype == "float16" else ""
-            count, vector = (f", {lanes}", "v") if lanes else ("", "")
-            load = e.use(f"{vector}load{half}")
-            e.line(f"{kept.name} = {load}({e.names[buffer]}, {kept.at}{count})")
+            load = e.use(f"{_access('load', lanes, step)}{half}")
+            count = f", {lanes}" if lanes else ""
+            e.line(f"{kept.name} = {load}({e.names[buffer]}, {kept.at}{_apart(step)}{count})")
 
     def write_sums(self, sums: Sums) -> None:
         """They go back behind the loop."""
         e = self.expressions
-        for (buffer, _, lanes), kept in sums.named.items():
+        for (buffer, _, lanes, step), kept in sums.named.items():
             half = "_half" if buffer.dtype == "float16" else ""
-            store = e.use(f"{'v' if lanes else ''}store{half}")
-            e.line(f"{store}({e.names[buffer]}, {kept.at}, {kept.name})")
+            store = e.use(f"{_access('store', lanes, step)}{half}")
+            e.line(f"{store}({e.names[buffer]}, {kept.at}{_apart(step)}, {kept.name})")
+
+
+def _access(kind: str, lanes: int, step: int) -> str:
+    """The intrinsic for a sum of so many lanes, ``step`` elements apart."""
+    return f"{'v' if lanes else ''}{kind}{'' if step == 1 else '_strided'}"
+
+
+def _apart(step: int) -> str:
+    """The distance of lanes as an argument, where it is one."""
+    return "" if step == 1 else f", {step}"

@@ -34,8 +34,9 @@ from schedlang.target import Target
 if TYPE_CHECKING:
     from schedlang.codegen.context import Text
 
-# where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element)
-Spot = tuple[Buffer, Lin, int]
+# where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element) and
+# how far apart these are
+Spot = tuple[Buffer, Lin, int, int]
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,14 @@ class Sum:
 class Sums:
     """The named values of one reduction loop, found as its body is written.
 
-    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text.
+    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text. A sum
+    that ``waits`` is added to once a step, so that the time of an addition is that of the loop.
     """
 
     buffers: frozenset[Buffer]
     index: dict[str, Text] = field(default_factory=dict)
     named: dict[Spot, Sum] = field(default_factory=dict)
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,14 +176,14 @@ def vectors(lanes: int, width: int) -> int:
 
 
 def leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
-    """Whether ``test`` speaks of steps and of unrolled loops alone, so that no sum waits for it."""
+    """Return whether ``test`` depends on steps and unrolled loops alone, so that no sum waits."""
     written = {loop.axis for loop in around if loop.kind == "unroll"}
     axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
     return not test.predicate and bool(axes) and all(a in steps or a in written for a in axes)
 
 
 def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
-    """Whether something but an update reads or writes ``buffers``."""
+    """Return whether something but an update reads or writes ``buffers``."""
     for stmt, _ in walk(body):
         if isinstance(stmt, Store) and stmt.reducer is None and buffers & set(stmt.buffers):
             return True
@@ -208,7 +211,8 @@ def vectors_of(
                 count *= loop.extent if any(_moves(i, loop.axis) for i in store.indices) else 1
                 continue
             lanes = min(widest(b.dtype) for b in store.buffers)
-            if any(lane_step(flat(b, store.indices), loop.axis) != 1 for b in store.buffers):
+            # lanes far apart, too, are gathered ahead of the loop and scattered behind it
+            if not all(lane_step(flat(b, store.indices), loop.axis) for b in store.buffers):
                 return None
             count *= registers(loop.extent, lanes)
         else:

@@ -129,7 +129,7 @@ def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
 
 
 def logical_not(cond: ExprLike) -> Expr:
-    """Whether ``cond`` does not hold."""
+    """Return whether ``cond`` does not hold."""
     value = as_expr(cond)
     if value.dtype != "bool":
         raise ComputeTypeError(

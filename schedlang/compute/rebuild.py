@@ -285,7 +285,7 @@ def _reducer(
 
 
 def _is_arg(reducer: Reducer) -> bool:
-    """Whether this is the combiner of ``argmax`` or ``argmin``, which knows only indices >= 0."""
+    """Return whether this is the combiner of ``argmax`` or ``argmin``, for indices >= 0 alone."""
     if [v.dtype for v in reducer.lhs[:1]] != ["int64"] or len(reducer.lhs) != 2:
         return False
     value = Cast(Const(0, "int64"), reducer.lhs[1].dtype)

@@ -26,7 +26,7 @@ from schedlang.expr.visit import postorder
 
 
 class Reduction:
-    """What ``sl.sum(...)`` and friends return: the whole value of a compute's lambda."""
+    """The value of ``sl.sum(...)`` and the other reductions: the whole value of a lambda."""
 
     __slots__ = ("reducer", "sources", "axes", "where", "init", "visible")
 
@@ -42,7 +42,7 @@ class Reduction:
         self.visible = visible
 
     def as_scalar(self) -> Any:
-        """What an expression asks of an operand: a reduction is none."""
+        """Refuse to be an operand: a reduction stands at the top of its lambda."""
         return self.refuse()
 
     def refuse(self, *_: Any, **__: Any) -> Any:

@@ -206,7 +206,11 @@ class Tensor:
             f"kernels take arrays, and {self._per_element()}"
         )
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        # set by schedlang.compute.latex, which needs the graph of operations
+        def latex(self, ranges: bool = False) -> str: ...
+        def _repr_latex_(self) -> str | None: ...
+    else:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in ("T", "transpose"):

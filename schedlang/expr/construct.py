@@ -1,4 +1,4 @@
-"""What operands become: constants, casts and operations with NumPy's dtype rules."""
+"""Make expressions of operands: constants, casts and operations with NumPy's dtype rules."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def noted(made: Expr, operands: Sequence[Expr]) -> Expr:
 
 
 def _may_overflow(value: Expr, dtype: str) -> bool:
-    """Whether an index whose range is not known is compared with a narrow integer.
+    """Return whether an index whose range is not known is compared with a narrow integer.
 
     As NumPy compares a Python number, which need not fit, by its value.
     """

@@ -11,6 +11,8 @@ from schedlang.expr.rules import Known, extreme, floordiv, mod
 from schedlang.expr.visit import postorder
 
 MOST_QUICK = 6
+# a factor beyond this is no number of an index's dtype
+MOST_SHIFT = 62
 
 
 def quick(value: Expr, values: Mapping[Any, Lin] | None = None) -> Lin | None:
@@ -64,6 +66,9 @@ def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges
             if node.op == "*":
                 return a * b
             return floordiv(a, b, ranges) if node.op == "//" else mod(a, b, ranges)
+        if isinstance(node, Binary) and node.op in ("<<", ">>", "&"):
+            found = _by_bits(node.op, done[id(node.a)], done[id(node.b)], ranges)
+            return Lin.of(Opaque(node)) if found is None else found
         if isinstance(node, Unary) and node.op == "-":
             return -done[id(node.a)]
         if isinstance(node, Call) and node.fn in ("min", "max"):
@@ -71,3 +76,15 @@ def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges
     if isinstance(node, Cast) and node.dtype == "int64" and node.a.weak and node.a.dtype == "int64":
         return done[id(node.a)]
     return Lin.of(Opaque(node))
+
+
+def _by_bits(op: str, a: Lin, b: Lin, ranges: Known) -> Lin | None:
+    """A shift by a number, or the lowest bits, as the product, quotient or remainder it is."""
+    count = b.const
+    if count is None or count < 0:
+        return None
+    if op == "&":
+        return mod(a, Lin.of(count + 1), ranges) if count & (count + 1) == 0 else None
+    if count > MOST_SHIFT:
+        return None
+    return a * (1 << count) if op == "<<" else floordiv(a, Lin.of(1 << count), ranges)

@@ -267,7 +267,7 @@ def store_child(
 
 
 def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
-    """What is asked for ahead of this loop's later iterations.
+    """Return the prefetches of this loop for its later iterations.
 
     What is computed inside the loop has left ``pending``: it has no storage yet, and is near.
     """

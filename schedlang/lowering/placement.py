@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
 
@@ -39,11 +39,14 @@ class Placement:
     steps: frozenset[str]
 
 
-def place(state: State) -> Placement:
-    """Resolve every stage's attachment; what cannot be is put at root and reported."""
+def place(state: State, given: Container[Tensor] = ()) -> Placement:
+    """Resolve every stage's attachment; what cannot be is put at root and reported.
+
+    ``given`` are the arguments: an inlined stage among them is stored as well, at root.
+    """
     attach: dict[str, Attach] = {n: s.attach for n, s in state.stages.items()}
     home = _attach_scans(state, attach)
-    readers = effective_readers(state)
+    readers = effective_readers(state, given)
     problems: list[Problem] = []
     for name in reversed(list(state.stages)):
         stage, spot = state.stages[name], attach[name]
@@ -91,6 +94,17 @@ def _stores(
             key = (wanted.stage, wanted.axis)
             kept[key] = (*kept.get(key, ()), stage)
     return store, kept
+
+
+def store_refusal(state: State, stage: Stage) -> str | None:
+    """Why ``stage`` cannot be stored where it is to be, as stages are attached now."""
+    spot, wanted = stage.attach, stage.store
+    if wanted is None or not isinstance(spot, At):
+        return None
+    if isinstance(wanted, At) and wanted.stage == spot.stage and wanted.axis is spot.axis:
+        return None
+    attach = {name: other.attach for name, other in state.stages.items()}
+    return _store_refusal(state, attach, stage, spot, wanted)
 
 
 def _store_refusal(
@@ -181,8 +195,8 @@ def _steps(state: State, scan: ScanOp) -> list[str]:
     return [n for n in made if n in wanted and n not in updates]
 
 
-def effective_readers(state: State) -> dict[str, list[str]]:
-    """The stages that read each stage, seen through inlined ones."""
+def effective_readers(state: State, given: Container[Tensor] = ()) -> dict[str, list[str]]:
+    """The stages that read each stage, seen through inlined ones; those ``given`` read as well."""
     direct: dict[str, list[str]] = {n: [] for n in state.stages}
     for name, stage in state.stages.items():
         for tensor in stage.op.input_tensors:
@@ -195,6 +209,8 @@ def effective_readers(state: State) -> dict[str, list[str]]:
         for reader in direct[name]:
             if isinstance(state.stages[reader].attach, Inline):
                 found.update(dict.fromkeys(through[reader]))
+                if any(t in given for t in state.stages[reader].outputs):
+                    found.setdefault(reader)
             else:
                 found.setdefault(reader)
         through[name] = list(found)
@@ -202,7 +218,7 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
 
 def inside(state: State, attach: Mapping[str, Attach], reader: str, stage: str, axis: Axis) -> bool:
-    """Whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
+    """Return whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
     current = reader
     if current == stage:
         return True
@@ -231,6 +247,14 @@ def _refusal(
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
         places = legal_places(state, attach, readers[stage.name], stage)
+        # of the stages inlined only arguments count as readers
+        stored = [r for r in outside if isinstance(state.stages[r].attach, Inline)]
+        if stored:
+            return explain(
+                asked, f"{stored[0]} is an argument and so stored besides being inlined, and reads "
+                "it outside that loop", f"Leave {stored[0]} out of the arguments, or "
+                f"{stage.name} at root.",
+            )  # fmt: skip
         return explain(
             asked,
             f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} it outside that loop",

@@ -116,7 +116,7 @@ def _axes(test: Expr) -> list[Axis]:
 
 
 def _of_team(n: Nesting, test: Expr) -> bool:
-    """Whether ``test`` is about the threads that share the reduction."""
+    """Return whether ``test`` is about the threads that share the reduction."""
     team = {a: k for a in n.stage.reduce_leaves if thread_tag(k := n.stage.kinds.get(a, ""))}
     axes = _axes(test)
     own = [a for a in axes if a in team or a.tag in team.values()]

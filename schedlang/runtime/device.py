@@ -33,6 +33,7 @@ from .arith import (
 from .bits import bits_float32, bits_float64, bits_int32, bits_int64
 from .columns import vload_columns, vload_columns_half
 from .half import half, half_from
+from .hints import unrolled
 from .lanes import (
     broadcast,
     iota,
@@ -121,7 +122,6 @@ from .warp import (
     maximum,
     minimum,
     prefetch,
-    unrolled,
     vload_aligned,
     vload_aligned_half,
     vstore_aligned,

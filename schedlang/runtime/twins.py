@@ -118,6 +118,18 @@ def stream_fence() -> None:
     """Nothing to order."""
 
 
+def apart(*arrays: Array) -> None:
+    """Nothing to promise."""
+
+
+def rolled() -> None:
+    """Nothing to keep."""
+
+
+def rounded(x: Value) -> Value:
+    return x
+
+
 def prefetch(A: Array, off: int) -> None:
     """Nothing to fetch."""
 

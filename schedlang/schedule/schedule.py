@@ -58,7 +58,7 @@ class Schedule:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What has been called so far, as data."""
+        """The steps called so far, as data."""
         return self._steps
 
     @property
@@ -246,6 +246,22 @@ class Schedule:
         names = ", ".join(t.name for t in self.outputs)
         return f"<Schedule of {names}: {len(self.state.stages)} stages, {len(self._steps)} steps>"
 
+    def graph(self) -> Any:
+        """Return the stage graph as a ``networkx.DiGraph``; see :func:`schedlang.graph`.
+
+        Nodes also say where a stage is computed; stages that steps made are among them.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: A[i] + 1, name="C"))
+        >>> _ = s.cache_read(A, "local", [s.outputs[0]])
+        >>> list(s.graph().edges)
+        [('A', 'A.local'), ('A.local', 'C')]
+        """
+        from schedlang.analysis.graph import graph
+
+        return graph(self)
+
     def copy(self) -> Schedule:
         """A schedule that goes on from here on its own; it shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
@@ -261,7 +277,7 @@ class Schedule:
         return twin
 
     def diff(self, count: int) -> str:
-        """What step ``count`` (from 1) changed in the nest, as a unified diff."""
+        """Return the change that step ``count`` (from 1) made to the nest, as a unified diff."""
         if type(count) is not int or not 1 <= count <= len(self._steps):
             had = f"has steps 1..{len(self._steps)}" if self._steps else "has no steps yet"
             refuse(f"diff({shown(count)})", f"the schedule {had}")

@@ -144,7 +144,7 @@ class Binder:
         self.loops += [(view, axis) for axis in view.leaf_axes]
 
     def free(self, view: Any, axis: Any) -> bool:
-        """Whether an axis can be split: the time of a scan cannot."""
+        """Return whether an axis can be split: the time of a scan cannot."""
         try:
             self.s.copy()[view._stage.name].split(axis, 2)
         except SchedlangError:

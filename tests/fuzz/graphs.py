@@ -45,6 +45,8 @@ def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
             _tuple(g)
         elif kind < 0.9:
             _padded(g)
+        elif kind < 0.92 and g.sizes:
+            _strided(g)
         elif kind < 0.92:
             _continued(g)
         elif kind < 0.96:
@@ -115,6 +117,25 @@ def _emit(g: Graph, letter: str, axes: list[Ax], body: str, dtype: str, exact: b
     made = Made(name, tuple(a.text for a in axes), tuple(a.size for a in axes), dtype, exact)
     g.tensors.append(made)
     return made
+
+
+def _strided(g: Graph) -> None:
+    """Every other element and its neighbour, along a dimension whose size the call gives."""
+    lead = lead_of(g)
+    along = [k for k, text in enumerate(lead.shape) if not text.isdigit()]
+    if not along:
+        return
+    k = g.rng.choice(along)
+    text = f"(({lead.shape[k]})//2)"
+    axes = [Ax(n, t, s) for n, t, s in zip("ijkl", lead.shape, lead.size)]
+    axes[k] = Ax(axes[k].name, text, lead.size[k] // 2)
+    places = [a.name for a in axes]
+    taps = []
+    for shift in (0, 1):
+        places[k] = f"{axes[k].name}*2 + {shift}"
+        taps.append(f"{lead.name}[{', '.join(places)}]")
+    op = "|" if lead.dtype == "bool" else "+"
+    _emit(g, "V", axes, f" {op} ".join(taps), lead.dtype, lead.exact)
 
 
 def _pointwise(g: Graph) -> None:

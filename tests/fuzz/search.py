@@ -100,7 +100,7 @@ class _Search:
 
 
 def lowers(s: Any) -> bool:
-    """Whether the stages of ``s`` fit together as they are attached now."""
+    """Return whether the stages of ``s`` fit together as they are attached now."""
     try:
         lower_state(s.state)
     except LoweringError:

@@ -273,7 +273,7 @@ def attempt(rng: Random, s: Any, primitive: str) -> None:
 
 
 def bound(s: Any) -> bool:
-    """Whether some loop is bound to a thread."""
+    """Return whether some loop is bound to a thread."""
     return any(k in THREADS for st in s.state.stages.values() for k in st.kinds.values())
 
 

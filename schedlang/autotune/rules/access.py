@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.linear import Lin, Opaque
+from schedlang.expr.linear import Atom, Div, Extreme, Lin, Mod, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.expr.simplify import to_lin
+from schedlang.expr.simplify import ceildiv, to_lin
 from schedlang.expr.visit import postorder, reads
+from schedlang.ir.offsets import CLOSE
 from schedlang.ir.rewrite import with_leaves
 
 
@@ -34,13 +35,8 @@ class Access:
         >>> read.steps(i), read.steps(j), read.steps(j, 8)
         ((2, 0), (0, None), (0, 0))
         """
-        inner = axis
-        values = None
-        if factor is not None and isinstance(axis.extent, int):
-            inner = Axis("inner", min(factor, axis.extent))
-            outer = Axis("outer", -(-axis.extent // factor))
-            values = {axis: Lin.of(outer) * factor + Lin.of(inner)}
-        return tuple(_step(to_lin(index, values), inner) for index in self.indices)
+        inner, moved = self._in_tile(axis, factor)
+        return tuple(_step(index, inner) for index in moved)
 
     def fixed(self, axis: Axis, factor: int | None = None) -> bool:
         """Whether the same element is read all along ``axis``."""
@@ -51,6 +47,50 @@ class Access:
         steps, last = self.steps(axis, factor), self.innermost
         others = (step for at, step in enumerate(steps) if at != last)
         return bool(steps) and steps[last] == 1 and not any(step != 0 for step in others)
+
+    def near(self, axis: Axis, factor: int | None = None) -> bool:
+        """Whether steps along ``axis`` stay close in memory, so that vectors hold what is read.
+
+        A stride, a quotient, a remainder, and what min and max clamp or reflect are; an index that
+        is itself read from a tensor is not.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8, 256), name="A")
+        >>> body = lambda i, j: A[i, j * 2] + A[i, j // 4] + A[i, sl.min(j, 9)] + A[j % 8, i]
+        >>> C = sl.compute((8, 128), body, name="C")
+        >>> [read.near(C.op.axis[1], 16) for read in accesses(C.op)]
+        [True, True, True, False]
+        """
+        inner, moved = self._in_tile(axis, factor)
+        if not moved or self.fixed(axis):
+            return False
+        rates = [_rate(index, inner) for index in moved]
+        total, stride = 0.0, Lin.of(1)
+        for at in reversed(range(len(rates))):
+            rate, step = rates[at], stride.const
+            if rate is None or (rate and step is None and at != self.innermost):
+                return False
+            total += rate * (step or 1)
+            stride = stride * to_lin(self.tensor.shape[at])
+        return total <= CLOSE
+
+    def gathered(self, axis: Axis) -> bool:
+        """Whether an index depends on an element that is read, and changes along ``axis``."""
+        return any(
+            isinstance(leaf, Opaque) and axis in _axes(leaf.expr) and any(reads([leaf.expr]))
+            for index in self.indices for leaf in to_lin(index).leaves()
+        )  # fmt: skip
+
+    def _in_tile(self, axis: Axis, factor: int | None) -> tuple[Axis, list[Lin]]:
+        """The axis inside of a tile of ``factor`` steps, and the indices in terms of that."""
+        inner, values = axis, None
+        if factor is not None:
+            extent = axis.extent
+            lanes = min(factor, extent) if isinstance(extent, int) else factor
+            inner = Axis("inner", lanes)
+            outer = Axis("outer", to_expr(ceildiv(to_lin(extent), Lin.of(factor))))
+            values = {axis: Lin.of(outer) * factor + Lin.of(inner)}
+        return inner, [to_lin(index, values) for index in self.indices]
 
     @property
     def innermost(self) -> int:
@@ -139,6 +179,33 @@ def _step(index: Lin, axis: Axis) -> int | None:
     ):
         return None
     return index.terms.get((axis,), 0)
+
+
+def _rate(index: Lin, axis: Axis) -> float | None:
+    """At most how far an index moves with a step of ``axis``, on average; ``None``: anywhere."""
+    total = 0.0
+    for product, coef in index.terms.items():
+        moving = [atom for atom in product if axis in _leaves(Lin.of(atom))]
+        if not moving:
+            continue
+        rate = _atom_rate(moving[0], axis) if len(product) == 1 else None
+        if rate is None:
+            return None
+        total += abs(coef) * rate
+    return total
+
+
+def _atom_rate(atom: Atom, axis: Axis) -> float | None:
+    if isinstance(atom, Axis):
+        return 1.0
+    if isinstance(atom, Extreme):
+        rates = [_rate(arg, axis) for arg in atom.args]
+        known = [rate for rate in rates if rate is not None]
+        return max(known) if len(known) == len(rates) else None
+    if isinstance(atom, (Div, Mod)) and axis not in _leaves(atom.den):
+        rate, size = _rate(atom.num, axis), atom.den.const
+        return rate / abs(size) if rate and size and isinstance(atom, Div) else rate
+    return None
 
 
 def _leaves(index: Lin) -> Iterator[Axis]:

@@ -9,7 +9,7 @@ from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.rules.anchor import anchor
 from schedlang.autotune.rules.inline import inline
 from schedlang.autotune.rules.parts import few_results, part_counts, parts, too_few
-from schedlang.autotune.rules.points import points
+from schedlang.autotune.rules.points import points, scattered
 from schedlang.autotune.rules.registers import lane_axes
 from schedlang.autotune.rules.rows import along_memory, along_run, rows
 from schedlang.autotune.rules.scan_steps import timed
@@ -91,7 +91,10 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callab
             ways["rows"] = shared
         elif few_results(sketch, tensor):
             ways["parts"] = shared
-    if not ways or (list(ways) == ["parts"] and not too_few(sketch, tensor)):
+    few_parts = list(ways) == ["parts"] and not too_few(sketch, tensor)
+    # lanes over results are the better ones where those over steps read a stride or a remainder
+    either = list(ways) == ["rows"] and bool(op.axis) and not _straight(sketch, tensor)
+    if not ways or few_parts or (either and not scattered(sketch, tensor)):
         ways["points"] = partial(points, sketch, tensor, root=root)
     return ways
 
@@ -102,6 +105,12 @@ def _tile(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], 
     if not (_sums(op) and op.axis and lane_axes(sketch, tensor, sketch.last(tensor))):
         return {}
     return {"tile": partial(tiled, sketch, tensor, tensor, range(len(op.axis)), root=root)}
+
+
+def _straight(sketch: Sketch, tensor: Tensor) -> bool:
+    """Whether steps of the last reduction axis read neighbours, or one element for all."""
+    axis = sketch.op(tensor).reduce_axis[-1]
+    return all(r.fixed(axis) or r.contiguous(axis) for r in sketch.reads(tensor))
 
 
 def _sums(op: ComputeOp) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
+from schedlang.autotune.rules.access import Access
 from schedlang.autotune.rules.lanes import in_lanes, lanes_along, partial_in_lanes, vector_counts
 from schedlang.autotune.rules.nest import LEAST_STEPS, fused
 from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
@@ -59,10 +60,15 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
     run = run_of(sketch, tensor)
-    counts, length = part_counts(sketch, tensor), prod(sketch.extents(run))
+    length = prod(sketch.extents(run))
     short = length < LEAST_RUN * width
-    lanes = 0 if short else width * knobs.choice(f"{name}.vectors", vector_counts(length, width))
-    count = sketch.threads * knobs.choice(f"{name}.parts", counts)
+    lanes = 0
+    if not short:
+        counts = vector_counts(length, width)
+        if len(run) == 1:
+            counts = whole_vectors(sketch, tensor, run[0], counts)
+        lanes = width * knobs.choice(f"{name}.vectors", counts)
+    count = sketch.threads * knobs.choice(f"{name}.parts", part_counts(sketch, tensor))
     shared = _shared(sketch, tensor, run)
     whole = _whole(sketch, shared, count, lanes if shared == run else 1)
     part = _dealt(sketch, tensor, shared, count, whole)
@@ -119,14 +125,47 @@ def _dealt(
 
 
 def run_of(sketch: Sketch, tensor: Tensor) -> list[Axis]:
-    """The last reduction axes that as one go through memory element by element; the most."""
+    """The last reduction axes that as one go through memory element by element; the most.
+
+    Of the last one alone vectors may hold what is read in another way, see :func:`fills_lanes`.
+    """
     axes, reads = sketch.op(tensor).reduce_axis, sketch.reads(tensor)
     for start in range(len(axes)):
         last = axes[start:]
         moving = [r for r in reads if not all(r.fixed(a) for a in last)]
         if moving and all(r.element_by_element(last) for r in moving):
             return list(last)
+        if len(last) == 1 and fills_lanes(sketch, tensor, last[0]):
+            return list(last)
     return []
+
+
+def fills_lanes(sketch: Sketch, tensor: Tensor, axis: Axis) -> bool:
+    """Whether vectors of steps along a reduction axis hold what is read.
+
+    It is read in neighbours, near to each other, or as one element for all of a vector; some of
+    it may be gathered, beside what is read in vectors.
+    """
+    width, found = sketch.width(tensor), sketch.reads(tensor)
+    moving = [r for r in found if not r.fixed(axis)]
+    vectors = [r for r in moving if r.contiguous(axis, width) or r.near(axis, width)]
+    return bool(vectors) and all(r in vectors or r.gathered(axis) for r in moving)
+
+
+def whole_vectors(
+    sketch: Sketch, tensor: Tensor, axis: Axis, counts: Sequence[int]
+) -> list[int]:  # fmt: skip
+    """Of ``counts`` of vectors those over which quotients and remainders read as over one.
+
+    Longer lanes would gather what one vector reads at once; where all do, any will do.
+    """
+    width, reads = sketch.width(tensor), sketch.reads(tensor)
+
+    def kind(read: Access, lanes: int) -> tuple[bool, bool]:
+        return read.fixed(axis, lanes), read.contiguous(axis, lanes)
+
+    one = [kind(read, width) for read in reads]
+    return [n for n in counts if [kind(r, n * width) for r in reads] == one] or list(counts)
 
 
 def _shared(sketch: Sketch, tensor: Tensor, run: list[Axis]) -> list[Axis]:
@@ -192,4 +231,14 @@ def _combined(sketch: Sketch, tensor: Tensor, count: int, lanes: int) -> None:
         sketch.s[tensor].parallel(fused(sketch.s, tensor, outer))
 
 
-__all__ = ["LEAST_RUN", "few_results", "first", "part_counts", "parts", "run_of", "too_few"]
+__all__ = [
+    "LEAST_RUN",
+    "few_results",
+    "fills_lanes",
+    "first",
+    "part_counts",
+    "parts",
+    "run_of",
+    "too_few",
+    "whole_vectors",
+]

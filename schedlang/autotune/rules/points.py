@@ -27,7 +27,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     joined = _joined(sketch, tensor, last) if root else [last]
     length = prod(sketch.extents([op.axis[at] for at in joined]))
     lanes = 0
-    if length > 1 and not _scattered(sketch, tensor):
+    if length > 1 and not scattered(sketch, tensor):
         whole = all(isinstance(op.axis[at].extent, int) for at in joined)
         # a vector of which most is masked is slower than elements one by one
         if whole or sketch.fills(tensor, length, width):
@@ -76,9 +76,11 @@ def _counts(sketch: Sketch, tensor: Tensor) -> bool:
     return False
 
 
-def _scattered(sketch: Sketch, tensor: Tensor) -> bool:
+def scattered(sketch: Sketch, tensor: Tensor) -> bool:
     """Whether each neighbour reads from far away in everything that is read."""
     op = sketch.op(tensor)
-    axis = op.axis[sketch.last(tensor)]
+    axis, width = op.axis[sketch.last(tensor)], sketch.width(tensor)
     found = [r for r in sketch.reads(tensor) if not r.fixed(axis)]
-    return bool(found) and not any(r.steps(axis)[r.innermost] for r in found if r.indices)
+    return bool(found) and not any(
+        r.steps(axis)[r.innermost] or r.near(axis, width) for r in found if r.indices
+    )

@@ -6,7 +6,13 @@ from math import prod
 
 from schedlang.autotune.rules.lanes import partial_in_lanes, vector_counts
 from schedlang.autotune.rules.nest import Loop, blocks, fused, in_order, in_threads, split_tile
-from schedlang.autotune.rules.parts import LEAST_RUN, first, run_of
+from schedlang.autotune.rules.parts import (
+    LEAST_RUN,
+    fills_lanes,
+    first,
+    run_of,
+    whole_vectors,
+)  # fmt: skip
 from schedlang.autotune.rules.sketch import Home, Sketch, Spot
 from schedlang.compute.tensor import Tensor
 
@@ -14,16 +20,12 @@ MOST_ROWS = 4
 
 
 def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether the innermost reduction axis goes through memory element by element."""
+    """Whether vectors of steps of the innermost reduction axis hold what is read."""
     op = sketch.op(tensor)
     if not op.reduce_axis:
         return False
-    axis = op.reduce_axis[-1]
-    reads = sketch.reads(tensor)
-    width = sketch.width(tensor)
-    fits = all(r.fixed(axis) or r.contiguous(axis) for r in reads)
-    moving = any(r.contiguous(axis) for r in reads)
-    return fits and moving and sketch.extents([axis])[0] >= LEAST_RUN * width
+    axis, width = op.reduce_axis[-1], sketch.width(tensor)
+    return fills_lanes(sketch, tensor, axis) and sketch.extents([axis])[0] >= LEAST_RUN * width
 
 
 def along_run(sketch: Sketch, tensor: Tensor) -> bool:
@@ -43,7 +45,8 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         # of a short run, each lane is to have some steps for the one that combines it
         along, least_steps = fused(s, tensor, run_of(sketch, tensor)), LEAST_RUN
     length, fixed = sketch.extents([along])[0], isinstance(along.extent, int)
-    lanes = width * knobs.choice(f"{name}.vectors", vector_counts(length // least_steps, width))
+    counts = whole_vectors(sketch, tensor, along, vector_counts(length // least_steps, width))
+    lanes = width * knobs.choice(f"{name}.vectors", counts)
     _, lane = s[tensor].split(along, factor=lanes)
     partial = first(s.rfactor(tensor, lane, factor_axis=len(s[tensor].op.axis)))
     s[partial].set_scope("local")

@@ -1,0 +1,243 @@
+"""Vectors whose lanes lie far apart in memory, in the loops where a kernel spends its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd, prod
+
+from schedlang.codegen.columns import FEWEST
+from schedlang.codegen.sums import kept_buffers, steps_of
+from schedlang.expr.linear import Div, Extreme, Lin, Mod
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step, uses
+from schedlang.ir.printer import expr_text
+from schedlang.target import Target
+
+# what a size that is known at the call is taken for
+SYMBOLIC = 256
+# elements of an access that cost as much as a message is worth, and their part of all that a
+# kernel computes: a copy into panels, which a tile reads again and again, has less
+LEAST, SHARE = 1 << 14, 1 / 8
+
+
+@dataclass(frozen=True)
+class Site:
+    """A store and the loops around it, the outermost first."""
+
+    store: Store
+    loops: tuple[For, ...]
+
+    @property
+    def iterations(self) -> int:
+        return prod(map(_extent, self.loops))
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the lanes of ``loop`` read or write ``step`` elements apart (``None``: anywhere)."""
+
+    site: Site
+    loop: For
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    offset: Lin
+    step: int | None
+    written: bool
+
+
+def strided(nest: Nest, target: Target) -> list[str]:
+    """A sentence for each vector access whose lanes lie far apart and that costs time.
+
+    There is none for an index that is read from a tensor or clamped at an edge, for sums that stay
+    in registers, for what unrolled loops transpose in registers, for storage that ``storage_align``
+    laid out for that, and for a copy that is small beside its use.
+    """
+    sites = list(_sites(nest.body))
+    total = sum(site.iterations for site in sites)
+    found = [
+        a for site in sites for a in _far(site, nest, target)
+        if (count := _count(a)) >= LEAST and count >= SHARE * total
+    ]  # fmt: skip
+    return list(dict.fromkeys(_sentence(a, nest) for a in found))
+
+
+def _sites(body: Stmt) -> Iterator[Site]:
+    stack: list[tuple[Stmt, tuple[For, ...]]] = [(body, ())]
+    while stack:
+        stmt, loops = stack.pop()
+        if isinstance(stmt, Block):
+            stack.extend((s, loops) for s in reversed(stmt.stmts))
+        elif isinstance(stmt, For):
+            stack.append((stmt.body, (*loops, stmt)))
+        elif isinstance(stmt, If):
+            stack.append((stmt.body, loops))
+        elif isinstance(stmt, Store):
+            yield Site(stmt, loops)
+
+
+def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
+    """The accesses of a store whose lanes are not close to each other."""
+    loop = next((f for f in site.loops if f.kind == "vectorize" and _extent(f) > 1), None)
+    if loop is None:
+        return
+    store = site.store
+    loads = [n for n in postorder((*store.values, *store.indices)) if isinstance(n, Load)]
+    made = [(n.buffer, n.indices, False) for n in loads]
+    if store.reducer is None or not _kept(site, nest, target):
+        made += [(b, store.indices, True) for b in store.buffers]
+    for buffer, indices, written in made:
+        offset = flat(buffer, indices)
+        if has_mod(offset):
+            offset = merge_div_mod(offset)
+        step = lane_step(offset, loop.axis)
+        if gathers(offset) or (step is not None and abs(step) <= CLOSE):
+            continue
+        if buffer.strides is not None or (step is None and _clamped(offset, loop.axis)):
+            continue
+        if written or not _transposed(site, offset):
+            yield Access(site, loop, buffer, tuple(indices), offset, step, written)
+
+
+def _kept(site: Site, nest: Nest, target: Target) -> bool:
+    """Whether sums stay in registers over a reduction loop."""
+    width, most, buffers = target.vector_width, target.vector_registers, set(site.store.buffers)
+    return any(
+        buffers <= kept_buffers(f, width, most, steps_of(f, nest))
+        for f in site.loops if f.axis.is_reduce
+    )  # fmt: skip
+
+
+def _transposed(site: Site, offset: Lin) -> bool:
+    """Whether copies of an unrolled loop read rows that are transposed in registers."""
+    return any(
+        f.kind == "unroll" and _extent(f) >= FEWEST and lane_step(offset, f.axis) == 1
+        for f in site.loops
+    )
+
+
+def _count(access: Access) -> int:
+    """How many elements are accessed; what copies of an unrolled loop share is read once."""
+    return prod(
+        _extent(f) for f in access.site.loops
+        if f.kind != "unroll" or lane_step(access.offset, f.axis) != 0
+    )  # fmt: skip
+
+
+def _sentence(access: Access, nest: Nest) -> str:
+    loop, buffer = access.loop, access.buffer
+    at = ", ".join(expr_text(i, nest.names) for i in access.indices)
+    verb, kind = ("writes", "store") if access.written else ("reads", "load")
+    apart = "anywhere" if access.step is None else f"{abs(access.step)} elements apart"
+    return (
+        f"stage {access.site.store.stage}: vectorized {_name(loop, nest)} {verb} "
+        f"{buffer.name}[{at}] with lanes {apart}, each a {kind} of its own. "
+        f"{_advice(access, nest)}"
+    )
+
+
+def _advice(access: Access, nest: Nest) -> str:
+    """The step that lets the lanes be neighbours."""
+    if access.step is None:
+        return _advice_for_index(access, nest)
+    buffer = access.buffer
+    own = buffer not in nest.args
+    other = None if own and access.written else _neighbours(access, nest)
+    if other is not None:
+        return other
+    if own:
+        return (
+            f"Give {buffer.name} another layout: transform_layout({_layout(access)}) on its stage"
+            + (", or the last factor_axis in rfactor." if ".rf" in buffer.name else ".")
+        )
+    if access.written:
+        return f"Vectorize a loop along the last dimension of {buffer.name}."
+    return (
+        f"Vectorize another loop, or lay {buffer.name} out so that they are neighbours; where it "
+        f"is read again and again, a copy pays: cache_read({buffer.name}, ...), then "
+        f"transform_layout({_layout(access)}) on it."
+    )
+
+
+def _layout(access: Access) -> str:
+    """The layout that lets the lanes be neighbours, as a function of the dimensions."""
+    count = len(access.buffer.shape)
+    names = [f"d{at}" for at in range(count)]
+    moving = [at for at, i in enumerate(access.indices) if _in_index(i, access.loop.axis)]
+    last = moving[-1] if moving else count - 1
+    outer = [n for at, n in enumerate(names) if at != last]
+    inner = [names[last]]
+    step = lane_step(to_lin(access.indices[last]), access.loop.axis)
+    if step is not None and abs(step) > 1:
+        inner = [f"{names[last]} % {abs(step)}", f"{names[last]} // {abs(step)}"]
+    return f"lambda {', '.join(names)}: ({', '.join([*outer, *inner])})"
+
+
+def _neighbours(access: Access, nest: Nest) -> str | None:
+    """Another loop along which neighbours are accessed: as lanes, or written out around these."""
+    store = access.site.store
+    for loop in reversed(access.site.loops):
+        if loop is access.loop or lane_step(access.offset, loop.axis) != 1:
+            continue
+        name, lanes = _name(loop, nest), _name(access.loop, nest)
+        fits = all(abs(lane_step(flat(b, store.indices), loop.axis) or 99) == 1
+                   for b in store.buffers)  # fmt: skip
+        if fits and not loop.axis.is_reduce:
+            return f"Vectorize {name}, along which they are neighbours."
+        if not access.written:
+            return (
+                f"Split {name} by 16, put the inner loop around {lanes} and unroll it: rows are "
+                "then read as they lie and transposed in registers."
+            )
+    return None
+
+
+def _advice_for_index(access: Access, nest: Nest) -> str:
+    for atom in access.offset.atoms():
+        if isinstance(atom, (Div, Mod)) and _moves(atom.num, access.loop.axis):
+            step, size = lane_step(atom.num, access.loop.axis), atom.den.const
+            lanes = gcd(size, _extent(access.loop)) // (abs(step) or 1) if size and step else 0
+            if lanes > 1:
+                return (
+                    f"Split by {lanes} and vectorize those: {lanes} lanes stay within one block "
+                    f"of {size}."
+                )
+    return "Vectorize another loop."
+
+
+def _clamped(offset: Lin, axis: Axis) -> bool:
+    """Whether lanes are neighbours but where a minimum or a maximum keeps them in bounds."""
+    moving = [(p, c) for p, c in offset.terms.items() if any(_moves(Lin.of(a), axis) for a in p)]
+    atoms = [product[0] for product, coef in moving if len(product) == 1 and abs(coef) == 1]
+    return len(atoms) == len(moving) == 1 and _runs(Lin.of(atoms[0]), axis)
+
+
+def _runs(lin: Lin, axis: Axis) -> bool:
+    """Whether each choice of a clamp moves by one or not at all."""
+    if (step := lane_step(lin, axis)) is not None:
+        return abs(step) <= 1
+    (atom, *others) = lin.atoms()
+    return not others and isinstance(atom, Extreme) and all(_runs(a, axis) for a in atom.args)
+
+
+def _moves(lin: Lin, axis: Axis) -> bool:
+    return any(uses(leaf, axis) for leaf in lin.leaves())
+
+
+def _in_index(index: Expr, axis: Axis) -> bool:
+    return any(node is axis for node in postorder([index]))
+
+
+def _name(loop: For, nest: Nest) -> str:
+    return nest.names.get(loop.axis, loop.axis.name)
+
+
+def _extent(loop: For) -> int:
+    return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
+
+
+__all__ = ["strided"]
