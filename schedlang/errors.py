@@ -76,6 +76,10 @@ class OrderWarning(UserWarning):
     """A step reorders a reduction whose result depends on the order where values tie."""
 
 
+class PrecisionWarning(UserWarning):
+    """A computation is in float64 because integers met Python floats, and nothing else is."""
+
+
 class StrideWarning(UserWarning):
     """Lanes of a vector lie far apart in memory: the result is right, but slow to come."""
 

@@ -214,26 +214,34 @@ def shift_right(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def reinterpret(dtype: object, x: ExprLike) -> Expr:
-    """Return the bits of integer ``x`` as an integer ``dtype`` of the same size.
+    """Return the bits of ``x`` as a ``dtype`` of the same size.
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` for floats, which have no such form here.
+    Raises :class:`~schedlang.errors.ComputeTypeError` for another size, for bools, and for
+    float16, which is computed in float32.
 
-    >>> reinterpret("uint8", const(-1, "int8")).dtype
-    'uint8'
+    >>> reinterpret("int32", const(1, "float32")).dtype
+    'int32'
     """
     value, kind = typed(x), te_dtype(dtype)
     asked = f'te.reinterpret("{kind}", {value})'
-    if dtypes.itemsize(kind) != dtypes.itemsize(value.dtype):
-        bits = 8 * dtypes.itemsize(value.dtype)
+    bits = 8 * dtypes.itemsize(value.dtype)
+    if 8 * dtypes.itemsize(kind) != bits:
         raise ComputeTypeError(f"{asked}: {value} is {value.dtype}, of {bits} bits; cast it first")
-    if kind != value.dtype and not (dtypes.is_integer(kind) and dtypes.is_integer(value.dtype)):
-        raise ComputeTypeError(
-            explain(
-                asked,
-                f"the bits of {value.dtype} have no form as {kind}",
-                "Make the array an input of the other dtype: x.view(...) in NumPy.",
-            )  # fmt: skip
-        )
+    if kind == value.dtype:
+        return value
+    for side in (kind, value.dtype):
+        if side in ("bool", "float16"):
+            raise ComputeTypeError(
+                explain(
+                    asked,
+                    f"the bits of a {side} have no form in a kernel",
+                    "Make the array an input of the other dtype: x.view(...) in NumPy.",
+                )  # fmt: skip
+            )
+    if dtypes.is_float(value.dtype):
+        return construct.cast(call(f"bits_int{bits}", value), kind)
+    if dtypes.is_float(kind):
+        return call(f"bits_{kind}", construct.cast(value, f"int{bits}"))
     return construct.cast(value, kind)
 
 

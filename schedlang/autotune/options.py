@@ -13,6 +13,7 @@ import numpy as np
 from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.text import whole
 from schedlang.compute.graph import placeholders, variables
+from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError, first_line
 from schedlang.expr.evaluate import evaluate
@@ -33,7 +34,7 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     tensors = isinstance(wanted, (list, tuple)) and all(isinstance(t, Tensor) for t in wanted)
     if not tensors or not wanted:
         raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
-    plain_schedule(list(wanted), "autotune")
+    warn_of_float64(plain_schedule(list(wanted), "autotune").outputs)
     return tuple(wanted)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 NAMES = (
     "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2",
-    "atanh", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp",
+    "atanh", "bits_float32", "bits_float64", "bits_int32", "bits_int64",
+    "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp",
     "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
     "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite",
     "isinf", "isnan", "lane", "left_shift", "load", "load_half", "log", "log10",

@@ -246,7 +246,8 @@ def _call(node: Call, parts: Sequence[Piece]) -> Piece:
         return rf"\log{grouped(f'1 + {first}')}", Written.ATOM
     if node.fn == "expm1":
         return rf"\exp{grouped(first)} - 1", Written.SUM
-    spelled = _FUNCTIONS.get(node.fn) or rf"\operatorname{{{node.fn}}}"
+    plain = node.fn.replace("_", r"\_")
+    spelled = _FUNCTIONS.get(node.fn) or rf"\operatorname{{{plain}}}"
     return f"{spelled}{grouped(', '.join(text for text, _ in parts))}", Written.ATOM
 
 

@@ -56,7 +56,7 @@ class Reduction:
             )
         )
 
-    __getitem__ = __array_ufunc__ = astype = equal = refuse
+    __getitem__ = __array_ufunc__ = __array_function__ = __array__ = astype = equal = refuse
 
 
 for _name in OPERATORS:

@@ -31,7 +31,8 @@ class Row:
     def refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise BoundsError(wrong_count(self.tensor, self.indices))
 
-    as_scalar = __iter__ = __array_ufunc__ = astype = equal = refuse
+    as_scalar = __iter__ = astype = equal = refuse
+    __array_ufunc__ = __array_function__ = __array__ = refuse
 
 
 for _name in (*OPERATORS, *EQUALITIES):

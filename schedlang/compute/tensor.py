@@ -15,6 +15,7 @@ from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, Missin
 from schedlang.expr import dtypes
 from schedlang.expr.construct import as_expr, binary, const
 from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Read, Var
+from schedlang.expr.numpy_functions import apply_numpy, name_of
 from schedlang.expr.operators import EQUALITIES, OPERANDS, OPERATORS
 from schedlang.expr.ufuncs import apply_ufunc
 from schedlang.expr.visit import postorder, reads
@@ -191,6 +192,19 @@ class Tensor:
             self.__matmul__(None)
         elements = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in inputs)
         return apply_ufunc(ufunc, method, elements, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if name_of(function) in ("shape", "ndim") and args and args[0] is self:
+            return getattr(self, name_of(function))
+        if not self.ndim:
+            args = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in args)
+        return apply_numpy(function, args, kwargs, f"tensor {self.name}", element=not self.ndim)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise ComputeTypeError(
+            f"tensor {self.name} as a NumPy array: it has no values while it is described: "
+            f"kernels take arrays, and {self._per_element()}"
+        )
 
     if TYPE_CHECKING:
         # set by schedlang.compute.latex, which needs the graph of operations

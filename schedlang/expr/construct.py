@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def convert(value: Expr, dtype: str) -> Expr:
 
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     """``left op right`` with operands brought to their common dtype."""
-    a, b = as_expr(left), as_expr(right)
+    a, b = given = as_expr(left), as_expr(right)
     dtype, weak = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
     if op in ("<<", ">>", "&", "|", "^"):
         if dtypes.is_float(dtype):
@@ -133,7 +134,15 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     folded = _fold(op, a, b)
     if folded is not None:
         return folded
-    return Binary(op, a, b, dtype, weak)
+    return noted(Binary(op, a, b, dtype, weak), given)
+
+
+def noted(made: Expr, operands: Sequence[Expr]) -> Expr:
+    """``made``, marked as widened if none of its ``operands`` is a float but for weak numbers."""
+    if made.dtype == "float64" and not made.weak:
+        if all(v.weak or not dtypes.is_float(v.dtype) for v in operands):
+            object.__setattr__(made, "widened", True)
+    return made
 
 
 def _may_overflow(value: Expr, dtype: str) -> bool:
@@ -240,8 +249,9 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr
             f"{name}({c}, ...): the condition is {c.dtype}; compare it, e.g. {c} != 0"
         )
     dtype, weak = dtypes.promote(x.dtype, x.weak, y.dtype, y.weak)
+    given = x, y
     if not weak:
         x, y = convert(x, dtype), convert(y, dtype)
     elif dtypes.is_float(dtype):
         x, y = _weak_float(x), _weak_float(y)
-    return Select(c, x, y, dtype, lazy, weak)
+    return noted(Select(c, x, y, dtype, lazy, weak), given)

@@ -166,6 +166,8 @@ def apply_function(fn: str, *args: Any) -> Any:
     if ufunc:
         return getattr(np, ufunc)(*args)
     x = np.asarray(args[0])
+    if fn.startswith("bits_"):
+        return x.view(fn.removeprefix("bits_"))[()]
     wide = x.astype(np.float64)
     if fn == "rsqrt":
         result = 1.0 / np.sqrt(wide)

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr, convert
+from schedlang.expr.construct import as_expr, convert, noted
 from schedlang.expr.nodes import Call, Cast, Const, Expr, ExprLike
 
 
 @dataclass(frozen=True)
 class Function:
     """``rule``: ``"float"`` computes in a float dtype, ``"same"`` keeps the operand's,
-    ``"common"`` promotes two operands, ``"test"`` gives a bool."""
+    ``"common"`` promotes two operands, ``"test"`` gives a bool, ``"bits"`` the dtype in the
+    function's name."""
 
     name: str
     arity: int
@@ -41,6 +42,8 @@ FUNCTIONS = {
         Function("isnan", 1, "test", "isnan"),
         Function("isinf", 1, "test", "isinf"),
         Function("isfinite", 1, "test", "isfinite"),
+        # the bits of an operand of the same size
+        *(Function(f"bits_{t}", 1, "bits", "") for t in ("int32", "int64", "float32", "float64")),
         Function("min", 2, "common", "minimum"),
         Function("max", 2, "common", "maximum"),
         Function("atan2", 2, "float", "arctan2"),
@@ -66,17 +69,25 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             floats = [dtypes.float_of(a.dtype, False) for a in args]
             dtype, _ = dtypes.promote(floats[0], False, floats[1], False)
         dtype = dtypes.float_of(dtype, weak)
-        return Call(fn, tuple(_float(a, dtype, weak) for a in args), dtype, weak)
+        return noted(Call(fn, tuple(_float(a, dtype, weak) for a in args), dtype, weak), args)
+    if spec.rule == "bits":
+        result = fn.removeprefix("bits_")
+        kind = "int" if dtypes.is_float(result) else "float"
+        wanted = f"{kind}{8 * dtypes.itemsize(result)}"
+        if weak or dtype != wanted:
+            raise ComputeTypeError(f"{fn}({args[0]}): its operand is {wanted}, not {dtype}")
+        return Call(fn, args, result)
     if spec.rule == "test":
         if not dtypes.is_float(dtype):
             return Const(fn == "isfinite", "bool")
         return Call(fn, args, "bool")
     if spec.rule == "common":
+        given = args
         if not weak:
             args = tuple(convert(a, dtype) for a in args)
         elif dtypes.is_float(dtype):
             args = tuple(_float(a, dtype, weak) for a in args)
-        return Call(fn, args, dtype, weak)
+        return noted(Call(fn, args, dtype, weak), given)
     if not dtypes.is_float(dtype) and fn in ("floor", "ceil", "trunc", "round"):
         return args[0]
     if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):

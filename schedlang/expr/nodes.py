@@ -29,6 +29,8 @@ class Expr:
     __slots__ = ()
     dtype: str
     weak: bool
+    # an operation on integers and weak numbers that is float64 by NumPy's rule alone
+    widened = False
 
     @property
     def children(self) -> tuple[Expr, ...]:

@@ -17,8 +17,8 @@ from pathlib import Path
 PACKAGE = "schedlang.runtime.intrinsics"
 # an import of one of these is resolved in the ones before it
 MODULES = (
-    "simd", "arith", "predicates", "lanes", "half", "memory", "scattered", "tested", "columns",
-    "hints", "libm", "vmath",
+    "simd", "arith", "predicates", "lanes", "half", "bits", "memory", "scattered", "tested",
+    "columns", "hints", "libm", "vmath",
 )  # fmt: skip
 DEVICE_PACKAGE = "schedlang.runtime.device"
 DEVICE_MODULES = (*MODULES[:-1], "libdevice", "warp")

@@ -30,6 +30,7 @@ from .arith import (
     sqrt,
     subtract,
 )
+from .bits import bits_float32, bits_float64, bits_int32, bits_int64
 from .columns import vload_columns, vload_columns_half
 from .half import half, half_from
 from .hints import unrolled
@@ -129,7 +130,8 @@ from .warp import (
 
 # fmt: off
 __all__ = [
-    "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "boolean",
+    "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bits_float32",
+    "bits_float64", "bits_int32", "bits_int64", "boolean",
     "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exchange", "exp", "exp2", "expm1",
     "float32", "float64", "floor", "floordiv", "fma", "half", "half_from", "int16", "int32",
     "int64", "int8", "iota", "isfinite", "isinf", "isnan", "lane", "left_shift", "load",

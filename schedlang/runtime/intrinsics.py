@@ -49,7 +49,8 @@ numba's own differ from NumPy's on zero divisors, on signs of zero and past the 
 **Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
 wins), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`,
 `isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the usual functions of one float; `exp`, `log`,
-`tanh`, `sigmoid` and `erf` are fast in float32, the others go through the C library.
+`tanh`, `sigmoid` and `erf` are fast in float32, the others go through the C library.  `bits_int32`,
+`bits_int64`, `bits_float32` and `bits_float64` give the bits of a number of that size as another.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ from .arith import (
     subtract,
     trunc,
 )
+from .bits import bits_float32, bits_float64, bits_int32, bits_int64
 from .columns import vload_columns, vload_columns_half
 from .half import half, half_from
 from .hints import apart, rolled, rounded
@@ -166,7 +168,8 @@ from .vmath import erf, exp, log, sigmoid, tanh
 # fmt: off
 __all__ = [
     "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2",
-    "atanh", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp",
+    "atanh", "bits_float32", "bits_float64", "bits_int32", "bits_int64",
+    "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp",
     "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
     "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite",
     "isinf", "isnan", "lane", "left_shift", "load", "load_half", "log", "log10",

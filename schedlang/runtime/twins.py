@@ -473,6 +473,22 @@ atanh = mathematical(np.arctanh)
 atan2 = mathematical(np.arctan2)
 
 
+def bits_int32(x: Value) -> Value:
+    return np.asarray(x, np.float32).view(np.int32)[()]
+
+
+def bits_int64(x: Value) -> Value:
+    return np.asarray(x, np.float64).view(np.int64)[()]
+
+
+def bits_float32(x: Value) -> Value:
+    return np.asarray(x, np.int32).view(np.float32)[()]
+
+
+def bits_float64(x: Value) -> Value:
+    return np.asarray(x, np.int64).view(np.float64)[()]
+
+
 @quiet
 def sigmoid(x: Value) -> Value:
     return cast(1 / (1 + np.exp(-x, dtype=np.float64)), x.dtype)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.data import Graph
+from schedlang.compute.precision import warn_of_float64
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import (
     ComputeError,
@@ -345,6 +346,7 @@ def schedule(outputs: Any) -> Schedule:
       B[i] = A[i] * 2
     """
     start = plain_schedule(outputs)
+    warn_of_float64(start.outputs)
     starter = STARTER.get()
     return start if starter is None else starter(start) or start
 

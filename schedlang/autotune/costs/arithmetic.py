@@ -11,7 +11,7 @@ from schedlang.ir.nodes import Load, Store
 # cycles of a division or a math function a vector
 DIVISION, MATH = 10, 14
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
-CHEAP = ("min", "max", "abs")
+CHEAP = ("min", "max", "abs", "bits_float32", "bits_float64", "bits_int32", "bits_int64")
 
 
 def instructions(store: Store, times: Callable[[Expr], float], every: float) -> float:

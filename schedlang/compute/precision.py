@@ -1,0 +1,87 @@
+"""A warning where float64 comes of integers and Python floats alone, and nobody asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakSet
+
+from schedlang.compute.graph import operations, variables
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from schedlang.errors import PrecisionWarning, explain, warn_user
+from schedlang.expr import dtypes
+from schedlang.expr.nodes import Binary, Cast, Const, Expr, Read
+from schedlang.expr.visit import postorder, with_children
+
+_warned: WeakSet[Operation] = WeakSet()
+
+
+def warn_of_float64(outputs: Sequence[Tensor]) -> None:
+    """Warn, once for a computation, of float64 that no input and no output has.
+
+    NumPy's rule makes float64 of an integer array times a Python float; so does
+    ``uint8 * 0.299`` here, and lanes are half as many.
+    """
+    found = widened(outputs)
+    if found is None or found[0] in _warned:
+        return
+    op, node = found
+    _warned.add(op)
+    warn_user(
+        explain(
+            f"{op.name} computes {_as_written(node)} in float64",
+            "it comes of integers and Python floats alone, as in NumPy, while no input or output "
+            "is float64, and a vector holds half as many",
+            f"For float32 write {_narrower(node)}; for float64 {_narrower(node, 'float64')}.",
+        ),
+        PrecisionWarning,
+    )
+
+
+def widened(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:
+    """Return the first expression that became float64 of integers, and its operation.
+
+    ``None`` where an input or an output is float64, or nothing did.
+    """
+    order = operations(outputs)
+    given = [op.dtype for op in order if isinstance(op, PlaceholderOp)]
+    given += [t.dtype for t in outputs] + [v.dtype for v in variables(outputs)]
+    if "float64" in given:
+        return None
+    for op in order:
+        for node in postorder(op.roots) if isinstance(op, ComputeOp) else ():
+            if node.widened:
+                assert isinstance(op, ComputeOp)
+                return op, node
+    return None
+
+
+def _narrower(node: Expr, dtype: str = "float32") -> str:
+    """How to write ``node`` so that ``dtype`` is asked for."""
+    if not isinstance(node, Binary):
+        operand = next((c for c in map(_plain, node.children) if not isinstance(c, Const)), node)
+        return f'{_called(operand)}.astype("{dtype}") in place of {operand}'
+    a, b = _plain(node.a), _plain(node.b)
+    number = next((c for c in (a, b) if isinstance(c, Const)), None)
+    other = b if number is a else a
+    if number is not None and node.op != "/":
+        kinds = dtypes.promote(other.dtype, False, dtype, False)
+        if kinds[0] == dtype:
+            typed = f'sl.const({number}, "{dtype}")'
+            pair = (typed, str(b)) if number is a else (str(a), typed)
+            return f"{pair[0]} {node.op} {pair[1]}"
+    typed = f'{_called(other)}.astype("{dtype}")'
+    return f"{typed} {node.op} {b}" if other is a else f"{a} {node.op} {typed}"
+
+
+def _plain(operand: Expr) -> Expr:
+    """An operand as it was before the operation converted it."""
+    return operand.a if isinstance(operand, Cast) else operand
+
+
+def _as_written(node: Expr) -> Expr:
+    """``node`` without the conversions of its operands."""
+    return with_children(node, tuple(map(_plain, node.children)))
+
+
+def _called(value: Expr) -> str:
+    return str(value) if isinstance(value, Read) else f"({value})"

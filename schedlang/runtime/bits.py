@@ -1,0 +1,48 @@
+"""The bits of a number as a number of another dtype of the same size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .half import reshaped
+from .simd import element, with_element
+
+
+def reinterpreted(x: Any, source: types.Type, to: types.Type, scalar: ir.Type) -> Any:
+    """The signature and code of one conversion, or `None` for another operand."""
+    ty = types.unliteral(x)
+    if element(ty) != source:
+        return None
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        return builder.bitcast(args[0], reshaped(args[0].type, scalar))
+
+    return with_element(ty, to)(ty), codegen
+
+
+@intrinsic
+def bits_int32(typingctx: Any, x: Any) -> Any:
+    """The bits of a float32 as an int32."""
+    return reinterpreted(x, types.float32, types.int32, ir.IntType(32))
+
+
+@intrinsic
+def bits_int64(typingctx: Any, x: Any) -> Any:
+    """The bits of a float64 as an int64."""
+    return reinterpreted(x, types.float64, types.int64, ir.IntType(64))
+
+
+@intrinsic
+def bits_float32(typingctx: Any, x: Any) -> Any:
+    """The float32 whose bits an int32 has."""
+    return reinterpreted(x, types.int32, types.float32, ir.FloatType())
+
+
+@intrinsic
+def bits_float64(typingctx: Any, x: Any) -> Any:
+    """The float64 whose bits an int64 has."""
+    return reinterpreted(x, types.int64, types.float64, ir.DoubleType())
