@@ -128,7 +128,7 @@ def chain(count: int, how: str) -> Schedule:
 
 
 def source(s: Schedule, nest: sl.Nest) -> str:
-    """What ``sl.build`` writes to a file."""
+    """Return the text that ``sl.build`` writes to a file."""
     made = emit(nest, Target.of(None), nest.name)
     return render(nest, made, s.as_python(), fastmath=False, compiled=True, shown=str(nest))
 

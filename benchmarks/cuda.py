@@ -57,7 +57,7 @@ class Sets:
         return ([*given, *out] for given, out in zip(self.sets, self.outs))
 
     def wrong(self, call: Call) -> str:
-        """What is wrong with what ``call`` makes of the first set."""
+        """Return what is wrong with the result of ``call`` for the first set."""
         for out, fresh in zip(self.outs[0], self.work.empty().values()):
             _view(out).copy_to_device(fresh)
         made = call()
@@ -167,7 +167,7 @@ _WORKS = {work.name: work for work in GPU_WORKS}
 
 
 def _short(work: Work, seconds: Mapping[str, float], fraction: float) -> str:
-    """What a row lacks, or nothing."""
+    """Return what a row lacks, or nothing."""
     if work.bound == "copy" and work.kind != "depthwise":
         return "" if fraction >= OF_COPY else f"{fraction:.2f} of the copy bandwidth"
     library, peer, goal = "torch.compile", COMPILED, 1.0

@@ -1,4 +1,4 @@
-"""What all benchmarks share: cases, interleaved timing, one table, one JSON file.
+"""The parts that all benchmarks share: cases, interleaved timing, one table, one JSON file.
 
 A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN`` and
 ``--json FILE``. Cases of one work are sampled in turns. Where implementations bring thread pools,
@@ -61,7 +61,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured: the median of one call, quartile distance over median, the verdict."""
+    """A measurement: the median of one call, quartile distance over median, the verdict."""
 
     case: Case
     seconds: float
@@ -145,7 +145,7 @@ def main(
 def write_json(
     path: Path, rows: Sequence[dict[str, Any]], ceilings: dict[str, float], here: dict[str, Any]
 ) -> None:
-    """What every benchmark keeps: the machine, its ceilings, the rows (see :meth:`Row.data`)."""
+    """The record of a run: the machine, its ceilings, the rows (see :meth:`Row.data`)."""
     data = {"machine": here, "ceilings": ceilings, "rows": rows}
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 

@@ -110,7 +110,7 @@ def _row(work: Work, what: str, seconds: Sequence[float], unit: str, short: int)
 
 
 def searched(result: TuningResult) -> tuple[list[float | None], float]:
-    """What a search saw of each trial, and its seconds; the untuned schedule is no trial."""
+    """Return what a search saw of each trial, and its seconds; the untuned schedule is no trial."""
     trials = [t for t in result.trials if t.strategy != UNTUNED]
     return [seen(t) for t in trials], result.facts.spent
 

@@ -82,7 +82,7 @@ class Standing:
 
     @property
     def reached(self) -> bool:
-        """Whether it is faster than both schedulers, and far ahead of loops or near the ceiling."""
+        """Return whether it beats both schedulers, and is far ahead of loops or near a ceiling."""
         near = (self.loops or 0.0) >= OF_LOOPS or (self.ceiling or 0.0) >= OF_CEILING
         return self.both and (self.halide or 0.0) > 1 and near
 

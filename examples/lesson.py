@@ -1,4 +1,4 @@
-"""What the lessons share: a clock, a photograph, and one sentence for a missing library."""
+"""Shared by the lessons: a clock, a photograph, and one sentence for a missing library."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A schedule language in Python: say what to compute, then how, and read every level.
 
 ``compute`` (what) and ``schedule`` (how) give a loop nest, ``build`` turns it into a file of
-readable numba source and runs it. Importing this package imports neither numba nor any extra.
+readable numba source and runs it. Importing this package imports neither numba, sympy, networkx
+nor any extra.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _ON_DEMAND = {
     "apply_best": "schedlang.autotune.best:apply_best",
     "autotune": "schedlang.autotune",
     "best": "schedlang.autotune.best:best",
+    "cost": "schedlang.analysis.cost:cost",
+    "graph": "schedlang.analysis.graph:graph",
     "te": "schedlang.te",
     "evaluate": "schedlang.runtime.evaluate:evaluate",
 }
@@ -44,8 +47,9 @@ __all__ = [
     "abs", "acos", "all", "any",
     "apply_best", "argmax", "argmin", "asin", "atan", "atan2", "autotune", "best",
     "build", "cast", "ceil", "comm_reducer",
-    "compute", "const", "cos", "cosh", "create_schedule", "erf", "errors", "evaluate", "exp",
-    "exp2", "expm1", "floor", "if_then_else", "isfinite", "isinf", "isnan", "log", "log10",
+    "compute", "const", "cos", "cosh", "cost", "create_schedule", "erf", "errors", "evaluate",
+    "exp", "exp2", "expm1", "floor", "graph", "if_then_else", "isfinite", "isinf", "isnan",
+    "log", "log10",
     "log1p", "log2", "logical_not", "lower", "max", "min", "pad", "placeholder", "pow", "prod",
     "reduce_axis", "reference", "round", "rsqrt", "scan", "schedule", "select", "sigmoid", "sin",
     "sinh", "sqrt", "sum", "tan", "tanh", "te", "thread_axis", "trunc", "var",
@@ -64,5 +68,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What a user may write behind ``sl.``: without it names on demand would be missing."""
+    """Return the names behind ``sl.``, those that load on demand included."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -10,7 +10,13 @@ from functools import partial
 from typing import Any
 
 from schedlang.commands import add_commands
-from schedlang.errors import DatabaseWarning, SchedlangError, SpillWarning, StrideWarning
+from schedlang.errors import (
+    DatabaseWarning,
+    SchedlangError,
+    SpillWarning,
+    StrideWarning,
+    UnprovenWarning,
+)
 from schedlang.version import __version__
 
 # what a shell expects of a command that Ctrl-C ended
@@ -62,7 +68,7 @@ def _said(
     *where: Any,
 ) -> None:  # fmt: skip
     """Show a warning of ours without a line of ours, any other as Python does."""
-    if issubclass(category, (DatabaseWarning, SpillWarning, StrideWarning)):
+    if issubclass(category, (DatabaseWarning, SpillWarning, StrideWarning, UnprovenWarning)):
         print(f"python -m schedlang {command}: {message}", file=sys.stderr)
     else:
         otherwise(message, category, *where)

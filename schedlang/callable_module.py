@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from inspect import Parameter, Signature, getdoc, signature
 from textwrap import fill
 from types import ModuleType
@@ -19,6 +20,10 @@ class CallableModule(ModuleType):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["__call_target__"](*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Pickle by name, as functions do: a worker imports the package."""
+        return import_module, (self.__name__,)
 
 
 def make_callable(name: str, target: Callable[..., Any]) -> None:

@@ -8,6 +8,8 @@ instead; :func:`explain` gives them one shape.
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from traceback import walk_tb
 
 # letters of a line that a message repeats
@@ -70,12 +72,27 @@ class SpillWarning(UserWarning):
     """A tile of sums does not stay in registers: its result is right, but slow to come."""
 
 
+class OrderWarning(UserWarning):
+    """A step reorders a reduction whose result depends on the order where values tie."""
+
+
 class StrideWarning(UserWarning):
     """Lanes of a vector lie far apart in memory: the result is right, but slow to come."""
 
 
+class UnprovenWarning(UserWarning):
+    """No proof was found that a loop nest is right: that outputs are written once, without races.
+
+    Nothing wrong was found either: the nest, as printed, is what runs.
+    """
+
+
 class DatabaseWarning(UserWarning):
     """A tuning database has lines that cannot be used, or only a schedule of another case."""
+
+
+class ForkWarning(UserWarning):
+    """Parallel kernels run on one thread: this process was forked from one that had run some."""
 
 
 class MissingExtraError(SchedlangError, ImportError):
@@ -96,7 +113,7 @@ def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
 
 
 def first_line(error: object) -> str:
-    """What an error says, in one line that is not long; its type where it says nothing.
+    """Return the message of an error as one short line; its type where it has no message.
 
     >>> first_line(ValueError("no such axis\\n  try i")), first_line(KeyError())
     ('no such axis', 'KeyError')
@@ -113,6 +130,14 @@ def own_place(error: BaseException) -> str:
         if str(frame.f_globals.get("__name__")).partition(".")[0] != "schedlang"
     ]
     return f"{os.path.basename(own[-1][0])}:{own[-1][1]}" if own else ""
+
+
+def warn_user(message: str, kind: type[Warning]) -> None:
+    """Warn at the line of the user's that called into schedlang."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "schedlang":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, stacklevel=level)
 
 
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:

@@ -32,7 +32,7 @@ class Device:
 
     @property
     def exist(self) -> bool:
-        """Whether this machine has it; the emulator stands in where ``SCHEDLANG_CUDA`` asks."""
+        """Return whether the machine has it, or ``SCHEDLANG_CUDA`` asks for the emulator."""
         if self.kind == "cpu":
             return self.device_id == 0
         if os.environ.get("SCHEDLANG_CUDA") == "emulator":
@@ -154,7 +154,7 @@ class NDArray:
         raise CallTypeError(f"copyto({target!r}): give an array made by tvm.nd or a device")
 
     def same_as(self, other: object) -> bool:
-        """Whether ``other`` is this very array."""
+        """Return whether ``other`` is this very array."""
         return self is other
 
     def __getitem__(self, index: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a target allows: vector widths, registers, threads, memory."""
+"""Targets and their limits: vector widths, registers, threads, memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Kind(str):
 
 @dataclass(frozen=True)
 class Device:
-    """What a GPU of one architecture allows: threads, memory in bytes, registers of 32 bits.
+    """The limits of one GPU architecture: threads, memory in bytes, registers of 32 bits.
 
     Source: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
     ``shared_static`` is what a kernel has without asking, ``shared_opt_in`` what it may ask for;
@@ -60,7 +60,7 @@ class Device:
 
     @property
     def specific(self) -> bool:
-        """Whether its machine code runs on no later GPU of its kind, as that of sm_90a."""
+        """Return whether its machine code runs on no later GPU of its kind, as that of sm_90a."""
         return not self.arch[-1].isdigit()
 
     @property
@@ -158,7 +158,7 @@ class Target:
 
     @property
     def device(self) -> Device:
-        """What the GPU allows; of a CPU target, what ``"cuda-emulator"`` plays by default."""
+        """The GPU's limits; of a CPU target, those of the GPU that ``"cuda-emulator"`` plays."""
         return DEVICES[self.arch or DEFAULT_ARCH]
 
     @property
@@ -236,7 +236,7 @@ def playing(target: Target) -> Target:
 
 
 def choices() -> str:
-    """What to build for, as a message says it."""
+    """Return the kinds of targets, as a message lists them."""
     return ", ".join(f'"{kind}"' for kind in KINDS[:-1]) + f' or "{KINDS[-1]}"'
 
 

@@ -198,6 +198,64 @@ def _never_negative(value: Expr) -> bool:
     return low is not None and low >= 0
 
 
+def likely(cond: ExprLike) -> Expr:
+    """Return ``cond``: te's hint to the compiler does nothing here."""
+    return as_expr(cond)
+
+
+def shift_left(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``a << b``."""
+    return binary("<<", a, b)
+
+
+def shift_right(a: ExprLike, b: ExprLike) -> Expr:
+    """Return ``a >> b``, which keeps the sign of ``a``."""
+    return binary(">>", a, b)
+
+
+def reinterpret(dtype: object, x: ExprLike) -> Expr:
+    """Return the bits of integer ``x`` as an integer ``dtype`` of the same size.
+
+    Raises :class:`~schedlang.errors.ComputeTypeError` for floats, which have no such form here.
+
+    >>> reinterpret("uint8", const(-1, "int8")).dtype
+    'uint8'
+    """
+    value, kind = typed(x), te_dtype(dtype)
+    asked = f'te.reinterpret("{kind}", {value})'
+    if dtypes.itemsize(kind) != dtypes.itemsize(value.dtype):
+        bits = 8 * dtypes.itemsize(value.dtype)
+        raise ComputeTypeError(f"{asked}: {value} is {value.dtype}, of {bits} bits; cast it first")
+    if kind != value.dtype and not (dtypes.is_integer(kind) and dtypes.is_integer(value.dtype)):
+        raise ComputeTypeError(
+            explain(
+                asked,
+                f"the bits of {value.dtype} have no form as {kind}",
+                "Make the array an input of the other dtype: x.view(...) in NumPy.",
+            )  # fmt: skip
+        )
+    return construct.cast(value, kind)
+
+
+def clz(x: ExprLike) -> Expr:
+    """Return the number of zeros ahead of the first bit set in integer ``x``, as int32.
+
+    >>> clz(const(1, "uint8")).dtype
+    'int32'
+    """
+    value = typed(x)
+    if not dtypes.is_integer(value.dtype):
+        raise ComputeTypeError(f"te.clz({value}): {value} is {value.dtype}, no integer")
+    bits = 8 * dtypes.itemsize(value.dtype)
+    n = construct.cast(value, f"uint{bits}")
+    shift = 1
+    while shift < bits:
+        # every bit below the first one is set
+        n = n | (n >> construct.const(shift, n.dtype))
+        shift *= 2
+    return construct.const(bits, "int32") - construct.cast(popcount(n), "int32")
+
+
 def popcount(x: ExprLike) -> Expr:
     """The number of bits set in integer ``x``, in its dtype."""
     value = typed(x)
@@ -294,9 +352,10 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Cast", "FloatImm", "IntImm", "Select", "Var", "abs", "acos", "all", "any", "asin", "atan",
-    "atan2", "ceil", "comm_reducer", "const", "cos", "cosh", "div", "erf", "exp", "exp2", "floor",
-    "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity", "isfinite",
-    "isinf", "isnan", "log", "log1p", "log2", "log10", "max", "max_value", "min", "min_value",
-    "nearbyint", "popcount", "pow", "power", "prod", "round", "rsqrt", "sigmoid", "sin", "sinh",
-    "sqrt", "sum", "tan", "tanh", "trunc", "truncdiv", "truncmod",
+    "atan2", "ceil", "clz", "comm_reducer", "const", "cos", "cosh", "div", "erf", "exp", "exp2",
+    "floor", "floordiv", "floormod", "fmod", "if_then_else", "indexdiv", "indexmod", "infinity",
+    "isfinite", "isinf", "isnan", "likely", "log", "log1p", "log2", "log10", "max", "max_value",
+    "min", "min_value", "nearbyint", "popcount", "pow", "power", "prod", "reinterpret", "round",
+    "rsqrt", "shift_left", "shift_right", "sigmoid", "sin", "sinh", "sqrt", "sum", "tan", "tanh",
+    "trunc", "truncdiv", "truncmod",
 ]  # fmt: skip

@@ -62,7 +62,7 @@ ELSEWHERE = {
 
 
 def lookup(name: str) -> Any:
-    """What ``tvm.<name>`` is here.
+    """Return what ``tvm.<name>`` is here.
 
     Raises :class:`~schedlang.errors.SchedlangError` for the parts of TVM that schedlang leaves out
     and :class:`AttributeError` for what is no name of either.

@@ -1,4 +1,4 @@
-"""Golden text: what a test prints, kept in a file beside it and refreshed by one flag."""
+"""Golden text, kept in a file beside a test and refreshed by one flag; which tests are slow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 
 GOLDEN = Path(__file__).with_name("golden")
 Golden = Callable[[object], None]
+# the tests that were collected and are marked slow: "test_file::test_name"
+SLOW = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +27,16 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--update-golden under CI: golden text is refreshed on a desk, where its diff is read"
         )
+
+
+# before pytest leaves out what -m does not ask for
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[SLOW] = {
+        f"{item.path.stem}::{item.name.partition('[')[0]}"
+        for item in items
+        if item.get_closest_marker("slow")
+    }
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def shared(candidate: Candidate, stage: str = "") -> float:
 
 
 def in_lanes(candidate: Candidate, stage: str = "") -> bool:
-    """Whether a loop is a vector, of one stage if one is named."""
+    """Return whether a loop is a vector, of one stage if one is named."""
     loops = (f for f in candidate.nest.loops if stage in ("", f.stage))
     return any(f.kind == "vectorize" for f in loops)
 

@@ -49,7 +49,7 @@ def inlined(A: sl.Tensor, tensor: sl.Tensor) -> sl.Schedule:
 
 @pytest.mark.parametrize("make", [one_sided, by_data])
 @pytest.mark.parametrize("lanes", [False, True])
-@pytest.mark.parametrize(("depth", "target"), [(40, "cpu"), (400, "python")])
+@pytest.mark.parametrize(("depth", "target"), [(30, "cpu"), (400, "python")])
 def test_nested_choices(make, lanes: bool, depth: int, target: str):
     A, tensor = make(depth)
     s = inlined(A, tensor)

@@ -3,6 +3,7 @@
 Blocks of one file run in order in one namespace. Where a block prints, the ``text`` or ``diff``
 block that follows is compared with what it printed; a line ``...`` stands for any lines. A block
 opened with ``python refused`` must raise a SchedlangError, whose message is compared likewise.
+A block opened with ``python slow`` runs in a slow test alone.
 ``pytest tests/test_docs.py --update-golden`` writes the text blocks anew.
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from schedlang.errors import SchedlangError
+from tests.marks import slow_but
 
 ROOT = Path(__file__).parent.parent
 # porting-from-te.md shows programs for TVM too, and has a test of its own
@@ -70,14 +72,30 @@ def agrees(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, "\n".join(tidy(printed))) is not None
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+QUICK = [path.name for path in FILES if path.name not in ("tuning.md", "measuring.md")]
+
+
+@pytest.mark.parametrize("path", slow_but(QUICK, FILES, lambda p: p.name))
 def test_document(path: Path, request: pytest.FixtureRequest) -> None:
+    run_document(path, request, "python slow")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if "```python slow" in p.read_text("utf-8")], ids=lambda p: p.name
+)
+def test_document_with_its_searches(path: Path, request: pytest.FixtureRequest) -> None:
+    run_document(path, request)
+
+
+def run_document(path: Path, request: pytest.FixtureRequest, left_out: str = "") -> None:
+    """Run the blocks of a document but those with the info string ``left_out``."""
     markdown = path.read_text(encoding="utf-8")
     found = blocks(markdown)
     namespace: dict[str, object] = {"__name__": "document"}
     changes: list[tuple[int, int, str]] = []
     for block, after in zip(found, [*found[1:], None]):
-        if block.info.split(" ")[0] != "python":
+        if block.info.split(" ")[0] != "python" or block.info == left_out:
             continue
         printed = run(block, path, namespace)
         if after is None or after.info not in ("text", "diff") or not printed:

@@ -42,10 +42,14 @@ def test_a_multiply_add_is_two_operations() -> None:
     assert flops([matmul(8, 6, 4)]) == 2 * 8 * 6 * 4
 
 
-def test_indices_choices_and_casts_are_free() -> None:
+def test_indices_choices_and_casts_are_free_and_comparisons_of_elements_are_not() -> None:
     A = sl.placeholder((9,), name="A")
-    B = sl.compute((8,), lambda i: sl.select(A[i + 1] > 0, A[i], -A[i]).astype("float64"), name="B")
+    B = sl.compute((8,), lambda i: sl.select(i + 1 > 4, A[i + 1], -A[i]), name="B")
     assert flops([B]) == 8
+    D = sl.compute((8,), lambda i: A[i + 1].astype("float64"), name="D")
+    assert flops([D]) == 0
+    C = sl.compute((8,), lambda i: sl.select(A[i + 1] > 0, A[i], -A[i]), name="C")
+    assert flops([C]) == 2 * 8
 
 
 def test_every_stage_counts_once_and_shared_parts_too() -> None:

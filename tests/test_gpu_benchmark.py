@@ -66,6 +66,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "PREPARE", {cuda.EAGER: cuda._eager, cuda.OURS: cuda._ours})
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_every_row_is_right(
     table: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -92,15 +92,6 @@ def longer_than_the_threads_around() -> Any:
     return s
 
 
-def block_of_unknown_size() -> Any:
-    n = sl.var("n")
-    A = sl.placeholder((n,), name="A")
-    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
-    s = sl.schedule(B)
-    s[B].bind(B.op.axis[0], "threadIdx.x")
-    return s
-
-
 def shared_at_root() -> Any:
     s, B, _ = bound()
     s[B].set_scope("shared")
@@ -184,7 +175,6 @@ REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
     (extents_differ, BuildError, "both are threadIdx.x of one kernel.*Split both"),
     (longer_than_the_threads_around, LoweringError,
      "it is 64 long, and it is computed inside 16 threadIdx.x"),
-    (block_of_unknown_size, BuildError, "threadIdx.x and n long, and the size of a block is fixed"),
     (shared_at_root, BuildError, "B is shared storage made outside of all kernels"),
     (global_inside, BuildError, "B is global storage made inside of a kernel"),
     (local_outside_of_threads, BuildError, "local storage made outside of the thread loops"),

@@ -11,17 +11,33 @@ from benchmarks.gpu import convolution, scheduled
 from benchmarks.gpu.code import COMPARED, busiest_loop, compiled, emulated
 from benchmarks.works import Work
 from benchmarks.works.gpu import GPU_SMALL, GPU_WORKS
+from tests.marks import slow_but
 
 
-@pytest.mark.parametrize("work", GPU_SMALL, ids=lambda w: w.name)
-def test_lockstep_and_emulator_give_what_numpy_gives(work: Work) -> None:
+def name(work: Work) -> str:
+    return work.name
+
+
+# beside these, one of each kind
+LARGE = ("attention", "sgemm", "conv")
+SMALL = [w.name for w in GPU_SMALL if not w.name.startswith(LARGE)]
+PRODUCTS = ("sgemm 130x131x29", "conv C 9^2x5>33 1x1/2")
+EMULATED = ("softmax 5x300", "column sum 100x70", "depthwise D 10^2x3/2")
+
+
+@pytest.mark.parametrize("work", slow_but([*SMALL, *PRODUCTS], GPU_SMALL, name))
+def test_lockstep_gives_what_numpy_gives(work: Work) -> None:
     arrays = work.arrays()
     checked = sl.build(*scheduled(work), target="cuda-emulator").check(*arrays.values())
     assert not work.wrong((checked,), work.expected(arrays))
+
+
+@pytest.mark.parametrize("work", slow_but(EMULATED, GPU_SMALL, name))
+def test_the_emulator_gives_what_numpy_gives(work: Work) -> None:
     assert not emulated(work)
 
 
-@pytest.mark.parametrize("work", GPU_SMALL, ids=lambda w: w.name)
+@pytest.mark.parametrize("work", slow_but(SMALL, GPU_SMALL, name))
 def test_the_source_itself_gives_what_numpy_gives(work: Work) -> None:
     arrays = work.arrays()
     found = sl.build(*scheduled(work), target="cuda").simulate(*arrays.values())

@@ -7,6 +7,9 @@ import schedlang as sl
 from schedlang.codegen.sums import Start, Starts, Sum, Sums
 from schedlang.expr.linear import Lin
 from schedlang.ir.nodes import Buffer
+from tests.marks import slow_but
+
+DTYPES = ("float32", "float64", "float16", "int32", "uint8", "int64")
 
 
 def values(*shape: int, dtype: str = "float32") -> np.ndarray:
@@ -26,7 +29,7 @@ def inside_loops(f: sl.Kernel, axis: str) -> str:
     return "\n".join(inner)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("dtype", slow_but(["float32", "uint8"], DTYPES))
 @pytest.mark.parametrize("lanes", [False, True])
 def test_a_block_of_the_reduction_outside_the_tile(dtype: str, lanes: bool):
     M, N, K = 13, 34, 21
@@ -326,7 +329,9 @@ def test_the_test_of_a_tail_beside_them_keeps_sums_in_memory(lanes: str) -> None
         np.testing.assert_allclose(f(a, b), np.tril(a, -1) @ b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8", "bool", "float64"])
+@pytest.mark.parametrize(
+    "dtype", slow_but(["float16", "int8"], ["float16", "int8", "bool", "float64"])
+)
 @pytest.mark.parametrize("kind", ["sum", "max"])
 @pytest.mark.parametrize("lanes", ["i", "j"])
 def test_lanes_left_out_keep_what_they_have(lanes: str, kind: str, dtype: str) -> None:

@@ -25,12 +25,16 @@ from schedlang.errors import (
     SchedlangError,
     ScheduleError,
 )  # fmt: skip
+from tests.marks import slow_but
 
 PROGRAMS = sorted(Path(__file__).with_name("te_programs").glob("*.py"))
+# each of the others takes seconds to compile
+QUICK = ("get_started", "gpu_gemm", "gpu_scan", "intrin_math", "scan", "schedule_primitives",
+         "tuple_inputs")  # fmt: skip
 GUIDE = Path(__file__).parent.parent / "docs" / "porting-from-te.md"
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("program", slow_but(QUICK, PROGRAMS, lambda p: p.stem))
 def test_program_of_te_runs(
     program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,8 +17,8 @@ import pytest
 
 import schedlang as sl
 from schedlang.autotune import locks
+from schedlang.autotune.budget import FINALISTS
 from schedlang.autotune.database import Database
-from schedlang.autotune.finals import FINALISTS
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.record import OUTCOMES, Trial, threads
 from schedlang.autotune.run import run
@@ -77,6 +77,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @bounded
 def test_every_outcome(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tuning.jsonl"
@@ -223,6 +225,8 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
     assert trial.outcome == "build timed out"
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @bounded
 def test_a_schedule_that_takes_much_memory(folder: Path) -> None:
     A = sl.placeholder((2048, 2048), name="A")

@@ -84,7 +84,11 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("executor", [spawned, ThreadPoolExecutor], ids=["processes", "threads"])
+@pytest.mark.parametrize(
+    "executor",
+    [pytest.param(spawned, id="processes", marks=pytest.mark.slow),
+     pytest.param(ThreadPoolExecutor, id="threads")],
+)  # fmt: skip
 def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Path) -> None:
     with executor(2) as pool:
         result = remote_drill(list(FAULTS), pool, tmp_path)
@@ -463,6 +467,8 @@ def test_idle_children_end(folder: Path, tmp_path: Path, monkeypatch: pytest.Mon
         assert left_behind(folder) == []
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_a_cluster(folder: Path, tmp_path: Path) -> None:
     """Workers in processes of their own; one is killed, and another one comes, in the middle."""
     distributed = pytest.importorskip("distributed")

@@ -23,6 +23,7 @@ from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import nvidia
 from schedlang.target import DEVICES
 from tests.gpu_schedules import gemm, numbers, scaled
+from tests.marks import slow_but
 
 GPU = sl.Target("cuda")
 
@@ -79,7 +80,7 @@ FEW_RESULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FEW_RESULTS)
+@pytest.mark.parametrize("name", slow_but(["columns", "all"], FEW_RESULTS))
 def test_few_results_of_a_long_reduction_are_made_in_parts(name: str) -> None:
     A, S = FEW_RESULTS[name]
     a = numbers(*map(int, A.shape), dtype=A.dtype)

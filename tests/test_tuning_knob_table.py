@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import takewhile
+from operator import attrgetter
 from pathlib import Path
 from random import Random
 
@@ -18,11 +19,14 @@ from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Space
 from tests.draws import AVX2
 from tests.graphs import product
+from tests.marks import slow_but
 
 GPU = sl.Target("cuda", arch="sm_80")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "tuning.md"
 # so many draws of each computation ask for every knob there is
 DRAWS = 24
+# those for a GPU take longer to draw
+KIND = attrgetter("kind")
 # how the headings of tables call a target
 WHERE = {"cpu": "on a CPU", "cuda": 'for `"cuda"`'}
 
@@ -86,7 +90,7 @@ def pattern(row: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-@pytest.mark.parametrize("target", [AVX2, GPU], ids=["cpu", "cuda"])
+@pytest.mark.parametrize("target", slow_but(["cpu"], [AVX2, GPU], KIND))
 def test_every_knob_of_the_rules_is_documented(target: sl.Target) -> None:
     found = asked(target)
     known = [pattern(row) for row in (*rows("knob"), *rows(f"knob {WHERE[target.kind]}"))]
@@ -94,7 +98,7 @@ def test_every_knob_of_the_rules_is_documented(target: sl.Target) -> None:
     assert not [row.pattern for row in known if not any(map(row.fullmatch, found))]
 
 
-@pytest.mark.parametrize("target", [AVX2, GPU], ids=["cpu", "cuda"])
+@pytest.mark.parametrize("target", slow_but(["cpu"], [AVX2, GPU], KIND))
 def test_every_way_to_compute_a_stage_is_documented(target: sl.Target) -> None:
     ways = {
         way for name, values in asked(target).items() if name.endswith(".how") for way in values

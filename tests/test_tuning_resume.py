@@ -435,6 +435,8 @@ def test_half_of_what_was_tried_without_a_gain_ends_a_search_of_any_length(
     assert result.ended == "no progress for many trials" and 64 < len(result.trials) < 200
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_time_is_looked_at_while_candidates_are_drawn(tmp_path: Path) -> None:
     def rare(s: Schedule, knobs: Knobs) -> None:
         time.sleep(0.02)

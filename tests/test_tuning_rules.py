@@ -33,6 +33,7 @@ from tests.draws import AVX2, AVX512
 from tests.draws import drawn as given_draws
 from tests.fuzz.rules import run_case
 from tests.graphs import product
+from tests.marks import slow_but
 
 GPU = sl.Target("cuda")
 
@@ -53,7 +54,7 @@ def drawn(made: Space, count: int, seed: int = 0) -> list[Candidate]:
     raise AssertionError(f"{len(found)} of {made.counts['tried']} draws are valid")
 
 
-@pytest.mark.parametrize("start", range(0, 60, 15))
+@pytest.mark.parametrize("start", slow_but(["0"], range(0, 60, 15)))
 def test_candidates_of_random_computations_are_right(start: int) -> None:
     counts: Counter[str] = Counter()
     failures = [run_case("tests", index, counts) for index in range(start, start + 15)]
@@ -422,6 +423,8 @@ def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:
     assert any("shared" in text for text in found)
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_a_search_starts_from_what_is_known_of_another_machine(tmp_path: Path) -> None:
     *_, C = product(64, 64, 64)
     s = sl.schedule(C)

@@ -41,6 +41,7 @@ from schedlang.autotune.tuner import _processes
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import DatabaseWarning, SpillWarning, TuningError
 from schedlang.schedule.schedule import Schedule
+from tests.marks import slow_but
 from tests.tuning import (
     Pretended,
     left_behind,
@@ -210,7 +211,9 @@ def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> 
         assert process.stderr is not None and "KeyboardInterrupt" in process.stderr.read()
 
 
-@pytest.mark.parametrize("hang", ["endless", "endless with the lock", "build sleeps"])
+@pytest.mark.parametrize(
+    "hang", slow_but(["endless"], ["endless", "endless with the lock", "build sleeps"])
+)
 def test_a_killed_search_goes_on(hang: str, folder: Path, tmp_path: Path) -> None:
     """Its processes end, what it measured is kept, and the next one goes on from there."""
     database = tmp_path / "tuning.jsonl"
@@ -287,6 +290,8 @@ def test_one_trial(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_one_worker_and_many(tmp_path: Path) -> None:
     for workers in (None, 5):
         result = tune(
@@ -360,6 +365,8 @@ def test_of_more_trials_than_are_wanted_the_best_is_kept(tmp_path: Path) -> None
     assert run(fewer, True, 0).seconds == best.seconds and len(fewer.trials) == 5
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_trials_of_another_template_do_not_count(tmp_path: Path) -> None:
     B, database = plus_one(), tmp_path / "db"
     tune(B, trials=3, target="python", database=database)
@@ -531,7 +538,7 @@ def test_a_timeout_alone_bounds_no_trials(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("schedlang.autotune.tuner.TRIALS", 2)
     options: dict[str, Any] = {"target": "python", "template": dials}
     assert len(tune(plus_one(), database=tmp_path / "a", **options).trials) == 2
-    result = tune(plus_one(), timeout=4, database=tmp_path / "b", **options)
+    result = tune(plus_one(), timeout=2.5, database=tmp_path / "b", **options)
     assert len(result.trials) > 2 and result.ended != "all trials are done"
 
 
@@ -550,11 +557,14 @@ def dialled(steps: str) -> float:
     return 1.0 + sum((value - 2) ** 2 for value in found if value is not None)
 
 
-def test_evolution_learns(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "seeds", [[0], pytest.param([1, 2, 3], marks=pytest.mark.slow)], ids=["one", "three"]
+)
+def test_evolution_learns(seeds: Sequence[int], tmp_path: Path) -> None:
     """Within as many trials it finds what is better than what random draws find, on any seed."""
     task = task_of(plus_one(), Limits())
     found: dict[str, list[float]] = {"evolve": [], "random": []}
-    for seed in range(3):
+    for seed in seeds:
         for strategy in (Evolve(seed), RandomSearch(seed)):
             database = tmp_path / f"{strategy.name}{seed}"
             search = search_of(task, Pretended(dialled), strategy, database, 150, dials)
@@ -708,7 +718,7 @@ def test_equal_names(tmp_path: Path) -> None:
         tune(B, inputs={"A": a}, database=tmp_path / "db")
 
 
-@pytest.mark.parametrize("dtype", ["int8", "bool", "float16"])
+@pytest.mark.parametrize("dtype", slow_but(["bool"], ["int8", "bool", "float16"]))
 def test_dtypes(dtype: str, tmp_path: Path) -> None:
     A = sl.placeholder((12, 16), name="A", dtype=dtype)
     B = sl.placeholder((12, 16), name="B", dtype=dtype)
@@ -878,6 +888,8 @@ def test_the_tolerance_that_is_named_would_do() -> None:
     assert "tolerance" not in unequal("C", 2 * want, want, 1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_a_quantized_product_is_tuned(tmp_path: Path) -> None:
     n, m, length = 256, 192, 320
     A, B = sl.placeholder((n, length), name="A"), sl.placeholder((length, m), name="B")

@@ -14,6 +14,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.runtime import twins
+from tests.marks import slow_but
 
 TARGETS = ["cpu", "python"]
 ELEMENTWISE: dict[str, Callable[[Any, Any], Any]] = {
@@ -103,9 +104,12 @@ def parallel(s: Any, R: Any) -> None:
     s[R].parallel(R.op.axis[0])
 
 
-@pytest.mark.parametrize("schedule", [rows, unrolled, vectorized, factored, parallel])
-@pytest.mark.parametrize("fold", FOLDS)
-@pytest.mark.parametrize("dtype", ["int64", "int32"])
+SCHEDULES = [rows, unrolled, vectorized, factored, parallel]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fold", slow_but(["sum", "max", "argmin"], FOLDS))
+@pytest.mark.parametrize("dtype", slow_but(["int64"], ["int64", "int32"]))
 def test_reductions(dtype: str, fold: str, schedule: Callable[[Any, Any], None]) -> None:
     ours, numpys = FOLDS[fold]
     m, n = 203, 17

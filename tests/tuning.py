@@ -141,7 +141,7 @@ def processes(folder: Path) -> list[int]:
 
 
 def until(done: Callable[[], Any], seconds: float = 30.0) -> bool:
-    """Whether something is so within some seconds."""
+    """Return whether something is so within some seconds."""
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:

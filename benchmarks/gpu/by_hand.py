@@ -1,4 +1,4 @@
-"""What a numba.cuda user writes by hand: one kernel a kind of work, the tiles of the manual.
+"""Kernels as a numba.cuda user writes them: one a kind of work, the tiles of the manual.
 
 ``prepare(work)`` compiles nothing; a kernel is compiled by its first launch. Arrays are those of
 anything with ``__cuda_array_interface__``.

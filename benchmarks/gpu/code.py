@@ -136,7 +136,7 @@ def reference(arch: str) -> list[Row]:
 
 
 def emulated(work: Work) -> str:
-    """What is wrong with what the emulator makes of a work, if anything is."""
+    """Return what is wrong with the emulator's result for a work, if anything is."""
     outs = work.empty()
     arrays = work.arrays()
     f = sl.build(*scheduled(work), target="cuda-emulator")

@@ -7,8 +7,11 @@ from llvmlite.binding import get_host_cpu_features
 
 
 def host_target() -> hl.Target:
-    """What this machine can do: a virtual machine may hide the AVX-512 of the processor's model, by
-    which Halide goes, and code that uses it dies."""
+    """Return a target with the features of this machine.
+
+    Halide goes by the processor's model. A virtual machine may hide the model's AVX-512, and code
+    that uses it dies.
+    """
     target = hl.get_host_target()
     if not get_host_cpu_features().get("avx512f", False):
         for name in dir(hl.TargetFeature):

@@ -31,7 +31,7 @@ FAILED = 1e9
 
 
 def missing() -> str:
-    """What is not installed, or nothing."""
+    """Return what is not installed, or an empty text."""
     absent = [name for name in PACKAGES if find_spec(name) is None]
     return f"{absent[0]} is not installed" if absent else ""
 

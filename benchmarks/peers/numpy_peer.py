@@ -47,7 +47,7 @@ def conv2d(sizes: Any, x: Any, w: Any, y: Any) -> Call:
 
 
 def _windows(sizes: Any, image: Any, value: float) -> tuple[Call, Any]:
-    """What copies the image into a padded one, and ``[channel, i, j, y, x]`` on that."""
+    """Return a copy of the image into a padded one, and ``[channel, i, j, y, x]`` of that."""
     k, stride, pad = sizes["k"], sizes["stride"], sizes["pad"]
     padded = np.pad(image, ((0, 0), (pad, pad), (pad, pad)), constant_values=value)
     middle = padded[:, pad : pad + image.shape[1], pad : pad + image.shape[2]]

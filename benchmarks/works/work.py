@@ -66,7 +66,7 @@ class Work:
         return found if isinstance(found, tuple) else (found,)
 
     def wrong(self, got: tuple[Any, ...], expected: tuple[Any, ...]) -> str:
-        """What is wrong with ``got``, or nothing."""
+        """Return what is wrong with ``got``, or an empty text."""
         if len(got) != len(expected):
             return f"{len(got)} results in place of {len(expected)}"
         for name, found, want in zip(self.outputs, got, expected):

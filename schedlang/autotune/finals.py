@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import monotonic
 
+from schedlang.autotune.budget import GRACE, finalists, untuned_until
 from schedlang.autotune.record import DISTURBED, UNRACED, UNTUNED, Trial
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.state import BASELINE, Search, key_of
 from schedlang.schedule.schedule import plain_schedule
 
-# how many of the fastest are measured again in turns, and how often if they turn out to fail
-FINALISTS, HEATS = 4, 3
+# how often the fastest race, if they turn out to fail
+HEATS = 3
 # the untuned schedule races too if it takes less than this many times the best
 RIVAL = 2.0
+# seconds in which no schedule is built and timed
+LITTLE = 0.2
 # outcomes of a race that say nothing of a candidate that was measured before
 SLOW = ("build timed out", "run timed out")
 
@@ -20,18 +24,34 @@ SLOW = ("build timed out", "run timed out")
 def finals(search: Search) -> None:
     """Measure the fastest again, in turns; the medians of that are what counts.
 
-    One that is not measured in time keeps its first time. The untuned schedule runs with them.
+    One that is not measured in time keeps its first time. The untuned schedule runs with them, or
+    after them where time is short.
     """
+    if search.end is not None:
+        _race(search)
+        _time_plain(search)
+        return
     _time_plain(search)
+    _race(search)
+
+
+def _race(search: Search) -> None:
     best = search.best()
     least = best.seconds if best else None
     rival = least and search.baseline and search.baseline < RIVAL * least
     plain = [search.plain()] if rival else []
     for _ in range(HEATS):
-        finalists = search.good()[:FINALISTS]
-        if not finalists or (not search.task.timed and not search.task.target.is_gpu):
+        if not search.good() or (not search.task.timed and not search.task.target.is_gpu):
             return
-        jobs = [Job(t.number, t.steps) for t in finalists]
+        chosen = finalists(search)
+        if not chosen:
+            search.unraced = True
+            search.progress.note(UNRACED)
+            return
+        until = search.end
+        if until is not None and search.timeout is not None:
+            until += GRACE * search.timeout
+        jobs = [Job(t.number, t.steps, until) for t in chosen]
         again = {m.number: m for m in search.measurer.race([*jobs, *plain])}
         _raced_plain(search, again.pop(BASELINE, None))
         search.unraced = all(m.outcome in SLOW for m in again.values())
@@ -52,12 +72,16 @@ def finals(search: Search) -> None:
 
 
 def _time_plain(search: Search) -> None:
-    """The time of the untuned schedule, where nothing was measured in this run."""
+    """Time the untuned schedule, where that was not done in this run and there is time for it."""
     if search.untuned is not None or not search.times_plain or not search.good():
         return
-    if not search.space.late():
-        for found in search.measurer.measure([search.plain()], None, search.space.deadline):
-            search.untuned = found
+    until = untuned_until(search)
+    if search.space.late() if until is None else monotonic() + LITTLE > until:
+        return
+    deadline = search.space.deadline if until is None else None
+    job = replace(search.plain(), until=until)
+    for found in search.measurer.measure([job], None, deadline):
+        search.untuned = found
 
 
 def _raced_plain(search: Search, found: Measured | None) -> None:

@@ -6,6 +6,7 @@ from contextlib import closing
 from time import monotonic
 from traceback import extract_tb
 
+from schedlang.autotune.budget import for_the_end
 from schedlang.autotune.earlier import resume as resume_earlier
 from schedlang.autotune.finals import finals, keep_untuned
 from schedlang.autotune.record import DISTURBED, Trial
@@ -70,16 +71,17 @@ def _broken(search: Search, error: Exception) -> None:
 
 def _measure_all(search: Search) -> None:
     """Propose, measure and learn until there is a reason to stop."""
-    first = search.times_plain
+    # where time is short, it comes last
+    first = search.times_plain and search.end is None
     while not _over(search):
         batch = _proposals(search)
         if not batch:
             search.ended = _nothing_new(search)
             return
-        by_number = {n: Job(n, c.schedule.to_json()) for n, c in batch.items()}
+        by_number = {n: Job(n, c.schedule.to_json(), search.end) for n, c in batch.items()}
         jobs = list(by_number.values())
         if first:
-            # behind a candidate: where time is short, that one comes first
+            # behind a candidate, which says that the workers can measure
             jobs.insert(1, search.plain())
             first = False
         best = search.best()
@@ -94,6 +96,8 @@ def _measure_all(search: Search) -> None:
 
 
 def _over(search: Search) -> bool:
+    if search.end is not None:
+        search.space.deadline = search.end - for_the_end(search)
     if len(search.trials) >= search.most:
         search.ended = "all trials are done"
     elif search.space.late():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,13 @@ from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Reject
 from schedlang.codegen.budget import crowded, spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
-from schedlang.errors import BuildError, LoweringError, ScheduleError, VerifyError
+from schedlang.errors import (
+    BuildError,
+    LoweringError,
+    OrderWarning,
+    ScheduleError,
+    VerifyError,
+)  # fmt: skip
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.program import Program
@@ -101,7 +108,11 @@ class Space:
         knobs = Knobs(given, rng)
         s = plain_schedule(list(self.outputs))
         try:
-            self.template(s, knobs)
+            with warnings.catch_warnings():
+                if self.made:
+                    # a template of the user's may reorder, with a warning
+                    warnings.simplefilter("error", OrderWarning)
+                self.template(s, knobs)
             if self.made:
                 _near(s)
             nest = lower_state(s.state)
@@ -110,6 +121,8 @@ class Space:
             verify(nest)
         except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
             raise refusal(error) from None
+        except OrderWarning:
+            raise Rejected("changes which of equal values a reduction gives") from None
         if self.made:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")

@@ -33,7 +33,9 @@ class Search:
     with how often each may be proposed again and is no repetition. ``untuned`` is what was measured
     last of the untuned schedule, ``untuned_first`` what was before it was in the race, if it was,
     ``unraced`` whether the race gave no times, and ``finals_took`` the seconds of what comes after
-    the last trial. ``ended`` says why it stopped, and ``broken`` whether that was for want of what
+    the last trial. ``timeout`` is how many seconds it may take, if that was said, and ``end`` when
+    these are over (of ``time.monotonic``): the deadline of ``space``, after which nothing is drawn,
+    comes before it. ``ended`` says why it stopped, and ``broken`` whether that was for want of what
     it needs; ``exhausted`` is why the strategy had no more.
     """
 
@@ -57,6 +59,8 @@ class Search:
     untuned_first: Measured | None = None
     unraced: bool = False
     finals_took: float = 0.0
+    timeout: float | None = None
+    end: float | None = None
     ended: str = ""
     broken: bool = False
     exhausted: str = ""
@@ -106,8 +110,8 @@ class Search:
         self.database.add(where, self.name, trial, self.task.outputs)
 
     def plain(self) -> Job:
-        """The untuned schedule, to be measured."""
-        return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json())
+        """Return the untuned schedule, to be measured."""
+        return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json(), self.end)
 
 
 def key_of(candidate: Candidate) -> str:

@@ -71,16 +71,17 @@ def autotune(
     measured, those of earlier runs in ``database`` counted in; 64, or as many as there is time for
     where a ``timeout`` is given alone. The first is the best schedule that ``database`` (by default
     also one that comes with schedlang) knows for such a computation.
-    ``resume=False`` starts anew. ``timeout``: seconds for the search; what is being built then, and
-    the last race, come on top. It also ends where half of ``trials`` (at least 64) bring no gain of
-    one percent. ``search``: ``"random"``, ``"evolve"`` or an object with ``propose`` and ``learn``
-    (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn. ``database``: a file or a
-    :class:`~schedlang.autotune.database.Database`; by default one in the cache folder. Every trial
-    is written as it ends. ``executor``: any ``concurrent.futures.Executor``, to measure on its
-    workers; ``workers``: how many processes build at once (one a core, at most 8, and fewer
-    where the arrays of each would not leave half of the memory). ``inputs``:
-    the data to run on, arrays by name or in order; by default random, floats uniform in [-1, 1],
-    integers from -8 (unsigned ones from 0) to 8.
+    ``resume=False`` starts anew. ``timeout``: seconds for all of it, the start of the workers and
+    the last race included, of which the untuned schedule has a tenth; where no candidate has worked
+    by then, the first that does ends the search. It also ends where half of ``trials`` (at least
+    64) bring no gain of one percent. ``search``: ``"random"``, ``"evolve"`` or an object with
+    ``propose`` and ``learn`` (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn.
+    ``database``: a file or a :class:`~schedlang.autotune.database.Database`; by default one in the
+    cache folder. Every trial is written as it ends. ``executor``: any
+    ``concurrent.futures.Executor``, to measure on its workers; ``workers``: how many processes
+    build at once (one a core, at most 8, and fewer where the arrays of each would not leave half of
+    the memory). ``inputs``: the data to run on, arrays by name or in order; by default random,
+    floats uniform in [-1, 1], integers from -8 (unsigned ones from 0) to 8.
     ``sizes``: values of symbolic sizes, by name or by ``sl.var``. ``tolerance``: how far an element
     may be off, as a part of its size plus the size typical of its array; by default what rounding
     explains; integers may be off where floats are cast to them, by default few and by 1.
@@ -105,6 +106,7 @@ def autotune(
     >>> bool((result.kernel(a) == 2).all())
     True
     """
+    started = monotonic()
     wanted = checked_outputs(outputs)
     where_to = playing(Target.of(target))
     trials = None if trials is None else checked_count("trials", trials, 1)
@@ -127,11 +129,11 @@ def autotune(
         site.timed,
     )  # fmt: skip
     rules = template or template_for(where_to, site.threads, task.values)
-    deadline = None if timeout is None else monotonic() + timeout
-    space = Space(wanted, where_to, rules, site.threads, template is None, task.values, deadline)
+    end = None if timeout is None else started + timeout
+    space = Space(wanted, where_to, rules, site.threads, template is None, task.values, end)
     where = Where.here(wanted, where_to, known_sizes, site.machine, site.versions)
     most = trials if trials is not None else TRIALS if timeout is None else sys.maxsize
-    shown = progress_for(progress, None if most == sys.maxsize else most, deadline)
+    shown = progress_for(progress, None if most == sys.maxsize else most, end)
     measurer: Measurer = (
         Local(task, workers or _processes(task, site))
         if executor is None
@@ -141,7 +143,7 @@ def autotune(
     start = _start(space, where, sources) if resume and template is None else None
     asked = Search(
         task, where, wanted[0].name, space, chosen, measurer, kept, most, shown, start,
-        "" if template is None else _name(template),
+        "" if template is None else _name(template), timeout=timeout, end=end,
     )  # fmt: skip
     return run(asked, resume, seed)
 

@@ -1,4 +1,4 @@
-"""What surrounds a value as it is emitted, and what comes of it."""
+"""The surroundings of a value while it is emitted, and the text that results."""
 
 from __future__ import annotations
 

@@ -9,6 +9,13 @@ from dataclasses import dataclass, replace
 from schedlang.codegen.context import Context
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.names import Names, name_all
+from schedlang.codegen.plain_loops import (
+    arrays_apart,
+    gains_from_apart,
+    is_plain,
+    stays_rolled,
+    waits,
+)
 from schedlang.codegen.statements import DEEPEST_LOOPS, Frame, Statements
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
@@ -77,6 +84,8 @@ class _Writer(Statements):
     def __init__(self, nest: Nest, names: Names, target: Target, public: str) -> None:
         super().__init__(nest, names, target, public)
         self.any_parallel = False
+        self.is_plain = is_plain(nest)
+        self.apart = {names[b]: None for b in nest.buffers if b in arrays_apart(nest)}
 
     def function(
         self,
@@ -90,6 +99,9 @@ class _Writer(Statements):
         outer, unfenced = self.frame, self.stores.unfenced
         self.frame = Frame(outlined=outer.outlined or outlined)
         self.stores.unfenced = False
+        apart = [p for p in parameters if p in self.apart]
+        if apart and gains_from_apart(body):
+            self.line(f"{self.use('apart')}({', '.join(apart)})")
         # what the caller named is not known here
         self.block(body, replace(context, shared={}, named={}))
         if self.stores.unfenced:
@@ -155,6 +167,13 @@ class _Writer(Statements):
         else:
             self.plain(loop, context)
 
+    def behind(self, loop: For, context: Context) -> None:
+        if self.is_plain and stays_rolled(loop):
+            self.line(f"{self.use('rolled')}()")
+
+    def waits(self, loop: For, buffers: frozenset[Buffer]) -> bool:
+        return self.is_plain and waits(loop, buffers)
+
     def parallel(self, loop: For, context: Context) -> None:
         """A prange over a function of its own: what runs in parallel compiles as serial code."""
         self.any_parallel = True
@@ -195,7 +214,7 @@ class _Writer(Statements):
         self.frame.ahead -= ahead
 
     def _on_stack(self, buffer: Buffer) -> bool:
-        """Whether there is room for it."""
+        """Return whether there is room for it."""
         room = min(STACK_BYTES, STACK_TOTAL - self.frame.stack)
         return buffer.size is not None and buffer.size * dtypes.itemsize(buffer.dtype) <= room
 

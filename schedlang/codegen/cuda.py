@@ -145,7 +145,7 @@ class _KernelWriter(Statements):
         )
 
     def one_access(self, buffer: Buffer, first: Lin, count: int) -> bool:
-        """Whether elements are accessed at once, and may be: then that is remembered."""
+        """Return whether elements are accessed at once, and may be: then that is remembered."""
         found = one_access(buffer, first, count)
         if found:
             width = count * itemsize(buffer.dtype)

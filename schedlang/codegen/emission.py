@@ -309,7 +309,7 @@ class Emission:
 
     @staticmethod
     def _narrow(dtype: str) -> bool:
-        """Whether numba computes in a wider dtype than this one."""
+        """Return whether numba computes in a wider dtype than this one."""
         return dtype == "float16" or (dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8)
 
     def _unary(self, node: Unary) -> Text:
@@ -402,7 +402,7 @@ class Emission:
         return Text(name, ATOM, count)
 
     def _reads_a_vector(self, node: Select, lanes: Lanes) -> bool:
-        """Whether one test is between a vector in memory and a number.
+        """Return whether one test is between a vector in memory and a number.
 
         Where the vector is may be asked whatever the test says, so no element tells it. What is
         under a mask besides is left to a branch.
@@ -435,11 +435,11 @@ class Emission:
         return found
 
     def _is_kept(self, node: Load) -> bool:
-        """Whether ``node`` is a sum that is kept in registers here."""
+        """Return whether ``node`` is a sum that is kept in registers here."""
         return self.context.sums is not None and node.buffer in self.context.sums.buffers
 
     def _reads_or_is_zero(self, node: Select) -> bool:
-        """Whether ``node`` is what a masked load gives: an element, or 0 if it must not be read."""
+        """Return whether ``node`` has a masked load's value: an element, or 0 where unread."""
         if not isinstance(node.a, Load) or not isinstance(node.b, Const):
             return False
         zero = node.b.value == 0 and not np.signbit(node.b.value)
@@ -483,7 +483,7 @@ class Emission:
 
 
 def _folds(node: Expr) -> bool:
-    """Whether index arithmetic goes through ``node``: powers and shifts stay as they are."""
+    """Return whether index arithmetic goes through ``node``: powers and shifts stay as they are."""
     if isinstance(node, Binary):
         return node.op in ("+", "-", "*", "//", "%")
     return isinstance(node, (Axis, Var, Const)) or (

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from schedlang.codegen.cpu import Source
 from schedlang.errors import BuildError
-from schedlang.expr.linear import Lin
+from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
-from schedlang.expr.simplify import only_size, to_lin
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import argument_text, header
+from schedlang.ir.sized import size_equations
 
 _WIDTH = 98
 
@@ -39,6 +39,15 @@ def _apart(a, b, names, same_is_fine):
         raise ValueError(f"{names} overlap: pass a copy of one")
 '''
 
+_ROOT = '''
+def _root(extent, length):
+    """The `n` with `extent(n) == length`; where there is none, the next."""
+    n = 0
+    while extent(n) < length:
+        n += 1
+    return n
+'''
+
 
 def render(
     nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str
@@ -60,9 +69,10 @@ def render(
         )
     else:
         parts.append("OPTIONS = {}")
-    body = "\n\n\n".join([*source.functions, _ARRAY.strip(), _public(nest, source)])
-    public = f"__all__ = [{source.public!r}]"
-    return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n{public}\n"
+    public = _public(nest, source)
+    helpers = [_ARRAY.strip(), *([_ROOT.strip()] if "_root(" in public else [])]
+    body = "\n\n\n".join([*source.functions, *helpers, public])
+    return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n__all__ = [{source.public!r}]\n"
 
 
 def header_lines(nest: Nest, steps: str, shown: str) -> str:
@@ -109,11 +119,19 @@ def _dtype(buffer: Buffer) -> str:
     return repr(buffer.dtype)
 
 
-def _solved(extent: Lin, size: Var, length: str) -> str:
-    """``n`` from ``a*n + b == length``."""
-    shifted = f"{length} - {extent.offset}" if extent.offset else length
-    coef = extent.terms[(size,)]
-    return shifted if coef == 1 else f"({shifted})//{coef}"
+def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> str:
+    """``size`` from ``extent == length``."""
+    coef = extent.terms.get((size,), 0)
+    rest = extent - Lin.of(size) * coef
+    if any(leaf is size for leaf in rest.leaves()):
+        shown = text(to_expr(extent), lambda v: sizes[v])
+        return f"_root(lambda {sizes[size]}: {shown}, {length})"
+    if rest.terms:
+        taken = text(to_expr(rest), lambda v: sizes[v])
+        length = f"{length} - {taken}" if rest.const is not None else f"{length} - ({taken})"
+    if coef == 1:
+        return length
+    return f"({length})//{coef}" if rest.terms else f"{length}//{coef}"
 
 
 def _public(nest: Nest, source: Source) -> str:
@@ -128,7 +146,7 @@ def _public(nest: Nest, source: Source) -> str:
     sizes: dict[Expr, str] = {a: n for a, n in names.items() if isinstance(a, Var)}
     for size, name in size_names.items():
         sizes[size] = name
-    lines += _size_lines(nest, names, size_names)
+    lines += _size_lines(nest, names, sizes)
     for output in nest.outputs:
         made = f"np.empty({_shape(output, sizes)}, {_dtype(output)})"
         lines += [f"    if {names[output]} is None:", f"        {names[output]} = {made}"]
@@ -155,7 +173,7 @@ def _public(nest: Nest, source: Source) -> str:
 
 
 def _not_negative(size: str) -> list[str]:
-    """What refuses a size that reads ahead of an array: no proof covers it."""
+    """Emit the refusal of a size that would read ahead of an array: no proof covers it."""
     return [
         f"    if {size} < 0:",
         f'        raise ValueError(f"{size} is {{{size}}}: sizes are 0 or more")',
@@ -163,22 +181,19 @@ def _not_negative(size: str) -> list[str]:
 
 
 def _size_lines(
-    nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Var, str]
+    nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str]
 ) -> list[str]:
     """Each size from a shape: of an input, or of an output that must then be given."""
-    wanted = set(nest.sizes)
     lines: list[str] = []
-    for arg in [*(a for a in nest.args if a not in nest.outputs), *nest.outputs]:
-        for k, extent in enumerate(arg.shape if isinstance(arg, Buffer) else ()):
-            size = only_size(to_lin(extent))
-            if size is None or size not in wanted:
-                continue
-            wanted.discard(size)
-            if arg in nest.outputs:
-                why = repr(f"{names[arg]} must be given: no input determines {sizes[size]}")
-                lines += [f"    if {names[arg]} is None:", f"        raise TypeError({why})"]
-            length = f"{names[arg]}.shape[{k}]"
-            lines.append(f"    {sizes[size]} = {_solved(to_lin(extent), size, length)}")
+    for equation in size_equations(nest):
+        arg, size = nest.args[equation.arg], equation.size
+        if arg in nest.outputs:
+            why = repr(f"{names[arg]} must be given: no input determines {sizes[size]}")
+            lines += [f"    if {names[arg]} is None:", f"        raise TypeError({why})"]
+        length = f"{names[arg]}.shape[{equation.dim}]"
+        lines.append(f"    {sizes[size]} = {_solved(equation.extent, size, length, sizes)}")
+        if equation.extent != Lin.of(size):
+            lines += _not_negative(sizes[size])
     return lines
 
 

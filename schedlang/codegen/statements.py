@@ -1,4 +1,4 @@
-"""What CPU and GPU writers share: guards, stores, lanes and copies of loops as lines of source."""
+"""The part that CPU and GPU writers share: guards, stores, lanes, copies of loops as source."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class Statements:
         self.pieces(loop, context, rest, whole * most)
 
     def too_long(self, reduction: For) -> bool:
-        """Whether strips of vectors, written out in a reduction loop, make too many copies."""
+        """Return whether strips of vectors, written out in a reduction, are too many copies."""
         inside = [s for s, _ in walk(reduction.body) if isinstance(s, For)]
         strips = [
             vectors(f.extent, self.strip_lanes(f))
@@ -266,7 +266,7 @@ class Statements:
         return most > 1 and self.frame.copies * prod(unrolled) * most > MOST_COPIES
 
     def adds_to_kept(self, loop: For, context: Context) -> bool:
-        """Whether ``loop`` updates sums that stand in registers.
+        """Return whether ``loop`` updates sums that stand in registers.
 
         In a loop over strips their place would not be known ahead of the reduction loop, and all
         strips would go by one name.
@@ -275,7 +275,7 @@ class Statements:
         return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
 
     def writes_out(self, strips: int) -> bool:
-        """Whether so many vectors of one loop stand one after the other, not in a loop."""
+        """Return whether so many vectors of one loop stand one after the other, not in a loop."""
         return False
 
     def strip_lanes(self, loop: For) -> int:
@@ -307,6 +307,10 @@ class Statements:
             with self.indented():
                 self.block(loop.body, inner)
             self.frame.loops -= 1
+            self.behind(loop, inner)
+
+    def behind(self, loop: For, context: Context) -> None:
+        """Write what the compiler is told of a loop, right behind it."""
 
     @contextmanager
     def summing(self, loop: For, context: Context) -> Iterator[Context]:
@@ -336,7 +340,7 @@ class Statements:
         return kept if kept.before else replace(kept, at=begin.at)
 
     def sums_of(self, loop: For, context: Context) -> Sums | None:
-        """What the updates inside ``loop`` keep in registers, where they can."""
+        """Return the sums that the updates inside ``loop`` keep in registers, if any."""
         nested = max((depth for s, depth in walk(loop.body) if isinstance(s, For)), default=0)
         if not loop.axis.is_reduce or context.sums is not None or context.mask:
             return None
@@ -346,7 +350,13 @@ class Statements:
         around = () if lanes is None else (replace(loop, axis=lanes.axis, extent=lanes.count,
                                                    kind="vectorize"),)  # fmt: skip
         buffers = self.kept(loop, steps_of(loop, self.nest), around)
-        return Sums(buffers, dict(context.named)) if buffers else None
+        if not buffers:
+            return None
+        return Sums(buffers, dict(context.named), waits=self.waits(loop, buffers))
+
+    def waits(self, loop: For, buffers: frozenset[Buffer]) -> bool:
+        """Whether the additions of a reduction loop wait for each other."""
+        return False
 
     def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
         """The buffers whose sums are named values inside ``loop``."""
@@ -401,7 +411,7 @@ class Statements:
 
 
 def _straight(loop: For, known: set[Any]) -> bool:
-    """Whether the loop, written out, holds nothing but stores: its tests are of ``known`` values
+    """Return whether the loop, written out, holds only stores: its tests are of ``known`` values
     and of what is written out.
     """
     inside = [s for s, _ in walk(loop.body)]

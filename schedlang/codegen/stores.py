@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from schedlang.codegen.context import Context, Text
 from schedlang.codegen.expression import SHORT, Expressions
+from schedlang.codegen.plain_loops import unfused
 from schedlang.codegen.sums import Spot, Start, Sums
 from schedlang.expr.linear import to_expr
 from schedlang.expr.nodes import Const, Expr
@@ -41,6 +42,8 @@ class Stores:
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
+            if context.sums is not None and context.sums.waits:
+                store = replace(store, values=tuple(map(unfused, store.values)))
         texts = [e.value(v, context) for v in store.values]
         constant = all(isinstance(v, Const) for v in store.values)
         if len(texts) > 1 and not constant:

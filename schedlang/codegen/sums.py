@@ -55,12 +55,14 @@ class Sum:
 class Sums:
     """The named values of one reduction loop, found as its body is written.
 
-    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text.
+    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text. A sum
+    that ``waits`` is added to once a step, so that the time of an addition is that of the loop.
     """
 
     buffers: frozenset[Buffer]
     index: dict[str, Text] = field(default_factory=dict)
     named: dict[Spot, Sum] = field(default_factory=dict)
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,14 +176,14 @@ def vectors(lanes: int, width: int) -> int:
 
 
 def leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
-    """Whether ``test`` speaks of steps and of unrolled loops alone, so that no sum waits for it."""
+    """Return whether ``test`` depends on steps and unrolled loops alone, so that no sum waits."""
     written = {loop.axis for loop in around if loop.kind == "unroll"}
     axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
     return not test.predicate and bool(axes) and all(a in steps or a in written for a in axes)
 
 
 def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
-    """Whether something but an update reads or writes ``buffers``."""
+    """Return whether something but an update reads or writes ``buffers``."""
     for stmt, _ in walk(body):
         if isinstance(stmt, Store) and stmt.reducer is None and buffers & set(stmt.buffers):
             return True

@@ -92,7 +92,7 @@ def tile_of(update: Update, target: Target) -> Tile | None:
 
 
 def need(tile: Tile, target: Target) -> Need:
-    """What a tile takes. Of lanes that fill no whole vector each power of two takes a register."""
+    """Return the registers that a tile takes: lanes of a partial vector take one a power of two."""
     width = min(target.vector_width(b.dtype) for b in tile.store.buffers)
     pieces = registers(size(tile.lanes), width)
     reads = _reads(tile.store, tile.unrolled, tile.lanes.axis)
@@ -118,7 +118,7 @@ Operand = tuple[Buffer, Lin, bool]
 
 
 def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Operand]]:
-    """What each copy of an update reads besides its sum, in the order of the copies."""
+    """Return the reads of each copy of an update besides its sum, in the order of the copies."""
     counts = [f.extent for f in unrolled if isinstance(f.extent, int)]
     if len(counts) < len(unrolled) or prod(counts) > MOST_COPIES:
         return []
@@ -147,7 +147,7 @@ def _held(reads: list[set[Operand]]) -> int:
 
 
 def _passing(reads: list[set[Operand]], pieces: int, target: Target) -> int:
-    """Whether a register is needed for what passes by, such as an element for all lanes.
+    """Return whether a register is needed for what passes by, such as an element for all lanes.
 
     The widest x86 vectors spread an element to all lanes as they read it, once.
     """

@@ -67,7 +67,7 @@ def _folded(node: Expr) -> Expr | None:
 
 
 def first_lane(cond: Expr, context: Context) -> bool:
-    """Whether ``cond`` is certain to hold in the first lane."""
+    """Return whether ``cond`` is certain to hold in the first lane."""
     assert context.lanes is not None
     values = {**context.values, context.lanes.axis: context.lanes.start}
     stack = [cond]
@@ -104,7 +104,7 @@ def always_read(root: Expr, context: Context) -> frozenset[int]:
 
 
 def _comparison(node: Binary, context: Context) -> bool | None:
-    """What a comparison of indices comes to, if that is the same in all lanes of all iterations."""
+    """Return the truth of a comparison of indices if it is the same in all lanes and iterations."""
     if not (is_index(node.a) and is_index(node.b)):
         return None
     apart = to_lin(node.a, context.values) - to_lin(node.b, context.values)

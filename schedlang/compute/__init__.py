@@ -1,6 +1,7 @@
-"""What to compute: tensors, reductions, recurrences. The package is callable (``sl.compute``)."""
+"""Tensors, reductions, recurrences: what to compute. The package is callable (``sl.compute``)."""
 
 import schedlang.compute.data  # noqa: F401 - lets tensors pickle
+import schedlang.compute.latex  # noqa: F401 - gives tensors their latex()
 from schedlang.callable_module import make_callable
 from schedlang.compute.define import compute
 from schedlang.compute.tensor import Tensor, placeholder, var

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.arrays import as_numpy
 from schedlang.compute.tensor import Extent, Tensor, declared, shape_text
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.evaluate import evaluate
+from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Var
 from schedlang.expr.simplify import to_lin
+from schedlang.expr.solving import determined_by, solve
 
 
 def bind(
@@ -77,8 +80,9 @@ def _arrays(
 
 
 def _array(tensor: Tensor, value: Any) -> np.ndarray:
-    plain = not any(hasattr(value, a) for a in ("__array__", "__array_interface__"))
-    array = np.from_dlpack(value) if plain and hasattr(value, "__dlpack__") else np.asarray(value)
+    # lists and numbers are arrays here
+    listed = isinstance(value, (list, tuple, int, float))
+    array = np.asarray(value) if listed else as_numpy(value, tensor.name)
     if array.dtype != np.dtype(tensor.dtype):
         raise CallTypeError(
             f"{tensor.name} is {tensor.dtype}, got {array.dtype}: convert it with "
@@ -147,26 +151,14 @@ def _solve(
 def single_unknown(
     extent: Extent, actual: int, values: Mapping[Var, Any]
 ) -> tuple[Var, int] | None:
-    """The only unknown size of ``extent`` and its value, where it is linear in it."""
-    rest, unknown, factor = actual, None, 0
-    for product, coef in to_lin(extent).terms.items():
-        variable = None
-        for atom in product:
-            if not isinstance(atom, Var) or (atom not in values and variable is not None):
-                return None
-            if atom in values:
-                coef *= int(values[atom])
-            else:
-                variable = atom
-        if variable is None:
-            rest -= coef
-        elif unknown is None or unknown is variable:
-            unknown, factor = variable, factor + coef
-        else:
-            return None
-    if unknown is None or factor == 0 or rest % factor or rest // factor < 0:
+    """The only unknown size of ``extent`` and its value, where it determines that."""
+    given = {v: Lin.of(int(n)) for v, n in values.items() if v.is_size}
+    lin = to_lin(extent, given)
+    size = determined_by(lin, ())
+    if size is None:
         return None
-    return unknown, rest // factor
+    found = solve(lambda n: int(evaluate(to_expr(lin), {size: n})), actual)
+    return None if found is None or found < 0 else (size, found)
 
 
 def _check_shape(tensor: Tensor, array: np.ndarray, values: Mapping[Var, Any]) -> None:

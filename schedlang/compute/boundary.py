@@ -86,7 +86,7 @@ def pad(
 
 
 def _are_pairs(given: Any) -> bool:
-    """Whether ``given`` are NumPy's widths: (before, after) for each dimension."""
+    """Return whether ``given`` are NumPy's widths: (before, after) for each dimension."""
     return (
         isinstance(given, (tuple, list))
         and bool(given)

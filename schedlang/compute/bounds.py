@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
 from typing import Optional
 
@@ -11,11 +11,10 @@ import numpy as np
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges
+from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import is_both
 from schedlang.expr.linear import Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
-from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 
@@ -89,16 +88,35 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     empty = any(a.extent == 0 for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, int))
     if empty:
         return
+    # what is read, an iteration reads
+    begun = first or {}
+    facts = (f for a in (*op.axis, *op.reduce_axis)
+             for f in occupied(to_lin(a.extent) - begun.get(a, 0)))  # fmt: skip
+    ranges = ranges.assuming(tuple(facts))
     order = list(postorder(op.roots))
     guards = _guards(op, order, ranges)
+    unknown = _unknown(order)
     let_pass = ""
     for node in order:
         if isinstance(node, Read):
-            let_pass = _check_read(op, node, ranges, guards[id(node)], late, let_pass) or let_pass
+            guard = guards[id(node)]
+            let_pass = _check_read(op, node, ranges, guard, late, let_pass, unknown) or let_pass
+
+
+def _unknown(order: Sequence[Expr]) -> set[int]:
+    """Return the ``id`` of each node whose value depends on data or on a symbolic size.
+
+    One walk serves every read: a walk for each takes cubic time in a deep expression.
+    """
+    found: set[int] = set()
+    for node in order:
+        if isinstance(node, (Var, Read)) or any(id(child) in found for child in node.children):
+            found.add(id(node))
+    return found
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
-    """What is known wherever a node (by ``id``) is evaluated: the facts all its uses share."""
+    """Return the facts that hold wherever a node (by ``id``) is evaluated: those of all uses."""
     known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
     if op.where is not None:
         guarded: Guard = (True, facts_of(op.where, True, ranges), ((op.where, True),))
@@ -131,11 +149,12 @@ def _either(a: Path | None, b: Path | None) -> Path | None:
 
 
 def _check_read(
-    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, let_pass: str
-) -> str:
+    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, let_pass: str,
+    unknown: Container[int],
+) -> str:  # fmt: skip
     """Refuse ``read`` where it is wrong; what is to be said of it if another one is wrong.
 
-    ``let_pass`` is what was said of earlier reads.
+    ``let_pass`` is what was said of earlier reads, ``unknown`` as :func:`_unknown` returns it.
     """
     conditional, facts, path = guard
     ranges = scope.assuming(facts)
@@ -149,16 +168,16 @@ def _check_read(
         opaque = any(isinstance(leaf, Opaque) for leaf in lin.leaves())
         if not (below or above or opaque):
             continue
-        if opaque or (conditional and not _certain(lin, size, ranges)):
-            taken = _tried(index, path, scope)
-            if taken is None or size.const is None:
+        uncertain = opaque or (conditional and not _certain(lin, size, ranges))
+        if uncertain or not _linear(lin):
+            last = size.const
+            taken = _tried(index, path, scope, unknown) if last is not None else None
+            if taken is not None and last is not None:
+                low, high = taken
+                below, above = low < 0, high >= last
+            if not (below or above) or (uncertain and taken is None):
                 continue
-            low, high = taken
-            assert low is not None and high is not None
-            below, above = low < 0, high >= size.const
-            if not (below or above):
-                continue
-        outside = f"{low}..{high}"
+        outside = f"{low} and up" if high is None else f"{low}..{high}"
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
         scan = scan and bool(op.axis) and (lin - Lin.of(op.axis[0])).const is not None
         if scan and not late:
@@ -169,24 +188,36 @@ def _check_read(
                 f"{op.name} reads {read}",
                 f"index {position} runs over {outside}, and {read.tensor.name} of shape "
                 f"{shape_text(read.tensor.shape)} has {extent} there",
-                "Guard it with sl.if_then_else(cond, "
-                f"{read}, ...) (sl.select evaluates both sides), pad with sl.pad, or shrink the "
-                f"shape.{let_pass}",
+                f"Clamp the index with {_clamped(index, extent, below, above)}, guard the read "
+                f"with sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad "
+                f"with sl.pad, or shrink the shape.{let_pass}",
             )
         )
     return let_pass
 
 
-def _tried(index: Expr, path: Path | None, ranges: Ranges) -> Interval | None:
+def _linear(lin: Lin) -> bool:
+    """Whether the interval of ``lin`` is exact: each loop variable stands in it once, alone."""
+    return all(not p or (len(p) == 1 and isinstance(p[0], Axis)) for p in lin.terms)
+
+
+def _clamped(index: Expr, extent: int | Expr, below: bool, above: bool) -> str:
+    """``index`` kept inside ``0..extent`` where it leaves that."""
+    last = extent - 1
+    text = f"sl.min({index}, {last})" if above or not below else str(index)
+    return f"sl.max({text}, 0)" if below or not above else text
+
+
+def _tried(
+    index: Expr, path: Path | None, ranges: Ranges, unknown: Container[int]
+) -> tuple[int, int] | None:
     """Between which values ``index`` lies, found by trying every point where ``path`` holds.
 
     ``None`` where it is never evaluated, has no value here, or takes too many.
     """
-    if path is None:
+    if path is None or any(id(node) in unknown for node in (index, *(cond for cond, _ in path))):
         return None
-    nodes = list(postorder([index, *(cond for cond, _ in path)]))
-    if any(isinstance(n, (Var, Read)) for n in nodes):
-        return None
+    nodes = postorder([index, *(cond for cond, _ in path)])
     axes = [n for n in nodes if isinstance(n, Axis)]
     spans = [ranges.of(axis) for axis in axes]
     ends = [(lo.const, hi.const if hi is not None else None) for lo, hi in spans]

@@ -117,7 +117,7 @@ def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None
 
 
 def _is_product(body: Expr, ndim: int) -> bool:
-    """Whether ``body`` is a floating product of which neither side uses every axis."""
+    """Return whether ``body`` is a floating product of which neither side uses every axis."""
     if not isinstance(body, Binary) or body.op != "*" or not dtypes.is_float(body.dtype):
         return False
     return all(len(_axes([side])) < ndim for side in body.children)
@@ -247,7 +247,7 @@ def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...
 
 
 def _sources(stage: Prepared, arrays: Arrays, box: Box) -> tuple[np.ndarray, ...]:
-    """What is reduced, as large as ``box`` along its reduced axes."""
+    """Return the values to reduce, as large as ``box`` along the reduced axes."""
     reducer = stage.op.reducer
     assert reducer is not None
     values = _run(stage, stage.program, arrays, box)

@@ -108,7 +108,7 @@ copyreg.pickle(Tensor, pickle_tensor)
 
 @dataclass(frozen=True)
 class Structure:
-    """What a computation is, whatever its names: ``key`` is a hash (sha256, hex) of its form, and
+    """A computation's structure without names: ``key`` is a hash (sha256, hex) of its form, and
     ``extents`` has those of its tensors and axes that are numbers, in the order of the form.
     """
 
@@ -117,7 +117,7 @@ class Structure:
 
 
 def structure(outputs: Tensor | Sequence[Tensor]) -> Structure:
-    """What ``outputs`` compute: the same whatever the names, and however expressions share parts.
+    """Return the structure of ``outputs``, the same for all names and for any sharing of parts.
 
     >>> import schedlang as sl
     >>> A, X = sl.placeholder((4,), name="A"), sl.placeholder((8,), name="X")

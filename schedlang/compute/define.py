@@ -11,8 +11,8 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import ComputeOp, Tensor, check_name, check_shape
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.construct import as_expr, cast
-from schedlang.expr.nodes import Axis, Expr, Read
+from schedlang.expr.construct import as_expr, settled
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 
 
@@ -141,8 +141,7 @@ def _tuple_of_reductions(name: str, axes: tuple[Axis, ...], results: tuple[Any, 
 def _value(name: str, result: Any) -> Expr:
     if result is None:
         raise ComputeTypeError(f"sl.compute for {name}: the lambda returns None")
-    value = as_expr(result)
-    return cast(value, value.dtype) if value.weak else value
+    return settled(as_expr(result))
 
 
 def check_leaves(op: ComputeOp) -> None:
@@ -165,9 +164,4 @@ def check_leaves(op: ComputeOp) -> None:
             if isinstance(node, Axis) and node not in data:
                 raise ComputeError(
                     f"sl.compute for {op.name}: init= uses {node.name}; it may use data axes only"
-                )
-            if isinstance(node, Read):
-                raise ComputeError(
-                    f"sl.compute for {op.name}: init= reads a tensor; it is a number or an "
-                    "expression over data axes"
                 )

@@ -148,7 +148,8 @@ class Writer:
                 self.items.append(self.expression(formal))
             parts = [self.expressions(p) for p in (reducer.lhs, reducer.rhs, reducer.result,
                                                    reducer.identity)]  # fmt: skip
-            self.add(reducer, ["reducer", self.name(reducer.name), *parts])
+            vouched = [reducer.ties] if reducer.vouched else []
+            self.add(reducer, ["reducer", self.name(reducer.name), *parts, *vouched])
         return self.place(reducer)
 
     def operation(self, op: Operation) -> None:

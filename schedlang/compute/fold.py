@@ -26,6 +26,8 @@ def ufunc_of(reducer: Reducer) -> Any:
     ufunc: Any
     if isinstance(result, Binary) and result.op in ("+", "*"):
         ufunc, neutral = (np.add, 0) if result.op == "+" else (np.multiply, 1)
+    elif isinstance(result, Binary) and result.op in "&|" and result.dtype == "bool":
+        ufunc, neutral = (np.logical_or, False) if result.op == "|" else (np.logical_and, True)
     elif isinstance(result, Call) and result.fn in ("min", "max"):
         ufunc = np.minimum if result.fn == "min" else np.maximum
         neutral = extreme_value(x.dtype, largest=result.fn == "min").value

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.compute.tensor import (
+    ComputeOp,
+    Extent,
+    Operation,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+)
 from schedlang.errors import ComputeError
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
@@ -73,3 +80,28 @@ def _extents(op: Operation) -> list[object]:
         return list(op.shape)
     axes = (*op.axis, *op.reduce_axis)
     return [e for a in axes for e in (a.lo, a.extent)]
+
+
+def first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, Extent]:
+    """The row at which the time axis of each scan's updates, and of the steps to them, starts."""
+    found: dict[ComputeOp, Extent] = {}
+    for op in ops:
+        if isinstance(op, ScanOp):
+            rows = op.init[0].shape[0]
+            found.update((u.op, rows) for u in op.update if isinstance(u.op, ComputeOp))
+            for inner in step_operations(op):
+                found.setdefault(inner, rows)
+    return found
+
+
+def step_operations(scan: ScanOp) -> list[ComputeOp]:
+    """The operations between a scan's states and its updates, producers first."""
+    states = set(scan.state)
+    depends: dict[object, bool] = {}
+    found: list[ComputeOp] = []
+    for op in operations(scan.update):
+        direct = any(t in states for t in op.input_tensors)
+        depends[op] = direct or any(depends.get(t.op, False) for t in op.input_tensors)
+        if depends[op] and isinstance(op, ComputeOp) and op not in [u.op for u in scan.update]:
+            found.append(op)
+    return found

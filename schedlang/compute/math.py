@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from schedlang.compute.reduce import Reduction, is_reduction, truth
 from schedlang.errors import ComputeTypeError
 from schedlang.expr import construct
 from schedlang.expr.construct import as_expr, binary, cast, const, unary
@@ -78,14 +79,40 @@ def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     return construct.select(cond, a, b, lazy=True)
 
 
-def all(*conditions: Any) -> Expr:  # noqa: A001
-    """Whether every condition holds."""
-    return _joined("&", "all", conditions)
+def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
+    """Return whether every condition holds; with ``axis`` a reduction.
+
+    ``all(x, axis=k)`` is true where no ``x`` along the reduction axes ``k`` is 0, and of nothing.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A, k = sl.placeholder((2, 3), name="A"), sl.reduce_axis(3, name="k")
+    >>> C = sl.compute((2,), lambda i: sl.all(A[i, k] > 0, axis=k), name="C")
+    >>> sl.reference(C)(np.array([[1, 2, 3], [1, 0, 3]], "float32"))
+    array([ True, False])
+    """
+    found = _reduced("all", conditions, axis, where)
+    return _joined("&", "all", conditions) if found is None else found
 
 
-def any(*conditions: Any) -> Expr:  # noqa: A001
-    """Whether at least one condition holds."""
-    return _joined("|", "any", conditions)
+def any(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
+    """Return whether at least one condition holds; with ``axis`` a reduction, as in :func:`all`."""
+    found = _reduced("any", conditions, axis, where)
+    return _joined("|", "any", conditions) if found is None else found
+
+
+def _reduced(name: str, given: tuple[Any, ...], axis: Any, where: Any) -> Reduction | None:
+    """The reduction that is asked for by ``axis=``, or by an axis after the value."""
+    values = list(given)
+    if axis is None and len(values) == 2 and is_reduction(values[1]):
+        axis = values.pop()
+    if axis is None and where is None:
+        return None
+    if len(values) != 1:
+        raise ComputeTypeError(
+            f"sl.{name}(..., axis=...) takes one value, got {len(values)}; join conditions first: "
+            f"sl.{name}(sl.{name}(a, b), axis=k)"
+        )
+    return truth(name, values[0], axis, where)
 
 
 def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
@@ -102,7 +129,7 @@ def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
 
 
 def logical_not(cond: ExprLike) -> Expr:
-    """Whether ``cond`` does not hold."""
+    """Return whether ``cond`` does not hold."""
     value = as_expr(cond)
     if value.dtype != "bool":
         raise ComputeTypeError(

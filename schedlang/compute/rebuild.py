@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.define import check_leaves
 from schedlang.compute.flatten import FORMAT, VERSION, expr_to_data
 from schedlang.compute.fold import ufunc_of
-from schedlang.compute.reduce import Reducer, argmax, argmin, check_combiner, reduce_axis
+from schedlang.compute.laws import ties_of
+from schedlang.compute.reduce import Reducer, argmax, argmin, reduce_axis
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import (
     ComputeOp,
@@ -81,9 +83,10 @@ class _Reader:
                 )
             fields = item[1:]
             wanted = make.__code__.co_argcount - 1
-            if len(fields) != wanted:
+            least = wanted - len(make.__defaults__ or ())
+            if not least <= len(fields) <= wanted:
                 raise ComputeError(
-                    f"item {position} of the data ({kind}) has {len(fields)} fields, not {wanted}"
+                    f"item {position} of the data ({kind}) has {len(fields)} fields, not {least}"
                 )
             try:
                 self.made.append(make(self, *fields))
@@ -254,7 +257,9 @@ def _leaf(reader: _Reader, name: Any) -> Expr:
     return reader.leaves[name]
 
 
-def _reducer(reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any) -> Reducer:
+def _reducer(
+    reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any, ties: Any = None
+) -> Reducer:
     check_name(name, "a reducer")
     left, right = (
         tuple(reader.ref(p, Var, "an operand of the combiner") for p in _list(side, "an operand"))
@@ -272,16 +277,15 @@ def _reducer(reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identi
     for node in postorder(results):
         if isinstance(node, (Axis, Read)) or (isinstance(node, Var) and node not in operands):
             raise ComputeError(f"reducer {name}: its combiner uses {node}, none of its operands")
-    made = Reducer(name, left, right, results, units)
     if not left:
         raise ComputeError(f"reducer {name} has no operands")
-    if ufunc_of(made) is None and not _is_arg(made):
-        check_combiner(made)
-    return made
+    if ties is not None and not isinstance(ties, str):
+        raise ComputeError(f"reducer {name}: an example of ties is {_short(ties)}, not text")
+    return Reducer(name, left, right, results, units, ties is not None, ties or "")
 
 
 def _is_arg(reducer: Reducer) -> bool:
-    """Whether this is the combiner of ``argmax`` or ``argmin``, which knows only indices >= 0."""
+    """Return whether this is the combiner of ``argmax`` or ``argmin``, for indices >= 0 alone."""
     if [v.dtype for v in reducer.lhs[:1]] != ["int64"] or len(reducer.lhs) != 2:
         return False
     value = Cast(Const(0, "int64"), reducer.lhs[1].dtype)
@@ -327,6 +331,8 @@ def _compute(
         raise ComputeError(f"{name}: where is {cond.dtype}, not bool")
     if start is not None and [v.dtype for v in start] != kinds:
         raise ComputeError(f"{name}: init does not fit {', '.join(kinds)}")
+    if fold is not None and not fold.vouched and ufunc_of(fold) is None and not _is_arg(fold):
+        fold = replace(fold, ties=ties_of(fold, values, cond))
     op = ComputeOp(name, axes, values, folded, fold, cond, start)
     shape = check_shape(op.shape, name)
     labels = _names(names, len(values))

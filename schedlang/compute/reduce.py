@@ -5,39 +5,28 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from schedlang.compute.laws import ties_of
+from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr, binary, cast, const, convert, select
+from schedlang.expr.construct import as_expr, binary, cast, const, convert, select, settled
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.functions import call
 from schedlang.expr.interval import weak_range
-from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Var
+from schedlang.expr.nodes import Axis, Const, Expr, ExprLike, Read, Var
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.simplify import simplify
-
-
-@dataclass(frozen=True, eq=False)
-class Reducer:
-    """A commutative, associative combiner of tuples: ``result`` over ``lhs`` and ``rhs``.
-
-    Sources: TVM's ``comm_reducer``; its promise of commutativity and associativity is sampled.
-    """
-
-    name: str
-    lhs: tuple[Var, ...]
-    rhs: tuple[Var, ...]
-    result: tuple[Expr, ...]
-    identity: tuple[Const, ...]
+from schedlang.expr.visit import postorder
 
 
 class Reduction:
-    """What ``sl.sum(...)`` and friends return: the whole value of a compute's lambda."""
+    """The value of ``sl.sum(...)`` and the other reductions: the whole value of a lambda."""
 
     __slots__ = ("reducer", "sources", "axes", "where", "init", "visible")
 
@@ -53,7 +42,7 @@ class Reduction:
         self.visible = visible
 
     def as_scalar(self) -> Any:
-        """What an expression asks of an operand: a reduction is none."""
+        """Refuse to be an operand: a reduction stands at the top of its lambda."""
         return self.refuse()
 
     def refuse(self, *_: Any, **__: Any) -> Any:
@@ -135,8 +124,12 @@ def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
                 f"sl.{name}(..., axis={a.name}): {a.name} is a {a.kind} axis; reduce over one made "
                 "by sl.reduce_axis"
             )
-    if len(set(axes)) != len(axes):
-        raise ComputeError(f"sl.{name}: an axis is named twice in axis=")
+    doubled = next((a for k, a in enumerate(axes) if any(a is b for b in axes[:k])), None)
+    if doubled is not None:
+        listed = ", ".join(a.name for a in axes)
+        raise ComputeError(
+            f"sl.{name}(..., axis=[{listed}]): {doubled.name} is named twice; name each axis once"
+        )
     return axes
 
 
@@ -185,9 +178,13 @@ def extreme_value(dtype: str, largest: bool) -> Const:
 
 def _source(expr: ExprLike, dtype: object) -> Expr:
     value = as_expr(expr)
-    if dtype is not None:
-        return cast(value, dtype)
-    return cast(value, value.dtype) if value.weak else value
+    return settled(value) if dtype is None else cast(value, dtype)
+
+
+def _counted(expr: ExprLike, dtype: object) -> Expr:
+    """What ``sum`` and ``prod`` add up: bools count in int64, as in NumPy."""
+    source = _source(expr, dtype)
+    return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
 
 
 def _simple(name: str, dtype: str) -> Reducer:
@@ -203,19 +200,26 @@ def _simple(name: str, dtype: str) -> Reducer:
 def sum(  # noqa: A001
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
-    """The sum of ``expr`` over ``axis`` where ``where`` holds, from ``init`` (0) on.
+    """Return the sum of ``expr`` over ``axis`` where ``where`` holds, from ``init`` (0) on.
 
-    The dtype is the operand's unless ``dtype`` says otherwise; integers wrap.
+    The dtype is the operand's, and int64 for bools, unless ``dtype`` says otherwise; integers wrap.
+    ``init`` is a number or an expression over data axes, reads of tensors included
+    (``init=bias[j]``).
+
+    >>> import schedlang as sl
+    >>> A, k = sl.placeholder((4, 8), "bool", name="A"), sl.reduce_axis(8, name="k")
+    >>> sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="count").dtype
+    'int64'
     """
-    axes, source = _axes(axis, "sum"), _source(expr, dtype)
+    axes, source = _axes(axis, "sum"), _counted(expr, dtype)
     return reduction(_simple("sum", source.dtype), (source,), axes, where, init, 1)
 
 
 def prod(
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
-    """The product of ``expr`` over ``axis``; see :func:`sum`."""
-    axes, source = _axes(axis, "prod"), _source(expr, dtype)
+    """Return the product of ``expr`` over ``axis``; see :func:`sum`."""
+    axes, source = _axes(axis, "prod"), _counted(expr, dtype)
     return reduction(_simple("prod", source.dtype), (source,), axes, where, init, 1)
 
 
@@ -237,7 +241,8 @@ def max(  # noqa: A001
     return _extreme("max", expr, axis, values, where, init)
 
 
-def _is_reduction(axis: Any) -> bool:
+def is_reduction(axis: Any) -> bool:
+    """Return whether ``axis`` is meant as the axes of a reduction."""
     items = axis if isinstance(axis, (tuple, list)) else (axis,)
     return isinstance(axis, (tuple, list)) or any(
         isinstance(a, Axis) and a.is_reduce for a in items
@@ -247,7 +252,7 @@ def _is_reduction(axis: Any) -> bool:
 def _extreme(
     name: str, expr: ExprLike, axis: Any, values: tuple[Any, ...], where: Any, init: Any
 ) -> Any:
-    if axis is not None and not _is_reduction(axis):
+    if axis is not None and not is_reduction(axis):
         if where is not None or init is not None:
             raise ComputeTypeError(
                 f"sl.{name}(a, b) of expressions takes no where= or init=, which belong to a "
@@ -279,7 +284,7 @@ def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
             )
 
 
-def _arg(name: str, expr: ExprLike, axis: Any) -> Reduction:
+def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
     axes = _axes(axis, name)
     _refuse_empty(name, axes)
     for a in axes:
@@ -308,30 +313,56 @@ def _arg(name: str, expr: ExprLike, axis: Any) -> Reduction:
     result = (select(left, li, ri), select(left, lv, rv))
     identity = (const(-1, "int64"), extreme_value(value.dtype, largest=name == "argmin"))
     reducer = Reducer(name, (li, lv), (ri, rv), result, identity)
-    return reduction(reducer, (index, value), axes, None, None, 1)
+    return reduction(reducer, (index, value), axes, where, None, 1)
 
 
-def argmax(expr: ExprLike, axis: Any = None) -> Reduction:
-    """The int64 index along ``axis`` of the largest ``expr``; the first one on ties.
+def argmax(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
+    """Return the int64 index along ``axis`` of the largest ``expr``; the first one on ties.
 
-    Over several axes the index counts row-major. An empty range gives -1.
+    Over several axes the index counts row-major. Elements where ``where`` does not hold take no
+    part; where it never holds, or the range is empty, the index is -1.
+
+    >>> import numpy as np, schedlang as sl
+    >>> A, k = sl.placeholder((4,), name="A"), sl.reduce_axis(4, name="k")
+    >>> C = sl.compute((), lambda: sl.argmax(A[k], axis=k, where=A[k] < 9), name="C")
+    >>> int(sl.reference(C)(np.array([1, 9, 7, 7], "float32")))
+    2
     """
-    return _arg("argmax", expr, axis)
+    return _arg("argmax", expr, axis, where)
 
 
-def argmin(expr: ExprLike, axis: Any = None) -> Reduction:
-    """The int64 index along ``axis`` of the smallest ``expr``; the first one on ties."""
-    return _arg("argmin", expr, axis)
+def argmin(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
+    """Return the int64 index along ``axis`` of the smallest ``expr``; see :func:`argmax`."""
+    return _arg("argmin", expr, axis, where)
+
+
+def truth(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
+    """Return whether ``any`` or ``all`` of ``expr`` over ``axis`` is other than 0."""
+    axes, value = _axes(axis, name), as_expr(expr)
+    source = value if value.dtype == "bool" else binary("!=", value, 0)
+    x, y = Var("x", "bool", weak=False), Var("y", "bool", weak=False)
+    joined = binary("|" if name == "any" else "&", x, y)
+    reducer = Reducer(name, (x,), (y,), (joined,), (const(name == "all", "bool"),))
+    return reduction(reducer, (source,), axes, where, None, 1)
 
 
 def comm_reducer(
-    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
-) -> Callable[..., Reduction]:
-    """A reduction of one's own: ``fcombine(x, y)`` with identity ``fidentity(dtype)``.
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce", *,
+    samples: Sequence[Any] | None = None, trusted: bool = False,
+) -> Callable[..., Reduction]:  # fmt: skip
+    """Return a reduction of one's own: ``fcombine(x, y)`` with identity ``fidentity(dtype)``.
 
-    For tuples, ``x`` and ``y`` are tuples and ``fidentity`` takes one dtype for each part.
-    The combiner must be commutative and associative; one that fails on sampled values raises
-    :class:`~schedlang.errors.ComputeError`.
+    For tuples, ``x`` and ``y`` are tuples and ``fidentity`` takes one dtype for each part. An
+    identity is any expression of a constant value.
+
+    The combiner must be commutative and associative. Both are tried on states that the reduction
+    can have: values of what it reduces, folded from the identity. One that fails raises
+    :class:`~schedlang.errors.ComputeError`, unless it fails to commute only where the values it
+    compares are equal: then the first element wins while a schedule keeps the order, and the step
+    that does not warns (:class:`~schedlang.errors.OrderWarning`).
+
+    ``samples`` is a list of elements (numbers, or tuples of them) to try in place of sampled ones,
+    for a combiner that holds only for the inputs that occur. With ``trusted`` nothing is tried.
 
     >>> multiply = comm_reducer(lambda x, y: x * y, lambda t: 1.0, name="multiply")
     """
@@ -341,7 +372,12 @@ def comm_reducer(
         parts = expr if isinstance(expr, (tuple, list)) else (expr,)
         sources = tuple(_source(p, None) for p in parts)
         reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])
-        return reduction(reducer, sources, axis, where, init, len(sources))
+        made = reduction(reducer, sources, axis, where, init, len(sources))
+        if not trusted:
+            ties = ties_of(reducer, sources, made.where, samples)
+            reducer = replace(reducer, ties=ties)
+        made.reducer = replace(reducer, vouched=trusted or samples is not None)
+        return made
 
     reduce_with.__name__ = name
     return reduce_with
@@ -364,9 +400,7 @@ def _custom(
         )
     result = tuple(_same(name, as_expr(r), t) for r, t in zip(results, kinds))
     identity = tuple(_identity(name, v, t) for v, t in zip(starts, kinds))
-    reducer = Reducer(name, lhs, rhs, result, identity)
-    check_combiner(reducer)
-    return reducer
+    return Reducer(name, lhs, rhs, result, identity)
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
@@ -388,60 +422,15 @@ def _same(name: str, value: Expr, dtype: str) -> Expr:
 
 
 def _identity(name: str, value: Any, dtype: str) -> Const:
-    if isinstance(value, Const):
-        value = value.value
-    if isinstance(value, Expr):
-        raise ComputeError(f"reducer {name}: the identity {value} is not a number")
-    if isinstance(value, np.generic):
-        value = value.item()
-    return const(value, dtype)
-
-
-def _samples(dtype: str) -> list[Any]:
-    if dtype == "bool":
-        return [False, True]
-    return [0, 1, 2, 3, 5] if dtype.startswith("uint") else [-2, 0, 1, 3, 5]
-
-
-def _three(pool: list[Any], rng: np.random.Generator) -> list[Any]:
-    """Three samples, distinct where there are as many: te's own argmax has no rule for ties."""
-    return [pool[int(k)] for k in rng.choice(len(pool), 3, replace=len(pool) < 3)]
-
-
-def check_combiner(reducer: Reducer) -> None:
-    """Try commutativity, associativity and the identity on small values that are exact."""
-    kinds = [v.dtype for v in reducer.lhs]
-    pools = [_samples(t) for t in kinds]
-    rng = np.random.default_rng(0)
-    triples = [list(zip(*(_three(pool, rng) for pool in pools))) for _ in range(24)]
-
-    def combine(x: tuple[Any, ...], y: tuple[Any, ...]) -> tuple[Any, ...]:
-        env = {**dict(zip(reducer.lhs, x)), **dict(zip(reducer.rhs, y))}
-        with np.errstate(all="ignore"):
-            return tuple(evaluate(r, env) for r in reducer.result)
-
-    unit = tuple(c.value for c in reducer.identity)
-    for a, b, c in triples:
-        for what, left, right in (
-            ("commutative", combine(a, b), combine(b, a)),
-            ("associative", combine(combine(a, b), c), combine(a, combine(b, c))),
-            ("neutral to its identity", combine(unit, a), a),
-        ):
-            if not all(_equal(p, q) for p, q in zip(left, right)):
-                raise ComputeError(
-                    explain(
-                        f"reducer {reducer.name}",
-                        f"fcombine is not {what}: on {a}, {b}, {c} it gives {left} and {right}",
-                        "A schedule may combine in any order, so the combiner must be commutative "
-                        "and associative and fidentity its neutral element.",
-                    )
-                )
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, (bool, np.bool_)) or isinstance(b, (bool, np.bool_)):
-        return bool(a) == bool(b)
-    return bool(np.isclose(float(a), float(b), rtol=1e-3, equal_nan=True))
+    """The value of an expression over constants, in ``dtype``."""
+    unit = as_expr(value)
+    if any(isinstance(n, (Axis, Var, Read)) for n in postorder([unit])):
+        raise ComputeError(
+            f"reducer {name}: the identity {unit} has no constant value; it is the same at every "
+            "element, and init= may start a reduction anywhere else"
+        )
+    with np.errstate(all="ignore"):
+        return const(evaluate(unit, {}).item(), dtype)
 
 
 __all__ = [

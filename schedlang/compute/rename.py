@@ -36,7 +36,7 @@ def names_of(outputs: Sequence[Tensor]) -> Names:
 
 
 def renamed(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
-    """What ``outputs`` compute, anew, under ``names``.
+    """Return tensors that compute what ``outputs`` do, under ``names``.
 
     Raises :class:`~schedlang.errors.ComputeError` for names that are not as many, or cannot stand.
 

@@ -192,7 +192,11 @@ class Tensor:
         elements = tuple(v.as_scalar() if isinstance(v, Tensor) else v for v in inputs)
         return apply_ufunc(ufunc, method, elements, kwargs)
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        # set by schedlang.compute.latex, which needs the graph of operations
+        def latex(self, ranges: bool = False) -> str: ...
+        def _repr_latex_(self) -> str | None: ...
+    else:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in ("T", "transpose"):

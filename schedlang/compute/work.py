@@ -1,4 +1,8 @@
-"""How much arithmetic a computation is, before any schedule."""
+"""How much arithmetic a computation is, before any schedule.
+
+The rule that :func:`operations_of` states is the one home of what a flop is: ``sl.cost``, the
+GFLOP/s of ``sl.evaluate`` and the tuner's estimates count by it.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.graph import operations
+from schedlang.compute.graph import first_rows, operations
+from schedlang.compute.reduce import Reducer
 from schedlang.compute.tensor import ComputeOp, Extent, Tensor
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.nodes import Axis, Binary, Call, Expr, Read, Unary, Var
+from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Call, Expr, Read, Unary, Var
 from schedlang.expr.visit import postorder
 
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
+_BITS = ("&", "|", "^", "<<", ">>")
+# reducers whose step is one comparison, however their combiners spell it
+_SELECTING = ("argmax", "argmin")
 # points at which a condition is tried, to count where it holds
 MOST_TRIED = 1 << 22
 
 
 def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int:
-    """Arithmetic operations behind ``outputs``, each stage computed once, whole.
+    """Return the operations behind ``outputs``, each stage computed once and whole.
 
-    Counted are arithmetic on elements and math functions, one each, and one a point for what a
-    reduction combines: a multiply-add is 2. Index arithmetic, comparisons, choices and casts are
-    free. ``sizes`` gives the values of symbolic extents.
+    What counts is in :func:`operations_of`; a multiply-add is 2. A scan's steps count from the
+    first row that they compute. ``sizes`` gives the values of symbolic extents.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
@@ -33,7 +40,10 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
     >>> flops([C])
     128
     """
-    return sum(_points(op, sizes or {}) * of_point(op) for op in _computed(outputs))
+    known, rows = sizes or {}, first_rows(operations(outputs))
+    return sum(
+        _points(op, known, rows) * of_point(op) + _starts(op, known) for op in computed(outputs)
+    )
 
 
 def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int | None:
@@ -47,30 +57,79 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     >>> flops([C]), needed_flops([C])
     (64, 36)
     """
-    total = 0
-    for op in _computed(outputs):
-        points = _points(op, sizes or {})
+    total, rows = 0, first_rows(operations(outputs))
+    for op in computed(outputs):
+        points = _points(op, sizes or {}, rows)
         if op.where is not None:
             part = _held(op.where, sizes or {})
             if part is None:
                 return None
             points = points * part[0] // part[1]
-        total += points * of_point(op)
+        total += points * of_point(op) + _starts(op, sizes or {})
     return total
 
 
-def _computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
+def computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
+    """The computations behind ``outputs``, producers first."""
     return [op for op in operations(outputs) if isinstance(op, ComputeOp)]
 
 
-def _points(op: ComputeOp, sizes: Mapping[Var, Any]) -> int:
-    return prod(_value(axis.extent, sizes) for axis in (*op.axis, *op.reduce_axis))
+def _points(op: ComputeOp, sizes: Mapping[Var, Any], rows: Mapping[ComputeOp, Extent]) -> int:
+    extents = [_value(axis.extent, sizes) for axis in (*op.axis, *op.reduce_axis)]
+    if op in rows and op.axis:
+        extents[0] = max(0, extents[0] - _value(rows[op], sizes))
+    return prod(extents)
+
+
+def _starts(op: ComputeOp, sizes: Mapping[Var, Any]) -> int:
+    """The operations of ``init=`` at all data points."""
+    each = of_start(op)
+    return each and each * prod(_value(axis.extent, sizes) for axis in op.axis)
 
 
 def of_point(op: ComputeOp) -> int:
-    """The operations of one point."""
-    combined = 0 if op.reducer is None else max(1, _operations(op.reducer.result))
-    return _operations(op.body) + combined
+    """The operations of one point, of its reduction axes too."""
+    combined = 0 if op.reducer is None else of_step(op.reducer)
+    tested = () if op.where is None else (op.where,)
+    return _operations((*op.body, *tested)) + combined
+
+
+def of_start(op: ComputeOp) -> int:
+    """The operations of ``init=`` at one data point."""
+    return _operations(op.init or ())
+
+
+def of_step(reducer: Reducer) -> int:
+    """The operations that combine one more value: at least 1, and 1 for argmin and argmax."""
+    if reducer.name in _SELECTING:
+        return 1
+    return max(1, _operations(reducer.result))
+
+
+def operations_of(node: Expr) -> int:
+    """The operations of one expression node, without its children: 0 or 1.
+
+    One each: arithmetic on elements (``+ - * / // % **`` and a change of sign), bitwise operations
+    and shifts of integers, comparisons of elements, and every math function, ``min`` and ``max``
+    among them. None: reads, index arithmetic, comparisons of indices, conversions, choices, and
+    logic on bools. Both sides of a choice count.
+
+    >>> from schedlang.expr.nodes import Axis
+    >>> x = Var("x", "float32", weak=False)
+    >>> operations_of(x * 2), operations_of(x > 0), operations_of(Axis("i", 4) * 2)
+    (1, 1, 0)
+    """
+    if node.weak:
+        return 0
+    if isinstance(node, Call):
+        return 1
+    if isinstance(node, Unary):
+        return int(node.op == "-" or node.dtype != "bool")
+    if not isinstance(node, Binary):
+        return 0
+    if node.op in COMPARISONS:
+        return int(not (node.a.weak and node.b.weak))
+    return int(node.op in _ARITHMETIC or (node.op in _BITS and node.dtype != "bool"))
 
 
 def _held(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
@@ -92,7 +151,7 @@ def _held(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
 
 
 def _operations(roots: Sequence[Expr]) -> int:
-    """The arithmetic nodes of an expression graph, shared parts once, indices left out."""
+    """The operations of an expression graph, shared parts once, indices left out."""
     seen: set[int] = set()
     stack, count = list(roots), 0
     while stack:
@@ -100,9 +159,7 @@ def _operations(roots: Sequence[Expr]) -> int:
         if id(node) in seen or isinstance(node, Read) or node.weak:
             continue
         seen.add(id(node))
-        negated = isinstance(node, Unary) and node.op == "-"
-        count += negated or isinstance(node, Call)
-        count += isinstance(node, Binary) and node.op in _ARITHMETIC
+        count += operations_of(node)
         stack.extend(node.children)
     return count
 

@@ -140,7 +140,7 @@ class _Work:
         return steps, region[0] if region[0] in self.cuts else None
 
     def _flag(self, key: int) -> Expr:
-        """Whether evaluation arrives at a cut, by one of its ways."""
+        """Return whether evaluation arrives at a cut, by one of its ways."""
         arrives: Expr | None = None
         for way in self.cuts[key]:
             steps, last = self._steps(way)

@@ -1,4 +1,4 @@
-"""What operands become: constants, casts and operations with NumPy's dtype rules."""
+"""Make expressions of operands: constants, casts and operations with NumPy's dtype rules."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
 
 
 def _may_overflow(value: Expr, dtype: str) -> bool:
-    """Whether an index whose range is not known is compared with a narrow integer.
+    """Return whether an index whose range is not known is compared with a narrow integer.
 
     As NumPy compares a Python number, which need not fit, by its value.
     """
@@ -209,6 +209,27 @@ def cast(value: ExprLike, dtype: object) -> Expr:
     if isinstance(a, Const) and dtypes.is_float(name):
         return Const(float(a.value), name)
     return Cast(a, name)
+
+
+def settled(value: Expr) -> Expr:
+    """Return ``value`` in a dtype of its own, where it met nothing that has one.
+
+    A Python float becomes float32, as in te; an integer stays int64.
+
+    >>> settled(const(0.5)).dtype, settled(const(2)).dtype
+    ('float32', 'int64')
+    """
+    if not value.weak:
+        return value
+    if isinstance(value, Select):
+        # a choice between numbers is one between numbers of that dtype
+        a, b = (cast(v, _settled_dtype(value)) for v in (value.a, value.b))
+        return Select(value.cond, a, b, a.dtype, value.lazy)
+    return cast(value, _settled_dtype(value))
+
+
+def _settled_dtype(value: Expr) -> str:
+    return "float32" if dtypes.is_float(value.dtype) else value.dtype
 
 
 def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr:

@@ -133,11 +133,31 @@ def value_of(
 
 def _power(a: Any, b: Any) -> Any:
     """``a ** b``; an integer to a negative power, which NumPy refuses, is its truncated value."""
-    if np.result_type(a, b).kind != "i" or not np.any(np.less(b, 0)):
+    kind = np.result_type(a, b).kind
+    if kind == "f":
+        return float_power(a, b)
+    if kind != "i" or not np.any(np.less(b, 0)):
         return np.power(a, b)
     one = np.ones_like(a)
     inverse = np.where(a == 1, one, np.where(a == -1, np.where(b % 2, -one, one), a - a))
     return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))[()]
+
+
+def float_power(a: Any, b: Any) -> Any:
+    """Return ``a ** b`` of floats as IEEE 754 has it, in their dtype.
+
+    Beside a lone 0.5 ``np.power`` takes the square root, which differs at -0.0 and -inf.
+
+    >>> float(float_power(-np.inf, 0.5)), float(np.power(-np.inf, np.array([0.5, 2.0]))[0])
+    (inf, inf)
+    """
+    with np.errstate(all="ignore"):
+        result = np.power(a, b)
+    root = np.equal(b, 0.5)
+    if not np.any(root):
+        return result
+    known = np.where(np.equal(a, -np.inf), np.inf, np.add(result, 0.0))
+    return np.where(root, known, result).astype(result.dtype)[()]
 
 
 def apply_function(fn: str, *args: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import gcd
 
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
 from schedlang.expr.nodes import Axis, Expr, Var
@@ -124,7 +126,7 @@ class Ranges:
         return 0, den - 1
 
     def nonneg(self, lin: Lin) -> bool:
-        """Whether ``lin >= 0`` is proven."""
+        """Return whether ``lin >= 0`` is proven."""
         low = self.interval(lin)[0]
         if low is not None and low >= 0:
             return True
@@ -144,10 +146,12 @@ class Ranges:
         if cases is None:
             return False
         every, args = cases
-        return all(map(self.nonneg, args)) if every else any(map(self.nonneg, args))
+        if every:
+            return all(map(self.nonneg, args))
+        return any(map(self.nonneg, args)) or any(map(self.nonneg, _mixtures(args)))
 
     def _bounded(self, lin: Lin) -> bool:
-        """Whether a bound below ``lin`` over sizes alone is 0 or more."""
+        """Return whether a bound below ``lin`` over sizes alone is 0 or more."""
         bound = lower(lin, self.bare)
         if bound is None:
             return False
@@ -166,7 +170,7 @@ class Ranges:
         return False
 
     def le(self, a: Lin, b: Lin) -> bool:
-        """Whether ``a <= b`` is proven."""
+        """Return whether ``a <= b`` is proven."""
         return self.nonneg(b - a)
 
 
@@ -180,18 +184,57 @@ def _multiples(lin: Lin, fact: Lin) -> list[int]:
     return sorted(found)
 
 
+def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
+    """Sums of two of ``args`` that cancel a term: where one is 0 or more, so is the larger.
+
+    With both at most -1, ``k*a + m*b`` is at most ``-k - m``.
+    """
+    for a, b in combinations(args, 2):
+        weights = set()
+        for product, coef in a.terms.items():
+            other = b.terms.get(product, 0)
+            if product and coef * other < 0:
+                common = gcd(coef, other)
+                weights.add((abs(other) // common, abs(coef) // common))
+        for k, m in sorted(weights):
+            yield (a + 1) * k + (b + 1) * m - 1
+
+
+def occupied(extent: Lin) -> tuple[Lin, ...]:
+    """Polynomials that are 0 or less inside a loop over ``extent``, which has an iteration then."""
+    if extent.const is not None:
+        return ()
+    found = [Lin.of(1) - extent]
+    rounded = extent - extent.offset
+    if len(rounded.terms) == 1:
+        ((product, coef),) = rounded.terms.items()
+        atom = product[0]
+        least = 1 - extent.offset
+        if coef == 1 and len(product) == 1 and isinstance(atom, (Div, Mod)):
+            # a bound on a quotient, or on the remainder of a size, is one on what is divided
+            if isinstance(atom, Div) and atom.den.const is not None and atom.den.const > 0:
+                found.append(atom.den * least - atom.num)
+            elif isinstance(atom, Mod) and Ranges().nonneg(atom.num) and Ranges().nonneg(atom.den):
+                found.append(Lin.of(least) - atom.num)
+    return tuple(found)
+
+
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
-    """``lin`` with its first ``min`` or ``max`` replaced by each argument.
+    """``lin`` with one ``min`` or ``max`` replaced by each argument.
 
     The flag tells whether ``lin`` is the smallest of them (a lower bound must hold for all) or
-    the largest (one suffices).
+    the largest (one suffices). One that is the smallest comes first: which argument suffices may
+    differ from one of its cases to the next.
     """
-    for product, coef in lin.terms.items():
-        if len(product) == 1 and isinstance(product[0], Extreme):
-            atom = product[0]
-            rest = lin - Lin({product: coef})
-            return (atom.op == "min") == (coef > 0), tuple(rest + arg * coef for arg in atom.args)
-    return None
+    found = [
+        ((p[0].op == "min") == (coef > 0), p, coef, p[0])
+        for p, coef in lin.terms.items() if len(p) == 1 and isinstance(p[0], Extreme)
+    ]  # fmt: skip
+    if not found:
+        return None
+    smallest, product, coef, atom = next((f for f in found if f[0]), found[0])
+    rest = lin - Lin({product: coef})
+    return smallest, tuple(rest + arg * coef for arg in atom.args)
 
 
 def _scale(value: int | None, coef: int) -> int | None:
@@ -222,7 +265,7 @@ def _times(a: Interval, b: Interval) -> Interval:
 
 
 def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
-    """Whether a polynomial over sizes is 0 or more because each of its terms is."""
+    """Return whether a polynomial over sizes is 0 or more because each of its terms is."""
     for product, coef in lin.terms.items():
         if coef < 0:
             return False

@@ -73,7 +73,7 @@ def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
 
 
 def is_choice(node: Expr) -> bool:
-    """Whether ``node`` evaluates one of its sides only."""
+    """Return whether ``node`` evaluates one of its sides only."""
     return isinstance(node, Select) and node.lazy
 
 
@@ -83,7 +83,7 @@ def both(first: Expr, second: Expr) -> Select:
 
 
 def is_both(node: Expr) -> TypeGuard[Select]:
-    """Whether ``node`` is what :func:`both` makes."""
+    """Return whether ``node`` is what :func:`both` makes."""
     if not (isinstance(node, Select) and node.lazy and isinstance(node.b, Const)):
         return False
     return node.dtype == "bool" and not node.b.value

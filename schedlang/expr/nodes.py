@@ -135,6 +135,23 @@ class Var(Expr):
         return self.weak
 
 
+class Domain(tuple[Union[int, Expr], Union[int, Expr]]):
+    """The half-open range ``(lo, hi)`` of an axis, with te's ``min`` and ``extent``.
+
+    >>> Axis("k", 12, "reduce", 4).dom, Axis("k", 12, "reduce", 4).dom.extent
+    ((4, 16), 12)
+    """
+
+    min: Union[int, Expr]
+    extent: Union[int, Expr]
+
+    def __new__(cls, lo: Union[int, Expr], extent: Union[int, Expr]) -> Domain:
+        hi = extent if isinstance(lo, int) and lo == 0 else lo + extent
+        made = super().__new__(cls, (lo, hi))
+        made.min, made.extent = lo, extent
+        return made
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Axis(Expr):
     """One axis of an iteration: ``extent`` points from ``lo`` on.
@@ -160,9 +177,9 @@ class Axis(Expr):
         return self.kind == "reduce"
 
     @property
-    def dom(self) -> tuple[Union[int, Expr], Union[int, Expr]]:
-        """``(lo, hi)``, half open."""
-        return self.lo, self.lo + self.extent
+    def dom(self) -> Domain:
+        """The range of the axis, ``(lo, hi)``, half open; it has te's ``min`` and ``extent``."""
+        return Domain(self.lo, self.extent)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,6 +16,7 @@ from schedlang.expr.construct import binary, cast, unary
 from schedlang.expr.functions import call
 from schedlang.expr.nodes import Axis, Expr, ExprLike
 from schedlang.expr.printer import text
+from schedlang.expr.symbolic import to_sympy
 from schedlang.expr.ufuncs import apply_ufunc
 from schedlang.expr.visit import postorder
 
@@ -35,7 +36,13 @@ def _forward(op: str) -> Operator:
 
 
 def _reflected(op: str) -> Operator:
-    return lambda self, other: binary(op, other, self)
+    def method(self: Expr, other: ExprLike) -> Expr:
+        if op == "+" and type(other) is int and other == 0 and self.dtype != "bool":
+            # Python's sum() starts from 0, and what it adds up does not
+            return self
+        return binary(op, other, self)
+
+    return method
 
 
 def _equality(op: str) -> Operator:
@@ -92,6 +99,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "__array_ufunc__": _array_ufunc,
     "__iter__": _iter,
     "__str__": lambda self: text(self),
+    "_sympy_": lambda self: to_sympy(self),
 }
 
 for _name, _method in (OPERATORS | EQUALITIES | OTHERS).items():

@@ -12,7 +12,7 @@ Interval = tuple[Optional[int], Optional[int]]
 
 
 class Known(Protocol):
-    """What the rules ask about polynomials; see :class:`schedlang.expr.interval.Ranges`."""
+    """The questions of the rules about polynomials; see :class:`schedlang.expr.interval.Ranges`."""
 
     def interval(self, lin: Lin) -> Interval: ...
 
@@ -146,7 +146,7 @@ def _divide(product: tuple, divisor: tuple) -> tuple | None:
 
 
 def _fits(rest: Lin, den: Lin, ranges: Known) -> bool:
-    """Whether ``0 <= rest < den`` is proven."""
+    """Return whether ``0 <= rest < den`` is proven."""
     return ranges.nonneg(rest) and ranges.nonneg(den - rest - 1)
 
 
@@ -161,13 +161,35 @@ def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
     for arg in args:
         atom = _single_atom(arg)
         flat.extend(atom.args if isinstance(atom, Extreme) and atom.op == op else (arg,))
+    kept = _pruned(op, flat, ranges)
+    if len(kept) > 1:
+        parts = [_shifted_parts(op, arg) for arg in kept]
+        count = sum(map(len, parts))
+        if count > len(kept):
+            # max(max(a, 0) - 2, 0) is max(a - 2, 0), if fewer are left so
+            spread = _pruned(op, [part for found in parts for part in found], ranges)
+            kept = spread if len(spread) < count else kept
+    return kept[0] if len(kept) == 1 else Lin.of(Extreme(op, tuple(kept)))
+
+
+def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
+    """The arguments of the ``op`` within ``arg``, each with the number that is added to it."""
+    rest = arg - arg.offset
+    atom = _single_atom(rest)
+    if isinstance(atom, Extreme) and atom.op == op:
+        return [part + arg.offset for part in atom.args]
+    return [arg]
+
+
+def _pruned(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
+    """``args`` without those that another one makes superfluous."""
     kept: list[Lin] = []
-    for arg in flat:
+    for arg in args:
         if any(_beats(op, other, arg, ranges) for other in kept):
             continue
         kept = [other for other in kept if not _beats(op, arg, other, ranges)]
         kept.append(arg)
-    return kept[0] if len(kept) == 1 else Lin.of(Extreme(op, tuple(kept)))
+    return kept
 
 
 def _beats(op: str, a: Lin, b: Lin, ranges: Known) -> bool:

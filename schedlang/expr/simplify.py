@@ -7,7 +7,7 @@ from typing import Any
 
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin, Mod, to_expr
-from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.nodes import Expr
 from schedlang.expr.polynomial import polynomial, quick
 from schedlang.expr.rules import floordiv
 
@@ -36,21 +36,13 @@ def simplify(value: Expr, ranges: Ranges | None = None) -> Expr:
 
 
 def has_mod(lin: Lin) -> bool:
-    """Whether a remainder is a factor of some term."""
+    """Return whether a remainder is a factor of some term."""
     return any(isinstance(atom, Mod) for product in lin.terms for atom in product)
 
 
 def ceildiv(num: Lin, den: Lin) -> Lin:
     """``num / den`` rounded up, by what its axes declare."""
     return floordiv(num + den - 1, den, Ranges())
-
-
-def only_size(lin: Lin) -> Var | None:
-    """The size ``n`` of a polynomial ``a*n + b``, if it has that form."""
-    products = [p for p in lin.terms if p]
-    if len(products) == 1 and len(products[0]) == 1 and isinstance(products[0][0], Var):
-        return products[0][0]
-    return None
 
 
 def merge_div_mod(lin: Lin) -> Lin:

@@ -61,6 +61,6 @@ _NAMES = (*_OPERATORS, *_LOGICAL, *_UNARY, *_CALLS, "logical_not", "square")
 
 
 def _truth(value: Any) -> Expr:
-    """Whether ``value`` is anything but 0, as NumPy's logical functions take it."""
+    """Return whether ``value`` is anything but 0, as NumPy's logical functions take it."""
     given = as_expr(value)
     return given if given.dtype == "bool" else binary("!=", given, 0)

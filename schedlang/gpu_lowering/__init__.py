@@ -1,1 +1,1 @@
-"""Loop nest to what a GPU runs: kernels of blocks of threads, and the barriers between them."""
+"""Lower a loop nest to a GPU program: kernels of blocks of threads, with their barriers."""

@@ -31,7 +31,7 @@ WARP = 32
 
 
 def crosses(stmt: Stmt) -> bool:
-    """Whether ``stmt`` is a reduction loop whose sums threads add up together."""
+    """Return whether ``stmt`` is a reduction loop whose sums threads add up together."""
     if not isinstance(stmt, For) or not stmt.axis.is_reduce:
         return False
     own = [s for s, _ in walk(stmt) if isinstance(s, (For, Store)) and s.stage == stmt.stage]
@@ -41,7 +41,7 @@ def crosses(stmt: Stmt) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """The threads that add up one element: ``rank`` of ``count`` in team number ``team``."""
+    """The threads that reduce one element: thread ``rank`` of ``count`` in team number ``team``."""
 
     count: int
     rank: Lin
@@ -51,7 +51,7 @@ class Team:
 
 
 def team_of(tags: set[str], loops: Mapping[str, For]) -> Team:
-    """The team over the thread loops ``tags``; the others number the teams."""
+    """Return the team over the thread loops ``tags``; the other thread loops number the teams."""
     threads = {tag: loop for tag, loop in loops.items() if tag.startswith("threadIdx")}
     rank, team, count, teams, adjacent = ZERO, ZERO, 1, 1, True
     for tag in sorted(threads):
@@ -67,9 +67,9 @@ def team_of(tags: set[str], loops: Mapping[str, For]) -> Team:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What a thread adds up for itself: ``loops`` run over the elements that a thread has.
+    """The partial result of one thread: ``loops`` run over the elements that the thread has.
 
-    They are not ``whole`` where other updates go to other elements.
+    ``whole`` is false where other updates go to other elements.
     """
 
     store: Store
@@ -82,26 +82,26 @@ class Parts:
         return tuple(loop.axis for loop in self.loops)
 
     def each(self, stmts: Sequence[Stmt]) -> Stmt:
-        """``stmts`` for each element."""
+        """Return ``stmts`` for each element."""
         body = Block(tuple(stmts))
         for loop in reversed(self.loops):
             body = Block((replace(loop, body=body),))
         return body.stmts[0] if len(body.stmts) == 1 else body
 
     def starting(self) -> list[Stmt]:
-        """Storage for the parts, holding the identity."""
+        """Return storage for the partial results, set to the identity."""
         reducer = self.store.reducer
         assert reducer is not None
         zero = Store(self.local, self.at, reducer.identity, None, self.store.stage)
         return [*(Alloc(b) for b in self.local), self.each([zero])]
 
     def update(self, store: Store) -> Store:
-        """The update of a part in place of the element."""
+        """Return the update of a partial result in place of the element."""
         return replace(store, buffers=self.local, indices=self.at)
 
 
 def parts_of(region: For) -> Parts:
-    """The parts for the updates in ``region``."""
+    """Return the partial results for the updates in ``region``."""
     stage = region.stage
     stores = [s for s, _ in walk(region) if isinstance(s, Store) and s.stage == stage]
     first = stores[0]
@@ -121,7 +121,7 @@ def parts_of(region: For) -> Parts:
 
 
 def combine(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
-    """Shared storage, the statements that combine, and where the results are then."""
+    """Return shared storage, the statements that combine, and the buffers with the results."""
     if team.adjacent and team.count <= WARP and team.count & (team.count - 1) == 0:
         return [], _butterfly(parts, parts.local, team.count), _loads(parts.local, parts.at)
     if team.adjacent and team.count % WARP == 0:
@@ -134,7 +134,7 @@ def _loads(buffers: Sequence[Buffer], at: tuple[Expr, ...]) -> tuple[Load, ...]:
 
 
 def _butterfly(parts: Parts, local: Sequence[Buffer], count: int) -> list[Stmt]:
-    """Afterwards each of ``count`` neighbours has the combined value."""
+    """Combine by exchanges, so that each of ``count`` neighbours has the combined value."""
     other = tuple(replace(b, name=b.name.replace(".part", ".other")) for b in local)
     made: list[Stmt] = [Alloc(b) for b in other] if count > 1 else []
     distance = count // 2
@@ -153,7 +153,7 @@ def _shared(parts: Parts, teams: int, count: int) -> tuple[Buffer, ...]:
 
 
 def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
-    """A butterfly in each warp, then one over the results of the warps."""
+    """Combine by a butterfly in each warp, then by one over the results of the warps."""
     warps = team.count // WARP
     shared = _shared(parts, team.teams, warps)
     rank, row = to_expr(team.rank), to_expr(team.team)
@@ -184,7 +184,7 @@ def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[
 
 
 def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
-    """Halves onto halves in shared memory."""
+    """Combine in shared memory, halving the number of partial results in each step."""
     shared = _shared(parts, team.teams, team.count)
     rank, row = to_expr(team.rank), to_expr(team.team)
     here = (*parts.at, row, rank)
@@ -205,7 +205,7 @@ def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load
 
 
 def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
-    """Whether ``stmt`` sets what ``store`` updates to the identity, and does nothing else.
+    """Return whether ``stmt`` sets what ``store`` updates to the identity, and does nothing else.
 
     It does so under all of ``guards`` at least: then nothing is left unset.
     """

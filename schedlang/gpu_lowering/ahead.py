@@ -1,8 +1,8 @@
-"""Tiles that are fetched ahead wait in registers while the present one is used.
+"""Keep tiles that are fetched ahead in registers while the current tile is used.
 
-A thread that stored what it reads of the next tile at once would wait for global memory before it
-goes on. So it reads into storage of its own, uses the present tile, and stores then. Source:
-CUTLASS, "Efficient GEMM in CUDA", section "Pipelining".
+A thread that reads the next tile and stores it at once waits for global memory. So it reads into
+registers, uses the current tile, and then stores. Source: CUTLASS,
+"Efficient GEMM in CUDA", section "Pipelining".
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MOST_ELEMENTS = 64
 
 @dataclass(frozen=True)
 class Parted:
-    """Fills in two: what reads global memory into ``waiting``, and what stores that.
+    """Fills in two parts: reads of global memory into ``waiting``, and stores from there.
 
-    Among the reads stand the fills that are left whole.
+    Fills that are left whole stand among the reads.
     """
 
     waiting: tuple[Buffer, ...]
@@ -32,7 +32,7 @@ class Parted:
 
 
 def parted(fills: Sequence[Stmt]) -> Parted:
-    """The fills of the next tiles, those in two parts that can be.
+    """Split the fills of the next tiles into two parts where possible.
 
     Left whole are tiles that other fills read or that read theirs, that are not read from global
     memory, whose place or condition is data, with loops of unknown length, and what would take more
@@ -55,7 +55,7 @@ def parted(fills: Sequence[Stmt]) -> Parted:
 
 
 def _is_alone(fill: Stmt, others: Sequence[Stmt]) -> bool:
-    """Whether ``fill`` reads global memory, and no tile of its own or the others, nor they its."""
+    """Return whether ``fill`` reads global memory and shares no tile with the others."""
     read = loaded(fill)
     shared = any(stored(fill) & loaded(f) or stored(f) & read for f in (fill, *others))
     return not shared and any(b.scope == "global" for b in read)
@@ -68,7 +68,7 @@ def _fits(waiting: Sequence[Buffer]) -> bool:
 
 
 def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[Block, Block] | None:
-    """What reads and what stores; ``waiting`` grows by what is between."""
+    """Return the reading and the storing part; add the buffers between them to ``waiting``."""
     if isinstance(stmt, Block):
         parts = [_parts(s, loops, waiting) for s in stmt.stmts]
         found = [part for part in parts if part is not None]
@@ -79,7 +79,7 @@ def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[B
         return None
     places = stmt.indices if isinstance(stmt, Store) else expressions(stmt)
     if any(isinstance(n, Load) for n in postorder(places)):
-        # it is asked again behind what uses the present tile
+        # it is tested again behind the use of the current tile
         return None
     if isinstance(stmt, (For, If)):
         inner = (*loops, stmt) if isinstance(stmt, For) else loops
@@ -100,14 +100,14 @@ def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[B
 
 
 def _written_out(stmt: For | If) -> For | If:
-    """A serial loop as copies: where they count, storage is no register."""
+    """Return a serial loop as copies, since registers have no index."""
     if isinstance(stmt, For) and stmt.kind == "serial":
         return replace(stmt, kind="unroll")
     return stmt
 
 
 def _storage(buffer: Buffer, loops: tuple[For, ...], waiting: Sequence[Buffer]) -> Buffer:
-    """Storage of a name of its own: all that waits in a loop is needed at once."""
+    """Return storage under a name of its own: all buffers that wait in a loop live together."""
     name, number = f"{buffer.name}.next", 1
     while any(b.name == name for b in waiting):
         number += 1

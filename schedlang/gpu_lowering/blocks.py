@@ -1,4 +1,4 @@
-"""A device program as plain loops over blocks and threads, which a CPU runs at real sizes.
+"""Turn a device program into plain loops over blocks and threads that a CPU runs at real sizes.
 
 Blocks run in parallel. The threads of a block run one after the other up to each barrier, so that
 a loop with a barrier inside stands around the thread loops, and what a thread keeps in local
@@ -32,7 +32,7 @@ from schedlang.ir.rewrite import deep, moved, with_rows
 
 
 def as_loops(program: Program) -> Nest:
-    """The nest that does what ``program`` does.
+    """Return a nest that computes what ``program`` computes.
 
     Its loops are rolled: a CPU runs them as fast, and compiles them in a tenth of the time.
     """
@@ -63,7 +63,7 @@ def _steps(steps: Sequence[Step]) -> list[Stmt]:
 
 
 def _grid(launch: Launch) -> Stmt:
-    """Loops over the blocks, the longest first, which runs in parallel."""
+    """Return loops over the blocks; the longest is outermost and parallel."""
     body = Block(tuple(_Threads(launch).block(launch.body)))
 
     def length(index: Index) -> float:
@@ -76,19 +76,19 @@ def _grid(launch: Launch) -> Stmt:
 
 
 def waits(stmt: Stmt) -> bool:
-    """Whether threads wait for each other inside ``stmt``."""
+    """Return whether threads wait for each other inside ``stmt``."""
     return any(isinstance(s, (Barrier, Exchange)) for s, _ in walk(stmt))
 
 
 class _Threads:
-    """Puts thread loops around the statements of one block."""
+    """A pass that puts thread loops around the statements of one block."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.rows: dict[Buffer, Buffer] = {}
 
     def block(self, block: Block) -> list[Stmt]:
-        """``block`` for all threads: those loops go inside where something waits."""
+        """Return ``block`` for all threads; thread loops move inside where a statement waits."""
         if not any(isinstance(s, Alloc) and s.buffer.scope == "shared" for s in block.stmts):
             if not waits(block):
                 return self.together(block.stmts)
@@ -114,7 +114,7 @@ class _Threads:
 
     @property
     def threads(self) -> tuple[Index, ...]:
-        """The thread indices, z first."""
+        """Return the thread indices, z first."""
         return tuple(sorted(self.launch.block, key=lambda i: i.letter, reverse=True))
 
     def waiting(self, stmt: Stmt) -> list[Stmt]:
@@ -131,7 +131,7 @@ class _Threads:
         return self.block(stmt)
 
     def exchange(self, stmt: Exchange) -> list[Stmt]:
-        """All threads read the row of another, then all go on."""
+        """Return two thread loops: all threads read another's row, then all continue."""
         number, count = ZERO, 1
         for index in reversed(self.threads):
             number = number + Lin.of(index.axis) * count
@@ -148,7 +148,7 @@ class _Threads:
         return self.together([store])
 
     def placed(self, stmt: Stmt) -> Stmt:
-        """``stmt`` with each thread's own rows of what outlives its part."""
+        """Return ``stmt`` with a row for each thread in storage that outlives the thread loop."""
 
         def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
             if buffer not in self.rows:
@@ -158,7 +158,7 @@ class _Threads:
         return moved(stmt, spot)
 
     def together(self, stmts: Sequence[Stmt]) -> list[Stmt]:
-        """``stmts`` for one thread after the other."""
+        """Return ``stmts`` inside loops over the threads."""
         if not stmts:
             return []
         body = self.placed(Block(tuple(stmts)))

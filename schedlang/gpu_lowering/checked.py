@@ -1,4 +1,4 @@
-"""Memory of a simulated device: every access checked, and who touched which element when."""
+"""Memory of a simulated device that checks every access and records who made it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_THREADS = 2**16
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """Where lanes access a buffer: the row and the offset of each active lane, and its thread."""
+    """An access of lanes to a buffer: the row, the offset and the thread of each active lane."""
 
     rows: np.ndarray
     offsets: np.ndarray
@@ -27,15 +27,15 @@ class Spot:
 
     @property
     def who(self) -> np.ndarray:
-        """The thread of each lane, apart from those of other blocks."""
+        """The thread of each lane, numbered apart from those of other blocks."""
         return self.blocks * MOST_THREADS + self.threads
 
 
 class Memory:
     """A buffer with one row of elements for all lanes, for each block, or for each thread.
 
-    For each element the last write and read are kept: the thread, its block (or that several read
-    it), and how many barriers that had passed. Unless ``watched`` is true races are not looked for.
+    Each element keeps its last write and read: the thread, its block (or that several read it), and
+    the number of barriers passed. Races are detected only if ``watched`` is true.
     """
 
     def __init__(self, buffer: Buffer, shape: tuple[int, ...], rows: int, watched: bool) -> None:
@@ -59,13 +59,13 @@ class Memory:
         self.written[:] = True
 
     def forget_threads(self) -> None:
-        """What an earlier kernel did is no race with a later one."""
+        """Forget which thread accessed what: kernels run one after the other and do not race."""
         if self.watched:
             self.writer[:] = NOBODY
             self.reader[:] = NOBODY
 
     def offset(self, index: list[np.ndarray], active: np.ndarray, stage: str) -> np.ndarray:
-        """The offset of each lane; an active one outside of the buffer is an error."""
+        """Return the offset of each lane; raise if an active lane is outside the buffer."""
         total = np.zeros(active.shape, np.int64)
         for k, (at, extent, stride) in enumerate(zip(index, self.shape, self.strides)):
             wrong = active & ((at < 0) | (at >= extent))
@@ -79,7 +79,7 @@ class Memory:
         return np.where(active, total, 0)
 
     def load(self, spot: Spot, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The elements, and which of them nothing has set; a race is an error."""
+        """Return the elements, and a mask of those that were never written; raise on a race."""
         at = (spot.rows, spot.offsets)
         unset: np.ndarray = ~self.written[at]
         if self.watched:
@@ -98,9 +98,9 @@ class Memory:
         return values, unset
 
     def store(self, spot: Spot, values: np.ndarray, unset: np.ndarray, time: np.ndarray) -> None:
-        """Write; elements that other threads have touched since the last barrier are a race.
+        """Write; raise on elements that other threads accessed since the last barrier.
 
-        What is made of values that nothing has set counts as not set.
+        A value made from elements that were never written counts as never written.
         """
         at = (spot.rows, spot.offsets)
         if self.watched:
@@ -118,7 +118,7 @@ class Memory:
         self, spot: Spot, time: np.ndarray, who: np.ndarray, block: np.ndarray, when: np.ndarray,
         what: str,
     ) -> None:  # fmt: skip
-        """Refuse an access to what another thread has touched with no barrier in between."""
+        """Raise if another thread accessed an element with no barrier in between."""
         at = (spot.rows, spot.offsets)
         other = (who[at] != NOBODY) & (who[at] != spot.who)
         near = (block[at] != spot.blocks) | (when[at] == time)
@@ -132,13 +132,13 @@ class Memory:
         )
 
     def index(self, offset: int) -> list[int]:
-        """The index of the element at ``offset``."""
+        """Return the index of the element at ``offset``."""
         found = []
         for stride, extent in zip(self.strides, self.shape):
             found.append(offset // stride % max(extent, 1))
         return found
 
     def array(self) -> np.ndarray:
-        """The first row in the buffer's shape."""
+        """Return the first row in the buffer's shape."""
         steps = tuple(s * self.data.itemsize for s in self.strides)
         return np.lib.stride_tricks.as_strided(self.data[0], self.shape, steps).copy()

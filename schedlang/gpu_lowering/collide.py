@@ -1,7 +1,7 @@
-"""Whether different threads of a block may reach one element: what barriers are for.
+"""Decide whether different threads of a block may reach one element, and so need a barrier.
 
-A proof about the indices of two accesses: short where they differ by what all threads share, else
-by trying out all threads and elements. What cannot be proven counts as reached.
+The proof compares the indices of two accesses, else enumerates all threads and elements. An access
+that cannot be proven apart counts as a collision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schedlang.ir.offsets import flat
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A read or write of storage that threads share, with the loops and tests around it."""
+    """A read or write of shared storage, with the loops and tests around it."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -35,10 +35,10 @@ class Access:
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """What two accesses have in common: the threads, and the loops around both.
+    """The surroundings that two accesses share: the threads, and the loops around both.
 
-    The loops ``same`` stand at one iteration for both; of ``moving`` the second is one ahead, and
-    of ``apart`` they stand at different ones.
+    Both accesses are in the same iteration of the loops ``same``, the second is one ahead in
+    ``moving``, and they are in different iterations of ``apart``.
     """
 
     launch: Launch
@@ -52,7 +52,7 @@ class Between:
 
 
 def collide(a: Access, b: Access, between: Between) -> bool:
-    """Whether different threads may reach one element, one by ``a`` and one by ``b``."""
+    """Return whether different threads may reach one element, one by ``a`` and one by ``b``."""
     return not any(_apart(a, b, x, y, between) for x, y in _forms(a, b))
 
 
@@ -60,16 +60,16 @@ Indices = Sequence[Lin]
 
 
 def _forms(a: Access, b: Access) -> Iterable[tuple[Indices, Indices]]:
-    """The indices of both, each way of putting them: elements are the same where they are equal."""
+    """Return the indices of both in each equivalent form: equal indices mean one element."""
     left, right = ([to_lin(i) for i in access.indices] for access in (a, b))
     yield left, right
     if any(isinstance(atom, (Div, Mod)) for lin in (*left, *right) for atom in lin.atoms()):
-        # an axis that was fused is the row and the column of an element: together they are it
+        # a fused axis is the row and the column of an element together
         yield tuple([merge_div_mod(flat(x.buffer, x.indices))] for x in (a, b))  # type: ignore[misc]
 
 
 def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between) -> bool:
-    """Whether no element is reached by different threads, as the indices ``left`` and ``right``."""
+    """Return whether ``left`` and ``right`` reach no element by different threads."""
     loops = (*a.loops, *b.loops)
     # how often a loop runs may be known at the call only
     uncounted = {x.axis for x in loops if not isinstance(x.extent, int)}
@@ -91,7 +91,7 @@ def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between
 
 
 def _tried_apart(a: Access, b: Access, pairs: Sequence[tuple[Lin, Lin]], between: Between) -> bool:
-    """Whether trying shows that no two threads have equal ``pairs``."""
+    """Return whether enumeration shows that no two threads have equal ``pairs``."""
     keys = [x for x in between.same if any(x.axis in _leaves_of(pair) for pair in pairs)]
     one = reached(a.loops, a.tests, [x for x, _ in pairs], keys, between.threads)
     two = reached(b.loops, b.tests, [y for _, y in pairs], keys, between.threads)
@@ -110,9 +110,9 @@ def _ranges(launch: Launch, loops: Iterable[For]) -> Ranges:
 def _digits(
     left: Indices, right: Indices, ranges: tuple[Ranges, Ranges], free: Container[Expr]
 ) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where the indices are: ``n*x + y`` as ``x`` and ``y`` if ``y < n``.
+    """Return pairs that are equal if the indices are: ``x`` and ``y`` of ``n*x + y`` if ``y < n``.
 
-    ``n`` is one number for both accesses; each has loops, and ``ranges``, of its own.
+    ``n`` is the same number for both accesses. Each access has its own loops and ``ranges``.
     """
     found: list[tuple[Lin, Lin]] = []
     one, other = ranges
@@ -128,7 +128,7 @@ def _digits(
 
 
 def _sizes(x: Lin, y: Lin, free: Container[Expr]) -> list[Lin]:
-    """What terms of both may be multiples of: a number, or a size that the loop's length is."""
+    """Return the candidates that terms of both may be multiples of: numbers and sizes of loops."""
     numbers = [{abs(c) for p, c in lin.terms.items() if p and abs(c) > 1} for lin in (x, y)]
     atoms = [{atom for p in lin.terms if len(p) > 1 for atom in p} for lin in (x, y)]
     sizes = [atom for atom in atoms[0] & atoms[1] if _alike((atom,), free)]
@@ -136,13 +136,13 @@ def _sizes(x: Lin, y: Lin, free: Container[Expr]) -> list[Lin]:
 
 
 def _fits(lin: Lin, size: Lin, ranges: Ranges) -> bool:
-    """Whether what is no multiple of ``size`` is a digit: at least 0, and less than it."""
+    """Return whether the part that is no multiple of ``size`` lies in ``0..size``."""
     more, rest = _parted(lin, size)
     return bool(more.terms) and ranges.nonneg(rest) and ranges.nonneg(size - 1 - rest)
 
 
 def _parted(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
-    """``x`` and ``y`` with ``lin == size*x + y``."""
+    """Return ``x`` and ``y`` with ``lin == size*x + y``."""
     number, more, rest = size.const, ZERO, ZERO
     for product, coef in lin.terms.items():
         if number is None:
@@ -161,10 +161,10 @@ def _parted(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
 def _without_alike(
     pairs: Iterable[tuple[Lin, Lin]], free: Container[Expr]
 ) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where ``pairs`` are, without some terms.
+    """Return pairs that are equal if ``pairs`` are, without the terms that both sides share.
 
-    What depends on nothing ``free`` is one number for both: on the block, on sizes, on loops of the
-    host. A dimension in which it stands on one side alone tells nothing, and is left out.
+    A term that depends on no ``free`` axis is the same number for both: the block, sizes, loops of
+    the host. A dimension that has such a term on one side only is dropped.
     """
     found = []
     for x, y in pairs:
@@ -185,16 +185,16 @@ def _of(product: Product) -> Iterable[Any]:
 
 
 def _counts(axis: Axis, x: Lin, y: Lin) -> bool:
-    """Whether two indices are the same multiple of ``axis``: other iterations, other elements."""
+    """Return whether two indices have the same multiple of ``axis``, so iterations never meet."""
     terms = [p for p in x.terms if p]
     return (x - y).const == 0 and terms == [(axis,)]
 
 
 def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where ``pairs`` are, without some loops.
+    """Return pairs that are equal if ``pairs`` are, without some loops.
 
     ``c*i + x`` and ``c*j + y`` are equal only where ``x`` and ``y`` leave one remainder modulo
-    ``c``. Dimensions that cannot be put so tell nothing, and are left out.
+    ``c``. Dimensions without that form are dropped.
     """
     found = []
     for x, y in pairs:
@@ -218,7 +218,7 @@ def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tup
 
 
 def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
-    """Whether two indices are never equal, all but the loops and threads ``loose`` the same."""
+    """Return whether two indices are never equal while all but the axes ``loose`` are the same."""
     if not all(_alike(p, loose) for p in (*x.terms, *y.terms)):
         return False
     apart = (x - y).const
@@ -232,7 +232,7 @@ def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
 
 
 def _remainder(lin: Lin) -> Mod | None:
-    """The remainder that ``lin`` is, if it is one and nothing else."""
+    """Return ``lin`` as a remainder, if it is one."""
     if len(lin.terms) != 1:
         return None
     ((product, coef),) = lin.terms.items()

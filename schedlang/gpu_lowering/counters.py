@@ -1,4 +1,4 @@
-"""What the warps of a kernel ask of memory, counted request by request.
+"""Counters of the memory requests of a kernel's warps.
 
 A request is one instruction of one warp. Global memory answers in sectors of 32 bytes. Shared
 memory has 32 banks of 4 bytes, and a request that needs two words of one bank takes another pass.
@@ -22,8 +22,8 @@ class Counters:
     """Requests of all warps of one kernel, over all blocks.
 
     ``global_load_sectors`` over ``global_loads`` is the coalescing: 4 where a warp reads 32
-    neighbouring floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts what
-    each block waits, ``exchanges`` what each warp does.
+    neighbouring floats. ``bank_conflicts`` counts passes beyond the first, ``barriers`` those of
+    each block, ``exchanges`` those of each warp.
     """
 
     global_loads: int = 0
@@ -54,8 +54,7 @@ class Counters:
     ) -> None:  # fmt: skip
         """Count an access of ``width`` bytes a lane, at ``bytes_`` from the start, by warps.
 
-        Both arrays have a row for each block and a column for each thread; the same happens so
-        many ``times``.
+        Both arrays have a row a block and a column a thread. ``times`` repeats the access.
         """
         at, on = _warps(bytes_), _warps(active)
         asked = int(on.any(axis=1).sum()) * times
@@ -76,7 +75,7 @@ class Counters:
 
 
 def _warps(lanes: np.ndarray) -> np.ndarray:
-    """Rows of 32 lanes; lanes that a last warp lacks are 0."""
+    """Return rows of 32 lanes; lanes that the last warp lacks are 0."""
     blocks, threads = lanes.shape
     room = -(-threads // WARP) * WARP
     full = np.zeros((blocks, room), lanes.dtype)
@@ -85,7 +84,7 @@ def _warps(lanes: np.ndarray) -> np.ndarray:
 
 
 def _distinct(keys: np.ndarray, on: np.ndarray) -> int:
-    """How many different keys the active lanes of each row have, added up."""
+    """Return the number of different keys among the active lanes of each row, summed."""
     marked = np.sort(np.where(on, keys, np.iinfo(np.int64).max), axis=1)
     fresh = np.ones(marked.shape, bool)
     fresh[:, 1:] = marked[:, 1:] != marked[:, :-1]
@@ -93,14 +92,14 @@ def _distinct(keys: np.ndarray, on: np.ndarray) -> int:
 
 
 def _conflicts(at: np.ndarray, on: np.ndarray, width: int) -> int:
-    """Passes beyond the first: wide accesses go by halves or quarters of a warp."""
+    """Return the passes beyond the first; wide accesses go by halves or quarters of a warp."""
     words = max(1, width // WORD)
     lanes = WARP // words
     return _passes((at // WORD).reshape(-1, lanes), on.reshape(-1, lanes), words)
 
 
 def _passes(words: np.ndarray, on: np.ndarray, each: int) -> int:
-    """Passes beyond the first of groups of lanes; a lane takes ``each`` banks from its word on."""
+    """Return the passes beyond the first of groups of lanes; a lane takes ``each`` banks."""
     none = np.iinfo(np.int64).max
     marked = np.sort(np.where(on, words, none), axis=1)
     fresh = np.ones(marked.shape, bool)

@@ -1,8 +1,8 @@
-"""Double buffers: the next tile is fetched while the present one is used.
+"""Double buffers: fetch the next tile while the current one is used.
 
-A loop that fills a buffer and then reads it gets two copies of it. The first tile is filled ahead
-of the loop; each iteration fills the other copy for the one after it: what it reads for that from
-global memory waits in registers until the present tile is used. Source: TVM's
+A loop that fills a buffer and then reads it gets two copies of the buffer. The first tile is filled
+ahead of the loop. Each iteration fills the other copy for the next one; the elements wait in
+registers until the current tile was used. Source: TVM's
 ``inject_double_buffer``.
 """
 
@@ -36,7 +36,7 @@ NOTE = "there is a next tile"
 
 
 def with_two_copies(block: Block) -> Block:
-    """``block`` with its double buffers filled one iteration ahead."""
+    """Return ``block`` with its double buffers filled one iteration ahead."""
     doubled = {
         s.buffer: replace(with_rows(s.buffer, 2), double=False)
         for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.double
@@ -47,7 +47,7 @@ def with_two_copies(block: Block) -> Block:
     made, used = _block(block, doubled, uses)
     single = [b for b in doubled if b not in used]
     for buffer in single:
-        # the rest of a loop that was cut is one tile, and has none after it
+        # the rest of a cut loop is a single tile: none follows it
         if not any(b.tensor is buffer.tensor for b in used):
             raise no_next_tile(buffer)
     made = with_buffers(made, {b: replace(b, double=False) for b in single})
@@ -55,7 +55,7 @@ def with_two_copies(block: Block) -> Block:
 
 
 def no_next_tile(buffer: Buffer) -> BuildError:
-    """Why two copies of ``buffer`` make no sense."""
+    """Return why ``buffer`` cannot have two copies."""
     return BuildError(
         explain(
             f"double_buffer on the storage {buffer.name}",
@@ -68,7 +68,7 @@ def no_next_tile(buffer: Buffer) -> BuildError:
 
 
 def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
-    """``block`` with storage for both copies in front: the first fill stands ahead of its loop."""
+    """Return ``block`` with storage for both copies in front: the first fill precedes the loop."""
 
     def without(stmt: Stmt) -> Stmt:
         return Block() if isinstance(stmt, Alloc) and stmt.buffer in doubled else stmt
@@ -102,7 +102,7 @@ def _block(
 
 
 def _uses(stmt: Stmt) -> dict[Buffer, int]:
-    """How often each buffer is read or written in ``stmt``."""
+    """Count the reads and writes of each buffer in ``stmt``."""
     found: dict[Buffer, int] = {}
     for inside, _ in walk(stmt):
         buffers = list(inside.buffers) if isinstance(inside, Store) else []
@@ -113,16 +113,16 @@ def _uses(stmt: Stmt) -> dict[Buffer, int]:
 
 
 def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
-    """The double buffers that are all that ``stmt`` writes; empty if it writes others too."""
+    """Return the double buffers that ``stmt`` writes; empty if it writes others too."""
     written = stored(stmt)
     return written if written and written <= set(doubled) else set()
 
 
 def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[Stmt], list[Stmt]]:
-    """The fills that need nothing of what the loop does else, and that."""
+    """Separate the fills that depend on nothing else in the loop from the other statements."""
     fills: list[Stmt] = []
     rest: list[Stmt] = []
-    # what no fill writes is written by the rest of a turn, which the next one's fills would miss
+    # the rest of the iteration writes a buffer that no fill writes: too late for the next fill
     written = {b for s in stmts if not _fills(s, doubled) for b in stored(s)}
     touched: set[Buffer] = set()
     for stmt in stmts:
@@ -139,12 +139,12 @@ def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[
 def _loop(
     loop: For, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
 ) -> tuple[list[Stmt], set[Buffer]]:
-    """The loop with its fills one iteration ahead, if it has any that wait for nothing in it."""
+    """Return the loop with its independent fills one iteration ahead."""
     fills, rest = _parted(loop.body.stmts, doubled)
     filled = {b for s in fills for b in _fills(s, doubled)}
     inside = _uses(loop.body)
     later = loaded(Block((*rest, *fills)))
-    # nothing outside of the loop knows the buffer, and what follows the fill reads it
+    # no statement outside the loop uses the buffer, and one after the fill reads it
     if not all(inside[b] == uses[b] and b in later for b in filled):
         filled = set()
     extent = to_lin(loop.extent)
@@ -182,7 +182,7 @@ def _filling(
     rows: dict[Buffer, Expr],
 ) -> list[Stmt]:  # fmt: skip
     def plain(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
-        # the number of the first turn stands in sums and products
+        # the first iteration's number stands in sums and products
         return buffer, tuple(to_expr(to_lin(i)) for i in at)
 
     made = [substituted(s, {axis: to_expr(turn)}) for s in stmts]

@@ -1,4 +1,4 @@
-"""Which elements the threads of a block reach, by trying out all threads and iterations."""
+"""Enumerate the elements that the threads of a block reach, over all iterations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import For, Load
 
-# pairs of threads and elements that are tried, where no proof is short
+# pairs of threads and elements that are enumerated where no short proof exists
 MOST_TRIED = 2**21
 # elements that are listed, reached or not, so that those reached need not be sorted
 MOST_LISTED = 2**21
@@ -26,10 +26,10 @@ def reached(
     together: Sequence[For],
     threads: Mapping[Axis, int],
 ) -> np.ndarray | None:
-    """A column for each element and thread that reaches it: the indices, then the thread.
+    """Return a column for each element and thread that reaches it: the indices, then the thread.
 
-    Over all iterations; those of the loops ``together`` stand ahead of the indices. ``None``
-    where that cannot be tried out.
+    Iterations of the loops ``together`` stand ahead of the indices. Return ``None`` where there are
+    too many to enumerate.
     """
     roots = [to_expr(lin) for lin in indices]
     counted = [x for x in loops if isinstance(x.extent, int)]
@@ -66,7 +66,7 @@ def reached(
 
 
 def others(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether an element has two different threads, one in each list."""
+    """Return whether an element has two different threads, one in each list."""
     count = a.shape[1]
     if not count or not b.shape[1]:
         return False
@@ -95,7 +95,7 @@ def others(a: np.ndarray, b: np.ndarray) -> bool:
 def _alone(
     roots: Sequence[Expr], tests: Sequence[Expr], loops: Sequence[For], others: set[Axis]
 ) -> tuple[dict[int, np.ndarray], list[Expr]]:
-    """The values of each index, by number, whose loops stand in no other one, and no ``others``.
+    """Return the values of each index, by number, whose loops stand in no other index.
 
     Of ``k % 2`` there are two, however often ``k`` runs. Also the tests that are left: those of
     such loops alone are done with, and so are those that some iteration of theirs passes, where no
@@ -126,7 +126,7 @@ def _alone(
 def _values(
     given: Sequence[Expr], axes: set[Expr], loops: Sequence[For]
 ) -> list[np.ndarray] | None:
-    """What expressions are in all iterations of the loops of ``axes``, if that can be tried out."""
+    """Return the values of expressions in all iterations of the loops of ``axes``, if countable."""
     own = [x for x in loops if x.axis in axes]
     counts = [int(x.extent) for x in own]
     if not own or prod(counts) > MOST_TRIED:

@@ -1,4 +1,4 @@
-"""What a device allows a kernel, checked with numbers before anything is compiled."""
+"""Check a kernel against the limits of the device before anything is compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop nest as a program of kernel launches: the passes in order."""
+"""Lower a loop nest to a program of kernel launches: the passes in order."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from schedlang.target import Target
 
 
 def device_program(nest: Nest, target: Target) -> Program:
-    """The kernels of ``nest`` in the order they run.
+    """Return the program of ``nest``: its kernels in the order they run.
 
-    Raises :class:`~schedlang.errors.BuildError` for what no GPU runs, or this ``target`` not.
+    Raise :class:`~schedlang.errors.BuildError` for a nest that no GPU runs, or not this one.
     """
     check_host(nest, nest.body)
     program = Program(nest, _steps(nest, nest.body, set()))
@@ -44,7 +44,7 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
             made.append(Scratch(stmt.buffer))
         elif isinstance(stmt, For):
             body = _steps(nest, stmt.body, names)
-            # the same storage will do for every turn
+            # one storage serves every iteration
             kept = [step for step in body if isinstance(step, Scratch) and _fixed(step, stmt.axis)]
             made += kept
             body = tuple(step for step in body if step not in kept)
@@ -55,13 +55,13 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
 
 
 def _fixed(step: Scratch, axis: Axis) -> bool:
-    """Whether storage is as large in each turn of a loop."""
+    """Return whether storage has the same size in each iteration of a loop."""
     extents = [e for e in step.buffer.shape if isinstance(e, Expr)]
     return not any(n is axis for n in postorder(extents))
 
 
 def _name(stage: str, names: set[str]) -> str:
-    """A name for a kernel of ``stage`` that none has."""
+    """Return an unused name for a kernel of ``stage``."""
     name, count = stage, 1
     while name in names:
         count += 1
@@ -71,7 +71,7 @@ def _name(stage: str, names: set[str]) -> str:
 
 
 def _launch(nest: Nest, region: Stmt, names: set[str]) -> Launch:
-    """One kernel, named after the stage that is stored last."""
+    """Return one kernel, named after the stage that is stored last."""
     stage = [s.stage for s, _ in walk(region) if isinstance(s, Store)][-1]
     loops = thread_loops(region, stage, nest.name)
     indices = indices_of(loops)

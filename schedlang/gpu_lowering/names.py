@@ -1,4 +1,4 @@
-"""Names of the indices of kernels, apart from those of the loops inside."""
+"""Names for the indices of kernels that differ from those of the loops inside."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from schedlang.ir.nodes import For, walk
 
 
 def program_names(program: Program) -> dict[Axis, str]:
-    """The names of a nest's loops, where the thread and block indices of a kernel meet no other.
+    """Return the names of a nest's loops, with those of thread and block indices unique.
 
-    In the nest a loop over threads meets those around it; in a kernel the index is around all.
+    In the nest a thread loop stands inside other loops; in a kernel its index is outside all.
     """
     names = dict(program.nest.names)
     taken = set(names.values())

@@ -1,4 +1,4 @@
-"""A device program as text: what the host does, and what each thread of a kernel runs."""
+"""Print a device program: the steps of the host, and the statements of each thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedlang.ir.printer import INDENT, expr_text, header, statement_lines, sto
 
 
 def program_text(program: Program) -> str:
-    """The header of the nest, then the steps of the host."""
+    """Return the header of the nest, then the steps of the host."""
     return "\n".join([header(program.nest), "", *_steps(program.nest, program.steps, 0)])
 
 
@@ -34,7 +34,7 @@ def _steps(nest: Nest, steps: Sequence[Step], depth: int) -> list[str]:
 
 
 def launch_lines(nest: Nest, launch: Launch) -> list[str]:
-    """One kernel: its indices, then its statements."""
+    """Return the lines of one kernel: its indices, then its statements."""
     lines = [f"kernel {launch.name}:"]
     for index in launch.indices:
         name = nest.names.get(index.axis, index.axis.name)

@@ -1,4 +1,4 @@
-"""What a GPU runs for a nest: launches of kernels in order, as data."""
+"""The program of a GPU for a nest, as data: launches of kernels in order."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Launch:
 
     @property
     def shared_bytes(self) -> int:
-        """What these take where each starts at a multiple of 16 bytes."""
+        """The bytes of shared storage, where each buffer starts at a multiple of 16."""
         return sum(-(-(b.bytes or 0) // 16) * 16 for b in self.shared)
 
     def dims(self, kind: str) -> tuple[Union[int, Expr], ...]:

@@ -1,6 +1,6 @@
-"""Memory requests of a program, counted from its addresses alone: no value is computed.
+"""Count the memory requests of a program from its addresses alone, without computing values.
 
-That is possible where no address and no condition depends on data; else :func:`counted` says so.
+That needs addresses and conditions that do not depend on data; else :func:`counted` raises.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_LANES = 2**16
 
 
 def decided_by_data(program: Program) -> bool:
-    """Whether an address, a condition or the extent of a loop depends on elements."""
+    """Return whether an address, a condition or the extent of a loop depends on elements."""
     for launch in program.launches:
         for stmt, _ in walk(launch.body):
             deciding: list[Expr] = []
@@ -60,7 +60,7 @@ def decided_by_data(program: Program) -> bool:
 
 
 def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Counters]:
-    """The requests of each kernel, for sizes and scalar arguments given."""
+    """Return the requests of each kernel, for given sizes and scalar arguments."""
     counters = {launch.name: Counters() for launch in program.launches}
     _host(program.steps, dict(scalars), counters)
     return counters
@@ -105,7 +105,7 @@ class Access:
 
 
 class _Walker:
-    """Runs loops and tests of a kernel for many blocks at once, and counts what is accessed."""
+    """Runs loops and tests of a kernel for many blocks at once, and counts accesses."""
 
     def __init__(self, launch: Launch, counters: Counters) -> None:
         self.launch = launch
@@ -122,7 +122,7 @@ class _Walker:
         self.lane: tuple[For, int] | None = None
 
     def _prepare(self, stmt: Stmt) -> bool:
-        """Note the accesses of each statement; whether there is anything to count in ``stmt``."""
+        """Record the accesses of each statement; return whether ``stmt`` has any to count."""
         if isinstance(stmt, Block):
             found = any([self._prepare(s) for s in stmt.stmts])
         elif isinstance(stmt, (For, If)):
@@ -202,7 +202,7 @@ class _Walker:
         scope = "shared" if access.buffer.scope == "shared" else "global"
         bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
         if active is None and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
-            # alike in every block
+            # the same in every block
             row = np.broadcast_to(bytes_, (1, self.shape[1]))
             every = np.ones(row.shape, bool)
             self.counters.access(scope, access.stores, row, every, width, self.shape[0])
@@ -213,7 +213,7 @@ class _Walker:
 
 
 def _accesses(stmt: Stmt) -> list[Access]:
-    """What a statement itself loads and stores of global and shared memory."""
+    """Return the accesses of a statement itself to global and shared memory."""
     if isinstance(stmt, Store) and stmt.reducer is not None:
         stmt = combined(stmt)
     found: list[Access] = []
@@ -231,7 +231,7 @@ def _access(
 
 
 def _loads(root: Expr) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
-    """Each load with the conditions of lazy choices under which it is evaluated."""
+    """Return each load with the conditions of lazy choices under which it is evaluated."""
     found: list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]] = []
     stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
     seen: set[tuple[int, tuple[int, ...]]] = set()

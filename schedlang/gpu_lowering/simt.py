@@ -1,7 +1,7 @@
 """A device program in lockstep on NumPy arrays: every access checked, every request counted.
 
-All threads of a block, and many blocks, run each statement at once under a mask, as warps do. Found
-are races between barriers, barriers that not all threads reach, accesses outside of a buffer and
+All threads of a block, and many blocks, run each statement at once under a mask, as warps do. This
+finds races between barriers, barriers that not all threads reach, accesses outside a buffer and
 elements read before they are written.
 """
 
@@ -44,7 +44,7 @@ MOST_LANES = 2**15
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a program computed, and what each kernel asked of memory."""
+    """The results of a simulated program, and the memory requests of each kernel."""
 
     outputs: tuple[np.ndarray, ...]
     counters: Mapping[str, Counters]
@@ -56,8 +56,8 @@ def simulate(
 ) -> Simulation:  # fmt: skip
     """Run ``program`` on ``args``: a value for each argument but the outputs, in order.
 
-    ``order`` is that in which lanes store. Raises :class:`~schedlang.errors.VerifyError` where the
-    program breaks a rule. Without ``watched`` races are not looked for, which is faster.
+    Lanes store in ``order``. Raise :class:`~schedlang.errors.VerifyError` where the
+    program breaks a rule. Without ``watched``, races are not detected, which is faster.
     """
     if order not in ORDERS:
         raise CallError(f"order={order!r}: the orders are {', '.join(ORDERS)}")
@@ -93,7 +93,7 @@ def _shape(buffer: Buffer, values: Mapping[Any, Any]) -> tuple[int, ...]:
 
 
 def _chosen(program: Program) -> set[Buffer]:
-    """The buffers that a store predicate of the user's keeps some elements out of."""
+    """Return the buffers in which a store predicate leaves elements unwritten."""
     guards = [s for x in program.launches for s, _ in walk(x.body) if isinstance(s, If)]
     stores = [s for g in guards if g.predicate for s, _ in walk(g) if isinstance(s, Store)]
     return {b for store in stores for b in store.buffers}
@@ -164,7 +164,7 @@ class _Blocks:
         self.time = np.zeros(self.shape, np.int64)
         self.memories: dict[Buffer, Memory] = {}
         self.lane: tuple[For, int] | None = None
-        # lanes whose value is made of elements that nothing has set, and the first such element
+        # lanes whose value is made from elements that were never written, and the first of these
         self.unset = np.zeros(self.shape, bool)
         self.missing = ""
 
@@ -211,7 +211,7 @@ class _Blocks:
         self.lane = around
 
     def allocate(self, buffer: Buffer) -> None:
-        """New storage, with nothing written: a row for each block or each thread."""
+        """Return new storage with nothing written: a row for each block or each thread."""
         rows = self.shape[0] if buffer.scope == "shared" else self.shape[0] * self.shape[1]
         shape = _shape(buffer, self.run.scalars)
         watched = self.run.watched and buffer.scope == "shared"
@@ -221,7 +221,7 @@ class _Blocks:
         return self.memories.get(buffer) or self.run.memories[buffer]
 
     def known(self, root: Expr, stmt: Stmt) -> Any:
-        """A value that decides something, so that all of it must have been set."""
+        """Evaluate a value that decides something; raise if part of it was never written."""
         self.unset = np.zeros(self.shape, bool)
         found = self.value(root, stmt)
         self.refuse_unset()

@@ -1,4 +1,4 @@
-"""What of a nest is a kernel, and what its host does: launch, repeat, make storage."""
+"""Split a nest into kernels and the host's part: launches, repetitions, storage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOUND = ("thread", "vthread")
 
 
 def host_statements(block: Block) -> Iterator[Stmt]:
-    """The statements of a host block, blocks inside blocks opened."""
+    """Return the statements of a host block, with nested blocks flattened."""
     for stmt in block.stmts:
         if isinstance(stmt, Block):
             yield from host_statements(stmt)
@@ -22,17 +22,17 @@ def host_statements(block: Block) -> Iterator[Stmt]:
 
 
 def is_region(stmt: Stmt) -> bool:
-    """Whether ``stmt`` is a loop bound to threads."""
+    """Return whether ``stmt`` is a loop bound to threads."""
     return isinstance(stmt, For) and stmt.kind in BOUND
 
 
 def has_threads(stmt: Stmt) -> bool:
-    """Whether loops inside ``stmt`` are bound to threads."""
+    """Return whether loops inside ``stmt`` are bound to threads."""
     return any(isinstance(s, For) and s.kind in BOUND for s, _ in walk(stmt))
 
 
 def check_host(nest: Nest, block: Block) -> None:
-    """Refuse what stands outside of all kernels and no host can do."""
+    """Raise on a statement outside all kernels that the host cannot run."""
     for stmt in host_statements(block):
         if isinstance(stmt, Alloc):
             _check_storage(nest, stmt.buffer)

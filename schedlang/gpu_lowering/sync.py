@@ -1,7 +1,8 @@
-"""Barriers: where a thread reads or writes what another one wrote or read in shared storage.
+"""Place barriers between accesses of different threads to one element of shared storage.
 
-As few as are needed, and none where threads of a block may part ways: a conflict between two
-statements puts one barrier ahead of the later one, as far out as both stand under the same loops.
+A barrier stands only where one is needed, and never where threads of a block may diverge. A
+conflict between two statements puts one barrier ahead of the later one, as far out as both share
+loops.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from schedlang.ir.touched import stored
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A statement with its barriers: what it accesses before the first and after the last one.
+    """A statement with its barriers, and its accesses before the first and after the last barrier.
 
-    ``synced``: every way through it passes a barrier.
+    ``synced``: every path through it passes a barrier.
     """
 
     stmt: Stmt
@@ -33,7 +34,7 @@ class Piece:
 
 
 def with_barriers(launch: Launch) -> Launch:
-    """``launch`` with barriers between the accesses of different threads."""
+    """Return ``launch`` with barriers between the accesses of different threads."""
     if launch.threads == 1:
         return launch
     placer = _Placer(launch)
@@ -51,7 +52,7 @@ class _Placer:
 
     def block(self, block: Block, loops: tuple[For, ...], tests: tuple[Expr, ...],
               before: tuple[Access, ...] = ()) -> Piece:  # fmt: skip
-        """The statements in order, after the accesses ``before`` of an iteration ahead."""
+        """Return the statements with barriers, given the accesses ``before`` them."""
         made: list[Stmt] = []
         head: list[Access] = []
         tail: list[Access] = []
@@ -74,7 +75,7 @@ class _Placer:
         return Piece(Block(tuple(made)), tuple(head), tuple(tail), synced)
 
     def piece(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
-        """A statement with its barriers, made once: a loop asks for its body's twice."""
+        """Return a statement with its barriers, cached: a loop asks for its body's twice."""
         key = (id(stmt), *map(id, loops), *map(id, tests))
         if key not in self.made:
             self.made[key] = self.placed(stmt, loops, tests)
@@ -92,7 +93,7 @@ class _Placer:
                 return self.divergent(stmt, own, loops, inner)
             body = self.block(stmt.body, loops, inner)
             assert isinstance(body.stmt, Block)
-            # the way around the statement passes no barrier
+            # the path around the statement passes no barrier
             tail = (*own, *body.head, *body.tail) if body.synced else (*own, *body.tail)
             return Piece(replace(stmt, body=body.stmt), (*own, *body.head), tail)
         return Piece(stmt, own, own)
@@ -150,7 +151,7 @@ class _Placer:
     def accesses(
         self, stmts: Iterable[Stmt], loops: tuple[For, ...], tests: tuple[Expr, ...]
     ) -> tuple[Access, ...]:
-        """What the statements themselves read and write of shared storage."""
+        """Return the accesses of the statements themselves to shared storage."""
         found: list[Access] = []
         for stmt in stmts:
             stage = getattr(stmt, "stage", "")
@@ -167,7 +168,7 @@ class _Placer:
         return tuple(found)
 
     def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:
-        """Whether different threads may reach one element by an access of each list."""
+        """Return whether different threads may reach one element by an access of each list."""
         return any(
             collide(a, b, between)
             for a in first for b in second

@@ -1,4 +1,4 @@
-"""A loop nest bound to threads as the body of one thread: thread loops become indices."""
+"""Turn a loop nest bound to threads into the body of one thread: thread loops become indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedlang.stage.state import THREADS
 
 
 def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
-    """A loop of each name, one of ``stage`` where there is one; others must run as far."""
+    """Return a loop of each thread name, preferably of ``stage``; raise if extents differ."""
     found: dict[str, For] = {}
     for stmt, _ in walk(region):
         if not isinstance(stmt, For) or stmt.kind != "thread":
@@ -49,18 +49,18 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
 
 
 def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
-    """The indices that stand for thread loops."""
+    """Return the indices that stand for thread loops."""
     return tuple(Index(tag, loop.axis, loop.extent) for tag, loop in loops.items())
 
 
 def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
-    """The body that each thread runs, without thread loops."""
-    # in a block: the region itself may be a reduction that threads share
+    """Return the body that each thread runs, without thread loops."""
+    # inside a block, since the region itself may be a reduction that threads share
     return Block(tuple(_Flat(loops, title).stmts(Block((region,)), ())))
 
 
 def shared_first(block: Block) -> Block:
-    """``block`` with its shared storage in front, where a kernel has it."""
+    """Return ``block`` with its shared storage in front."""
     shared = tuple(s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer.scope == "shared")
 
     def without(stmt: Stmt) -> Stmt:
@@ -71,7 +71,7 @@ def shared_first(block: Block) -> Block:
 
 
 def _flat(stmt: Stmt) -> list[Stmt]:
-    """The statements of nested blocks in a row."""
+    """Return the statements of nested blocks, flattened."""
     if isinstance(stmt, Block):
         return [x for s in stmt.stmts for x in _flat(s)]
     if isinstance(stmt, (For, If)):
@@ -80,7 +80,7 @@ def _flat(stmt: Stmt) -> list[Stmt]:
 
 
 def _named_apart(block: Block) -> Block:
-    """``block`` with a name of its own for each shared buffer: they stand in one place now."""
+    """Return ``block`` with a unique name for each shared buffer: all stand in one place now."""
     new: dict[Buffer, Buffer] = {}
     taken: dict[str, int] = {}
     for buffer in storage(block):
@@ -92,7 +92,7 @@ def _named_apart(block: Block) -> Block:
 
 
 class _Flat:
-    """Takes thread loops away, and adds the tests that choose one thread where all would store."""
+    """Removes thread loops, and adds the tests that pick one thread where all would store."""
 
     def __init__(self, loops: dict[str, For], title: str) -> None:
         self.loops = loops
@@ -100,13 +100,13 @@ class _Flat:
         self.swap: dict[Expr, Expr] = {}
         self.made_at: dict[Buffer, int] = {}
         self.depth = 0
-        # the stages whose sums are parts already
+        # stages that already reduce into partial results
         self.parted: set[str] = set()
-        # guards that stand outside of a condition on data already
+        # guards that already stand outside a condition on data
         self.around: tuple[If, ...] = ()
 
     def stmts(self, stmt: Stmt, guards: tuple[If, ...]) -> list[Stmt]:
-        """``stmt`` as statements of one thread, under ``guards`` that are written further in."""
+        """Return ``stmt`` as statements of one thread, under ``guards`` written further in."""
         if isinstance(stmt, Block):
             made: list[Stmt] = []
             for part in stmt.stmts:
@@ -144,7 +144,7 @@ class _Flat:
         return [_under(guards, stmt)] if isinstance(stmt, Fetch) else [stmt]
 
     def across(self, region: For, guards: tuple[If, ...], made: list[Stmt]) -> None:
-        """A reduction that threads share: parts, what combines them, one store; after ``made``."""
+        """Return a reduction that threads share: partial results, their combination, one store."""
         tags = {
             s.tag for s, _ in walk(region)
             if isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce
@@ -198,14 +198,14 @@ class _Flat:
         made += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
 
     def inside(self, region: For, guards: tuple[If, ...], changed: Stmt) -> list[Stmt]:
-        """The region ``changed`` so that its sums are parts: it crosses threads no more."""
+        """Return the region ``changed`` to reduce into partial results, inside one thread."""
         self.parted.add(region.stage)
         made = self.stmts(changed, guards)
         self.parted.discard(region.stage)
         return made
 
     def check_lanes(self, loop: For) -> None:
-        """Threads add up one element after the other: lanes cannot."""
+        """Raise on lanes in a reduction across threads."""
         if any(crosses(s) for s, _ in walk(loop.body)):
             raise BuildError(
                 explain(
@@ -222,7 +222,7 @@ class _Flat:
         return with_leaves(root, self.swap)
 
     def varies(self, cond: Expr) -> bool:
-        """Whether threads of a block may differ in it, by their indices alone."""
+        """Return whether threads of a block may differ in it, by their indices alone."""
         nodes = list(postorder([cond]))
         threads = {x.axis for tag, x in self.loops.items() if tag.startswith("threadIdx")}
         return not any(isinstance(n, Load) for n in nodes) and any(n in threads for n in nodes)
@@ -244,7 +244,7 @@ class _Flat:
         return [alloc]
 
     def check_size(self, alloc: Alloc) -> None:
-        """A kernel has no storage whose size it does not know."""
+        """Raise on storage of unknown size in a kernel."""
         buffer = alloc.buffer
         if buffer.bytes is None:
             raise BuildError(
@@ -256,7 +256,7 @@ class _Flat:
             )
 
     def chosen(self, store: Store, guards: Sequence[If]) -> tuple[If, ...]:
-        """Tests for the threads that would all write the same elements: the first one does."""
+        """Return tests that let the first thread store where all would write one element."""
         local = [b for b in store.buffers if b.scope == "local"]
         if local:
             self.check_private(store, local[0])
@@ -295,7 +295,7 @@ def _under(guards: Sequence[If], stmt: Stmt) -> Stmt:
 
 
 def guards_around(region: Stmt, store: Store) -> list[If]:
-    """The guards inside ``region`` around ``store``, outermost first."""
+    """Return the guards inside ``region`` around ``store``, outermost first."""
     if isinstance(region, Block):
         found = (guards_around(s, store) for s in region.stmts)
         return next((f for f, s in zip(found, region.stmts) if holds(s, store)), [])
@@ -309,5 +309,5 @@ def holds(stmt: Stmt, store: Store) -> bool:
 
 
 def uniform(root: Expr, varying: set[Axis]) -> bool:
-    """Whether all threads of a block have the same value of ``root``."""
+    """Return whether all threads of a block have the same value of ``root``."""
     return not any(n in varying or isinstance(n, Load) for n in postorder([root]))

@@ -1,6 +1,6 @@
-"""Virtual threads: their loops move inwards, to the statements that differ between them.
+"""Virtual threads: move their loops inward, to the statements that differ between them.
 
-What is the same for all of them, as the fetch of a shared tile, is done once. Source: TVM's
+Statements that are the same for all, such as the fetch of a shared tile, run once. Source: TVM's
 ``inject_virtual_thread``.
 """
 
@@ -28,7 +28,7 @@ from schedlang.ir.rewrite import deep, moved, with_rows
 
 
 def without_vthreads(block: Block) -> Block:
-    """``block`` with every virtual thread as an unrolled loop around what depends on it."""
+    """Return ``block`` with each virtual thread as an unrolled loop around dependent statements."""
     made: list[Stmt] = []
     for stmt in block.stmts:
         if isinstance(stmt, Block):
@@ -46,7 +46,7 @@ def without_vthreads(block: Block) -> Block:
 
 
 def _spread(loop: For) -> list[Stmt]:
-    """The loop's body with the loop around the parts that differ."""
+    """Return the loop's body with the loop around the parts that differ."""
     if not isinstance(loop.extent, int):
         raise BuildError(
             explain(
@@ -71,7 +71,7 @@ def _spread(loop: For) -> list[Stmt]:
 
 
 def _differing(loop: For) -> set[Buffer]:
-    """The buffers made inside that hold something else in each virtual thread."""
+    """Return the buffers made inside whose contents differ between virtual threads."""
     inside = [s for s, _ in walk(loop.body)]
     made = {s.buffer for s in inside if isinstance(s, Alloc)}
     varying: set[Expr] = {loop.axis}
@@ -108,7 +108,7 @@ def _varies(roots: tuple[Expr, ...], own: set[Buffer], varying: set[Expr]) -> bo
 
 @dataclass(frozen=True, eq=False)
 class _Spreader:
-    """Puts ``loop`` around statements; ``copies`` have a row for each of its iterations."""
+    """A pass that puts ``loop`` around statements; ``copies`` have a row for each iteration."""
 
     loop: For
     copies: frozenset[Buffer]

@@ -28,7 +28,7 @@ ORDERS = ("forward", "reverse", "shuffle")
 
 @dataclass(frozen=True)
 class Run:
-    """What a nest computed, and what that took.
+    """The results of one run of a nest, and what the run took.
 
     ``loads`` and ``stores`` count elements by buffer name; ``finalised`` holds for each output
     how often every element was written other than by combining into it.
@@ -119,7 +119,7 @@ def interpret(
 
 
 def cooperative(nest: Nest) -> bool:
-    """Whether threads share storage made inside their loops: plain loops cannot stand for those."""
+    """Return whether threads share storage made inside their loops, which plain loops cannot do."""
     return any(
         isinstance(stmt, For) and stmt.kind == "thread" and _shares(stmt)
         for stmt, _ in walk(nest.body)

@@ -54,20 +54,20 @@ def lane_step(offset: Lin, axis: Axis) -> int | None:
 
 
 def uses(leaf: object, axis: Axis) -> bool:
-    """Whether a leaf of an offset depends on ``axis``."""
+    """Return whether a leaf of an offset depends on ``axis``."""
     if isinstance(leaf, Opaque):
         return any(node is axis for node in postorder([leaf.expr]))
     return leaf is axis
 
 
 def gathers(offset: Lin) -> bool:
-    """Whether an offset depends on elements that are read."""
+    """Return whether an offset depends on elements that are read."""
     opaque = [leaf.expr for leaf in offset.leaves() if isinstance(leaf, Opaque)]
     return any(isinstance(node, Load) for node in postorder(opaque))
 
 
 def one_access(buffer: Buffer, first: Lin, count: int) -> bool:
-    """Whether a GPU accesses ``count`` elements from ``first`` on at once.
+    """Return whether a GPU accesses ``count`` elements from ``first`` on at once.
 
     They make up 2, 4, 8 or 16 bytes, and start at a multiple of that: arrays start at one.
     """

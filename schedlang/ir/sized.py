@@ -10,6 +10,7 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Read, Var
 from schedlang.expr.simplify import to_lin
+from schedlang.expr.solving import Equation, equations
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
@@ -50,6 +51,17 @@ def largest_storage(nest: Nest, sizes: Mapping[str, int]) -> tuple[Buffer, int] 
             if found is None or bytes_ > found[1]:
                 found = stmt.buffer, bytes_
     return found
+
+
+def size_equations(nest: Nest) -> list[Equation]:
+    """The shapes that the sizes of ``nest`` are found from: of inputs, where these determine them.
+
+    Sizes that are arguments themselves are known ahead.
+    """
+    shapes = [(k, a.shape) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
+    written = [(k, shape) for k, shape in shapes if nest.args[k] in nest.outputs]
+    read = [(k, shape) for k, shape in shapes if nest.args[k] not in nest.outputs]
+    return equations([read, written], [a for a in nest.args if isinstance(a, Var)])
 
 
 class _Sizer:

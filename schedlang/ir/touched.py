@@ -7,7 +7,7 @@ from schedlang.ir.nodes import Buffer, Exchange, Load, Stmt, Store, expressions,
 
 
 def loaded(root: Stmt) -> set[Buffer]:
-    """What is read; an update reads what it adds to."""
+    """Return the buffers that are read; an update reads what it adds to."""
     found: set[Buffer] = set()
     for stmt, _ in walk(root):
         found |= {n.buffer for n in postorder(expressions(stmt)) if isinstance(n, Load)}
@@ -19,7 +19,7 @@ def loaded(root: Stmt) -> set[Buffer]:
 
 
 def stored(root: Stmt) -> set[Buffer]:
-    """What is written."""
+    """Return the buffers that are written."""
     found: set[Buffer] = set()
     for stmt, _ in walk(root):
         if isinstance(stmt, Store):

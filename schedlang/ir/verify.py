@@ -13,14 +13,14 @@ from typing import Any
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
-from schedlang.expr.interval import Ranges
+from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
 from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
-from schedlang.ir.cover import Site, check_finalised, check_races, leaves_bounds
+from schedlang.ir.cover import check_finalised
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
     LARGEST,
@@ -36,7 +36,10 @@ from schedlang.ir.nodes import (
     Store,
     expressions,
 )
+from schedlang.ir.points import leaves_bounds
 from schedlang.ir.printer import expr_text
+from schedlang.ir.races import check_races
+from schedlang.ir.sites import Site
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
@@ -58,7 +61,7 @@ class Unproven:
 
     @property
     def needs_sizes(self) -> bool:
-        """Whether the sizes of a call will tell: it is an access, and sizes stand in it."""
+        """Return whether the sizes of a call will tell: it is an access, and sizes stand in it."""
         return self.exact and self.sized
 
     def refusal(self, what: str) -> str:
@@ -73,16 +76,38 @@ class Unproven:
         )
 
 
+@dataclass(frozen=True)
+class Report:
+    """What the verifier could not prove of a nest that it found no fault with.
+
+    ``accesses`` are indices that may leave their buffer, for checks at the call. ``open`` are
+    sentences: outputs that may not be written whole and once, loops that may race.
+    """
+
+    accesses: list[Unproven]
+    open: tuple[str, ...]
+
+
 def verify(nest: Nest) -> list[Unproven]:
     """Raise :class:`~schedlang.errors.VerifyError` where ``nest`` breaks a rule.
 
-    Returns the accesses that could not be proven, for checks at the call.
+    Return the accesses that could not be proven, for checks at the call.
     """
+    return report(nest).accesses
+
+
+def report(nest: Nest) -> Report:
+    """Check ``nest`` as :func:`verify` does, and return all that could not be proven."""
     walker = _Walker(nest)
     walker.walk()
+    open_ = dict.fromkeys(walker.open)
     for output in nest.outputs:
-        check_finalised(output, [s for s in walker.sites if output in s.store.buffers])
-    return walker.unproven
+        sites = [s for s in walker.sites if output in s.store.buffers]
+        if not check_finalised(output, sites):
+            open_[
+                f"it is not proven that each element of {output.name} is written, and only once"
+            ] = None
+    return Report(walker.unproven, tuple(open_))
 
 
 class _Walker:
@@ -100,6 +125,7 @@ class _Walker:
         self.sites: list[Site] = []
         self.together: list[tuple[int, list[Site], list[tuple[Load, Site | None]]]] = []
         self.unproven: list[Unproven] = []
+        self.open: list[str] = []
         self.stage = ""
 
     def walk(self) -> None:
@@ -166,13 +192,15 @@ class _Walker:
         if loop.kind in TOGETHER and extent.const != 1:
             self.together.append((len(self.loops), [], []))
         self.loops.append(loop)
+        self.facts.append(self.facts[-1] + occupied(extent))
         self.stage = loop.stage
 
     def leave_loop(self, loop: For) -> None:
         self.loops.pop()
+        self.facts.pop()
         if self.together and self.together[-1][0] == len(self.loops):
             position, stores, loads = self.together.pop()
-            check_races(loop, position, stores, loads)
+            self.open += check_races(loop, position, stores, loads)
         self.axes.discard(loop.axis)
 
     def expression(self, root: Expr, stmt: Stmt) -> None:
@@ -223,7 +251,7 @@ class _Walker:
                 self.decide(buffer, position, index, extent, exact, conds, stores)
 
     def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
-        """Whether ``0 <= index < extent`` is proven."""
+        """Return whether ``0 <= index < extent`` is proven."""
         low, high = quick_interval(index, self.ranges)
         if low is not None and low >= 0 and high is not None and isinstance(extent, int):
             if high < extent:
@@ -346,7 +374,7 @@ def _guarded_loads(
 
 
 def _within(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
-    """Whether ``conds`` are the conditions ``weaker`` and maybe more."""
+    """Return whether ``conds`` are the conditions ``weaker`` and maybe more."""
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
@@ -381,7 +409,7 @@ def _most(lin: Lin, ranges: Ranges) -> Lin:
 
 
 def _gathers(root: Expr) -> bool:
-    """Whether ``root`` is made of values that only a run knows: elements and scalar arguments."""
+    """Return whether ``root`` has values that only a run knows: elements, scalar arguments."""
     return any(
         isinstance(n, Load) or (isinstance(n, Var) and not n.is_size) for n in postorder([root])
     )
@@ -441,4 +469,4 @@ def _quick(node: Expr, done: dict[int, Interval], ranges: Ranges) -> Interval:
     return None, None
 
 
-__all__ = ["Unproven", "verify"]
+__all__ = ["Report", "Unproven", "report", "verify"]

@@ -75,8 +75,9 @@ def _level(n: Nesting, depth: int, scope: Scope) -> Task:
     if n.init or first != depth:
         return (yield _cut_or_loop(n, depth, axis, scope))
     data = tuple(a for a in n.leaf[depth:] if not a.is_reduce)
-    start, _ = yield _level(replace(n, leaf=data, init=True), 0, scope)
+    start, ahead = yield _level(replace(n, leaf=data, init=True), 0, scope)
     drafts, pending = yield _cut_or_loop(n, depth, axis, scope)
+    merge(pending, ahead, scope.ranges)
     return [*start, *drafts], pending
 
 
@@ -266,7 +267,7 @@ def store_child(
 
 
 def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
-    """What is asked for ahead of this loop's later iterations.
+    """Return the prefetches of this loop for its later iterations.
 
     What is computed inside the loop has left ``pending``: it has no storage yet, and is near.
     """

@@ -29,7 +29,7 @@ def guards_at(n: Nesting, depth: int) -> list[Guard]:
 
 
 def _waits(n: Nesting, guard: Guard) -> bool:
-    """Whether a guard stands at the statement alone, since threads it keeps away help inside.
+    """Return whether a guard must stand at the statement: threads that fail it still take part.
 
     What is attached inside thread loops is fetched by all threads of the block together.
     """
@@ -46,7 +46,7 @@ def late_guards(n: Nesting) -> list[Guard]:
 
 
 def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
-    """What is inside of loop ``depth`` under its guards; -1 is outside of all loops."""
+    """Wrap the body of loop ``depth`` in its guards; -1 is outside of all loops."""
     if n.init and depth < 0:
         return drafts
     if n.slide is not None and depth == row_depth(n):
@@ -82,7 +82,7 @@ def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
 
 
 def lets_a_start_through(n: Nesting, axis: Axis) -> bool:
-    """Whether the guards at this loop let iterations through from the first up to some last one."""
+    """Return whether the guards at this loop pass a leading run of its iterations."""
     var = n.plan.variables.get(axis)
     depth = next((k for k, a in enumerate(n.leaf) if a is axis), 0)
     if var is None or (n.slide is not None and row_depth(n) == depth):

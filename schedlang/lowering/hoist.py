@@ -48,7 +48,7 @@ def _closed(outer: For | If, stmts: list[Stmt]) -> list[Stmt]:
 
 
 def _movable(loop: For, body: Sequence[Stmt]) -> bool:
-    """Whether the loop holds one guard and nothing else, and it does not use the loop."""
+    """Return whether the loop holds one guard and nothing else, and it does not use the loop."""
     if len(body) != 1 or not isinstance(body[0], If):
         return False
     return not any(n is loop.axis or isinstance(n, Load) for n in postorder([body[0].cond]))

@@ -10,7 +10,8 @@ from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import ComputeTypeError, LoweringError
 from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Var
-from schedlang.expr.simplify import only_size, to_lin
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.solving import equations
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
@@ -22,6 +23,7 @@ from schedlang.lowering.region import Pending, merge, whole
 from schedlang.lowering.resolve import resolve
 from schedlang.lowering.scan import nest_scan
 from schedlang.lowering.trampoline import Task, run
+from schedlang.lowering.whole import not_whole, scan_rows
 from schedlang.stage.relations import extent_of
 from schedlang.stage.state import Inline, Root, Stage, State
 
@@ -37,9 +39,10 @@ def default_args(state: State) -> list[Arg]:
 
 
 def sizes_of(args: Sequence[Arg]) -> set[Var]:
-    """The sizes that the shapes of ``args`` determine: extents of the form ``a*n + b``."""
-    extents = [to_lin(e) for a in args if isinstance(a, Tensor) for e in a.shape]
-    return {found for e in extents if (found := only_size(e)) is not None}
+    """The sizes that the shapes of ``args`` determine, besides those that stand among them."""
+    known = {a for a in args if isinstance(a, Var)}
+    shapes = [(k, a.shape) for k, a in enumerate(args) if isinstance(a, Tensor)]
+    return {found.size for found in equations([shapes], known)}
 
 
 def lower_state(
@@ -58,14 +61,14 @@ def lower_state(
                 f"{given.name} stands among the arguments, and the layout of an argument is its "
                 f"caller's: leave it out, or leave out transform_layout on stage {stage.name}"
             )
-    placement = place(state)
+    placement = place(state, tensors)
     alias = _aliases(state)
     buffers = _buffers(checked)
     names = _stage_names(state, {b.name for b in buffers.values()})
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
     clipped: set[Tensor] = set()
     while True:
-        problems = list(placement.problems)
+        problems = [*placement.problems, *scan_rows(state, placement, tensors)]
         job = Job(
             state, placement, frozenset(tensors), alias, names, ahead, problems,
             clipped=set(clipped),
@@ -79,11 +82,14 @@ def lower_state(
         raise LoweringError(job.problems[0].message)
     body = resolve(drafts, dict(buffers), alias)
     body = hoist(body)
+    job.problems.extend(not_whole(state, placement, buffers, body))
+    if strict and job.problems:
+        raise LoweringError(job.problems[0].message)
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)
     outputs = tuple(buffers[t] for t in tensors if t in state.defined)
-    found = sizes_of(checked) - {a for a in checked if isinstance(a, Var)}
+    found = sizes_of(checked)
     sizes = tuple(v for v in variables(state.outputs) if v in found)
     title = name or state.outputs[-1].op.name
     return Nest(title, listed, outputs, body, sizes, loop_names(body))

@@ -1,4 +1,4 @@
-"""What the nesting of stages works on: the schedule at large, a place in it, one stage's loops."""
+"""The data that nesting works on: the whole schedule, a place in it, the loops of one stage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schedlang.stage.state import At, Stage, State
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What every pass over one schedule shares.
+    """The data that every pass over one schedule shares.
 
     ``alias`` maps the tensors of a scan to the output they are parts of; ``given`` are the
     tensors that exist outside the nest, ``prefetched`` those that some loop asks for ahead.
@@ -38,7 +38,7 @@ class Job:
     clipped: set[Tensor] = field(default_factory=set)
 
     def needs_box(self, tensor: Tensor) -> bool:
-        """Whether what is read of ``tensor`` decides what is computed of it."""
+        """Return whether what is read of ``tensor`` decides what is computed of it."""
         name = self.state.defined.get(tensor)
         if name is None or tensor in self.alias:
             return False
@@ -61,7 +61,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Scope:
-    """What is known where a stage is placed."""
+    """The facts that hold where a stage is placed."""
 
     ranges: Ranges
     loops: tuple[Loop, ...] = ()

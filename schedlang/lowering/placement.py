@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import reads
 from schedlang.stage.relations import position
 from schedlang.stage.state import At, Attach, Inline, Root, Stage, State
 
@@ -38,11 +39,14 @@ class Placement:
     steps: frozenset[str]
 
 
-def place(state: State) -> Placement:
-    """Resolve every stage's attachment; what cannot be is put at root and reported."""
+def place(state: State, given: Container[Tensor] = ()) -> Placement:
+    """Resolve every stage's attachment; what cannot be is put at root and reported.
+
+    ``given`` are the arguments: an inlined stage among them is stored as well, at root.
+    """
     attach: dict[str, Attach] = {n: s.attach for n, s in state.stages.items()}
     home = _attach_scans(state, attach)
-    readers = effective_readers(state)
+    readers = effective_readers(state, given)
     problems: list[Problem] = []
     for name in reversed(list(state.stages)):
         stage, spot = state.stages[name], attach[name]
@@ -90,6 +94,17 @@ def _stores(
             key = (wanted.stage, wanted.axis)
             kept[key] = (*kept.get(key, ()), stage)
     return store, kept
+
+
+def store_refusal(state: State, stage: Stage) -> str | None:
+    """Why ``stage`` cannot be stored where it is to be, as stages are attached now."""
+    spot, wanted = stage.attach, stage.store
+    if wanted is None or not isinstance(spot, At):
+        return None
+    if isinstance(wanted, At) and wanted.stage == spot.stage and wanted.axis is spot.axis:
+        return None
+    attach = {name: other.attach for name, other in state.stages.items()}
+    return _store_refusal(state, attach, stage, spot, wanted)
 
 
 def _store_refusal(
@@ -180,8 +195,8 @@ def _steps(state: State, scan: ScanOp) -> list[str]:
     return [n for n in made if n in wanted and n not in updates]
 
 
-def effective_readers(state: State) -> dict[str, list[str]]:
-    """The stages that read each stage, seen through inlined ones."""
+def effective_readers(state: State, given: Container[Tensor] = ()) -> dict[str, list[str]]:
+    """The stages that read each stage, seen through inlined ones; those ``given`` read as well."""
     direct: dict[str, list[str]] = {n: [] for n in state.stages}
     for name, stage in state.stages.items():
         for tensor in stage.op.input_tensors:
@@ -194,6 +209,8 @@ def effective_readers(state: State) -> dict[str, list[str]]:
         for reader in direct[name]:
             if isinstance(state.stages[reader].attach, Inline):
                 found.update(dict.fromkeys(through[reader]))
+                if any(t in given for t in state.stages[reader].outputs):
+                    found.setdefault(reader)
             else:
                 found.setdefault(reader)
         through[name] = list(found)
@@ -201,7 +218,7 @@ def effective_readers(state: State) -> dict[str, list[str]]:
 
 
 def inside(state: State, attach: Mapping[str, Attach], reader: str, stage: str, axis: Axis) -> bool:
-    """Whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
+    """Return whether ``reader`` is computed inside loop ``axis`` of ``stage``."""
     current = reader
     if current == stage:
         return True
@@ -229,11 +246,26 @@ def _refusal(
     around = (spot.stage, spot.axis)
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
-        places = legal_places(state, attach, readers[stage.name])
+        places = legal_places(state, attach, readers[stage.name], stage)
+        # of the stages inlined only arguments count as readers
+        stored = [r for r in outside if isinstance(state.stages[r].attach, Inline)]
+        if stored:
+            return explain(
+                asked, f"{stored[0]} is an argument and so stored besides being inlined, and reads "
+                "it outside that loop", f"Leave {stored[0]} out of the arguments, or "
+                f"{stage.name} at root.",
+            )  # fmt: skip
         return explain(
             asked,
             f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} it outside that loop",
             places_text(places),
+        )  # fmt: skip
+    if starts_from(state, parent, stage) and not ahead_of_init(parent, spot.axis):
+        first = parent.reduce_leaves[0].name
+        return explain(
+            asked,
+            f"{parent.name} starts its reduction from it (init=), ahead of the loop over {first}",
+            f"Attach it outside of {first}, or leave it at root.",
         )  # fmt: skip
     kind = parent.kinds.get(spot.axis, "")
     within = parent.leaf[: position(parent.leaf, spot.axis) + 1]
@@ -247,10 +279,34 @@ def _refusal(
     return None
 
 
+def starts_from(state: State, reader: Stage, child: Stage) -> bool:
+    """Return whether the ``init=`` of ``reader`` reads ``child``, also through inlined stages."""
+    op = reader.op
+    pending = [] if not isinstance(op, ComputeOp) else [r.tensor for r in reads(op.init or ())]
+    seen: set[Tensor] = set()
+    while pending:
+        tensor = pending.pop()
+        producer = state.of(tensor)
+        if producer is None or tensor in seen:
+            continue
+        if producer.name == child.name:
+            return True
+        seen.add(tensor)
+        if isinstance(producer.attach, Inline):
+            pending += producer.op.input_tensors
+    return False
+
+
+def ahead_of_init(stage: Stage, axis: Axis) -> bool:
+    """Return whether loop ``axis`` of ``stage`` stands around the start of its reduction."""
+    place = position(stage.leaf, axis)
+    return not any(a.is_reduce for a in stage.leaf[: place + 1])
+
+
 def legal_places(
-    state: State, attach: Mapping[str, Attach], readers: list[str]
+    state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
 ) -> list[tuple[str, str]]:
-    """The loops that hold all ``readers``, outermost first, as (stage, axis) names."""
+    """The loops that hold all ``readers`` of ``child``, outermost first, as (stage, axis) names."""
     if not readers:
         return []
     chain: list[tuple[str, Axis]] = []
@@ -264,6 +320,9 @@ def legal_places(
             break
         current, last = spot.stage, spot.axis
     kept = [(s, a) for s, a in chain if all(inside(state, attach, r, s, a) for r in readers)]
+    if child is not None:
+        started = {s for s, _ in kept if starts_from(state, state.stages[s], child)}
+        kept = [(s, a) for s, a in kept if s not in started or ahead_of_init(state.stages[s], a)]
     return [(s, a.name) for s, a in kept]
 
 

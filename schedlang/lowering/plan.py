@@ -1,4 +1,4 @@
-"""What the leaf loops of a stage run over, and where each point they reach lies."""
+"""The ranges of a stage's leaf loops, and the point that each iteration computes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def loop_variable(axis: Axis, extent: Lin, ranges: Ranges) -> Axis:
 
 
 def runs_over(var: Axis, axis: Axis) -> bool:
-    """Whether ``var`` is the variable of some loop over ``axis``."""
+    """Return whether ``var`` is the variable of some loop over ``axis``."""
     return var is axis or any(var is v for v in _VARIABLES.get(axis, {}).values())
 
 
@@ -194,7 +194,7 @@ def _parents(
 
 
 def thread_part(stage: Stage, split: Split) -> bool:
-    """Whether the part of a split that its number gives is bound to ``threadIdx``."""
+    """Return whether the part of a split that its number gives is bound to ``threadIdx``."""
     part = split.inner if split.factor is not None else split.outer
     return stage.kinds.get(part, "").startswith("threadIdx")
 

@@ -1,4 +1,4 @@
-"""What ``prefetch(T, axis, offset)`` touches: a later iteration's box, in steps of 64 bytes."""
+"""``prefetch(T, axis, offset)`` touches a later iteration's box, in steps of 64 bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def prefetch(
 def written_box(
     stage: Stage, plan: Plan, dims: Sequence[Dim], inside: Sequence[Axis], ranges: Ranges
 ) -> Box:
-    """What ``stage`` writes while the loops ``inside`` run."""
+    """Return the box that ``stage`` writes while the loops ``inside`` run."""
     box = point([d.lo + plan.values[a] for a, d in zip(stage.op.axis, dims)], ranges)
     for axis in reversed(inside):
         var = plan.variables.get(axis)

@@ -147,7 +147,7 @@ def _pair_quotients(lin: Lin, ranges: Ranges) -> Lin:
 
 
 def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges, moves: bool = False) -> tuple[Dim, ...]:
-    """What a stage must compute to cover ``box``, which is cut off at the tensor's ends.
+    """Return the dimensions a stage must compute to cover ``box``, cut off at the tensor's ends.
 
     The extents do not depend on the loops around, so that storage and loops have fixed
     sizes; where a box may stick out of the tensor the dimension says so, for a guard. A box that is

@@ -23,7 +23,7 @@ class Slide:
 
 
 def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None) -> Slide | None:
-    """What ``stage`` need not compute again at this loop.
+    """Return the part that ``stage`` need not compute again at this loop.
 
     It applies where exactly one dimension of the box moves with ``var``, forward and by the
     same step at both ends; elsewhere the whole box is computed again.

@@ -45,8 +45,10 @@ def _point(n: Nesting, scope: Scope) -> Made:
     reducer = op.reducer
     if reducer is not None and n.init:
         roots: tuple[Expr, ...] = op.init or reducer.identity
-        made = instantiate(roots, values, {}, scope.ranges).roots
-        return _predicated(n, scope, [Put(op.outputs, indices, made, None, stage.name)]), pending
+        start = instantiate(roots, values, n.job.placement.inline, scope.ranges)
+        _collect(n.job, start.reads, pending, scope.ranges)
+        put = Put(op.outputs, indices, start.roots, None, stage.name)
+        return _predicated(n, scope, [put]), pending
     tests: list[tuple[Expr, str]] = []
     ranges = scope.ranges
     for cond, note in zip(_conditions(op.where), chain(stage.where_notes, repeat(""))):
@@ -114,7 +116,7 @@ def _axes(test: Expr) -> list[Axis]:
 
 
 def _of_team(n: Nesting, test: Expr) -> bool:
-    """Whether ``test`` is about the threads that share the reduction."""
+    """Return whether ``test`` is about the threads that share the reduction."""
     team = {a: k for a in n.stage.reduce_leaves if thread_tag(k := n.stage.kinds.get(a, ""))}
     axes = _axes(test)
     own = [a for a in axes if a in team or a.tag in team.values()]

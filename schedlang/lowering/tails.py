@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import to_expr
+from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary
 from schedlang.expr.rules import floordiv, mod
-from schedlang.lowering.plan import Guard, Peel, Plan, thread_tag
-from schedlang.stage.relations import Split, parts, sources
+from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
+from schedlang.lowering.region import whole
+from schedlang.stage.relations import Relation, Split, parts, sources
 from schedlang.stage.state import Stage
 
 MOST_COPIES = 4
@@ -50,13 +52,7 @@ def cut_at(
     if rest.const == 0:
         return None
     lanes = _kinds_inside(stage, split.inner)
-    why = _illegal(stage, split, leaf)
-    if why is None and inner.const is None:
-        why = (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be "
-               "0 there, so that no number of whole parts follows from it")  # fmt: skip
-    if why is None and not ranges.nonneg(extent):
-        why = (f"the extent of {split.parent.name}, {extent}, may be below 0 for sizes of a call, "
-               "and what is left of that is none")  # fmt: skip
+    why = _illegal(stage, split, leaf) or _uncounted(split, extent, inner, plan)
     if split.tail == "cut" and why is not None:
         return _refused(split, stage, why)
     if split.tail == "auto":
@@ -72,18 +68,18 @@ def cut_at(
         )
         if not gains:
             return None
-    whole = floordiv(extent, inner, ranges)
-    if whole.const == 0:
+    count = floordiv(extent, inner, ranges)
+    if count.const == 0:
         return None
-    main = peel.with_({axis: whole}, {})
+    main = peel.with_({axis: count}, {})
     # a symbolic remainder has no fixed number of lanes: its guard masks them
     keep = rest.const is None and "vectorize" in lanes
-    tail = peel.with_({} if keep else {split.inner: rest}, {axis: whole})
+    tail = peel.with_({} if keep else {split.inner: rest}, {axis: count})
     place = next(k for k, a in enumerate(leaf) if a is axis)
     if rest.const is not None or (not keep and leaf[place + 1] is split.inner):
         # a loop that may run no times is its own test
         return Cut(main, tail, None)
-    start = whole * inner
+    start = count * inner
     some = Binary("<", to_expr(start), to_expr(extent), "bool")
     note = f"rest of {split.parent.name} split by {inner}"
     return Cut(main, tail, Guard(some, start - extent + 1, note, frozenset()))
@@ -99,13 +95,47 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
         rest = mod(plan.extents[split.parent], plan.strides[split], Ranges(plan.ranges.known))
         if user is None or rest.const == 0:
             continue
-        made = " and ".join(a.name for a in parts(user))
-        found.append(_refused(split, stage, f"{split.outer.name} was made into {made}"))
+        why = f"{split.outer.name} is made into {' and '.join(_named(user))}"
+        found.append(_refused(split, stage, why))
     return found
 
 
+def broken_cut(stage: Stage) -> tuple[Split, str] | None:
+    """A split of ``stage``, computed whole, that asks to be cut and cannot be, and why."""
+    splits = [r for r in stage.relations if isinstance(r, Split) and r.tail == "cut"]
+    if not splits or not isinstance(stage.op, ComputeOp):
+        return None
+    plan = make_plan(stage, whole(stage.op.outputs[0].shape), Ranges(), Peel(), Threads())
+    for split in splits:
+        extent, inner = plan.extents[split.parent], plan.strides[split]
+        if extent.const == 0 or mod(extent, inner, Ranges(plan.ranges.known)).const == 0:
+            continue
+        user = stage.made_from(split.outer)
+        if user is not None:
+            return split, f"{split.outer.name} is made into {' and '.join(_named(user))}"
+        why = _illegal(stage, split, stage.leaf) or _uncounted(split, extent, inner, plan)
+        if why is not None:
+            return split, why
+    return None
+
+
+def _named(relation: Relation) -> list[str]:
+    return [a.name for a in parts(relation)]
+
+
+def _uncounted(split: Split, extent: Lin, inner: Lin, plan: Plan) -> str | None:
+    """Why no number of whole parts follows from the sizes of a call, or ``None``."""
+    if inner.const is None:
+        return (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be "
+                "0 there, so that no number of whole parts follows from it")  # fmt: skip
+    if not Ranges(plan.ranges.known).nonneg(extent):
+        return (f"the extent of {split.parent.name}, {extent}, may be below 0 for sizes of a call, "
+                "and what is left of that is none")  # fmt: skip
+    return None
+
+
 def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
-    """What to do where a cut leaves fewer iterations of ``axis``, how many is known at the call."""
+    """Advise on a cut that leaves a number of iterations of ``axis`` known at the call only."""
     made = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
     split = next((s for s in made if axis in _inside(stage, s.inner)), None)
     if split is None:
@@ -131,7 +161,7 @@ def _holds_tile(
     stage: Stage, leaf: tuple[Axis, ...], axis: Axis,
     children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
 ) -> bool:  # fmt: skip
-    """Whether a stage computed inside loop ``axis`` is vectorized or unrolled."""
+    """Return whether a stage computed inside loop ``axis`` is vectorized or unrolled."""
     start = next(k for k, a in enumerate(leaf) if a is axis)
     waiting = [c for a in leaf[start:] for c in children.get((stage.name, a), ())]
     while waiting:
@@ -143,7 +173,7 @@ def _holds_tile(
 
 
 def _among_updates(stage: Stage, split: Split) -> bool:
-    """Whether the test would stand among the unrolled updates inside a reduction loop.
+    """Return whether the test would stand among the unrolled updates inside a reduction loop.
 
     There it is asked in each step, and sums under a test of their own place go through memory.
     """

@@ -40,7 +40,7 @@ def thread_variables(stage: Stage, plan: Plan, threads: Threads) -> set[Axis]:
 def fetched(
     state: State, attach: Mapping[str, Attach], given: Container[Tensor], tensor: Tensor
 ) -> bool:
-    """Whether threads read ``tensor`` from shared storage, directly or by way of local copies.
+    """Return whether threads read ``tensor`` from shared storage, directly or by local copies.
 
     That is as large as what they read; elements past the tensor's end are not set, and what is
     made of them is not stored.

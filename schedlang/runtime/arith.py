@@ -57,7 +57,7 @@ def vec_operator(op: Any, accepts: Callable[[types.Type], bool], mask: bool, emi
 
 
 def elementwise(accepts: Callable[[types.Type], bool], emit: Emit, *operands: types.Type) -> Any:
-    """What most intrinsics here are: operands brought to one type, a result of that type."""
+    """Return an intrinsic that brings its operands to one type and gives a result of that type."""
     ty = common_type(*operands)
     if ty is None or not accepts(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
@@ -70,12 +70,12 @@ def elementwise(accepts: Callable[[types.Type], bool], emit: Emit, *operands: ty
 
 
 def is_number(ty: types.Type) -> bool:
-    """Whether a type has arithmetic."""
+    """Return whether a type has arithmetic."""
     return is_float(ty) or is_integer(ty)
 
 
 def is_bits(ty: types.Type) -> bool:
-    """Whether a type has bitwise operations: integers and masks."""
+    """Return whether a type has bitwise operations: integers and masks."""
     return not is_float(ty)
 
 
@@ -138,7 +138,7 @@ def emit_floordiv(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Valu
 
 
 def emit_rem(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """What is left of a / b in whole numbers, with the sign of a: exact."""
+    """Emit the exact remainder of the truncated quotient a / b, with the sign of a."""
     if not builder.module.triple.startswith("nvptx"):
         return builder.frem(a, b)
 
@@ -181,7 +181,7 @@ def emit_safe_divisor(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.
 
 
 def emit_signs_differ(builder: ir.IRBuilder, ty: types.Type, rem: ir.Value, b: ir.Value) -> Any:
-    """Whether a remainder is not zero and lies on the other side of zero than the divisor."""
+    """Return whether a remainder is not zero and has the other sign than the divisor."""
     zero = constant(ty, 0)
     if is_float(ty):
         some = builder.fcmp_unordered("!=", rem, zero)

@@ -13,7 +13,13 @@ from schedlang.codegen.file import render
 from schedlang.codegen.names import RESERVED, SAVED, identifier
 from schedlang.codegen.strides import strided
 from schedlang.compute.tensor import Tensor, check_name
-from schedlang.errors import BuildError, ComputeTypeError, SpillWarning, StrideWarning
+from schedlang.errors import (
+    BuildError,
+    ComputeTypeError,
+    SpillWarning,
+    StrideWarning,
+    UnprovenWarning,
+)
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.blocks import as_loops
 from schedlang.gpu_lowering.lower import device_program
@@ -21,7 +27,7 @@ from schedlang.gpu_lowering.printer import program_text
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
-from schedlang.ir.verify import verify
+from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
@@ -103,8 +109,9 @@ def build(
     :class:`~schedlang.errors.BuildError` where the target cannot run it, or the source cannot be
     written to the cache folder. Warns with
     :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more (vector) registers than
-    the target has, or a guard keeps it out of them, and with
-    :class:`~schedlang.errors.StrideWarning` where lanes of a CPU's vector lie far apart.
+    the target has, or a guard keeps it out of them, with
+    :class:`~schedlang.errors.StrideWarning` where lanes of a CPU's vector lie far apart, and with
+    :class:`~schedlang.errors.UnprovenWarning` for each sentence of ``Kernel.unproven``.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -123,7 +130,7 @@ def unwritten(
     schedule: Schedule, args: Sequence[Any] | None, where: Target, name: str | None = None,
     fastmath: bool = False,
 ) -> Kernel:  # fmt: skip
-    """What :func:`build` makes; its source is written to a file where that is needed first."""
+    """Return the kernel of :func:`build`; its source is written when a file is first needed."""
     nest = lower_state(schedule.state, args, name=name)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
     if public in RESERVED or public in NAMES or public in SAVED:
@@ -131,11 +138,11 @@ def unwritten(
         public = f"{public}_"
     # its refusals know what the user bound, those of the verifier only loops
     program = device_program(nest, where) if where.is_gpu else None
-    unproven = verify(nest)
-    for open_ in unproven:
-        if open_.exact and not open_.needs_sizes:
-            raise BuildError(open_.refusal(f"sl.build of {nest.name},"))
-    checked = any(u.needs_sizes for u in unproven)
+    found = report(nest)
+    for access in found.accesses:
+        if access.exact and not access.needs_sizes:
+            raise BuildError(access.refusal(f"sl.build of {nest.name},"))
+    checked = any(u.needs_sizes for u in found.accesses)
     signature = signature_of(nest, in_place_pairs(nest))
     steps = schedule.as_python()
     for warning in _spilled(nest, program, where):
@@ -143,18 +150,23 @@ def unwritten(
     if where.kind == "cpu":
         for warning in strided(nest, where):
             warnings.warn(warning, StrideWarning, stacklevel=3)
-    loops = nest
+    loops, open_ = nest, found.open
     if program is not None:
         loops = as_loops(program)
-        verify(loops)
+        open_ = tuple(dict.fromkeys((*open_, *report(loops).open)))
+    for sentence in open_:
+        text = f"sl.build of {nest.name}: {sentence}; compare a result with sl.reference"
+        warnings.warn(text, UnprovenWarning, stacklevel=3)
     file = None if program is None else DeviceFile(program, where.arch, public, steps, fastmath)
     if file is not None and where.kind == "cuda":
-        built = Built(signature, where, "launch", public, file.text, False, checked)
+        built = Built(signature, where, "launch", public, file.text, False, checked, open_)
         return CudaKernel(built, schedule.copy(), nest, file)
     source = emit(loops, Target("cpu") if where.is_gpu else where, public)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)
-    built = Built(signature, where, source.entry, public, text, source.parallel, checked)
+    built = Built(
+        signature, where, source.entry, public, text, source.parallel, checked, open_
+    )  # fmt: skip
     if file is not None:
         return GpuKernel(built, schedule.copy(), nest, file)
     return Kernel(built, schedule.copy(), nest)

@@ -18,7 +18,7 @@ PACKAGE = "schedlang.runtime.intrinsics"
 # an import of one of these is resolved in the ones before it
 MODULES = (
     "simd", "arith", "predicates", "lanes", "half", "memory", "scattered", "tested", "columns",
-    "libm", "vmath",
+    "hints", "libm", "vmath",
 )  # fmt: skip
 DEVICE_PACKAGE = "schedlang.runtime.device"
 DEVICE_MODULES = (*MODULES[:-1], "libdevice", "warp")
@@ -184,7 +184,7 @@ def operators_of(tree: ast.AST) -> set[str]:
 
 
 def makes_vectors(names: Iterable[str]) -> bool:
-    """Whether some of these intrinsics make vectors."""
+    """Return whether some of these intrinsics make vectors."""
     return any(n.startswith("v") or n in ("broadcast", "iota") for n in names)
 
 
@@ -259,5 +259,5 @@ def with_future_import(text: str, tree: ast.Module) -> str:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """Whether a statement is a text on its own."""
+    """Return whether a statement is a text on its own."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,4 +1,4 @@
-"""What this machine can do at best, measured: multiply-adds and copied bytes a second."""
+"""The ceilings of this machine, measured: multiply-adds and copied bytes a second."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def rate(kind: str, reached: float) -> float:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a ceiling is measured with: ``amount`` operations or bytes, on one thread or on all."""
+    """A kernel that measures a ceiling: ``amount`` operations or bytes, on one thread or on all."""
 
     alone: Callable[[], None]
     together: Callable[[], None]
@@ -82,13 +82,19 @@ class Probe:
 
     def rate(self) -> float:
         """The best of some samples, in 10^9 a second."""
-        return self.amount / min(_best(self.alone), _best(self.together)) * 1e-9
+        best = _best(self.alone)
+        # a parallel launch would end a process whose threads were left behind by a fork
+        if not threads.left_behind():
+            best = min(best, _best(self.together))
+        return self.amount / best * 1e-9
 
     def faster(self) -> Callable[[], None]:
         """On all threads, or on one where that takes less time now.
 
         They are looked at in turns: at first the threads of a team may share a core.
         """
+        if threads.left_behind():
+            return self.alone
         looks = [(_best(self.together), _best(self.alone)) for _ in range(LOOKS)]
         together, alone = map(min, zip(*looks))
         return self.together if together <= alone else self.alone

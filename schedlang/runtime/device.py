@@ -32,6 +32,7 @@ from .arith import (
 )
 from .columns import vload_columns, vload_columns_half
 from .half import half, half_from
+from .hints import unrolled
 from .lanes import (
     broadcast,
     iota,
@@ -120,7 +121,6 @@ from .warp import (
     maximum,
     minimum,
     prefetch,
-    unrolled,
     vload_aligned,
     vload_aligned_half,
     vstore_aligned,

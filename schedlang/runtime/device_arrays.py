@@ -30,7 +30,7 @@ class Holder:
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether ``value`` says that it is an array in a GPU's memory."""
+    """Return whether ``value`` says that it is an array in a GPU's memory."""
     return hasattr(value, "__cuda_array_interface__") or _device(value) is not None
 
 
@@ -46,7 +46,7 @@ def described(value: Any, stream: int = 0) -> np.ndarray:
 
 
 def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
-    """What DLPack says of an array, in the words of ``__cuda_array_interface__``, and what keeps
+    """Describe a DLPack array in the words of ``__cuda_array_interface__``; also return what keeps
     its memory.
     """
     from cuda.core.utils import StridedMemoryView

@@ -20,7 +20,7 @@ from schedlang.target import Device, Target
 
 @dataclass(frozen=True)
 class DeviceFile:
-    """What ``target="cuda"`` makes of a program, each part when it is first asked for.
+    """The compiled forms of a program for ``target="cuda"``, each made when it is first asked for.
 
     ``steps`` is the schedule as Python, for the head of the file.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.compute.arrays import as_numpy
 from schedlang.errors import CallError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
@@ -16,7 +17,6 @@ from schedlang.gpu_lowering.requests import counted, decided_by_data
 from schedlang.gpu_lowering.simt import Simulation, simulate
 from schedlang.ir.nest import Nest
 from schedlang.runtime import nvidia
-from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.nvidia import Compiled, Resources
@@ -41,7 +41,7 @@ class GpuKernel(Kernel):
 
     @property
     def program(self) -> str:
-        """What the host launches and what each thread runs, with its barriers, as text."""
+        """The launches of the host and the program of each thread, barriers included, as text."""
         return program_text(self._program)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
@@ -89,7 +89,7 @@ class GpuKernel(Kernel):
         return found[0] if len(found) == 1 else found
 
     def counters(self, *args: Any, **named: Any) -> dict[str, Counters]:
-        """What the warps of each kernel ask of memory, by kernel name.
+        """Return the memory requests of the warps, by kernel name.
 
         Takes the inputs of a call as NumPy arrays, and counts the program as written: a compiler
         may do with less. Where addresses depend on data (gathers) it is for moderate sizes.

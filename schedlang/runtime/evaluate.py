@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from schedlang.compute.arrays import as_numpy
 from schedlang.compute.graph import variables
 from schedlang.compute.work import needed_flops
 from schedlang.errors import CallError, CallTypeError
-from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.ceilings import COPIED_BYTES, ceilings
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
@@ -120,13 +120,16 @@ def evaluate(
             )
         emulated = f.target.kind == "cuda-emulator"
         given = _with_outputs(f, arrays)
-        sizes = Binder(f.signature).sizes(given)
+        taken = [
+            v if p.is_scalar else as_numpy(v, p.name) for v, p in zip(given, f.signature.parameters)
+        ]
+        sizes = Binder(f.signature).sizes(taken)
         if f.schedule is not None and flops is None:
             outputs = f.schedule.outputs
             known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
             flops, dtype = needed_flops(outputs, known), outputs[0].dtype
         if moved is None:
-            moved = sum(_bytes(a) for a in given)
+            moved = sum(a.nbytes for a, p in zip(taken, f.signature.parameters) if not p.is_scalar)
     found = samples(lambda: f(*given), repeat, min_time)
     seconds, spread = median_and_spread(found)
     fastest = min(found)
@@ -150,10 +153,6 @@ def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:
     signature = kernel.signature
     ordered = Binder(signature).order(arrays, {})
     return [next(results) if p.is_output else v for p, v in zip(signature.parameters, ordered)]
-
-
-def _bytes(value: Any) -> int:
-    return int(as_numpy(value, "an argument").nbytes) if hasattr(value, "shape") else 0
 
 
 __all__ = ["Evaluation", "evaluate"]

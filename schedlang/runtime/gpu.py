@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schedlang.compute.arrays import as_numpy
+from schedlang.compute.torch_tensors import detached, is_tensor
 from schedlang.errors import CallError, CallTypeError, explain
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.ir.nest import Nest
 from schedlang.runtime import files, nvidia
-from schedlang.runtime.arrays import as_numpy
 from schedlang.runtime.device_arrays import (
     Described,
     address_of,
@@ -120,8 +121,8 @@ class CudaKernel(GpuKernel):
         return self._file.compiled(DEVICES[arch])
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
-        if getattr(value, "requires_grad", False):
-            raise CallTypeError(f"{what} is a tensor that requires grad: pass its .detach()")
+        if is_tensor(value):
+            value = detached(value, what)
         if is_on_device(value) and not isinstance(value, np.ndarray):
             known = getattr(value, "__cuda_array_interface__", None)
             if known is not None and known.get("mask") is not None:

@@ -26,6 +26,13 @@ The length of a stack array and `lanes` are integer literals; a dtype is the nam
 a literal string.  Every load and store has a form that ends in `_half`: the array is uint16 and
 holds float16, the value is float32.
 
+**Hints.**  What they say holds already, or is free to choose; none changes what is computed, up to
+the rounding of a product.
+
+    apart(A, B)                   first in a function: these parameters share memory with no other
+    rolled()                      behind a loop: it stays one until the vectorizer has seen it
+    rounded(x)                    a product that is not fused with the addition around it
+
 **Values.**  A scalar has its dtype, a vector (`Vec`) a dtype and a number of lanes.  Casts have the
 meaning of NumPy's astype: `float32(x)`, `int8(x)`, ..., `boolean(x)`; `half(x)` rounds a float32 to
 float16 precision, `half_from(x)` any number, once.  `broadcast(x, lanes)` and `iota(lanes)` make
@@ -70,6 +77,7 @@ from .arith import (
 )
 from .columns import vload_columns, vload_columns_half
 from .half import half, half_from
+from .hints import apart, rolled, rounded
 from .lanes import (
     broadcast,
     iota,
@@ -157,21 +165,22 @@ from .vmath import erf, exp, log, sigmoid, tanh
 
 # fmt: off
 __all__ = [
-    "absolute", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh",
-    "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp", "exp2",
-    "expm1", "float32", "float64", "floor", "floordiv", "fma", "half", "half_from",
-    "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite", "isinf", "isnan",
-    "lane", "left_shift", "load", "load_half", "log", "log10", "log1p", "log2", "maximum",
-    "minimum", "mod", "multiply", "power", "prefetch", "reduce_add", "reduce_and",
-    "reduce_max", "reduce_min", "reduce_mul", "reduce_or", "right_shift", "round_even",
-    "rsqrt", "select", "sigmoid", "sin", "sinh", "sqrt", "stack_array", "store",
-    "store_half", "stream_fence", "subtract", "tan", "tanh", "trunc", "uint16", "uint32",
-    "uint64", "uint8", "vgather", "vgather_half", "vgather_masked", "vgather_masked_half",
-    "vload", "vload_columns", "vload_columns_half", "vload_half", "vload_if",
-    "vload_if_half", "vload_masked", "vload_masked_half", "vload_strided",
-    "vload_strided_half", "vload_strided_masked", "vload_strided_masked_half", "vscatter",
-    "vscatter_half", "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half",
-    "vstore_masked", "vstore_masked_half", "vstore_stream", "vstore_stream_half",
-    "vstore_strided", "vstore_strided_half", "with_lane",
+    "absolute", "acos", "acosh", "add", "apart", "asin", "asinh", "atan", "atan2",
+    "atanh", "boolean", "broadcast", "ceil", "copysign", "cos", "cosh", "erf", "exp",
+    "exp2", "expm1", "float32", "float64", "floor", "floordiv", "fma", "half",
+    "half_from", "heap_array", "int16", "int32", "int64", "int8", "iota", "isfinite",
+    "isinf", "isnan", "lane", "left_shift", "load", "load_half", "log", "log10",
+    "log1p", "log2", "maximum", "minimum", "mod", "multiply", "power", "prefetch",
+    "reduce_add", "reduce_and", "reduce_max", "reduce_min", "reduce_mul", "reduce_or",
+    "right_shift", "rolled", "round_even", "rounded", "rsqrt", "select", "sigmoid",
+    "sin", "sinh", "sqrt", "stack_array", "store", "store_half", "stream_fence",
+    "subtract", "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8",
+    "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload",
+    "vload_columns", "vload_columns_half", "vload_half", "vload_if", "vload_if_half",
+    "vload_masked", "vload_masked_half", "vload_strided", "vload_strided_half",
+    "vload_strided_masked", "vload_strided_masked_half", "vscatter", "vscatter_half",
+    "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked",
+    "vstore_masked_half", "vstore_stream", "vstore_stream_half", "vstore_strided",
+    "vstore_strided_half", "with_lane",
 ]
 # fmt: on

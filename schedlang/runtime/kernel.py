@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, cast
+from weakref import WeakSet
 
 import numpy as np
 
+from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BoundsError, BuildError, CallError, VerifyError
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import LARGEST
 from schedlang.ir.sized import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
-from schedlang.runtime.arrays import as_numpy, empty_like_library
+from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.shortcut import shortcut
@@ -25,6 +28,11 @@ from schedlang.runtime.te_module import TeModule
 from schedlang.runtime.traced import named
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
+
+# what makes a function of an emitted file parallel: without it prange is range
+_PARALLEL = "parallel=True, "
+# the parallel kernels of this process that are ready to start
+_READY: WeakSet[Kernel] = WeakSet()
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class Built:
     text: str
     parallel: bool
     checked_by_size: bool = False
+    unproven: tuple[str, ...] = ()
 
 
 class Kernel(TeModule):
@@ -98,14 +107,34 @@ class Kernel(TeModule):
         """The loop nest the source was emitted from."""
         return self._nest
 
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """Return a sentence for each rule of the verifier that no proof was found for.
+
+        A kernel without any (the usual case) is proven to write each element of its outputs once,
+        and to have no loop whose iterations race. :func:`~schedlang.build` warns of each.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+        >>> sl.build(sl.schedule(B), target="python").unproven
+        ()
+        """
+        return self._built.unproven
+
     def __repr__(self) -> str:
         return f"<Kernel {self.name}({self._binder.listing}) for {self.target.kind}>"
 
     def _function(self) -> Any:
         if self._entry is None:
+            path = self._path
             if self._built.parallel and self.target.kind != "python":
                 self._lock = threads.guard()
-            module = files.load(self._path)
+                _READY.add(self)
+                if threads.left_behind():
+                    threads.warn_forked()
+                    path = files.write(self._built.text.replace(_PARALLEL, ""), self.name)
+            module = files.load(path)
             self._entry = getattr(module, self._built.entry)
         return self._entry
 
@@ -120,7 +149,7 @@ class Kernel(TeModule):
         Nor are calls kept apart: parallel kernels need one thread at a time, or a threading layer
         of numba's that is safe for several. On the CPU compiled code may call it too. On a GPU the
         arrays are there, say so by ``__cuda_array_interface__``, and start at a multiple of 16
-        bytes; ``stream=`` takes a stream's number.
+        bytes; ``stream=`` takes a stream's number. In a forked process ask for it anew.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((2, 3), name="A")
@@ -238,8 +267,12 @@ class Kernel(TeModule):
         flat += [sizes[n] for n in self._built.signature.sizes]
         (self._start or self._starter())(*flat)
 
+    def forget_function(self) -> None:
+        """Load what runs again at the next call: after a fork it may be another function."""
+        self._entry = self._start = None
+
     def _starter(self) -> Callable[..., None]:
-        """What a call starts: the function, with what it needs around it."""
+        """The callable that a call starts: the function with what it needs around it."""
         function, lock = self._function(), self._lock
         if self.target.kind == "python":
             self._start = _interpreted(function, self.name, self.path)
@@ -284,6 +317,18 @@ class Kernel(TeModule):
 
     def __reduce__(self) -> Any:
         return Kernel, (self._built, self.schedule, self._nest)
+
+
+def _after_fork() -> None:
+    """In a child: kernels whose threads were left behind are made ready anew."""
+    if threads.left_behind():
+        for kernel in list(_READY):
+            kernel.forget_function()
+
+
+if hasattr(os, "register_at_fork"):
+    # behind that of threads, which says whether they are there: these run in their order
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., None]:

@@ -58,7 +58,7 @@ def align_spills(builder: ir.IRBuilder) -> None:
 
 
 def to_memory(builder: ir.IRBuilder, x: ir.Value, ty: types.Type, half: bool) -> ir.Value:
-    """What is stored for the value `x` of type `ty`."""
+    """Emit the conversion of `x`, of type `ty`, to the type that memory holds."""
     if half:
         return to_half_bits(builder, x)
     if isinstance(element(ty), types.Boolean):
@@ -119,7 +119,7 @@ def store_intrinsic(array: types.Type, ty: types.Type, half: bool, whole: bool =
 
 
 def is_flat(array: types.Type) -> bool:
-    """Whether a type is an array that offsets can address."""
+    """Return whether a type is an array that offsets can address."""
     return isinstance(array, types.Array) and array.ndim == 1
 
 

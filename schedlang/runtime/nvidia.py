@@ -37,7 +37,7 @@ SHARED_RESERVED = 1024
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes, as ptxas counts it.
+    """The resources that one kernel takes, as ptxas counts them.
 
     ``registers`` and ``local_bytes`` (the stack) of a thread, ``spill_bytes`` stored and loaded,
     ``shared_bytes`` and ``threads`` of a block; ``occupancy`` is the share of a multiprocessor's
@@ -167,7 +167,7 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
 
 @contextmanager
 def _refused(asked: str) -> Iterator[None]:
-    """What NVVM cannot compile, as an error of ours."""
+    """Raise what NVVM cannot compile as an error of ours."""
     from numba.cuda.cudadrv import nvvm
 
     try:

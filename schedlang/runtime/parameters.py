@@ -1,8 +1,9 @@
-"""What a kernel takes: its parameters as data, and the checks on what is passed for them."""
+"""The parameters of a kernel as data, and the checks on the arguments passed for them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -10,12 +11,18 @@ import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.dtypes import limits
-from schedlang.expr.linear import Lin
+from schedlang.expr.linear import Atom, Div, Extreme, Lin, Mod
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
+from schedlang.expr.solving import determined_by, solve
 from schedlang.ir.nest import Nest
+from schedlang.ir.sized import size_equations
 
 Extent = Union[int, str]
+# a factor of a term: a size, or an operator with the sums that it takes
+Factor = Union[str, tuple[str, tuple[Any, ...]]]
+# coefficients, each with the factors that it multiplies
+Sum = tuple[tuple[int, tuple[Factor, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Parameter:
 
     @property
     def is_size(self) -> bool:
-        """Whether it is a size of its own: integer variables are."""
+        """Return whether it is a size of its own: integer variables are."""
         return self.is_scalar and self.dtype == "int64"
 
     def __str__(self) -> str:
@@ -44,14 +51,18 @@ class Signature:
     """All parameters in order, the sizes found from shapes, and which arrays may be the same.
 
     ``in_place`` pairs an output's position with an input's. ``extents`` gives derived extents
-    (such as ``n + 1``) as sums of coefficient times product of sizes.
+    (such as ``n + 1`` or ``n//2``) as data. ``solved`` lists, in an order in which they can be
+    found, sizes with the position and dimension of the argument that determines each; ``single``
+    gives the size that a derived extent determines alone.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     sizes: tuple[str, ...]
     in_place: frozenset[tuple[int, int]]
-    extents: Mapping[str, tuple[tuple[int, tuple[str, ...]], ...]]
+    extents: Mapping[str, Sum]
+    solved: tuple[tuple[str, int, int], ...]
+    single: Mapping[str, str]
 
     @property
     def inputs(self) -> tuple[Parameter, ...]:
@@ -64,7 +75,8 @@ class Signature:
 
 def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
     made: list[Parameter] = []
-    extents: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {}
+    extents: dict[str, Sum] = {}
+    single: dict[str, str] = {}
     for arg in nest.args:
         if isinstance(arg, Var):
             made.append(Parameter(arg.name, arg.dtype, (), is_scalar=True))
@@ -73,18 +85,46 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
         for extent in arg.shape:
             shape.append(extent if isinstance(extent, int) else str(extent))
             if isinstance(extent, Expr) and not isinstance(extent, Var):
-                extents[str(extent)] = _terms(to_lin(extent))
+                extents[str(extent)] = _sum(lin := to_lin(extent))
+                size = determined_by(lin, ())
+                single.update({} if size is None else {str(extent): size.name})
         made.append(Parameter(arg.name, arg.dtype, tuple(shape), arg in nest.outputs))
-    return Signature(nest.name, tuple(made), tuple(v.name for v in nest.sizes), in_place, extents)
+    sizes = tuple(v.name for v in nest.sizes)
+    solved = tuple((e.size.name, e.arg, e.dim) for e in size_equations(nest))
+    return Signature(nest.name, tuple(made), sizes, in_place, extents, solved, single)
 
 
-def _terms(lin: Lin) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    found = []
-    for product, coef in lin.terms.items():
-        if not all(isinstance(a, Var) for a in product):
-            raise CallError(f"an extent of {lin} is not a polynomial of sizes")
-        found.append((coef, tuple(a.name for a in product if isinstance(a, Var))))
-    return tuple(found)
+def _sum(lin: Lin) -> Sum:
+    return tuple((coef, tuple(map(_factor, product))) for product, coef in lin.terms.items())
+
+
+def _factor(atom: Atom) -> Factor:
+    if isinstance(atom, Var):
+        return atom.name
+    if isinstance(atom, (Div, Mod)):
+        return "//" if isinstance(atom, Div) else "%", (_sum(atom.num), _sum(atom.den))
+    if isinstance(atom, Extreme):
+        return atom.op, tuple(map(_sum, atom.args))
+    raise CallError(f"an extent of {Lin.of(atom)} is not made of sizes")
+
+
+_OPERATORS: dict[str, Callable[..., int]] = {
+    "//": operator.floordiv, "%": operator.mod, "min": min, "max": max,
+}  # fmt: skip
+
+
+def _value(terms: Sum, sizes: Mapping[str, int]) -> int:
+    """The value of an extent where the sizes are known."""
+    total = 0
+    for coef, product in terms:
+        for factor in product:
+            if isinstance(factor, str):
+                coef *= sizes[factor]
+            else:
+                op, args = factor
+                coef *= _OPERATORS[op](*(_value(arg, sizes) for arg in args))
+        total += coef
+    return total
 
 
 class Binder:
@@ -189,7 +229,7 @@ class Binder:
             for k, extent in enumerate(p.shape):
                 if isinstance(extent, int):
                     continue
-                solved = self._solved(extent, value.shape[k])
+                solved = self._alone(extent, value.shape[k])
                 if solved is None:
                     continue
                 extent, size = solved
@@ -199,6 +239,7 @@ class Binder:
                         f"in dimension {k} of {p.name}"
                     )
                 origin.setdefault(extent, f"dimension {k} of {p.name}")
+        unsolved = self._solve(values, found, origin)
         for name, size in found.items():
             if size < 0:
                 raise CallError(
@@ -206,23 +247,57 @@ class Binder:
                 )
         for name in self.signature.sizes:
             if name not in found:
-                raise CallError(
-                    f"{self.title}: no input determines {name}: pass the output array too"
-                )
+                why = unsolved.get(name, "pass the output array too")
+                raise CallError(f"{self.title}: no input determines {name}: {why}")
         return found
 
-    def _solved(self, extent: str, length: int) -> tuple[str, int] | None:
-        """The size, and its value, that an extent of the form ``a*n + b`` determines."""
+    def _solve(
+        self, values: Sequence[Any], found: dict[str, int], origin: dict[str, str]
+    ) -> dict[str, str]:
+        """Add to ``found`` what extents determine together; why it is not there, by size."""
+        why: dict[str, str] = {}
+        for name, position, dim in self.signature.solved:
+            value, p = values[position], self.signature.parameters[position]
+            extent = p.shape[dim]
+            if name in found or value is None or isinstance(extent, int):
+                continue
+            size = self._root(extent, name, value.shape[dim], found)
+            if size is None:
+                # not an error yet: an output that is passed may determine it
+                why[name] = (
+                    f"dimension {dim} of {p.name} is {value.shape[dim]}, and {extent} is that for "
+                    f"no {name}"
+                )
+                continue
+            found[name], origin[name] = size, f"dimension {dim} of {p.name}"
+        return why
+
+    def _root(
+        self, extent: str, name: str, length: int, known: Mapping[str, int]
+    ) -> int | None:
+        """The ``name`` for which ``extent`` is ``length``, if its other sizes are known."""
+        terms = self.signature.extents.get(extent)
+        if terms is None:
+            return length
+        sizes = dict(known)
+
+        def at(size: int) -> int:
+            sizes[name] = size
+            return _value(terms, sizes)
+
+        try:
+            return solve(at, length)
+        except KeyError:
+            # a size that this one follows from was not found
+            return None
+
+    def _alone(self, extent: str, length: int) -> tuple[str, int] | None:
+        """The size, and its value, that an extent determines in which no other stands."""
         if extent not in self.signature.extents:
             return extent, length
-        terms = dict((product, coef) for coef, product in self.signature.extents[extent])
-        offset = terms.pop((), 0)
-        if len(terms) != 1:
-            return None
-        ((product, coef),) = terms.items()
-        if len(product) != 1 or (length - offset) % coef:
-            return None
-        return product[0], (length - offset) // coef
+        name = self.signature.single.get(extent)
+        size = None if name is None else self._root(extent, name, length, {})
+        return None if name is None or size is None else (name, size)
 
     def shape(self, p: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of one parameter for given sizes."""
@@ -233,14 +308,8 @@ class Binder:
         return found
 
     def _extent(self, extent: str, sizes: Mapping[str, int]) -> int:
-        if extent in sizes:
-            return sizes[extent]
-        total = 0
-        for coef, product in self.signature.extents[extent]:
-            for name in product:
-                coef *= sizes[name]
-            total += coef
-        return total
+        terms = self.signature.extents.get(extent)
+        return sizes[extent] if terms is None else _value(terms, sizes)
 
     def check_derived(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
         """Extents that are expressions of sizes agree with the arrays."""
@@ -311,7 +380,7 @@ def _a(dtype: str) -> str:
 
 
 def _wanted(dtype: str) -> str:
-    """What to pass for a scalar of ``dtype``."""
+    """Describe the values that a scalar of ``dtype`` takes."""
     if dtype == "bool":
         return "True or False"
     if np.dtype(dtype).kind == "f":

@@ -23,21 +23,21 @@ def predicate(emit: Emit, x: types.Type) -> Any:
 
 
 def emit_isnan(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Whether a is NaN"""
+    """Return whether a is NaN"""
     if not is_float(ty):
         return constant(with_element(ty, types.boolean), 0)
     return builder.fcmp_unordered("uno", a, a)
 
 
 def emit_isinf(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Whether a is infinite"""
+    """Return whether a is infinite"""
     if not is_float(ty):
         return constant(with_element(ty, types.boolean), 0)
     return builder.fcmp_ordered("==", emit_absolute(builder, ty, a), constant(ty, float("inf")))
 
 
 def emit_isfinite(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Whether a is neither infinite nor NaN"""
+    """Return whether a is neither infinite nor NaN"""
     if not is_float(ty):
         return constant(with_element(ty, types.boolean), 1)
     return builder.fcmp_ordered("<", emit_absolute(builder, ty, a), constant(ty, float("inf")))
@@ -45,17 +45,17 @@ def emit_isfinite(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Valu
 
 @intrinsic
 def isnan(typingctx: Any, x: Any) -> Any:
-    """Whether `x` is NaN."""
+    """Return whether `x` is NaN."""
     return predicate(emit_isnan, x)
 
 
 @intrinsic
 def isinf(typingctx: Any, x: Any) -> Any:
-    """Whether `x` is infinite."""
+    """Return whether `x` is infinite."""
     return predicate(emit_isinf, x)
 
 
 @intrinsic
 def isfinite(typingctx: Any, x: Any) -> Any:
-    """Whether `x` is neither infinite nor NaN."""
+    """Return whether `x` is neither infinite nor NaN."""
     return predicate(emit_isfinite, x)

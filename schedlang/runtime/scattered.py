@@ -27,12 +27,12 @@ PICKED_STEP = 4
 
 
 def is_mask(mask: types.Type) -> bool:
-    """Whether a type is a vector of booleans."""
+    """Return whether a type is a vector of booleans."""
     return isinstance(mask, Vec) and mask.dtype == types.boolean
 
 
 def is_offsets(offs: types.Type) -> bool:
-    """Whether a type is a vector of offsets."""
+    """Return whether a type is a vector of offsets."""
     return isinstance(offs, Vec) and offs.dtype == types.int64
 
 

@@ -56,17 +56,17 @@ def with_element(ty: types.Type, dtype: types.Type) -> types.Type:
 
 
 def is_float(ty: types.Type) -> bool:
-    """Whether a scalar or vector type holds floating point values."""
+    """Return whether a scalar or vector type holds floating point values."""
     return isinstance(element(ty), types.Float)
 
 
 def is_integer(ty: types.Type) -> bool:
-    """Whether a scalar or vector type holds integers (booleans are none)."""
+    """Return whether a scalar or vector type holds integers (booleans are none)."""
     return isinstance(element(ty), types.Integer)
 
 
 def is_unsigned(ty: types.Type) -> bool:
-    """Whether comparisons and divisions of this type are unsigned."""
+    """Return whether comparisons and divisions of this type are unsigned."""
     return isinstance(element(ty), types.Boolean) or not element(ty).signed
 
 
@@ -190,7 +190,7 @@ def cast_number_to_vec(
 
 
 def cast_intrinsic(x: types.Type, dtype: types.Type) -> Any:
-    """What every cast below is: the signature and the code of `astype(dtype)`."""
+    """Return the signature and the code of `astype(dtype)`."""
     src = types.unliteral(x)
     if not isinstance(element(src), types.Number | types.Boolean):
         return None
@@ -264,5 +264,5 @@ def uint64(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def boolean(typingctx: Any, x: Any) -> Any:
-    """Whether `x` is not zero."""
+    """Return whether `x` is not zero."""
     return cast_intrinsic(x, types.boolean)

@@ -1,4 +1,4 @@
-"""What te programs ask a built module for: its timer, its name, its source."""
+"""The parts of a built module that te programs use: its timer, its name, its source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TeModule(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the kernel is called."""
+        """The name of the kernel."""
 
     @property
     @abstractmethod

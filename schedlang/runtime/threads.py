@@ -1,14 +1,27 @@
-"""Parallel kernels may be called from several Python threads at once: see that they can."""
+"""Parallel kernels and the threads of the process: calls from several at once, and forks."""
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 import threading
+import warnings
 from functools import lru_cache
+
+from schedlang.errors import ForkWarning
 
 _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
 # one for all kernels: any two of them may not launch at once
 _LOCK = threading.Lock()
+FORKED = (
+    "this process was forked from one that had run parallel kernels, and GNU OpenMP's threads do "
+    "not survive a fork: parallel kernels run on one thread here. Start processes with "
+    'multiprocessing\'s "spawn" or "forkserver" (of a DataLoader: '
+    'multiprocessing_context="spawn"), or set NUMBA_THREADING_LAYER=tbb or workqueue'
+)
+# whether the threads of this process were left behind in the one that it was forked from
+_left_behind = False
 
 
 def _running() -> str:
@@ -43,3 +56,33 @@ def guard() -> threading.Lock | None:
         config.THREADING_LAYER = name
         return None
     return _LOCK
+
+
+def left_behind() -> bool:
+    """Return whether a parallel launch would end this process, as after a fork."""
+    return _left_behind
+
+
+def warn_forked() -> None:
+    """Warn, once a process, that parallel kernels run on one thread."""
+    if not _warned:
+        _warned.append(True)
+        warnings.warn(FORKED, ForkWarning, stacklevel=2)
+
+
+_warned: list[bool] = []
+
+
+def _after_fork() -> None:
+    """In a child: see whether the parent had threads of GNU OpenMP, which numba refuses then."""
+    global _left_behind
+    _warned.clear()
+    # another thread of the parent may have held it, and will not let it go here
+    getattr(_LOCK, "_at_fork_reinit", lambda: None)()
+    omp = sys.modules.get("numba.np.ufunc.omppool")
+    if "numba.np.ufunc.parallel" in sys.modules and _running() == "omp":
+        _left_behind = _left_behind or getattr(omp, "openmp_vendor", "GNU") == "GNU"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def named(error: IndexError, path: str) -> str:
-    """What ``error`` says, with the name that the array has in the kernel's file at ``path``."""
+    """Return the message of ``error``, with the array's name in the kernel's file at ``path``."""
     frames: list[FrameType] = []
     trace = error.__traceback__
     while trace is not None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.codegen.dialect import NAMES
+from schedlang.expr.evaluate import float_power
 
 __all__ = list(NAMES)
 
@@ -115,6 +116,18 @@ vstore_stream_half = vstore_half
 
 def stream_fence() -> None:
     """Nothing to order."""
+
+
+def apart(*arrays: Array) -> None:
+    """Nothing to promise."""
+
+
+def rolled() -> None:
+    """Nothing to keep."""
+
+
+def rounded(x: Value) -> Value:
+    return x
 
 
 def prefetch(A: Array, off: int) -> None:
@@ -473,7 +486,9 @@ def erf(x: Value) -> Value:
 @quiet
 def power(x: Value, y: Value) -> Value:
     dtype = np.result_type(x, y)
-    return cast(np.power(x, y, dtype=np.float64 if dtype.kind == "f" else dtype), dtype)
+    if dtype.kind != "f":
+        return cast(np.power(x, y, dtype=dtype), dtype)
+    return cast(float_power(np.float64(x), np.float64(y)), dtype)
 
 
 def njit(**options: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

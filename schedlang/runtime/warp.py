@@ -1,4 +1,4 @@
-"""What GPU kernels have beside the CPU's intrinsics: exchanges in a warp, wide accesses.
+"""The intrinsics that only GPU kernels have: exchanges in a warp, wide accesses.
 
 They compile for the CUDA target of numba (numba-cuda).
 """
@@ -67,56 +67,6 @@ def exchange(typingctx: Any, x: Any, distance: Any) -> Any:
         return found if isinstance(raw, ir.IntType) else builder.bitcast(found, raw)
 
     return ty(ty, types.int64), codegen
-
-
-@intrinsic
-def unrolled(typingctx: Any) -> Any:
-    """Ask LLVM to unroll the loop that ends just before."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        for end in _back_edges(builder.function, builder.block):
-            module = builder.module
-            hint = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.full")])
-            node = ir.MDValue(module, [hint, hint], name=str(len(module.metadata)))
-            node.operands = (node, hint)
-            end.set_metadata("llvm.loop", node)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
-def _back_edges(function: ir.Function, after: ir.Block) -> list[ir.Branch]:
-    """The jumps back to the start of the loop that leads to the block ``after``."""
-    ways = {block: _targets(block) for block in function.blocks}
-    found: list[ir.Branch] = []
-    for test, targets in ways.items():
-        if after not in targets:
-            continue
-        loop = {
-            b for t in targets if t is not after
-            for b in _reached(ways, t) if test in _reached(ways, b)
-        }  # fmt: skip
-        # where the loop is entered from outside
-        starts = {t for b, ts in ways.items() if b not in loop for t in ts if t in loop}
-        found += [b.terminator for b in loop if len(ways[b]) == 1 and ways[b][0] in starts]
-    return found
-
-
-def _targets(block: ir.Block) -> list[ir.Block]:
-    end = block.terminator
-    return [] if end is None else [x for x in end.operands if isinstance(x, ir.Block)]
-
-
-def _reached(ways: dict[ir.Block, list[ir.Block]], start: ir.Block) -> set[ir.Block]:
-    """The blocks that ``start`` leads to, itself too."""
-    found: set[ir.Block] = set()
-    left = [start]
-    while left:
-        block = left.pop()
-        if block not in found:
-            found.add(block)
-            left += ways.get(block, [])
-    return found
 
 
 def _extreme(name: str, emit: Any, *operands: types.Type) -> Any:

@@ -12,6 +12,7 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.hints import partial_sums
 from schedlang.schedule.loops import Result
+from schedlang.schedule.promises import keep
 from schedlang.schedule.refuse import (
     count,
     leaf_position,
@@ -50,7 +51,26 @@ def _made_of(stage: Stage, axis: Axis, threads: int) -> str:
 
 def _kind(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> Result:
     one_kind(state, stage, axis, asked)
-    return state.updated(stage.with_(kinds={**stage.kinds, axis: kind})), None
+    _one_target(state, stage, axis, kind, asked)
+    made = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
+    return keep(made, state, stage.name, asked, axis), None
+
+
+def _one_target(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> None:
+    """Refuse threads of a CPU beside those of a GPU: no target has both."""
+    if kind in ("vectorize", "unroll"):
+        return
+    for other in state.stages.values():
+        for own, known in other.kinds.items():
+            if known in ("vectorize", "unroll") or (known == "parallel") == (kind == "parallel"):
+                continue
+            cpu, gpu = ("it", f"{own.name} of {other.name}") if kind == "parallel" else (
+                f"{own.name} of {other.name}", "it")  # fmt: skip
+            refuse(
+                asked, f"{cpu} would be shared by the threads of a CPU and {gpu} by those of a "
+                "GPU, and no target has both", "Use parallel for a CPU, bind for a GPU.",
+                state, axis,
+            )  # fmt: skip
 
 
 def _asked(primitive: str, stage: Stage, axis: Any, more: str = "") -> str:
@@ -97,15 +117,6 @@ def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
     leaf_position(state, stage, axis, asked)
     _refuse_reduction(state, stage, axis, asked, "lanes")
     _refuse_symbolic(state, stage, axis, asked, "and a vector has a fixed number of lanes")
-    spots = ((s, getattr(s.attach, "axis", None)) for s in state.attached(stage))
-    held = next((s for s, spot in spots if spot is axis), None)
-    if held is not None:
-        refuse(
-            asked,
-            f"stage {held.name} is computed at {axis.name}, and a stage has no storage a lane",
-            f"Attach {held.name} outside of {axis.name}, or vectorize a loop of {held.name}.",
-            state, axis,
-        )  # fmt: skip
     return _kind(state, stage, axis, "vectorize", asked)
 
 
@@ -140,7 +151,9 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
         refuse(asked, f"{wanted} is no thread", f"Choose one of {', '.join(THREADS)}, vthread.")
     if axis.kind == "scan":
         _refuse_time(stage, axis, asked)
-    if not tag.startswith("threadIdx"):
+    if tag.startswith("threadIdx"):
+        _refuse_symbolic(state, stage, axis, asked, "and the size of a block is fixed")
+    else:
         _refuse_reduction(state, stage, axis, asked, "iterations")
     one_kind(state, stage, axis, asked)
     other = next((a for a, k in stage.kinds.items() if k == tag and tag != "vthread"), None)

@@ -139,7 +139,7 @@ def _refuse_held(state: State, axes: Sequence[Axis], asked: str, primitive: str)
 
 
 def _annotated(stage: Stage) -> bool:
-    """Whether steps speak of loops of ``stage`` or of what stands in them."""
+    """Return whether steps speak of loops of ``stage`` or of what stands in them."""
     return bool(stage.kinds or stage.pragmas or stage.prefetches or stage.predicate is not None)
 
 

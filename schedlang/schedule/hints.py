@@ -1,4 +1,4 @@
-"""What to say of a name that is not there, and the statements to write instead of others."""
+"""Hints for messages: names close to one that is missing, statements to write instead."""
 
 from __future__ import annotations
 

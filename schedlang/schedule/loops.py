@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.expr.nodes import Axis
+from schedlang.schedule.promises import keep
 from schedlang.schedule.refuse import (
     LARGEST,
     count,
@@ -43,7 +44,8 @@ def split(
             asked, "exactly one of factor and nparts is needed",
             "factor= is the extent of the inner loop, nparts= that of the outer one.",
         )  # fmt: skip
-    return _split(state, stage, axis, factor, nparts, tail, asked)
+    made, result = _split(state, stage, axis, factor, nparts, tail, asked)
+    return keep(made, state, stage.name, asked, axis), result
 
 
 def _split(
@@ -86,7 +88,7 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
             plain(state, stage, a, asked)
     for (a, p), (b, q) in zip(zip(axes, positions), zip(axes[1:], positions[1:])):
         _check_fusable(state, stage, a, b, q - p, asked)
-    fused = axes[0]
+    before, fused = state, axes[0]
     for inner in axes[1:]:
         relation = make_fuse(fused, inner)
         if isinstance(relation.fused.extent, int) and relation.fused.extent >= LARGEST:
@@ -95,7 +97,7 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
         at = next(k for k, a in enumerate(stage.leaf) if a is fused)
         leaf = (*stage.leaf[:at], relation.fused, *stage.leaf[at + 2 :])
         state, fused = _related(state, stage, relation, leaf), relation.fused
-    return state, fused
+    return keep(state, before, stage.name, asked, axes[0]), fused
 
 
 def _check_fusable(state: State, stage: Stage, a: Axis, b: Axis, distance: int, asked: str) -> None:
@@ -146,7 +148,8 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
                 f"{spot.axis.name}, which would then be outside of it",
                 f"Reorder first, then s[{other.name}].store_at(...).", state, spot.axis,
             )  # fmt: skip
-    return state.updated(stage.with_(leaf=tuple(leaf))), None
+    made = state.updated(stage.with_(leaf=tuple(leaf)))
+    return keep(made, state, stage.name, asked, axes[0]), None
 
 
 def tile(
@@ -157,8 +160,8 @@ def tile(
     leaf_position(state, stage, y, asked)
     if x is y:
         refuse(asked, f"{x.name} is named twice", "Tile two different loops, or split one.")
-    name = stage.name
+    name, before = stage.name, state
     state, (xo, xi) = _split(state, stage, x, x_factor, None, tail, asked, "x_factor")
     state, (yo, yi) = _split(state, state.stages[name], y, y_factor, None, tail, asked, "y_factor")
     state, _ = reorder(state, state.stages[name], (xo, yo, xi, yi))
-    return state, (xo, yo, xi, yi)
+    return keep(state, before, name, asked, x), (xo, yo, xi, yi)

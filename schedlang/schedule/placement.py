@@ -8,9 +8,10 @@ from schedlang.compute.tensor import ScanOp
 from schedlang.expr.nodes import Axis
 from schedlang.lowering.placement import effective_readers, legal_places, place, places_text
 from schedlang.schedule.loops import Result
+from schedlang.schedule.promises import fixed, keep
 from schedlang.schedule.refuse import leaf_position, refuse, shown
 from schedlang.stage.relations import position
-from schedlang.stage.state import At, Inline, Root, Stage, State
+from schedlang.stage.state import NONTEMPORAL, At, Inline, Root, Stage, State
 
 
 def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
@@ -66,7 +67,7 @@ def _parent(parent: Any, asked: str) -> Stage:
 def _places(state: State, stage: Stage) -> str:
     placement = place(state.updated(stage.with_(attach=Root())))
     readers = effective_readers(state)[stage.name]
-    return places_text(legal_places(state, placement.attach, readers))
+    return places_text(legal_places(state, placement.attach, readers, stage))
 
 
 def _scan_role(state: State, stage: Stage) -> str | None:
@@ -100,11 +101,20 @@ def compute_inline(state: State, stage: Stage) -> Result:
         )  # fmt: skip
     if stage.predicate is not None:
         refuse(asked, f"{stage.name} has a store predicate, and inlined it has no store")
+    lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name == NONTEMPORAL]
+    lost += ["a second buffer"] if stage.double_buffer else []
+    if lost:
+        refuse(asked, f"{stage.name} has {lost[0]}, and inlined it stores nothing")
     return state.updated(stage.with_(attach=Inline(), store=None)), None
 
 
 def compute_root(state: State, stage: Stage) -> Result:
-    return state.updated(stage.with_(attach=Root(), store=None)), None
+    asked = f"compute_root() on stage {stage.name}"
+    if isinstance(stage.attach, At):
+        fixed(stage, state, asked)
+    made = state.updated(stage.with_(attach=Root(), store=None))
+    # what was attached says no more whether a tail is cut
+    return keep(made, state, stage.name, asked), None
 
 
 def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
@@ -120,11 +130,12 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
         else:
             why = f"{where}, which is not inside {axis.name} of {parent.name}"
         refuse(asked, why, f"Store at {spot.axis.name} or at a loop around it.", state, axis)
-    return state.updated(stage.with_(store=wanted)), None
+    made = state.updated(stage.with_(store=wanted))
+    return keep(made, state, stage.name, asked, axis), None
 
 
 def _encloses(state: State, outer: At, inner: At) -> bool:
-    """Whether loop ``outer`` is ``inner`` or holds it."""
+    """Return whether loop ``outer`` is ``inner`` or holds it."""
     spot: object = inner
     while isinstance(spot, At):
         leaf = state.stages[spot.stage].leaf
@@ -141,5 +152,6 @@ def _computed(stage: Stage, asked: str) -> At:
 
 
 def store_root(state: State, stage: Stage) -> Result:
-    _computed(stage, f"store_root() on stage {stage.name}")
-    return state.updated(stage.with_(store=Root())), None
+    asked = f"store_root() on stage {stage.name}"
+    _computed(stage, asked)
+    return keep(state.updated(stage.with_(store=Root())), state, stage.name, asked), None

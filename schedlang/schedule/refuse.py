@@ -156,7 +156,7 @@ def one_kind(state: State, stage: Stage, axis: Axis, asked: str) -> None:
     kind = stage.kinds.get(axis)
     if kind is not None:
         refuse(
-            asked, f"{axis.name} is already {_participle(kind)}",
+            asked, f"{axis.name} is already {participle(kind)}",
             "A loop has one kind: split and fuse first, then annotate each part once.", state, axis,
         )  # fmt: skip
 
@@ -180,6 +180,7 @@ def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
         )  # fmt: skip
 
 
-def _participle(kind: str) -> str:
+def participle(kind: str) -> str:
+    """How a message says that a loop is of ``kind``."""
     known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
     return known.get(kind, f"bound to {kind}")

@@ -20,6 +20,7 @@ from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
 from schedlang.schedule.hints import nearest
+from schedlang.schedule.order import warn_of_lost_order
 from schedlang.schedule.refuse import names, refuse, shown
 from schedlang.schedule.stage import StageView
 from schedlang.schedule.starting import STARTER
@@ -56,7 +57,7 @@ class Schedule:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What has been called so far, as data."""
+        """The steps called so far, as data."""
         return self._steps
 
     @property
@@ -84,6 +85,8 @@ class Schedule:
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):
             key = key.name
+        if isinstance(key, (list, tuple)):
+            return StageView(self, self._one_stage(key, "s")[0].name)
         if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, PlaceholderOp)):
             asked = f"s[{shown(key)}]"
             refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
@@ -128,6 +131,7 @@ class Schedule:
         recorded = Step(primitive, stage, {k: encode(before, v, near) for k, v in args.items()})
         self._steps = (*self._steps, recorded)
         self._states = (*self._states, state)
+        warn_of_lost_order(before, state, primitive, stage, args)
         return result
 
     def _stage(self, key: Any, asked: str) -> Stage:
@@ -219,7 +223,7 @@ class Schedule:
     def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
         several = isinstance(tensor, (list, tuple))
         items = list(tensor) if several else [tensor]
-        asked = f"{primitive}({names(items)}, ...)"
+        asked = f"{primitive}({names(items)}, ...)" if primitive != "s" else f"s[[{names(items)}]]"
         stages = [self._stage(t, asked) for t in items]
         if not stages or any(s is not stages[0] for s in stages):
             hint = "Give one tensor, or all outputs of one sl.compute."
@@ -241,6 +245,22 @@ class Schedule:
         names = ", ".join(t.name for t in self.outputs)
         return f"<Schedule of {names}: {len(self.state.stages)} stages, {len(self._steps)} steps>"
 
+    def graph(self) -> Any:
+        """Return the stage graph as a ``networkx.DiGraph``; see :func:`schedlang.graph`.
+
+        Nodes also say where a stage is computed; stages that steps made are among them.
+
+        >>> import schedlang as sl
+        >>> A = sl.placeholder((8,), name="A")
+        >>> s = sl.schedule(sl.compute((8,), lambda i: A[i] + 1, name="C"))
+        >>> _ = s.cache_read(A, "local", [s.outputs[0]])
+        >>> list(s.graph().edges)
+        [('A', 'A.local'), ('A.local', 'C')]
+        """
+        from schedlang.analysis.graph import graph
+
+        return graph(self)
+
     def copy(self) -> Schedule:
         """A schedule that goes on from here on its own; it shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
@@ -256,7 +276,7 @@ class Schedule:
         return twin
 
     def diff(self, count: int) -> str:
-        """What step ``count`` (from 1) changed in the nest, as a unified diff."""
+        """Return the change that step ``count`` (from 1) made to the nest, as a unified diff."""
         if type(count) is not int or not 1 <= count <= len(self._steps):
             had = f"has steps 1..{len(self._steps)}" if self._steps else "has no steps yet"
             refuse(f"diff({shown(count)})", f"the schedule {had}")

@@ -1,4 +1,4 @@
-"""What a new schedule starts with: no step, or those that a context manager brings."""
+"""The steps that a new schedule starts with: none, or those of a context manager."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _position(stage: Stage, axis: Axis) -> int:
 
 
 def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
-    """What ``index_map`` makes of the dimensions of ``stage``."""
+    """Return what ``index_map`` makes of the dimensions of ``stage``."""
     asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
     if stage.is_scan:
         refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")

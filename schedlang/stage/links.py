@@ -24,7 +24,7 @@ class Links:
     scans: tuple[str, ...]
 
     def depends(self, reader: str, stage: str) -> bool:
-        """Whether ``reader`` reads ``stage``, directly or through others."""
+        """Return whether ``reader`` reads ``stage``, directly or through others."""
         return bool(self.behind[reader] >> self.place[stage] & 1)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.compute.bounds import check_reads
-from schedlang.compute.graph import operations
+from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, explain
-from schedlang.expr.nodes import Axis
 from schedlang.stage.state import Stage, State
 
 
@@ -19,7 +18,10 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
     defined: dict[Tensor, str] = {}
     inputs: set[str] = set()
     _check_scans(ops)
-    first = _first_rows(ops)
+    first = {
+        op: {op.axis[0]: rows} for op, rows in first_rows(ops).items()
+        if isinstance(rows, int) and op.axis
+    }  # fmt: skip
     for op in ops:
         if isinstance(op, PlaceholderOp):
             inputs.add(op.name)
@@ -63,32 +65,3 @@ def _check_scans(ops: Sequence[Operation]) -> None:
                         f"lambda *i: {tensor.name}[i]).",
                     )
                 )
-
-
-def _first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, dict[Axis, int]]:
-    """Where the time axis of each scan's update starts."""
-    found: dict[ComputeOp, dict[Axis, int]] = {}
-    for op in ops:
-        if not isinstance(op, ScanOp):
-            continue
-        rows = op.init[0].shape[0]
-        for update in op.update:
-            if isinstance(update.op, ComputeOp) and isinstance(rows, int):
-                found[update.op] = {update.op.axis[0]: rows}
-        for inner in step_operations(op):
-            if isinstance(rows, int):
-                found.setdefault(inner, {inner.axis[0]: rows} if inner.axis else {})
-    return found
-
-
-def step_operations(scan: ScanOp) -> list[ComputeOp]:
-    """The operations between a scan's states and its updates, producers first."""
-    states = set(scan.state)
-    depends: dict[object, bool] = {}
-    found: list[ComputeOp] = []
-    for op in operations(scan.update):
-        direct = any(t in states for t in op.input_tensors)
-        depends[op] = direct or any(depends.get(t.op, False) for t in op.input_tensors)
-        if depends[op] and isinstance(op, ComputeOp) and op not in [u.op for u in scan.update]:
-            found.append(op)
-    return found

@@ -39,7 +39,7 @@ def reordered(rng: Random, text: str) -> str | None:
 
 
 def check_attach_order(rng: Random, text: str, nest: str, space: dict[str, Any]) -> bool:
-    """Whether there was something to reorder; raises where that gives another nest."""
+    """Return whether there was something to reorder; raises where that gives another nest."""
     other = reordered(rng, text)
     if other is None:
         return False

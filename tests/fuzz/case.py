@@ -18,6 +18,7 @@ from schedlang.ir.interpret import cooperative, interpret
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Store
 from schedlang.lowering.lower import lower_state
+from tests.fuzz.arguments import arguments
 from tests.fuzz.attach import check_attach_order
 from tests.fuzz.compare import compare, expected, scalar
 from tests.fuzz.coverage import note_graph, note_kernel, note_nest
@@ -67,12 +68,15 @@ def _run(rng: Random, case: Case, targets: Sequence[str], texts: bool) -> None:
             f"s = sl.Schedule.from_json({s.to_json()!r}, [{', '.join(case.graph.outputs)}])\n"
         )
         raise
-    nest = lower_state(s.state)
+    args = arguments(case, s)
+    nest = lower_state(s.state, args)
     note_graph(case)
     note_nest(case, nest, case.source)
     if texts:
         check_texts(rng, case, s, str(s), space, outputs)
     check_proofs(case, nest)
+    if args is not None:
+        outputs = [t for t in args if t in s.state.defined]
     check_results(rng, case, s, nest, outputs, targets)
 
 
@@ -99,7 +103,7 @@ def check_results(
 ) -> None:
     """The nest and each kernel against the reference, at every size they are called with."""
     threads = bound(s) or cooperative(nest)
-    kernels = {} if threads else built(rng, case, s, targets)
+    kernels = {} if threads else built(rng, case, s, targets, nest)
     others = other_sizes(rng, case.graph)
     # the first sizes once more: nothing may be left over from the others
     every = [case.graph.sizes, *others, *([case.graph.sizes] if others else [])]
@@ -124,16 +128,19 @@ def check_results(
             compare(nest, found, wanted, case.graph.terms, f'target="{target}"{_at(sizes)}')
 
 
-def built(rng: Random, case: Case, s: Any, targets: Sequence[str]) -> dict[str, Any]:
+def built(
+    rng: Random, case: Case, s: Any, targets: Sequence[str], nest: Nest
+) -> dict[str, Any]:
     """A kernel for each of ``targets``; none where there is no code for the schedule.
 
     Source that Python runs is for vectors of some width: of narrow ones small rows fill several.
     """
     kernels = {}
+    args = [a if isinstance(a, Var) else a.tensor for a in nest.args]
     narrow = sl.Target("python", vector_bytes=rng.choice((4, 16, 64)))
     for target in targets:
         try:
-            kernels[target] = sl.build(s, target=narrow if target == "python" else target)
+            kernels[target] = sl.build(s, args, target=narrow if target == "python" else target)
         except BuildError as error:
             case.outcome, case.failure = "not built", str(error)
             return {}

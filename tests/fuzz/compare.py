@@ -72,7 +72,7 @@ def compare(
 
 
 def keeps_signs(tensor: Tensor) -> bool:
-    """Whether even the sign of a zero is the same under any schedule: nothing is added up.
+    """Return whether even the sign of a zero is the same under any schedule: nothing is added up.
 
     The least of two zeros may be either, and so may their sum where a product is fused into it.
     """

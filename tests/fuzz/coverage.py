@@ -13,11 +13,12 @@ LOOPS = ("parallel", "vectorize", "unroll", "vthread", "thread")
 EXPECTED = (
     "select", "if_then_else", "gather", "stencil", "tuple", "padding by a condition",
     "pad constant", "pad edge", "pad reflect", "pad wrap", "sum", "prod", "max", "min", "argmax",
-    "argmin", "custom", "pair reducer", "where=", "init=", "scan", "scan of two states",
+    "argmin", "custom", "pair reducer", "ties", "where=", "init=", "init= of a tensor",
+    "scan", "scan of two states",
     "symbolic size", "several sizes", "size 0", "size 1", "size 0 at the call",
     "size 1 at the call", "NaN and infinities", "integer limits", "scalar argument",
     "several outputs", "guard", "cut tail", "sliding window", "masked lanes", "attached stage",
-    "unfit on the way", "attached in another order",
+    "unfit on the way", "intermediate argument", "attached argument", "attached in another order",
     *LOOPS, *sorted(set(DTYPES)),
 )  # fmt: skip
 

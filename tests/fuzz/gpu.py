@@ -144,7 +144,7 @@ class Binder:
         self.loops += [(view, axis) for axis in view.leaf_axes]
 
     def free(self, view: Any, axis: Any) -> bool:
-        """Whether an axis can be split: the time of a scan cannot."""
+        """Return whether an axis can be split: the time of a scan cannot."""
         try:
             self.s.copy()[view._stage.name].split(axis, 2)
         except SchedlangError:
@@ -204,7 +204,11 @@ def run_gpu_case(
     ``compiled``: also by the emulator; ``simulated``: also what is emitted, in the simulator.
     """
     rng = Random(f"gpu:{seed}:{index}")
-    case = Case(f"{seed}:{index}", random_graph(rng, symbolic=0.4))
+    graph = random_graph(rng, symbolic=0.4)
+    while "ties" in graph.kinds:
+        # threads that add up together choose any of equal values
+        graph = random_graph(rng, symbolic=0.4)
+    case = Case(f"{seed}:{index}", graph)
     try:
         _run(rng, case, compiled, simulated, Counter() if features is None else features)
     except Exception as error:

@@ -45,6 +45,8 @@ def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
             _tuple(g)
         elif kind < 0.9:
             _padded(g)
+        elif kind < 0.92 and g.sizes:
+            _strided(g)
         elif kind < 0.92:
             _continued(g)
         elif kind < 0.96:
@@ -115,6 +117,25 @@ def _emit(g: Graph, letter: str, axes: list[Ax], body: str, dtype: str, exact: b
     made = Made(name, tuple(a.text for a in axes), tuple(a.size for a in axes), dtype, exact)
     g.tensors.append(made)
     return made
+
+
+def _strided(g: Graph) -> None:
+    """Every other element and its neighbour, along a dimension whose size the call gives."""
+    lead = lead_of(g)
+    along = [k for k, text in enumerate(lead.shape) if not text.isdigit()]
+    if not along:
+        return
+    k = g.rng.choice(along)
+    text = f"(({lead.shape[k]})//2)"
+    axes = [Ax(n, t, s) for n, t, s in zip("ijkl", lead.shape, lead.size)]
+    axes[k] = Ax(axes[k].name, text, lead.size[k] // 2)
+    places = [a.name for a in axes]
+    taps = []
+    for shift in (0, 1):
+        places[k] = f"{axes[k].name}*2 + {shift}"
+        taps.append(f"{lead.name}[{', '.join(places)}]")
+    op = "|" if lead.dtype == "bool" else "+"
+    _emit(g, "V", axes, f" {op} ".join(taps), lead.dtype, lead.exact)
 
 
 def _pointwise(g: Graph) -> None:
@@ -305,6 +326,10 @@ def _reduction(g: Graph) -> None:
         start = "True" if dtype == "bool" else g.rng.choice(("2", "3", "1"))
         if data and dtype not in ("bool", "int8", "uint8") and g.chance(0.3):
             start = f"{data[0].name} + 1"
+        elif data and (kind != "prod" or not dtype.startswith("float")) and g.count % 2:
+            start, exact_too = operand(g, data, dtype)
+            whole, exact = whole and exact_too, exact and exact_too
+            g.kinds.add("init= of a tensor")
         more += f", init={start}"
     if kind == "custom":
         g.lines.append(
@@ -339,6 +364,17 @@ def _pair_reduction(g: Graph) -> None:
         f'lambda t, u: (sl.const(0, t), sl.const({lowest}, u)), name="{name}")'
     )
     g.kinds.add("pair reducer")
+    if second == "int32" and exact_b and g.count % 2:
+        # te's argmax: the first of equal values wins while a schedule keeps their order
+        position = reduce[0].name
+        for r in reduce[1:]:
+            position = f"({position})*{r.text} + {r.name}"
+        a, first, exact_a = f'sl.cast({position}, "int32")', "int32", False
+        g.lines[-1] = (
+            f"{name} = sl.comm_reducer(lambda x, y: tuple(sl.select(x[1] >= y[1], p, q) "
+            f'for p, q in zip(x, y)), lambda t, u: (-1, {lowest}), name="{name}")'
+        )
+        g.kinds.add("ties")
     where = f", where={condition_of(g, axes)}" if g.chance(0.2) else ""
     body = f"{name}(({a}, {b}), axis=[{', '.join(r.name for r in reduce)}]{where})"
     whole = [exact_a and first[0] == "i", exact_b and second[0] == "i"]

@@ -112,7 +112,7 @@ def _compute_at(rng: Random, s: Any) -> None:
         stage = state.stages[view.name]
         placement = place(state.updated(stage.with_(attach=Root())))
         readers = effective_readers(state)[view.name]
-        name, axis = pick(rng, legal_places(state, placement.attach, readers))
+        name, axis = pick(rng, legal_places(state, placement.attach, readers, stage))
         view.compute_at(s[name], pick(rng, [a for a in s[name].leaf_axes if a.name == axis]))
         return
     other = _stage(rng, s)
@@ -273,7 +273,7 @@ def attempt(rng: Random, s: Any, primitive: str) -> None:
 
 
 def bound(s: Any) -> bool:
-    """Whether some loop is bound to a thread."""
+    """Return whether some loop is bound to a thread."""
     return any(k in THREADS for st in s.state.stages.values() for k in st.kinds.values())
 
 

@@ -131,6 +131,13 @@ def index_of(g: Graph, axes: list[Ax], text: str, size: int) -> str | None:
     for a in axes:
         if a.text == text:
             options += [a.name] * 6 + [f"{text} - 1 - {a.name}"]
+            if symbolic:
+                # right, since an iteration has a size of 1 at least
+                options += [
+                    f"sl.min({a.name} + {rng.choice((1, 2))}, {text} - 1)",
+                    f"sl.min(sl.max({a.name} - 1, 0), {text} - 1)",
+                    f"sl.min({a.name}*2, {text} - 1)",
+                ]
         if symbolic or not a.text.isdigit():
             if not symbolic and size > 0:
                 options += [f"{a.name} % {size}", f"sl.min({a.name}, {size - 1})"]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schedlang.autotune.budget import UNTUNED_PART
+from schedlang.autotune.report.facts import span
 from schedlang.autotune.report.nothing import BY_RULES, CONSTRAINED, ILLEGAL, LATE
+from schedlang.autotune.runner.measure import TIMED_OUT
 from schedlang.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ def untimed(search: Search) -> str:
     """Why the untuned schedule has no time; nothing where it has one."""
     if search.baseline is not None or not search.task.timed:
         return ""
+    if search.untuned is not None and search.timeout and search.untuned.outcome in TIMED_OUT:
+        allowed = span(UNTUNED_PART * search.timeout)
+        return f"it takes longer than a tenth of the timeout, {allowed}"
     if search.untuned is not None:
         return ": ".join(filter(None, (search.untuned.outcome, search.untuned.detail)))
     if not search.times_plain:

@@ -18,9 +18,11 @@ from schedlang.autotune.runner.measure import (
     doubtful,
     faster,
     forget,
+    given_up,
     late,
     measure_alone,
     run,
+    within,
 )
 from schedlang.autotune.runner.race import race
 from schedlang.autotune.runner.sandbox import COMMAND, Sandbox, new_folder
@@ -64,7 +66,8 @@ class Local:
         """
         left, again = deque(jobs), list[Job]()
         while left and not late(deadline):
-            for box, (ready, lost) in zip(self._boxes, (yield from self._built(left, deadline))):
+            rounds = yield from self._built(left, deadline, best)
+            for box, (ready, lost) in zip(self._boxes, rounds):
                 again += lost
                 for made in ready:
                     if best is not None and late(deadline):
@@ -74,6 +77,8 @@ class Local:
                         continue
                     with turn(alone=True):
                         result = run(box, made.job, made.found, self._task, best)
+                    if given_up(made.job, result, best):
+                        continue
                     if doubtful(box, result):
                         again.append(made.job)
                         continue
@@ -84,6 +89,8 @@ class Local:
             if late(deadline):
                 return
             result = measure_alone(self._boxes[0], job, self._task, best)
+            if given_up(job, result, best):
+                return
             best = faster(best, result)
             yield result
 
@@ -102,7 +109,7 @@ class Local:
             box.end()
 
     def _built(
-        self, jobs: deque[Job], deadline: float | None
+        self, jobs: deque[Job], deadline: float | None, best: float | None
     ) -> Generator[Measured, None, list[tuple[list[Built], list[Job]]]]:
         """What each process built for a round, and what is to be built again.
 
@@ -114,9 +121,10 @@ class Local:
             # not ahead of the turn, which may take longer to come
             until = monotonic() + ROUND
             if deadline is not None:
-                until = min(until, deadline)
+                # what is built is to be run as well
+                until = min(until, (monotonic() + deadline) / 2 if best is not None else deadline)
             try:
-                work = [pool.submit(self._build, b, jobs, until, ended) for b in self._boxes]
+                work = [pool.submit(self._build, b, jobs, until, best, ended) for b in self._boxes]
                 for future in work:
                     future.add_done_callback(lambda _: ended.put(None))
                 for _ in work:
@@ -134,8 +142,9 @@ class Local:
                 raise
 
     def _build(
-        self, box: Sandbox, jobs: deque[Job], until: float, ended: SimpleQueue[Measured | None]
-    ) -> tuple[list[Built], list[Job]]:
+        self, box: Sandbox, jobs: deque[Job], until: float, best: float | None,
+        ended: SimpleQueue[Measured | None],
+    ) -> tuple[list[Built], list[Job]]:  # fmt: skip
         """What is ready to run, and what is to be built again; what is over goes to ``ended``."""
         ready: list[Built] = []
         again: list[Job] = []
@@ -144,7 +153,9 @@ class Local:
                 job = jobs.popleft()
             except IndexError:
                 break
-            found = build(box, job, self._task)
+            found = build(box, job, within(self._task, job, best))
+            if given_up(job, found, best):
+                break
             if found.outcome == "ok":
                 ready.append(Built(job, found, box.starts))
             elif doubtful(box, found):

@@ -20,6 +20,9 @@ PROMPT = 10.0
 FAILURES = {"error": "{} failed", "wrong answer": "wrong answer", "out of memory": "out of memory"}
 # jobs of a batch for each worker: while one is timed others are built
 EACH = 4
+# the least seconds that a command is given where time is short
+LEAST = 0.05
+TIMED_OUT = ("build timed out", "run timed out")
 # outcomes that an earlier candidate may have caused, by what it did to the memory of its process
 DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 
@@ -27,10 +30,14 @@ DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 @dataclass(frozen=True)
 class Job:
     """What is to be measured: a number of its own, below 0 for what is no candidate, and its
-    schedule as JSON."""
+    schedule as JSON.
+
+    It is given up at ``until`` (of ``time.monotonic``), a candidate only where another one works.
+    """
 
     number: int
     steps: str
+    until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,8 @@ class Measurer(Protocol):
     """What measures: a batch of jobs at a time, in any order; ``batch`` is a good size for one,
     :data:`EACH` for each worker.
 
-    What is not begun by ``deadline`` (of ``time.monotonic``) is left out. ``race`` builds, checks
+    What is not begun by ``deadline`` (of ``time.monotonic``) is left out, and so is a candidate
+    that is given up. ``race`` builds, checks
     and times a few once more, in turns, for times that can be compared; it answers nothing where
     that cannot be. Both raise :class:`~schedlang.autotune.runner.sandbox.Broken` where nothing
     can be measured any more.
@@ -74,7 +82,7 @@ class Measurer(Protocol):
 def measure_one(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
     """Build and run a candidate."""
     with turn(alone=False):
-        found = build(box, job, task)
+        found = build(box, job, within(task, job, best))
     if found.outcome == "ok":
         with turn(alone=True):
             found = run(box, job, found, task, best)
@@ -100,8 +108,28 @@ def faster(best: float | None, found: Measured) -> float | None:
     return found.seconds if best is None else min(best, found.seconds)
 
 
+def within(task: Task, job: Job, best: float | None) -> Task:
+    """Return ``task`` with the time that is left for ``job``, where that is less than its limits.
+
+    A candidate has all of its time until one works.
+    """
+    if job.until is None or (best is None and job.number >= 0):
+        return task
+    left, limits = max(LEAST, job.until - monotonic()), task.limits
+    if left >= max(limits.build, limits.run):
+        return task
+    return replace(
+        task, limits=replace(limits, build=min(limits.build, left), run=min(limits.run, left))
+    )
+
+
+def given_up(job: Job, found: Measured, best: float | None) -> bool:
+    """Return whether a candidate was ended for want of time, which says nothing of it."""
+    return best is not None and late(job.until) and found.outcome in TIMED_OUT
+
+
 def build(box: Sandbox, job: Job, task: Task) -> Measured:
-    """Compile a candidate in a child process."""
+    """Compile a candidate in a child process. What that takes to start is not the candidate's."""
     start = perf_counter()
     none = Measured(job.number, "ok")
     reply = asked(box, "build", "build", task.limits.build, none, steps=job.steps)
@@ -111,7 +139,7 @@ def build(box: Sandbox, job: Job, task: Task) -> Measured:
             reply = replace(none, resources=resources)
         else:
             reply = _no_answer(box, none)
-    return replace(reply, took=perf_counter() - start)
+    return replace(reply, took=perf_counter() - start - box.starting)
 
 
 def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None) -> Measured:
@@ -119,9 +147,9 @@ def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None)
     start = perf_counter()
     found = built
     if task.runs:
-        found = checked(box, built, task)
+        found = checked(box, built, within(task, job, best))
     if task.timed and found.outcome == "ok":
-        found = timed(box, "time", built, task, best=best)
+        found = timed(box, "time", built, within(task, job, best), best=best)
     return replace(found, took=built.took + perf_counter() - start)
 
 

@@ -7,19 +7,24 @@ from dataclasses import replace
 
 from schedlang.autotune.record import UNCHECKED
 from schedlang.autotune.runner.measure import (
+    TIMED_OUT,
     Job,
     Measured,
     asked,
     build,
     checked,
     forget,
+    late,
     timed,
+    within,
 )
 from schedlang.autotune.runner.sandbox import Sandbox
 from schedlang.autotune.runner.task import Task
 from schedlang.runtime.timing import quantile
 
 RACE_ROUNDS = 5
+# who races has a time already: what is known to work has no more time than there is
+IN_A_RACE = 0.0
 # below all numbers of trials
 EMULATED = -1000
 
@@ -46,7 +51,7 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 def _heats(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """Timed in turns; who fails is out, and the others start again."""
     found = _heat(box, jobs, task)
-    if not found or found[-1].outcome == "ok" or len(jobs) == 1:
+    if not found or found[-1].outcome == "ok" or len(jobs) == 1 or _late(jobs):
         return found
     failed = [job for job in jobs if job.number == found[-1].number]
     rest = [job for job in jobs if job.number != found[-1].number]
@@ -59,8 +64,10 @@ def _heats(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 def _apart(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """Each in a process that has seen no other."""
-    found = []
+    found: list[Measured] = []
     for job in jobs:
+        if found and _late(jobs):
+            break
         box.close()
         found += _heat(box, [job], task)
     return found
@@ -70,20 +77,31 @@ def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     """The median time of each, or the first that fails."""
     ready: list[Measured] = []
     for job in jobs:
-        built = build(box, job, task)
-        found = checked(box, built, task) if built.outcome == "ok" else built
-        if found.outcome != "ok":
-            return [found]
-        ready.append(found)
+        built = build(box, job, within(task, job, IN_A_RACE))
+        if built.outcome == "ok":
+            built = checked(box, built, within(task, job, IN_A_RACE))
+        if built.outcome != "ok":
+            return [built]
+        ready.append(built)
     times: dict[int, list[Measured]] = {one.number: [] for one in ready}
-    for _ in range(RACE_ROUNDS):
-        for one in ready:
-            found = timed(box, "sample", one, task)
+    for number in range(RACE_ROUNDS):
+        # a round that all have run is a race
+        if number and _late(jobs):
+            break
+        for one, job in zip(ready, jobs):
+            found = timed(box, "sample", one, within(task, job, IN_A_RACE))
             if found.seconds is None:
+                if number and _late(jobs) and found.outcome in TIMED_OUT:
+                    return [_median(o, times[o.number][:number]) for o in ready]
                 return [found]
             times[one.number].append(found)
     forget(box, list(times))
     return [_median(one, times[one.number]) for one in ready]
+
+
+def _late(jobs: Sequence[Job]) -> bool:
+    """Return whether the race is to end."""
+    return any(late(job.until) for job in jobs)
 
 
 def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
@@ -98,9 +116,10 @@ def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
     found: list[Measured] = []
     why = ""
     for job in jobs:
-        built = build(box, job, task)
+        known = within(task, job, IN_A_RACE)
+        built = build(box, job, known)
         if built.outcome == "ok":
-            built = replace(built, detail=why) if why else _checked_there(box, job, built, task)
+            built = replace(built, detail=why) if why else _checked_there(box, job, built, known)
             why = built.detail if built.detail.startswith(UNCHECKED) else why
         found.append(built)
     return found

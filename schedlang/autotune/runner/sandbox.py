@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -63,12 +64,14 @@ class Sandbox:
     """One child process; ``folder`` is for what candidates write. It starts with the first command.
 
     ``command`` runs something in place of schedlang's worker; the folder follows it. ``starts``
-    counts the processes so far, and ``met`` has the numbers of the jobs that the last one was
+    counts the processes so far, ``starting`` has the seconds that the last command waited for one
+    to start, and ``met`` has the numbers of the jobs that the last one was
     asked about.
     """
 
     def __init__(self, task: Task, folder: Path, command: Sequence[str] = COMMAND) -> None:
         self.starts = 0
+        self.starting = 0.0
         self.met: set[int] = set()
         self._task = task.data
         self._folder = folder
@@ -89,8 +92,13 @@ class Sandbox:
 
         To build is what a process starts for; what else is asked of one that ended is lost.
         """
+        self.starting = 0.0
         if what == "build" and not self.alive:
-            self._start()
+            began = perf_counter()
+            try:
+                self._start()
+            finally:
+                self.starting = perf_counter() - began
         if "number" in arguments:
             self.met.add(arguments["number"])
         return self._ask({"do": what, **arguments}, seconds)

@@ -1,0 +1,90 @@
+"""The nests of ``plain.c``, compiled by gcc when they are asked for, and what it vectorized."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).parent / "plain.c"
+OPTIONS = ("-O3", "-march=native", "-ffp-contract=fast")
+LOOP = re.compile(r"(\s*)for \(")
+FUNCTION = re.compile(r"void (\w+)\(")
+VECTORIZED = re.compile(r":(\d+):\d+: optimized: loop vectorized using (\d+) byte vectors")
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Compiled nests: ``vectorized`` says by name which loops gcc made vectors of.
+
+    That is ``"innermost"``, ``"outer"`` (one at least is not innermost) or ``"none"``.
+    """
+
+    library: ctypes.CDLL
+    vectorized: Mapping[str, str]
+
+    def call(self, name: str, arrays: list[Any]) -> Callable[[], object]:
+        """A call of one nest on C-contiguous arrays, which it keeps alive."""
+        function = self.library[name]
+        function.restype = None
+        pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
+        return lambda: function(*pointers)
+
+
+def missing() -> str:
+    """Why gcc cannot be asked, or nothing."""
+    return "" if shutil.which("gcc") else "gcc is not installed"
+
+
+def compiled(sizes: Mapping[str, Mapping[str, int]], folder: Path) -> Loops:
+    """The nests at ``sizes`` by name, as a library in ``folder``.
+
+    Raises ``subprocess.CalledProcessError`` where gcc does not compile them.
+    """
+    path = folder / "plain.so"
+    defines = [f"-D{name}_{k}={v}" for name, own in sizes.items() for k, v in own.items()]
+    done = subprocess.run(
+        ["gcc", *OPTIONS, "-fopt-info-vec", "-shared", "-fPIC", *defines, str(SOURCE), "-o",
+         str(path), "-lm"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return Loops(ctypes.CDLL(str(path)), vectorized(SOURCE.read_text("utf-8"), done.stderr))
+
+
+def vectorized(source: str, said: str) -> dict[str, str]:
+    """By function of ``source`` which loops gcc ``said`` to have vectorized."""
+    lines = source.splitlines()
+    inner = {k for k in range(len(lines)) if LOOP.match(lines[k]) and _is_innermost(lines, k)}
+    places = {int(found[1]) - 1 for found in VECTORIZED.finditer(said)}
+    result: dict[str, str] = {}
+    name = ""
+    for k, line in enumerate(lines):
+        if opened := FUNCTION.match(line):
+            name = opened[1]
+            result[name] = "none"
+        if k in places and result[name] != "outer":
+            result[name] = "innermost" if k in inner else "outer"
+    return result
+
+
+def _is_innermost(lines: list[str], at: int) -> bool:
+    """Whether the loop that starts at line ``at`` holds none: by indentation."""
+    own = _depth(lines[at])
+    for line in lines[at + 1 :]:
+        if _depth(line) <= own:
+            return True
+        if LOOP.match(line):
+            return False
+    return True
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+__all__ = ["Loops", "compiled", "missing", "vectorized"]

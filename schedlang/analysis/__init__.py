@@ -1,0 +1,1 @@
+"""Facts about a computation or a schedule, for people and for other libraries."""

@@ -1,0 +1,239 @@
+"""How many points satisfy inequalities between symbolic sizes, as one sympy expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ONE, ZERO, Div, Lin, to_expr
+from schedlang.expr.nodes import Axis
+from schedlang.expr.rules import floordiv
+from schedlang.expr.symbolic import to_sympy
+
+Extents = Mapping[Axis, Lin]
+
+
+def as_sympy(lin: Lin) -> Any:
+    """A polynomial over sizes as sympy's."""
+    return to_sympy(to_expr(lin))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values ``base + step*j`` for ``j`` in ``0..count``, each ``base`` in ``0..width`` once."""
+
+    width: Lin
+    step: Lin
+    count: Lin
+
+
+def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any | None:
+    """For how many points all of ``rows`` are 0 or more; ``None`` where no formula is known.
+
+    Known are conditions on one linear form, such as ``low <= 32*outer + inner < high``: a loop
+    that was split, a box at the edge of a tensor, a triangle, a band.
+    """
+    forms = [_form(row) for row in rows]
+    if any(form is None for form in forms):
+        return None
+    form, lows, highs = None, [], []
+    for row, found in zip(rows, forms):
+        assert found is not None
+        bound = Lin({p: c for p, c in row.terms.items() if not _has_axis(p)})
+        if form is None:
+            # most conditions end a loop: read them as form < bound
+            turned = all(ranges.nonneg(-coef) for coef in found.values())
+            form = {axis: -coef for axis, coef in found.items()} if turned else found
+        if found == form:
+            lows.append(-bound)
+        elif found == {axis: -coef for axis, coef in form.items()}:
+            highs.append(bound + 1)
+        else:
+            return None
+    if form is None:
+        return None
+    shift = ZERO
+    positive: dict[Axis, Lin] = {}
+    for axis, coef in form.items():
+        sign = _sign(coef, ranges)
+        if sign == 0:
+            return None
+        positive[axis] = coef * sign
+        if sign < 0:
+            # counted from the other end
+            shift = shift - coef * (extents[axis] - 1)
+    scale = _scale(positive, extents)
+    if scale is None:
+        return None
+    parts, unit = scale
+    lows = [low + shift for low in lows]
+    highs = [high + shift for high in highs]
+    above = [_below(parts, unit, high, ranges) for high in highs]
+    beneath = [_below(parts, unit, low, ranges) for low in lows]
+    import sympy
+
+    everything = as_sympy(parts.width) * as_sympy(parts.count)
+    most = sympy.Min(*above) if above else everything
+    least = sympy.Max(*beneath) if beneath else sympy.Integer(0)
+    ordered = all(ranges.nonneg(high - low) for high in highs for low in lows)
+    return most - least if ordered else sympy.Max(0, most - least)
+
+
+def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
+    """``rows`` (each 0 or more) without those that follow from the others."""
+    kept = list(rows)
+    for row in rows:
+        others = [other for other in kept if other is not row]
+        facts = ranges.assuming(tuple(-other for other in others))
+        if others and (facts.nonneg(row) or facts.nonneg(_cleared(row))):
+            kept = others
+    return kept
+
+
+def _cleared(row: Lin) -> Lin:
+    """``row`` without its quotient: ``num//d + rest >= 0`` follows from ``num + d*rest >= 0``."""
+    for product, coef in row.terms.items():
+        atom = product[0] if len(product) == 1 else None
+        if coef == 1 and isinstance(atom, Div) and atom.den.const and atom.den.const > 0:
+            return atom.num + (row - Lin.of(atom)) * atom.den.const
+    return row
+
+
+def _has_axis(product: Any) -> bool:
+    return any(isinstance(leaf, Axis) for leaf in Lin({product: 1}).leaves())
+
+
+def _form(row: Lin) -> dict[Axis, Lin] | None:
+    """The factor of each axis, over sizes alone; ``None`` for what is not linear in the axes."""
+    found: dict[Axis, Lin] = {}
+    for product, coef in row.terms.items():
+        if not _has_axis(product):
+            continue
+        axes = [atom for atom in product if isinstance(atom, Axis)]
+        rest = tuple(atom for atom in product if not isinstance(atom, Axis))
+        if len(axes) != 1 or _has_axis(rest):
+            return None
+        found[axes[0]] = found.get(axes[0], ZERO) + Lin({rest: coef})
+    return found
+
+
+def _sign(coef: Lin, ranges: Ranges) -> int:
+    if coef.const is not None:
+        return 1 if coef.const > 0 else -1 if coef.const < 0 else 0
+    # a size of 0 makes the space empty, and 0 is then right whatever the formula says
+    if ranges.nonneg(coef):
+        return 1
+    return -1 if ranges.nonneg(-coef) else 0
+
+
+def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | None:
+    """The values that the form takes as digits of mixed radix, in multiples of a number."""
+    numbers = [c.const for c in form.values()]
+    unit = 0
+    for number in numbers:
+        unit = gcd(unit, 1 if number is None else number)
+    left = {a: c if unit == 1 else Lin.of((c.const or 0) // unit) for a, c in form.items()}
+    width = _digits(left, extents, ONE)
+    if not left:
+        return Scale(width, width, ONE), unit
+    smallest = min(left, key=lambda a: _size(left[a]))
+    step = left[smallest]
+    top = _digits(left, extents, step)
+    if left:
+        return None
+    count = _quotient(top, step)
+    return None if count is None else (Scale(width, step, count), unit)
+
+
+def _size(coef: Lin) -> int:
+    return 1 << 62 if coef.const is None else coef.const
+
+
+def _digits(left: dict[Axis, Lin], extents: Extents, width: Lin) -> Lin:
+    """``width`` times the extents of those axes that go on counting there; they leave ``left``."""
+    while True:
+        found = next((axis for axis, coef in left.items() if coef == width), None)
+        if found is None:
+            return width
+        del left[found]
+        width = width * extents[found]
+
+
+def _quotient(product: Lin, factor: Lin) -> Lin | None:
+    """``product / factor``, which leaves no rest, for factors of one term."""
+    if len(factor.terms) != 1:
+        return None
+    ((atoms, coef),) = factor.terms.items()
+    terms: dict[Any, int] = {}
+    for term, times in product.terms.items():
+        rest = list(term)
+        for atom in atoms:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if times % coef:
+            return None
+        terms[tuple(rest)] = times // coef
+    return Lin(terms)
+
+
+def _below(scale: Scale, unit: int, end: Lin, ranges: Ranges) -> Any:
+    """How many points lie below ``end``."""
+    if unit != 1:
+        end = _rounded_up(end, Lin.of(unit), ranges)
+    if scale.count == ONE:
+        return _clipped(end, scale.width, ranges)
+    import sympy
+
+    return sympy.expand(_ramp(scale, end, ranges) - _ramp(scale, end - scale.width, ranges))
+
+
+def _ramp(scale: Scale, end: Lin, ranges: Ranges) -> Any:
+    """The sum of ``max(0, end - step*j)`` over ``j`` in ``0..count``."""
+    terms = _clipped(_rounded_up(end, scale.step, ranges), scale.count, ranges)
+    step = as_sympy(scale.step)
+    return terms * as_sympy(end) - step * terms * (terms - 1) / 2
+
+
+def _clipped(value: Lin, most: Lin, ranges: Ranges) -> Any:
+    """``value`` between 0 and ``most``."""
+    import sympy
+
+    if _at_least(value, most, ranges):
+        return as_sympy(most)
+    if ranges.nonneg(-value):
+        return sympy.Integer(0)
+    found = as_sympy(value)
+    if not _at_least(most, value, ranges):
+        found = sympy.Min(found, as_sympy(most))
+    return found if ranges.nonneg(value) else sympy.Max(0, found)
+
+
+def _rounded_up(num: Lin, den: Lin, ranges: Ranges) -> Lin:
+    return floordiv(num + den - 1, den, ranges)
+
+
+def _at_least(a: Lin, b: Lin, ranges: Ranges) -> bool:
+    """Whether ``a >= b`` is proven; of quotients by one number, by what is divided."""
+    if ranges.nonneg(a - b):
+        return True
+    one, other = _quotient_of(a), _quotient_of(b)
+    if one is None or other is None or one[1] != other[1]:
+        return False
+    return ranges.nonneg(one[0] - other[0])
+
+
+def _quotient_of(lin: Lin) -> tuple[Lin, int] | None:
+    """``num, den`` of what is ``num // den`` in whole."""
+    rest = [(p, c) for p, c in lin.terms.items() if p]
+    if len(rest) != 1:
+        return None
+    ((product, coef),) = rest
+    atom = product[0]
+    if len(product) != 1 or coef != 1 or not isinstance(atom, Div):
+        return None
+    den = atom.den.const
+    return None if den is None or den <= 0 else (atom.num + lin.offset * den, den)

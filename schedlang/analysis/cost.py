@@ -1,0 +1,287 @@
+"""``sl.cost``: how much a computation computes and moves, and how much a schedule does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Union
+
+from schedlang.analysis.closed import as_sympy
+from schedlang.analysis.points import Counter
+from schedlang.analysis.points_of_stage import stage_flops
+from schedlang.analysis.subject import subject_of
+from schedlang.analysis.traffic import Traffic, bytes_of, traffic
+from schedlang.compute.graph import first_rows, operations, placeholders, variables
+from schedlang.compute.tensor import Tensor
+from schedlang.compute.work import computed
+from schedlang.errors import ComputeError, explain
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.symbolic import symbol
+from schedlang.ir.sized import at_sizes
+from schedlang.lowering.lower import lower_state
+
+if TYPE_CHECKING:
+    import sympy
+
+Size = Union[str, Var, "sympy.Symbol"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """How much a computation computes and moves at least, as sympy expressions in its sizes.
+
+    ``flops`` counts each stage once and whole, whatever the schedule: one for each arithmetic
+    operation on elements (a multiply-add is two), comparison of elements, ``min``, ``max`` and math
+    function, and one for each value that a reduction combines. Index arithmetic, conversions,
+    choices and logic on bools are free, and both sides of a choice count. These are the operations
+    that ``sl.evaluate`` divides by the time for its GFLOP/s. ``bytes`` reads each input and
+    writes each output once. ``symbols`` are the sizes, positive integers of the same name; a size
+    made by ``sl.var`` stands for its symbol in ``subs``. ``notes`` says which counts are upper
+    bounds and why; without notes all are exact.
+    """
+
+    name: str
+    flops: sympy.Expr
+    bytes: sympy.Expr
+    symbols: tuple[sympy.Symbol, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def intensity(self) -> sympy.Expr:
+        """The flops for each byte moved; sympy's ``nan`` where nothing is moved."""
+        import sympy
+
+        return self.flops / self.bytes if self.bytes != 0 else sympy.nan
+
+    def at(self, sizes: Mapping[Size, Any] | None = None, **named: Any) -> Any:
+        """Return this record with sizes replaced, by ``sl.var``, symbol or name.
+
+        Raise :class:`~schedlang.errors.ComputeError` for a name that is no size of it, and for 0:
+        the formulas are for positive sizes, and ``sl.cost(..., sizes={n: 0})`` counts there.
+
+        >>> import schedlang as sl
+        >>> n = sl.var("n")
+        >>> A = sl.placeholder((n,), name="A")
+        >>> sl.cost(sl.compute((n,), lambda i: A[i] * 2, name="B")).at(n=1000).bytes
+        8000
+        """
+        known = {s.name: s for s in self.symbols}
+        values: dict[Any, Any] = {}
+        for size, value in [*(sizes or {}).items(), *named.items()]:
+            name = str(size)
+            if name not in known:
+                listed = f"its sizes are {', '.join(known)}" if known else "it has no sizes"
+                raise ComputeError(f"at({name}={value}) of the cost of {self.name}: {listed}")
+            values[known[name]] = _size(name, value, self.name)
+        left = tuple(s for s in self.symbols if s not in values)
+
+        def put(value: Any) -> Any:
+            return value.subs(values) if hasattr(value, "subs") else value
+
+        changes: dict[str, Any] = {
+            f.name: put(getattr(self, f.name)) for f in fields(self) if f.name not in _PLAIN
+        }
+        if "buffers" in changes:
+            changes["buffers"] = tuple(
+                replace(b, bytes=put(b.bytes), loads=put(b.loads), stores=put(b.stores))
+                for b in changes["buffers"]
+            )
+        return replace(self, symbols=left, **changes)
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        return [("flops", self.flops), ("bytes", self.bytes), ("intensity", self.intensity)]
+
+    def __str__(self) -> str:
+        rows = [(what, number_text(value)) for what, value in self._rows()]
+        width = max(len(what) for what, _ in rows)
+        lines = [f"cost of {self.name}"]
+        lines += [f"  {what:<{width}}  {value}" for what, value in rows]
+        lines += [f"  an upper bound: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def _repr_latex_(self) -> str:
+        import sympy
+
+        rows = [
+            rf"\text{{{what.replace('_', ' ')}}} &= {sympy.latex(value)}"
+            for what, value in self._rows()
+        ]
+        return "$$\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}$$"
+
+
+@dataclass(frozen=True)
+class BufferCost:
+    """The accesses to one buffer of a nest: elements loaded and stored, bytes of one copy."""
+
+    name: str
+    scope: str
+    dtype: str
+    bytes: sympy.Expr
+    loads: sympy.Expr
+    stores: sympy.Expr
+
+
+@dataclass(frozen=True)
+class ScheduleCost(Cost):
+    """:class:`Cost`, and what the loop nest does as scheduled.
+
+    ``loads`` and ``stores`` count elements, of inputs, outputs and intermediate storage alike, each
+    access of a statement as the printed nest writes it: ``C[i] += A[i]`` loads two and stores one.
+    What stands under a guard counts where the guard holds, and a stage that is computed again
+    counts again. ``executed`` is the flops that the nest executes, so ``executed/flops`` is the
+    recomputation. ``allocated`` is the most bytes of intermediate storage that exist at once, one
+    copy of what is made inside a loop (each thread of a parallel loop has its own). ``buffers`` has
+    the accesses of each buffer.
+    """
+
+    loads: sympy.Expr
+    stores: sympy.Expr
+    allocated: sympy.Expr
+    executed: sympy.Expr
+    buffers: tuple[BufferCost, ...]
+
+    def _rows(self) -> list[tuple[str, Any]]:
+        return [
+            *super()._rows(), ("loads", self.loads), ("stores", self.stores),
+            ("allocated", self.allocated), ("executed", self.executed),
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        cells = [("", "loads", "stores", "bytes")]
+        cells += [
+            (b.name, number_text(b.loads), number_text(b.stores), number_text(b.bytes))
+            for b in self.buffers
+        ]
+        widths = [max(len(row[k]) for row in cells) for k in range(4)]
+        table = ["  ".join(f"{c:<{w}}" for c, w in zip(row, widths)).rstrip() for row in cells]
+        return "\n".join([super().__str__(), *(f"  {line}" for line in table)])
+
+
+_PLAIN = ("name", "symbols", "notes")
+
+
+def number_text(value: Any) -> str:
+    """A number with separators, a fraction as a decimal, anything else as sympy prints it.
+
+    >>> import sympy
+    >>> number_text(sympy.Integer(2147483648)), number_text(sympy.Rational(512, 3))
+    ('2,147,483,648', '170.7')
+    """
+    if value.is_Integer:
+        return f"{int(value):,}"
+    return f"{float(value):.4g}" if value.is_Rational else str(value)
+
+
+def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
+    """Return what a computation costs, or a schedule of it.
+
+    ``what`` is a tensor or a list of outputs, which give a :class:`Cost` with ``flops``, ``bytes``
+    and ``intensity``; or a schedule or a kernel made from one, which give a :class:`ScheduleCost`
+    with ``loads``, ``stores``, ``allocated``, ``executed`` and ``buffers`` besides. All are
+    sympy expressions in the symbolic sizes. ``sizes`` gives numbers for some of them ahead: where a
+    guard on symbolic sizes has no formula, counting with numbers is exact.
+
+    Raise :class:`~schedlang.errors.ComputeTypeError` for anything else,
+    :class:`~schedlang.errors.LoweringError` for a schedule whose stages do not fit together.
+
+    >>> import schedlang as sl
+    >>> M, N, K = (sl.var(name) for name in "MNK")
+    >>> A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
+    >>> k = sl.reduce_axis(K, name="k")
+    >>> C = sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    >>> print(sl.cost(C).flops)
+    2*K*M*N
+    >>> sl.cost(sl.schedule(C)).loads.subs({M: 8, N: 8, K: 8})
+    1536
+    """
+    subject = subject_of(what, "sl.cost")
+    known = _sizes(subject.outputs, sizes)
+    found = _of_outputs(subject.outputs, known)
+    if subject.state is None:
+        return found
+    nest = lower_state(subject.state)
+    if known:
+        nest = at_sizes(nest, {v.name: n for v, n in known.items()})
+    return _of_nest(found, traffic(nest))
+
+
+def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
+    import sympy
+
+    counter = Counter()
+    values = {v: Lin.of(n) for v, n in known.items()}
+    rows = first_rows(operations(outputs))
+    total: Any = 0
+    for op in computed(outputs):
+        total = total + stage_flops(op, counter, rows.get(op, 0), values)
+    tensors = dict.fromkeys((*placeholders(outputs), *outputs))
+    moved = sum((tensor_bytes(t, values) for t in tensors), sympy.Integer(0))
+    symbols = tuple(dict.fromkeys(symbol(v) for v in variables(outputs) if v.is_size))
+    left = tuple(s for s in symbols if s.name not in {v.name for v in known})
+    name = ", ".join(dict.fromkeys(t.op.name for t in outputs))
+    return Cost(name, sympy.sympify(total), moved, left, tuple(counter.bounds))
+
+
+def tensor_bytes(tensor: Tensor, values: Mapping[Var, Lin] | None = None) -> Any:
+    """The bytes of a tensor's elements, as sympy's."""
+    import sympy
+
+    total: Any = sympy.Integer(itemsize(tensor.dtype))
+    for extent in tensor.shape:
+        total = total * as_sympy(to_lin(extent, values))
+    return total
+
+
+def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
+    import sympy
+
+    buffers = tuple(
+        BufferCost(
+            b.name, b.scope, b.dtype, sympy.sympify(bytes_of(b)),
+            sympy.sympify(counts.loads.get(b.name, 0)), sympy.sympify(counts.stores.get(b.name, 0)),
+        )
+        for b in counts.buffers.values()
+    )  # fmt: skip
+    zero = sympy.Integer(0)
+    return ScheduleCost(
+        found.name, found.flops, found.bytes, found.symbols,
+        tuple(dict.fromkeys((*found.notes, *counts.bounds))),
+        sum((b.loads for b in buffers), zero), sum((b.stores for b in buffers), zero),
+        sympy.sympify(counts.allocated), sympy.sympify(counts.operations), buffers,
+    )  # fmt: skip
+
+
+def _size(name: str, value: Any, cost_of: str = "") -> Any:
+    """A value for a size: an integer, or in ``at`` (of ``cost_of``) an expression of sympy's."""
+    if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
+        if int(value) > 0 or (int(value) == 0 and not cost_of):
+            return int(value)
+        if int(value) == 0:
+            raise ComputeError(
+                explain(
+                    f"at({name}=0) of the cost of {cost_of}", "its formulas are for positive sizes",
+                    f"Ask sl.cost(..., sizes={{{name}: 0}}), which counts at that size.",
+                )
+            )  # fmt: skip
+    elif cost_of and hasattr(value, "subs"):
+        return value
+    raise ComputeError(f"{name} = {value!r}: a size is an integer of 0 or more")
+
+
+def _sizes(outputs: Sequence[Tensor], sizes: Mapping[Size, Any] | None) -> dict[Var, int]:
+    """``sizes`` by the computation's own sizes."""
+    known = {v.name: v for v in variables(outputs) if v.is_size}
+    found: dict[Var, int] = {}
+    for size, value in (sizes or {}).items():
+        name = str(size)
+        if name not in known:
+            listed = f"its sizes are {', '.join(known)}" if known else "it has no symbolic sizes"
+            raise ComputeError(f"sl.cost(..., sizes={{{name}: {value}}}): {listed}")
+        found[known[name]] = int(_size(name, value))
+    return found
+
+
+__all__ = ["BufferCost", "Cost", "ScheduleCost", "cost"]

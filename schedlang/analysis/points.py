@@ -1,0 +1,258 @@
+"""How often a statement runs: the points of the loops around it where its conditions hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import lcm, prod
+from typing import Any
+
+from schedlang.analysis.closed import as_sympy, closed_count, needed
+from schedlang.analysis.conditions import (
+    AtLeast,
+    Either,
+    Held,
+    Item,
+    Never,
+    Unknown,
+    expressions_of,
+    items_of,
+    leaves_of,
+    negated,
+)
+from schedlang.analysis.enumerated import enumerated
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod, to_expr
+from schedlang.expr.nodes import Axis, Const, Var
+from schedlang.expr.rules import floordiv
+from schedlang.expr.simplify import to_lin
+from schedlang.ir.printer import expr_text
+
+# values of short axes that are tried one by one under a formula
+MOST_FIXED = 64
+# alternatives that are counted by what they leave out, each of which doubles the work
+MOST_EITHER = 6
+
+_ALWAYS: Held = (Const(True, "bool"), True)
+Loops = tuple[tuple[Axis, Lin], ...]
+
+
+@dataclass(eq=False)
+class Counter:
+    """Counts points, and remembers counts; ``bounds`` says which of them are upper bounds.
+
+    ``names`` are the printed names of loop variables.
+    """
+
+    names: dict[Axis, str] = field(default_factory=dict)
+    bounds: dict[str, None] = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict)
+    exact: bool = True
+
+    def count(self, loops: Loops, held: Sequence[Held]) -> Any:
+        """The points of ``loops`` where all of ``held`` hold: an ``int``, or of sympy's."""
+        # nodes compare by identity, and outlive the counter
+        key = (loops, tuple((id(cond), truth) for cond, truth in held))
+        if key not in self.known:
+            self.known[key] = self._counted(loops, held)
+        return self.known[key]
+
+    def _counted(self, loops: Loops, held: Sequence[Held]) -> Any:
+        if any(extent.const is not None and extent.const <= 0 for _, extent in loops):
+            return 0
+        ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in loops})
+        return self._count(dict(loops), items_of(held, ranges), ranges, MOST_EITHER)
+
+    def _count(
+        self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, depth: int
+    ) -> Any:
+        if any(isinstance(item, Never) for item in items):
+            return 0
+        for item in items:
+            if isinstance(item, Unknown):
+                self._bound(item)
+        result: Any = 1
+        free = dict(extents)
+        for axes, part in _components([i for i in items if not isinstance(i, Unknown)], extents):
+            inside = {axis: free.pop(axis) for axis in axes}
+            result = result * self._component(inside, part, ranges, depth)
+        for extent in free.values():
+            result = result * (as_sympy(extent) if extent.const is None else extent.const)
+        return result
+
+    def _component(
+        self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, depth: int
+    ) -> Any:
+        key = (tuple(extents.items()), frozenset(items))
+        if key not in self.known:
+            found = self._found(extents, items, ranges, depth)
+            if found is None:
+                self.known[key] = prod(_number(e) for e in extents.values()), False
+                for item in items:
+                    self._bound(item)
+            else:
+                self.known[key] = found, True
+        value, exact = self.known[key]
+        self.exact = self.exact and exact
+        return value
+
+    def _found(
+        self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, depth: int
+    ) -> Any | None:
+        numbers = {a: e.const for a, e in extents.items() if e.const is not None}
+        symbolic = len(numbers) < len(extents) or any(
+            isinstance(leaf, Var) for item in items for leaf in leaves_of(item)
+        )
+        if not symbolic:
+            found = enumerated(numbers, items)
+            if found is not None:
+                return found
+        either = next((item for item in items if isinstance(item, Either)), None)
+        if either is not None:
+            return self._without(extents, items, either, ranges, depth)
+        if not symbolic or not all(isinstance(item, AtLeast) for item in items):
+            return None
+        return self._formula(extents, items, ranges, MOST_FIXED)
+
+    def _without(
+        self, extents: Mapping[Axis, Lin], items: Sequence[Item], either: Either, ranges: Ranges,
+        depth: int,
+    ) -> Any | None:  # fmt: skip
+        """All points of the others less those where neither alternative holds."""
+        if not depth:
+            return None
+        rest = [item for item in items if item is not either]
+        neither = items_of((*negated(either.first), *negated(either.second)), ranges)
+        merged = list(dict.fromkeys((*rest, *neither)))
+        every = self._count(extents, rest, ranges, depth - 1)
+        before, self.exact = self.exact, True
+        neither_holds = self._count(extents, merged, ranges, depth - 1)
+        exact, self.exact = self.exact, before
+        # less an upper bound would be too few
+        return every - neither_holds if exact else None
+
+    def _formula(
+        self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, most: int
+    ) -> Any | None:
+        """A count by formula, with up to ``most`` values of short axes tried one by one."""
+        rows = needed([item.lin for item in items if isinstance(item, AtLeast)], ranges)
+        if not rows:
+            return prod(_number(e) for e in extents.values())
+        if not extents:
+            return _condition(rows)
+        found = closed_count(extents, rows, ranges)
+        if found is not None:
+            return found
+        spaces = _smaller(extents, rows, most)
+        total: Any = 0
+        for inside, values in spaces:
+            known = Ranges({axis: (ZERO, extent - 1) for axis, extent in inside.items()})
+            fixed = [to_lin(to_expr(row), values, known) for row in rows]
+            part = self._parts(inside, fixed, known, most // len(spaces))
+            if part is None:
+                return None
+            total = total + part
+        return total if spaces else None
+
+    def _parts(
+        self, extents: Mapping[Axis, Lin], rows: Sequence[Lin], ranges: Ranges, most: int
+    ) -> Any | None:
+        if any(ranges.nonneg(-row - 1) for row in rows):
+            return 0
+        items = [AtLeast(row, _ALWAYS) for row in rows if not ranges.nonneg(row)]
+        result: Any = 1
+        free = dict(extents)
+        for axes, part in _components(items, extents):
+            found = self._formula({axis: free.pop(axis) for axis in axes}, part, ranges, most)
+            if found is None:
+                return None
+            result = result * found
+        return result * prod(_number(extent) for extent in free.values())
+
+    def _bound(self, item: Item) -> None:
+        for cond in expressions_of(item):
+            self.bounds.setdefault(f"as if {expr_text(cond, self.names)} always held")
+
+
+Space = tuple[dict[Axis, Lin], dict[Axis, Lin]]
+
+
+def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> list[Space]:
+    """Spaces that are ``extents`` together, each with what it says of an axis that is gone.
+
+    An axis that stands under ``//`` or ``%`` of a number falls into its remainders, a short one
+    into its values.
+    """
+    for axis, extent in extents.items():
+        numbers = {d for row in rows for d in _divisors(row, axis)}
+        period = lcm(*numbers) if numbers else 0
+        if 1 < period <= most:
+            made = Axis(f"{axis.name}.each", to_expr(extent))
+            return [
+                (
+                    {made if a is axis else a: e if a is not axis else _steps(e, rest, period)
+                     for a, e in extents.items()},
+                    {axis: Lin.of(made) * period + rest},
+                )
+                for rest in range(period)
+            ]  # fmt: skip
+    short = [a for a, e in extents.items() if e.const is not None and e.const <= most]
+    if not short:
+        return []
+    axis = min(short, key=lambda a: extents[a].const or 0)
+    others = {a: e for a, e in extents.items() if a is not axis}
+    return [(others, {axis: Lin.of(value)}) for value in range(extents[axis].const or 0)]
+
+
+def _steps(extent: Lin, rest: int, period: int) -> Lin:
+    """How many of ``0..extent`` leave ``rest``."""
+    return floordiv(extent + (period - 1 - rest), Lin.of(period), Ranges())
+
+
+def _divisors(lin: Lin, axis: Axis) -> set[int]:
+    """The numbers by which what holds ``axis`` is divided."""
+    found: set[int] = set()
+    stack = list(lin.atoms())
+    while stack:
+        atom = stack.pop()
+        if isinstance(atom, (Div, Mod)):
+            if atom.den.const and any(leaf is axis for leaf in atom.num.leaves()):
+                found.add(abs(atom.den.const))
+            stack += [*atom.num.atoms(), *atom.den.atoms()]
+        elif isinstance(atom, Extreme):
+            stack += [inner for arg in atom.args for inner in arg.atoms()]
+    return found
+
+
+def _number(extent: Lin) -> Any:
+    return as_sympy(extent) if extent.const is None else extent.const
+
+
+def _condition(rows: Sequence[Lin]) -> Any:
+    """1 where conditions on sizes alone hold, else 0."""
+    import sympy
+
+    held = sympy.And(*(as_sympy(row) >= 0 for row in rows))
+    return sympy.Piecewise((1, held), (0, True))
+
+
+def _components(
+    items: Sequence[Item], extents: Mapping[Axis, Lin]
+) -> list[tuple[list[Axis], list[Item]]]:
+    """``items`` in groups that share no axis, each with its axes."""
+    groups: list[tuple[set[Axis], list[Item]]] = []
+    for item in items:
+        axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}
+        joined = [item]
+        rest = []
+        for group in groups:
+            if group[0] & axes:
+                axes = axes | group[0]
+                joined = [*group[1], *joined]
+            else:
+                rest.append(group)
+        groups = [*rest, (axes, joined)]
+    return [([a for a in extents if a in axes], found) for axes, found in groups]
+
+
+__all__ = ["Counter", "Loops"]

@@ -1,0 +1,58 @@
+"""What users give to be analysed: outputs of a computation, a schedule, or a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import ComputeTypeError, explain
+from schedlang.stage.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The outputs of a computation and, of a schedule, its state."""
+
+    outputs: tuple[Tensor, ...]
+    state: State | None = None
+
+
+def subject_of(what: Any, call: str) -> Subject:
+    """``what`` as outputs and state; ``call`` is what the user wrote, for messages.
+
+    Raise :class:`~schedlang.errors.ComputeTypeError` for anything but a tensor, a list of them, a
+    schedule or a kernel that knows its schedule.
+    """
+    scheduled = what if isinstance(getattr(what, "state", None), State) else None
+    if scheduled is None and not isinstance(what, (Tensor, ComputeOp, ScanOp, list, tuple)):
+        made = getattr(what, "schedule", None)
+        scheduled = made if isinstance(getattr(made, "state", None), State) else None
+    if scheduled is not None:
+        state: State = scheduled.state
+        return Subject(state.outputs, state)
+    items = what if isinstance(what, (list, tuple)) else [what]
+    tensors = [t for item in items for t in _tensors(item, call)]
+    if not tensors:
+        raise ComputeTypeError(f"{call}([]): give at least one output tensor")
+    return Subject(tuple(dict.fromkeys(tensors)))
+
+
+def _tensors(item: Any, call: str) -> Sequence[Tensor]:
+    if isinstance(item, Tensor):
+        return [item]
+    if isinstance(item, (ComputeOp, ScanOp)):
+        return item.outputs
+    if isinstance(item, (list, tuple)):
+        return [t for inner in item for t in _tensors(inner, call)]
+    raise ComputeTypeError(
+        explain(
+            f"{call}({type(item).__name__} {item!r})"[:200],
+            "this is no tensor, list of tensors or schedule",
+            "Give what sl.compute returns, or what sl.schedule returns.",
+        )
+    )
+
+
+__all__ = ["Subject", "subject_of"]

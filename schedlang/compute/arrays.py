@@ -1,0 +1,83 @@
+"""Arrays of any library, and objects with the buffer protocol, as NumPy arrays without copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.torch_tensors import is_tensor, tensor_as_numpy
+from schedlang.errors import CallTypeError, first_line
+
+# DLPack's numbers: memory of the CPU, and that which a GPU sees too
+_HOST = (1, 3)
+
+
+def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
+    """Return ``value`` as a NumPy array over the same memory.
+
+    Takes NumPy arrays and scalars, PyTorch tensors, objects with ``__array_interface__``, DLPack,
+    the buffer protocol (``memoryview``, ``array.array``, ``bytearray``) or ``__array__``; one that
+    is ``written`` must share its memory. Bytes are uint8. Raises
+    :class:`~schedlang.errors.CallTypeError` for anything else, and for arrays in a GPU's memory.
+
+    >>> from array import array
+    >>> as_numpy(array("f", [1.0, 2.0]), "A")
+    array([1., 2.], dtype=float32)
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise CallTypeError(f"{what} is a masked array: pass .filled(...) or .data")
+    if isinstance(value, np.ndarray):
+        return value.view(np.ndarray)
+    if is_tensor(value):
+        return tensor_as_numpy(value, what)
+    if isinstance(value, np.generic):
+        if written:
+            raise CallTypeError(f"{what} is a NumPy scalar, which cannot be written: pass an array")
+        return np.asarray(value)
+    device = getattr(value, "__dlpack_device__", None)
+    if hasattr(value, "__cuda_array_interface__") or (
+        device is not None and device()[0] not in _HOST
+    ):
+        raise CallTypeError(
+            f"{what} lives in a GPU's memory and this kernel runs on the CPU: "
+            "copy it first, with .cpu() or cupy.asnumpy"
+        )
+    if device is not None:
+        return np.from_dlpack(value)
+    if hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    # ahead of __array__, which may copy
+    memory = _buffer(value, what)
+    if memory is not None:
+        return memory
+    kind = type(value).__name__
+    if written:
+        raise CallTypeError(
+            f"{what} is a {kind}, which does not share its memory: pass an array "
+            "to write into, such as np.empty(...)"
+        )
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
+    raise CallTypeError(
+        f"{what} is a {kind}: pass an array (NumPy, PyTorch, or any object with "
+        "__array_interface__, DLPack or the buffer protocol), e.g. np.asarray(...)"
+    )
+
+
+def _buffer(value: Any, what: str) -> np.ndarray | None:
+    """Return the memory of an object with the buffer protocol; ``None`` for any other."""
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return None
+    try:
+        return np.asarray(view)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise CallTypeError(
+            f"{what} is a {type(value).__name__} of elements {view.format!r}, which are no dtype "
+            f"of NumPy's ({first_line(error)}): pass np.frombuffer(..., dtype=...)"
+        ) from None
+
+
+__all__ = ["as_numpy"]

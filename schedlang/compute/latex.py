@@ -1,0 +1,173 @@
+"""A computation as LaTeX: ``C.latex()`` and what Jupyter shows of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schedlang.compute.graph import operations
+from schedlang.compute.latex_text import DOTS, Names, Written, expression, grouped, join, ranged
+from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
+from schedlang.expr.nodes import Axis, Const, Expr
+from schedlang.expr.simplify import to_lin
+
+# beyond these Jupyter shows plain text
+MOST_LINES, MOST_LETTERS = 40, 8000
+_FOLDED = {"sum": r"\sum", "prod": r"\prod"}
+_NAMED = {"min": r"\min", "max": r"\max", "argmin": r"\arg\min", "argmax": r"\arg\max"}
+
+
+def latex(tensor: Tensor, ranges: bool = False) -> str:
+    r"""Return the computation behind ``tensor`` as LaTeX for math mode.
+
+    One stage gives one equation, several an ``aligned`` environment, producers first. Sums have
+    limits, choices are ``cases``, operands keep the order in which they were written, and
+    conversions are left out where they keep every value. With ``ranges``, each equation says what
+    its axes run over. Inputs are not listed; an input itself gives its shape.
+
+    >>> import schedlang as sl
+    >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
+    >>> k = sl.reduce_axis(8, name="k")
+    >>> C = sl.compute((4, 2), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    >>> print(C.latex())
+    C_{i,j} = \sum_{k=0}^{7} A_{i,k} B_{k,j}
+    """
+    lines = _lines(tensor, ranges)
+    if len(lines) == 1:
+        return " ".join(lines[0])
+    body = " \\\\\n".join(f"{left} &{right}" for left, right in lines)
+    return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
+
+
+def repr_latex(tensor: Tensor) -> str | None:
+    """What Jupyter shows; ``None``, which means plain text, for what nobody would read."""
+    ops = operations([tensor])
+    if sum(not isinstance(op, PlaceholderOp) for op in ops) > MOST_LINES:
+        return None
+    text = latex(tensor)
+    if len(text) > MOST_LETTERS or DOTS in text:
+        return None
+    return f"$\\displaystyle {text}$"
+
+
+def _lines(tensor: Tensor, ranges: bool) -> list[tuple[str, str]]:
+    """Each equation as its left side, and its sign with its right side."""
+    ops = operations([tensor])
+    names = _tensor_names(ops, tensor)
+    if isinstance(tensor.op, PlaceholderOp):
+        extents = r" \times ".join(expression(e, Names(names)) for e in tensor.shape)
+        power = f"^{{{extents}}}" if tensor.shape else ""
+        return [(names[tensor], rf"\in \mathrm{{{tensor.dtype}}}{power}")]
+    lines = []
+    for op in ops:
+        if isinstance(op, PlaceholderOp):
+            continue
+        left, right, local = _equation(op, names)
+        if ranges and op.axis:
+            runs = r",\; ".join(ranged(a, local) for a in op.axis)
+            right = rf"{right} \qquad {runs}"
+        lines.append((left, f"= {right}"))
+    return lines
+
+
+def _tensor_names(ops: Sequence[Operation], tensor: Tensor) -> dict[Tensor, str]:
+    """A name for each tensor, two of one name told apart; a scan's state is the scan."""
+    taken: set[str] = set()
+    found: dict[Tensor, str] = {}
+    outputs = [t for op in ops if not isinstance(op, PlaceholderOp) for t in op.outputs]
+    inputs = [t for op in ops for t in op.input_tensors]
+    for each in dict.fromkeys((tensor, *outputs, *inputs)):
+        name, count = each.name, 0
+        while name in taken:
+            count += 1
+            name = f"{each.name}_{count}"
+        taken.add(name)
+        found[each] = Names.spelled(name, subscripts=False)
+    for op in ops:
+        if isinstance(op, ScanOp):
+            found.update(zip(op.state, (found[t] for t in op.outputs)))
+    return found
+
+
+def _equation(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> tuple[str, str, Names]:
+    if isinstance(op, ScanOp):
+        return _scan(op, names)
+    local = Names(names, (*op.axis, *op.reduce_axis))
+    outputs = _visible(op)
+    left = join([_element(names[t], op.axis, local) for t in outputs])
+    if op.reducer is None:
+        values = [expression(v, local) for v in op.body]
+        return left, join(values[: len(outputs)] if len(values) > 1 else values), local
+    return left, _reduction(op, local, len(outputs)), local
+
+
+def _visible(op: ComputeOp) -> tuple[Tensor, ...]:
+    """The outputs that users have: argmax keeps the best value for itself."""
+    selecting = op.reducer is not None and op.reducer.name in ("argmin", "argmax")
+    return op.outputs[:1] if selecting and len(op.outputs) == 2 else op.outputs
+
+
+def _element(name: str, axes: Sequence[Axis], names: Names) -> str:
+    return f"{name}_{{{','.join(names.leaf(a) for a in axes)}}}" if axes else name
+
+
+def _reduction(op: ComputeOp, names: Names, outputs: int) -> str:
+    assert op.reducer is not None
+    kind = op.reducer.name
+    runs = [ranged(a, names) for a in op.reduce_axis]
+    if op.where is not None:
+        runs.append(expression(op.where, names))
+    below = r",\; ".join(runs)
+    start = [] if op.init is None else [expression(v, names) for v in op.init]
+    if kind in _FOLDED and len(op.body) == 1:
+        sign = _FOLDED[kind]
+        if op.where is None:
+            signs = " ".join(_limits(sign, a, names) for a in op.reduce_axis)
+        else:
+            signs = f"{sign}_{{{below}}}"
+        factor = expression(op.body[0], names, Written.PRODUCT)
+        folded = f"{signs} {factor}"
+        if not start or op.init is None or _neutral(op.init[0], kind):
+            return folded
+        first = expression(op.init[0], names, Written.SUM if kind == "sum" else Written.PRODUCT)
+        return f"{first} + {folded}" if kind == "sum" else rf"{first} \cdot {folded}"
+    if kind in ("argmin", "argmax") and len(op.body) == 2 and outputs == 1:
+        return f"{_NAMED[kind]}_{{{below}}} {expression(op.body[1], names, Written.PRODUCT)}"
+    values = [expression(v, names) for v in op.body]
+    spelled = _NAMED.get(kind) or rf"\operatorname{{{Names.plain(kind)}}}"
+    if len(values) == 1 and kind in _NAMED:
+        value = expression(op.body[0], names, Written.PRODUCT)
+        folded = f"{spelled}_{{{below}}} {value}"
+    else:
+        folded = f"{spelled}_{{{below}}} {grouped(', '.join(values))}"
+    if not start:
+        return folded
+    first = join(start)
+    return f"{spelled.split('_')[0]} {grouped(f'{first}, {folded}')}"
+
+
+def _neutral(start: Expr, kind: str) -> bool:
+    return isinstance(start, Const) and start.value == (0 if kind == "sum" else 1)
+
+
+def _limits(sign: str, axis: Axis, names: Names) -> str:
+    last = to_lin(axis.lo) + to_lin(axis.extent) - 1
+    low = expression(axis.lo, names)
+    return f"{sign}_{{{names.leaf(axis)}={low}}}^{{{expression(last, names)}}}"
+
+
+def _scan(op: ScanOp, names: Mapping[Tensor, str]) -> tuple[str, str, Names]:
+    axes = op.update[0].op.axis
+    local = Names(names, axes)
+    rows = expression(op.init[0].shape[0], local)
+    left = join([_element(names[t], axes, local) for t in op.outputs])
+    early = join([_element(names[t], axes, local) for t in op.init])
+    later = join([_element(names[t], axes, local) for t in op.update])
+    time = local.leaf(axes[0])
+    cases = rf"{early} & \text{{if }} {time} < {rows} \\ {later} & \text{{otherwise}}"
+    return left, rf"\begin{{cases}} {cases} \end{{cases}}", local
+
+
+for _name, _method in {"latex": latex, "_repr_latex_": repr_latex}.items():
+    setattr(Tensor, _name, _method)
+
+__all__ = ["latex", "repr_latex"]

@@ -1,0 +1,266 @@
+"""Expressions as LaTeX, operands in the order in which they were written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Union
+
+import numpy as np
+
+from schedlang.compute.tensor import Tensor
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import (
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Read,
+    Select,
+    Unary,
+    Var,
+)  # fmt: skip
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+
+GREEK = frozenset(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
+    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
+)
+# letters of a part that is not written out, but left at dots: shared parts double at each use
+LONGEST = 4000
+DOTS = r"\cdots"
+
+
+class Written(IntEnum):
+    """How tightly a text holds together; what is looser than its place asks gets parentheses."""
+
+    CHOICE = 0
+    LOGIC = 1
+    COMPARED = 2
+    REMAINDER = 3
+    SUM = 4
+    PRODUCT = 5
+    SIGNED = 6
+    ATOM = 7
+
+
+_RELATIONS = {"<": "<", "<=": r"\leq", ">": ">", ">=": r"\geq", "==": "=", "!=": r"\neq"}
+_BITS = {
+    "&": r"\;\mathrm{and}\;", "|": r"\;\mathrm{or}\;", "^": r"\oplus", "<<": r"\ll",
+    ">>": r"\gg",
+}  # fmt: skip
+_LOGIC = {"&": r"\wedge", "|": r"\vee", "^": r"\oplus"}
+_FUNCTIONS = {
+    **{f: rf"\{f}" for f in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "min",
+                             "max")},
+    "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan", "log2": r"\log_{2}",
+    "log10": r"\log_{10}", "sigmoid": r"\sigma",
+}  # fmt: skip
+_AROUND = {
+    "abs": (r"\left|", r"\right|"), "floor": (r"\left\lfloor", r"\right\rfloor"),
+    "ceil": (r"\left\lceil", r"\right\rceil"),
+}  # fmt: skip
+
+Piece = tuple[str, Written]
+
+
+class Names:
+    """Names of tensors, and of axes: those of one stage that are called alike are told apart."""
+
+    def __init__(self, tensors: Mapping[Tensor, str], axes: Sequence[Axis] = ()) -> None:
+        self.tensors = tensors
+        self.axes: dict[Axis, str] = {}
+        for axis in axes:
+            name = self.spelled(axis.name)
+            while name in self.axes.values():
+                name += "'"
+            self.axes[axis] = name
+
+    def leaf(self, node: Axis | Var) -> str:
+        """The name of an axis or a size."""
+        known = self.axes.get(node) if isinstance(node, Axis) else None
+        return known or self.spelled(node.name)
+
+    @staticmethod
+    def plain(name: str) -> str:
+        return name.replace("_", r"\_")
+
+    @classmethod
+    def spelled(cls, name: str, subscripts: bool = True) -> str:
+        r"""``name`` as mathematics: one letter, a Greek one, or upright text.
+
+        >>> Names.spelled("A"), Names.spelled("alpha"), Names.spelled("row_max")
+        ('A', '\\alpha', '\\mathrm{row\\_max}')
+        >>> Names.spelled("i0"), Names.spelled("W1", subscripts=False)
+        ('i_{0}', '\\mathrm{W1}')
+        """
+        if len(name) == 1:
+            return name
+        if name in GREEK:
+            return f"\\{name}"
+        numbered = re.fullmatch(r"([A-Za-z])(\d+)", name)
+        if numbered and subscripts:
+            return f"{numbered[1]}_{{{numbered[2]}}}"
+        return rf"\mathrm{{{cls.plain(name)}}}"
+
+
+def grouped(text: str) -> str:
+    return rf"\left({text}\right)"
+
+
+def join(parts: Sequence[str]) -> str:
+    """One text as it is, several as a tuple."""
+    return parts[0] if len(parts) == 1 else grouped(", ".join(parts))
+
+
+def ranged(axis: Axis, names: Names) -> str:
+    r"""``0 \leq k < n``"""
+    end = to_lin(axis.lo) + to_lin(axis.extent)
+    return rf"{expression(axis.lo, names)} \leq {names.leaf(axis)} < {expression(end, names)}"
+
+
+def expression(value: Union[Expr, int, Lin], names: Names, least: Written = Written.CHOICE) -> str:
+    """``value`` as LaTeX, in parentheses where it is looser than ``least``."""
+    if isinstance(value, Lin):
+        value = to_expr(value)
+    if isinstance(value, int):
+        return str(value)
+    done: dict[int, Piece] = {}
+    for node in postorder([value]):
+        text, level = _piece(node, done, names)
+        if len(text) > LONGEST and node is not value:
+            text, level = DOTS, Written.ATOM
+        done[id(node)] = text, level
+    return _held(done[id(value)], least)
+
+
+def _held(piece: Piece, least: Written) -> str:
+    return piece[0] if piece[1] >= least else grouped(piece[0])
+
+
+def _piece(node: Expr, done: Mapping[int, Piece], names: Names) -> Piece:
+    parts = [done[id(child)] for child in node.children]
+    if isinstance(node, (Axis, Var)):
+        return names.leaf(node), Written.ATOM
+    if isinstance(node, Const):
+        return _number(node)
+    if isinstance(node, Read):
+        name = names.tensors.get(node.tensor) or names.spelled(node.tensor.name, subscripts=False)
+        indices = ",".join(text for text, _ in parts)
+        return (f"{name}_{{{indices}}}" if parts else name), Written.ATOM
+    if isinstance(node, Cast):
+        if _keeps(node):
+            return parts[0]
+        return rf"\operatorname{{{node.dtype}}}{grouped(parts[0][0])}", Written.ATOM
+    if isinstance(node, Unary):
+        if node.op == "-":
+            return f"-{_held(parts[0], Written.PRODUCT)}", Written.SUM
+        sign = r"\neg" if node.dtype == "bool" else r"\sim"
+        return f"{sign} {_held(parts[0], Written.ATOM)}", Written.SIGNED
+    if isinstance(node, Binary):
+        return _binary(node, parts[0], parts[1])
+    if isinstance(node, Call):
+        return _call(node, parts)
+    assert isinstance(node, Select)
+    return _choice(node, done), Written.CHOICE
+
+
+def _number(node: Const) -> Piece:
+    value = node.value
+    if isinstance(value, bool) or node.dtype == "bool":
+        return (r"\mathrm{true}" if value else r"\mathrm{false}"), Written.ATOM
+    if isinstance(value, float):
+        if value != value:
+            return r"\mathrm{NaN}", Written.ATOM
+        if value in (float("inf"), float("-inf")):
+            return (r"\infty", Written.ATOM) if value > 0 else (r"-\infty", Written.SUM)
+        text = repr(int(value)) if value.is_integer() and abs(value) < 1e6 else repr(value)
+    else:
+        text = repr(int(value))
+    digits, _, power = text.partition("e")
+    if power:
+        return rf"{digits} \cdot 10^{{{int(power)}}}", Written.PRODUCT
+    return text, Written.SUM if text.startswith("-") else Written.ATOM
+
+
+def _keeps(node: Cast) -> bool:
+    """Whether a conversion keeps every value, or makes an index."""
+    if node.a.weak or node.dtype == "int64":
+        return np.dtype(node.a.dtype).kind in "iub" or node.a.weak
+    return bool(np.can_cast(node.a.dtype, node.dtype, "safe"))
+
+
+def _binary(node: Binary, a: Piece, b: Piece) -> Piece:
+    if node.op in _RELATIONS:
+        sides = [_held(p, Written.REMAINDER) for p in (a, b)]
+        return f"{sides[0]} {_RELATIONS[node.op]} {sides[1]}", Written.COMPARED
+    if node.op in _BITS:
+        signs = _LOGIC if node.dtype == "bool" else _BITS
+        least = Written.COMPARED if node.dtype == "bool" else Written.ATOM
+        same = isinstance(node.a, Binary) and node.a.op == node.op and a[1] is Written.LOGIC
+        left = a[0] if same else _held(a, least)
+        return f"{left} {signs[node.op]} {_held(b, least)}", Written.LOGIC
+    if node.op == "+":
+        return f"{_held(a, Written.SUM)} + {_after(b, Written.SUM)}", Written.SUM
+    if node.op == "-":
+        return f"{_held(a, Written.SUM)} - {_after(b, Written.PRODUCT)}", Written.SUM
+    if node.op == "*":
+        left, right = _held(a, Written.PRODUCT), _held(b, Written.SIGNED)
+        # digits next to each other, or behind a name, need a sign
+        dot = r" \cdot " if right[0].isdigit() or right.startswith(r"\frac") else " "
+        return f"{left}{dot}{right}", Written.PRODUCT
+    if node.op == "/":
+        return rf"\frac{{{a[0]}}}{{{b[0]}}}", Written.SIGNED
+    if node.op == "//":
+        return rf"\left\lfloor \frac{{{a[0]}}}{{{b[0]}}} \right\rfloor", Written.ATOM
+    if node.op == "%":
+        sides = [_held(p, Written.SIGNED) for p in (a, b)]
+        return r" \;\mathrm{mod}\; ".join(sides), Written.REMAINDER
+    base = _held(a, Written.ATOM)
+    # what ends in a power or is a fraction takes no second one
+    simple = isinstance(node.a, (Read, Axis, Var, Const)) and a[1] is Written.ATOM
+    return f"{base if simple else grouped(a[0])}^{{{b[0]}}}", Written.SIGNED
+
+
+def _after(piece: Piece, least: Written) -> str:
+    """An operand behind a sign: one that begins with a sign gets parentheses."""
+    return grouped(piece[0]) if piece[0].startswith("-") else _held(piece, least)
+
+
+def _call(node: Call, parts: Sequence[Piece]) -> Piece:
+    first = parts[0][0]
+    if node.fn in _AROUND:
+        left, right = _AROUND[node.fn]
+        return f"{left} {first} {right}", Written.ATOM
+    if node.fn == "sqrt":
+        return rf"\sqrt{{{first}}}", Written.ATOM
+    if node.fn == "rsqrt":
+        return rf"\frac{{1}}{{\sqrt{{{first}}}}}", Written.SIGNED
+    if node.fn == "exp2":
+        return f"2^{{{first}}}", Written.SIGNED
+    if node.fn == "log1p":
+        return rf"\log{grouped(f'1 + {first}')}", Written.ATOM
+    if node.fn == "expm1":
+        return rf"\exp{grouped(first)} - 1", Written.SUM
+    spelled = _FUNCTIONS.get(node.fn) or rf"\operatorname{{{node.fn}}}"
+    return f"{spelled}{grouped(', '.join(text for text, _ in parts))}", Written.ATOM
+
+
+def _choice(node: Select, done: Mapping[int, Piece]) -> str:
+    """A choice, and the choices in its other sides, a case a line."""
+    rows = []
+    current: Expr = node
+    while isinstance(current, Select):
+        value, cond = done[id(current.a)][0], done[id(current.cond)][0]
+        rows.append(rf"{value} & \text{{if }} {cond}")
+        current = current.b
+    rows.append(rf"{done[id(current)][0]} & \text{{otherwise}}")
+    listed = r" \\ ".join(rows)
+    return rf"\begin{{cases}} {listed} \end{{cases}}"
+
+
+__all__ = ["DOTS", "Names", "Written", "expression", "grouped", "join", "ranged"]

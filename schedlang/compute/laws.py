@@ -1,0 +1,196 @@
+"""The laws of a combiner, tried on states that a reduction can have.
+
+The states are folds of a few elements from the identity, and the elements are values of what is
+reduced: the expressions themselves, evaluated at sampled axes and inputs. So a state that means
+something (a count, a mean and a sum of squares) is sampled with that meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from schedlang.compute.reducer import Reducer
+from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr.evaluate import plan
+from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Expr, Read, Var
+from schedlang.expr.visit import postorder
+
+# triples of states that are tried, and the most elements in a state
+TRIPLES, LONGEST = 96, 3
+# how far sampled axes reach where their extent is not known
+REACH = 16
+
+Parts = tuple[np.ndarray, ...]
+
+
+def ties_of(
+    reducer: Reducer, sources: Sequence[Expr], where: Expr | None, samples: Any = None
+) -> str:
+    """Check commutativity, associativity and the identity of ``reducer``.
+
+    ``sources`` are what it reduces where ``where`` holds; ``samples`` are elements given in their
+    place. Return an example of states that do not commute, where comparing equal values decides,
+    or ``""``.
+
+    Raises :class:`ComputeError` for a combiner that fails otherwise.
+    """
+    rng = np.random.default_rng(0)
+    made = _elements(sources, where, rng) if samples is None else _given(reducer, samples, rng)
+    unit = tuple(np.full(TRIPLES, c.value, c.dtype) for c in reducer.identity)
+    with np.errstate(all="ignore"):
+        a, b, c = (_state(reducer, unit, made, k) for k in range(3))
+        ab, ba = _combine(reducer, a, b), _combine(reducer, b, a)
+        tied = _tied(reducer, a, b)
+        untied = tuple(np.where(tied, x, y) for x, y in zip(ab, ba))
+        _refuse(reducer, "commutative", (a, b), ab, untied)
+        nested = _combine(reducer, a, _combine(reducer, b, c))
+        _refuse(reducer, "associative", (a, b, c), _combine(reducer, ab, c), nested)
+        _refuse(reducer, "neutral to its identity", (a,), _combine(reducer, unit, a), a)
+        wrong = np.flatnonzero(~_equal(ab, ba, (a, b)))
+    if not wrong.size:
+        return ""
+    k = int(wrong[0])
+    first, second, one, other = (_shown(s, k) for s in (a, b, ab, ba))
+    return f"{first} with {second} gives {one}, and in the other order {other}"
+
+
+def _combine(reducer: Reducer, left: Parts, right: Parts) -> Parts:
+    values = {**dict(zip(reducer.lhs, left)), **dict(zip(reducer.rhs, right))}
+    return tuple(np.broadcast_to(r, left[0].shape) for r in plan(reducer.result).run(values))
+
+
+def _state(reducer: Reducer, unit: Parts, elements: Parts, position: int) -> Parts:
+    """One to three elements folded from the identity, apart from those of other positions."""
+    state = unit
+    length = 1 + np.arange(TRIPLES) // LONGEST**position % LONGEST
+    for k in range(LONGEST):
+        row = tuple(e[position * LONGEST + k] for e in elements)
+        longer = _combine(reducer, state, row)
+        state = tuple(np.where(k < length, x, y) for x, y in zip(longer, state))
+    return state
+
+
+def _pool(dtype: str) -> np.ndarray:
+    if dtype == "bool":
+        return np.array([False, True])
+    return np.array([0, 1, 2, 3, 5] if dtype[0] == "u" else [-3, -2, 0, 1, 2, 3, 5], dtype)
+
+
+def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Generator) -> Parts:
+    """Values of ``sources``: in each column those of one output, at points that differ."""
+    shape = (3 * LONGEST, TRIPLES)
+    roots = [*sources, *(() if where is None else (where,))]
+    order = list(postorder(roots))
+    values: dict[Any, Any] = {}
+    for leaf in order:
+        if isinstance(leaf, Axis):
+            extent = leaf.extent if isinstance(leaf.extent, int) else REACH
+            rows = np.arange(shape[0])[:, None] if leaf.is_reduce else 0
+            start = rng.integers(0, max(extent, 1), shape[1])
+            at = np.broadcast_to((rows + start) % max(extent, 1), shape)
+            values[leaf] = rng.permuted(at, axis=0) + (leaf.lo if isinstance(leaf.lo, int) else 0)
+        elif isinstance(leaf, Var):
+            values[leaf] = REACH if leaf.weak else _pool(leaf.dtype)[-1]
+    known: dict[Any, np.ndarray] = {}
+
+    def read(node: Read, _: Any) -> np.ndarray:
+        key = (node.tensor, tuple(map(str, node.indices)))
+        if key not in known:
+            leaves = postorder(node.indices)
+            varies = any(isinstance(n, Read) or (isinstance(n, Axis) and n.is_reduce)
+                         for n in leaves)  # fmt: skip
+            drawn = rng.choice(_pool(node.dtype), shape if varies else (1, shape[1]))
+            known[key] = np.broadcast_to(drawn, shape)
+        return known[key]
+
+    with np.errstate(all="ignore"):
+        found = plan(roots, lambda n: isinstance(n, Read)).run(values, read)
+    parts = tuple(np.broadcast_to(v, shape) for v in found[: len(sources)])
+    good = np.broadcast_to(True if where is None else found[-1], shape).astype(bool)
+    for part in parts:
+        good = good & np.isfinite(part) if part.dtype.kind == "f" else good
+    if not good.any():
+        return tuple(rng.choice(_pool(s.dtype), shape) for s in sources)
+    # what is masked out or has no value gives way to an element that takes part
+    chosen = rng.choice(np.flatnonzero(good), shape)
+    return tuple(np.where(good, part, part.ravel()[chosen]) for part in parts)
+
+
+def _given(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
+    """Elements drawn from those that the user gave."""
+    asked = f"sl.comm_reducer(..., samples=...) of {reducer.name}"
+    count = len(reducer.lhs)
+    if not isinstance(samples, (list, tuple)) or not samples:
+        raise ComputeTypeError(f"{asked}: samples is a list of elements, with one at least")
+    rows = [s if isinstance(s, (list, tuple)) else (s,) for s in samples]
+    for row in rows:
+        if len(row) != count:
+            raise ComputeError(
+                f"{asked}: an element has {count} part(s), and {row!r} has {len(row)}"
+            )
+    drawn = rng.integers(0, len(rows), (3 * LONGEST, TRIPLES))
+    return tuple(np.array([r[k] for r in rows]).astype(v.dtype)[drawn]
+                 for k, v in enumerate(reducer.lhs))  # fmt: skip
+
+
+def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:
+    """Where a comparison between the two sides is one of equal values."""
+    values = {**dict(zip(reducer.lhs, left)), **dict(zip(reducer.rhs, right))}
+    tied = np.zeros(left[0].shape, bool)
+    for node in postorder(reducer.result):
+        if isinstance(node, Binary) and node.op in COMPARISONS:
+            sides = [_sides(reducer, operand) for operand in node.children]
+            if sorted(sides) == ["left", "right"]:
+                x, y = plan(node.children).run(values)
+                tied |= np.equal(x, y)
+    return tied
+
+
+def _sides(reducer: Reducer, value: Expr) -> str:
+    """Which operand of the combiner ``value`` is computed from: left, right, or both or none."""
+    used = {n for n in postorder([value]) if isinstance(n, Var)}
+    left, right = bool(used & {*reducer.lhs}), bool(used & {*reducer.rhs})
+    return "" if left == right else "left" if left else "right"
+
+
+def _equal(left: Parts, right: Parts, given: Sequence[Parts]) -> np.ndarray:
+    """Where two results agree: floats but for rounding."""
+    same = np.ones(left[0].shape, bool)
+    for k, (x, y) in enumerate(zip(left, right)):
+        if x.dtype.kind != "f":
+            same &= x == y
+            continue
+        size = np.ones(x.shape)
+        for state in given:
+            size = np.maximum(size, np.where(np.isfinite(state[k]), np.abs(state[k]), 0))
+        a, b = x.astype(np.float64), y.astype(np.float64)
+        same &= np.isclose(a, b, rtol=1e-3, atol=0, equal_nan=True) | (np.abs(a - b) <= 1e-5 * size)
+    return same
+
+
+def _shown(state: Parts, k: int) -> str:
+    items = [str(part[k].item()) for part in state]
+    return items[0] if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _refuse(
+    reducer: Reducer, law: str, given: tuple[Parts, ...], left: Parts, right: Parts
+) -> None:
+    wrong = np.flatnonzero(~_equal(left, right, given))
+    if not wrong.size:
+        return
+    k = int(wrong[0])
+    listed = ", ".join(_shown(state, k) for state in given)
+    raise ComputeError(
+        explain(
+            f"reducer {reducer.name}",
+            f"fcombine is not {law}: on {listed} it gives {_shown(left, k)} and {_shown(right, k)}",
+            "A schedule may combine in any order, so the combiner must be commutative and "
+            "associative and fidentity its neutral element.\n"
+            "If the inputs never have such values, give sl.comm_reducer samples=[...], a list of "
+            "elements that occur, or trusted=True to answer for it yourself.",
+        )
+    )

@@ -1,0 +1,110 @@
+"""PyTorch's tensors: which of them have memory that a kernel can read, and why others have none."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import CallTypeError, first_line
+
+# what to call on a tensor that has no dense memory of its own
+_DENSE = (("is_sparse", ".to_dense()"), ("is_sparse_csr", ".to_dense()"),
+          ("is_mkldnn", ".to_dense()"), ("is_nested", ".to_padded_tensor(0)"),
+          ("is_quantized", ".dequantize()"))  # fmt: skip
+TRANSFORMED = (
+    "{} is a tensor that stands for others, as inside of torch.vmap, torch.func.grad and "
+    "torch.compile, and has no memory of its own: call the kernel outside of these; for a batch "
+    "give the computation one more dimension"
+)
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether ``value`` is a tensor of PyTorch's; does not import it."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def detached(value: Any, what: str) -> Any:
+    """Return a tensor without its gradient, which it may have where PyTorch records none.
+
+    Under ``torch.no_grad()`` and ``torch.inference_mode()`` parameters are arrays like others.
+    Raises :class:`~schedlang.errors.CallTypeError` where a gradient would be lost.
+    """
+    import torch
+
+    if not value.requires_grad:
+        return value
+    if torch.is_grad_enabled():
+        raise CallTypeError(
+            f"{what} is a tensor that requires grad, and a kernel records none: call it under "
+            "torch.no_grad(), or pass its .detach()"
+        )
+    return value.detach()
+
+
+def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
+    """Return the memory of a tensor as a NumPy array.
+
+    Raises :class:`~schedlang.errors.CallTypeError` for one that is elsewhere, that requires a
+    gradient while PyTorch records it, and for one that has no dense memory: of ``torch.vmap`` and
+    the like, meta, sparse, quantized, conjugated and negated views, dtypes that NumPy lacks.
+    """
+    import torch
+
+    if _transformed(value):
+        raise CallTypeError(TRANSFORMED.format(what))
+    if value.device.type == "meta":
+        raise CallTypeError(
+            f"{what} is a meta tensor, which has a shape and no elements: pass one with data, such "
+            "as torch.empty_like(..., device='cpu')"
+        )
+    for kind, call in _DENSE:
+        if getattr(value, kind, False):
+            named = kind.removeprefix("is_").replace("sparse_csr", "sparse").replace("_", " ")
+            raise CallTypeError(f"{what} is a {named} tensor: pass its {call}")
+    if value.layout is not torch.strided:
+        raise CallTypeError(f"{what} is a tensor of layout {value.layout}: pass its .to_dense()")
+    if value.device.type != "cpu":
+        raise CallTypeError(
+            f"{what} lives in a GPU's memory ({value.device}) and this kernel runs on the CPU: "
+            "copy it first, with .cpu()"
+        )
+    for lazy in ("conj", "neg"):
+        if getattr(value, f"is_{lazy}")():
+            how = "conjugates" if lazy == "conj" else "negates"
+            raise CallTypeError(
+                f"{what} is a view that {how} another tensor's elements as they are read: pass its "
+                f".resolve_{lazy}()"
+            )
+    plain = detached(value, what)
+    try:
+        found: np.ndarray = plain.numpy()
+    except TypeError as error:
+        raise CallTypeError(
+            f"{what} got dtype {value.dtype}, which NumPy does not have: convert it, such as with "
+            f".float() ({first_line(error)})"
+        ) from None
+    except Exception as error:
+        # of subclasses, and of modes that a library sets for all tensors
+        raise CallTypeError(
+            f"{what} is a {type(value).__name__} that does not show its memory "
+            f"({first_line(error)}): pass a plain tensor on the CPU"
+        ) from None
+    return found
+
+
+def _transformed(value: Any) -> bool:
+    """Return whether a tensor stands for others: in a transform of functorch's, or in a trace."""
+    import torch
+
+    if "FakeTensor" in {kind.__name__ for kind in type(value).__mro__}:
+        return True
+    functorch = getattr(torch._C, "_functorch", None)
+    wrapped = getattr(functorch, "is_functorch_wrapped_tensor", None)
+    return wrapped is not None and bool(wrapped(value))
+
+
+__all__ = ["detached", "is_tensor", "tensor_as_numpy"]

@@ -1,0 +1,95 @@
+"""Sizes from shapes: which extent determines which size, in what order, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.simplify import to_lin
+
+Shape = Sequence[Union[int, Expr]]
+
+
+@dataclass(frozen=True)
+class Equation:
+    """Dimension ``dim`` of argument ``arg`` determines ``size``, once those before it are known."""
+
+    size: Var
+    arg: int
+    dim: int
+    extent: Lin
+
+
+def determined_by(extent: Lin, known: Collection[Var]) -> Var | None:
+    """The size that ``extent`` determines where those of ``known`` are: the only other one in it.
+
+    That is a size in which it is linear, such as ``n + w - 1`` for a known ``w``, or a rising
+    polynomial, such as ``n*n``. A quotient such as ``n//2`` has one value for several sizes, and
+    so may a product such as ``n*w``, where ``w`` is 0.
+    """
+    unknown = {leaf for leaf in extent.leaves() if not (isinstance(leaf, Var) and leaf in known)}
+    if len(unknown) != 1:
+        return None
+    (size,) = unknown
+    if not isinstance(size, Var):
+        return None
+    powers: list[tuple[int, int]] = []
+    for product, coef in extent.terms.items():
+        if product and all(atom is size for atom in product):
+            powers.append((len(product), coef))
+        elif any(leaf is size for leaf in Lin({product: 1}).leaves()):
+            return None
+    linear = [power for power, _ in powers] == [1]
+    return size if linear or (powers and all(coef > 0 for _, coef in powers)) else None
+
+
+def equations(
+    groups: Sequence[Iterable[tuple[int, Shape]]], known: Iterable[Var] = ()
+) -> list[Equation]:
+    """What the shapes of arguments, given by position, determine besides ``known``, in order.
+
+    A group of arguments is asked only for what the groups before it leave open.
+
+    >>> n, w = Var("n"), Var("w")
+    >>> [e.size.name for e in equations([[(0, (n + w - 1,)), (1, (w,))]])]
+    ['w', 'n']
+    """
+    found: list[Equation] = []
+    have = set(known)
+    extents: list[tuple[int, int, Lin]] = []
+    for group in groups:
+        for arg, shape in group:
+            extents += [(arg, dim, to_lin(e)) for dim, e in enumerate(shape)]
+        progress = True
+        while progress:
+            progress = False
+            for arg, dim, extent in extents:
+                size = determined_by(extent, have)
+                if size is not None:
+                    found.append(Equation(size, arg, dim, extent))
+                    have.add(size)
+                    progress = True
+    return found
+
+
+def solve(extent: Callable[[int], int], length: int) -> int | None:
+    """The ``n`` with ``extent(n) == length``, if there is one; ``extent`` rises or falls strictly.
+
+    >>> solve(lambda n: 2*n + 1, 9), solve(lambda n: 2*n + 1, 8), solve(lambda n: n*n, 81)
+    (4, None, 9)
+    """
+    start = extent(0)
+    step, away = extent(1) - start, length - start
+    if step and away % step == 0 and extent(away // step) == length:
+        return away // step
+    low, high = 0, abs(away) + 1
+    while low < high:
+        middle = (low + high) // 2
+        if abs(extent(middle) - start) < abs(away):
+            low = middle + 1
+        else:
+            high = middle
+    return low if extent(low) == length else None

@@ -1,0 +1,110 @@
+"""Expressions as sympy's: what ``sympy.sympify`` and ``expr.subs({n: 4})`` of a size give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from schedlang.expr.dtypes import is_float, is_integer
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.visit import postorder
+
+# functions that sympy spells in another way
+_RENAMED = {"min": "Min", "max": "Max", "abs": "Abs", "ceil": "ceiling"}
+_KNOWN = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
+          "atan", "atan2", "erf", "floor", *_RENAMED)  # fmt: skip
+
+
+def symbol(node: Var | Axis) -> Any:
+    """The sympy symbol of a size (a positive integer), a scalar argument or an axis."""
+    import sympy
+
+    if isinstance(node, Axis):
+        return sympy.Symbol(node.name, integer=True)
+    if node.is_size:
+        return sympy.Symbol(node.name, integer=True, positive=True)
+    if is_integer(node.dtype):
+        return sympy.Symbol(node.name, integer=True)
+    return sympy.Symbol(node.name, real=True) if is_float(node.dtype) else sympy.Symbol(node.name)
+
+
+def to_sympy(value: Expr | int) -> Any:
+    """``value`` as a sympy expression over the symbols of its sizes and axes.
+
+    ``//`` becomes ``floor`` or ``ceiling``; conversions between dtypes disappear; an element
+    ``A[i]`` becomes an ``Indexed``.
+
+    >>> n = Var("n")
+    >>> to_sympy(n * 2 + 1), to_sympy((n + 31) // 32)
+    (2*n + 1, ceiling(n/32))
+    """
+    import sympy
+
+    if isinstance(value, int):
+        return sympy.Integer(value)
+    done: dict[int, Any] = {}
+    for node in postorder([value]):
+        done[id(node)] = _converted(node, [done[id(c)] for c in node.children])
+    return done[id(value)]
+
+
+def _converted(node: Expr, parts: list[Any]) -> Any:
+    import sympy
+
+    if isinstance(node, (Var, Axis)):
+        return symbol(node)
+    if isinstance(node, Const):
+        whole = isinstance(node.value, float) and node.value.is_integer()
+        return sympy.sympify(int(node.value) if whole else node.value)
+    if isinstance(node, Cast):
+        return parts[0]
+    if isinstance(node, Unary):
+        if node.op == "-":
+            return -parts[0]
+        return sympy.Not(parts[0]) if node.dtype == "bool" else -parts[0] - 1
+    if isinstance(node, Binary):
+        return _binary(node, *parts)
+    if isinstance(node, Select):
+        return sympy.Piecewise((parts[1], parts[0]), (parts[2], True))
+    if isinstance(node, Read):
+        name = node.tensor.name
+        return sympy.IndexedBase(name)[tuple(parts)] if parts else sympy.Symbol(name)
+    if isinstance(node, Call) and node.fn in _KNOWN:
+        return getattr(sympy, _RENAMED.get(node.fn, node.fn))(*parts)
+    if isinstance(node, Call):
+        return sympy.Function(node.fn)(*parts)
+    raise TypeError(f"{type(node).__name__} has no form in sympy")
+
+
+def _binary(node: Binary, a: Any, b: Any) -> Any:
+    import sympy
+
+    plain: dict[str, Callable[[Any, Any], Any]] = {
+        "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
+        "/": lambda x, y: x / y, "**": lambda x, y: x**y, "//": floor_of, "%": sympy.Mod,
+        "<": sympy.Lt, "<=": sympy.Le, ">": sympy.Gt, ">=": sympy.Ge, "==": sympy.Eq,
+        "!=": sympy.Ne, "<<": lambda x, y: x * 2**y, ">>": lambda x, y: sympy.floor(x / 2**y),
+    }  # fmt: skip
+    if node.op in plain:
+        return plain[node.op](a, b)
+    if node.dtype == "bool":
+        return {"&": sympy.And, "|": sympy.Or, "^": sympy.Xor}[node.op](a, b)
+    word = {"&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor"}[node.op]
+    return sympy.Function(word)(a, b)
+
+
+def floor_of(num: Any, den: Any) -> Any:
+    """``num // den``, as a ``ceiling`` where that reads better: ``(n + 31)//32``.
+
+    >>> import sympy
+    >>> n = sympy.Symbol("n", integer=True)
+    >>> floor_of(n + 7, sympy.Integer(8)), floor_of(n, sympy.Integer(8))
+    (ceiling(n/8), floor(n/8))
+    """
+    import sympy
+
+    if den.is_Integer and den > 1 and not num.is_number:
+        offset, rest = num.as_coeff_Add()
+        if offset.is_Integer and offset % den == den - 1 and rest.is_integer:
+            return sympy.ceiling(rest / den) + (offset - (den - 1)) / den
+    return sympy.floor(num / den)

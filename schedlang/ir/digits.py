@@ -1,0 +1,125 @@
+"""Indices as mixed-radix numbers over loop variables: each loop is a digit."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.nodes import Axis
+
+Span = tuple[Lin, Lin]
+
+
+def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | None:
+    """``(start, axes, count)``: ``lin`` takes each value of ``start .. start + count`` once."""
+    start = ZERO
+    digits: list[tuple[Axis, Lin]] = []
+    for product, coef in lin.terms.items():
+        axes = [leaf for leaf in Lin({product: 1}).leaves()
+                if isinstance(leaf, Axis) and leaf in extents]  # fmt: skip
+        if not axes:
+            start = start + Lin({product: coef})
+            continue
+        rest = tuple(atom for atom in product if atom is not axes[0])
+        if len(axes) > 1 or len(rest) != len(product) - 1:
+            return None
+        digits.append((axes[0], Lin({rest: coef})))
+    if len({axis for axis, _ in digits}) != len(digits):
+        return None
+    count = Lin.of(1)
+    left = list(digits)
+    while left:
+        # a digit of extent 1 stands still whatever its weight
+        found = next((d for d in left if d[1] == count or extents[d[0]].const == 1), None)
+        if found is None:
+            return None
+        left.remove(found)
+        if extents[found[0]].const != 1:
+            count = count * extents[found[0]]
+    return start, {axis for axis, _ in digits}, count
+
+
+def moves(lin: Lin, axes: Container[object] | None = None) -> bool:
+    """Whether some loop changes ``lin``: one over ``axes``, if these are given."""
+    if axes is None:
+        return any(isinstance(leaf, Axis) for leaf in lin.leaves())
+    return any(leaf in axes for leaf in lin.leaves())
+
+
+def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
+    """The factor of ``axis`` in ``lin``, and the rest; ``None`` where it stands inside of an atom.
+
+    No other loop may stand in the factor.
+    """
+    step, rest = ZERO, ZERO
+    for product, coef in lin.terms.items():
+        term = Lin({product: coef})
+        if not any(leaf is axis for leaf in term.leaves()):
+            rest = rest + term
+            continue
+        others = tuple(atom for atom in product if atom is not axis)
+        if len(others) != len(product) - 1 or moves(Lin({others: 1})):
+            return None, lin
+        step = step + Lin({others: coef})
+    return step, rest
+
+
+@dataclass
+class Digits:
+    """``indices`` of a store over loops of ``extents``, where all ``facts`` (0 or less) hold."""
+
+    indices: list[Lin]
+    extents: dict[Axis, Lin]
+    facts: list[Lin]
+    ranges: Ranges
+
+    def contract(self) -> None:
+        """Make one digit of several that a fact bounds together.
+
+        The digits of ``i = 4*outer + inner`` where ``i < n`` are one, of extent ``n``; further
+        digits may stand above it.
+        """
+        while any(map(self._contracted, sorted(self.facts, key=_width))):
+            pass
+
+    def _contracted(self, fact: Lin) -> bool:
+        rest = Lin({p: c for p, c in fact.terms.items() if not moves(Lin({p: c}), self.extents)})
+        number, limit = fact - rest, Lin.of(1) - rest
+        found = radix(number, self.extents)
+        if found is None or found[0] != ZERO or not found[1] or not self.ranges.nonneg(limit):
+            return False
+        if not self.ranges.le(limit, found[2]):
+            return False
+        unit = next((a for a in found[1] if number.terms.get((a,)) == 1), None)
+        if unit is None:
+            return False
+        digit = Axis("digit", 0)
+        others = [f for f in self.facts if f is not fact]
+        swapped = [_swapped(lin, number, unit, digit, found[1]) for lin in (*self.indices, *others)]
+        known = [lin for lin in swapped if lin is not None]
+        if len(known) < len(swapped):
+            return False
+        self.indices, self.facts = known[: len(self.indices)], known[len(self.indices) :]
+        self.extents = {a: e for a, e in self.extents.items() if a not in found[1]}
+        self.extents[digit] = limit
+        return True
+
+
+def _width(fact: Lin) -> int:
+    return len(set(fact.leaves()))
+
+
+def _swapped(lin: Lin, number: Lin, unit: Axis, digit: Axis, axes: set[Axis]) -> Lin | None:
+    """``lin`` with ``digit`` in place of ``number``; ``None`` where parts of it stand alone."""
+    factor, _ = coefficient(lin, unit)
+    if factor is None:
+        return None
+    rest = lin - number * factor
+    if any(leaf in axes for leaf in rest.leaves()):
+        return None
+    return rest + Lin.of(digit) * factor
+
+
+__all__ = ["Digits", "Span", "coefficient", "moves", "radix"]

@@ -1,0 +1,114 @@
+"""Iterations that are tried one by one: where an index leaves its range, what a loop reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import For, Load
+
+MOST_POINTS = 2**18
+# points of one index that are tried, so many at a time
+MOST_TRIED = 2**24
+
+
+def grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) -> Any:
+    """Values of the loop variables over all iterations where ``tests`` hold; ``None`` if too many.
+
+    Only loops that ``wanted`` or a test depends on vary.
+    """
+    needed = {
+        n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))
+    }
+    varying = [loop for loop in loops if loop.axis in needed]
+    if any(isinstance(n, (Var, Load)) for n in needed) or any(
+        not isinstance(x.extent, int) for x in varying
+    ):
+        return None
+    lengths = [int(loop.extent) for loop in varying]
+    if prod(lengths) > MOST_POINTS:
+        return None
+    points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
+    values = {loop.axis: row for loop, row in zip(varying, points)}
+    keep = np.ones(points.shape[1], bool)
+    for test in tests:
+        keep &= evaluate(test, values)
+    return {axis: row[keep] for axis, row in values.items()}, int(keep.sum())
+
+
+def leaves_bounds(
+    index: Expr, extent: int | Expr, loops: Sequence[For], tests: Sequence[Expr]
+) -> tuple[int, str] | tuple[()] | None:
+    """An iteration for which ``index`` leaves ``0..extent``: its value and where; ``()`` if none.
+
+    ``None`` where that cannot be decided here.
+    """
+    if any(loop.extent == 0 for loop in loops if isinstance(loop.extent, int)):
+        return ()
+    if not isinstance(extent, int):
+        return None
+    decided = [t for t in tests if not _unknowns(t)]
+    near = _related(index, decided)
+    found = _first_outside(index, extent, loops, near)
+    if found and len(near) < len(tests):
+        # the other tests may still keep every iteration away
+        return _first_outside(index, extent, loops, tests)
+    return found
+
+
+def _unknowns(root: Expr) -> bool:
+    return any(isinstance(n, (Var, Load)) for n in postorder([root]))
+
+
+def _related(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
+    """The tests that share loop variables with ``index``, directly or through each other."""
+    axes = {n for n in postorder([index]) if isinstance(n, Axis)}
+    left = [(t, {n for n in postorder([t]) if isinstance(n, Axis)}) for t in tests]
+    near: list[Expr] = []
+    while True:
+        found = [(t, own) for t, own in left if own & axes]
+        if not found:
+            return near
+        left = [(t, own) for t, own in left if not own & axes]
+        for test, own in found:
+            near.append(test)
+            axes |= own
+
+
+def _first_outside(
+    index: Expr, extent: int, loops: Sequence[For], tests: Sequence[Expr]
+) -> tuple[int, str] | tuple[()] | None:
+    roots = [*tests, index]
+    if any(_unknowns(root) for root in roots):
+        return None
+    needed = {n for root in roots for n in postorder([root]) if isinstance(n, Axis)}
+    varying = [loop for loop in loops if loop.axis in needed]
+    lengths = [loop.extent for loop in varying if isinstance(loop.extent, int)]
+    count = prod(lengths)
+    if len(lengths) < len(varying) or count > MOST_TRIED:
+        return None
+    for start in range(0, count, MOST_POINTS):
+        flat = np.arange(start, min(count, start + MOST_POINTS))
+        rows = np.unravel_index(flat, lengths) if lengths else ()
+        values = {loop.axis: row for loop, row in zip(varying, rows)}
+        keep = np.ones(flat.shape, bool)
+        # a test may keep a division by zero away from what follows it
+        with np.errstate(all="ignore"):
+            for test in tests:
+                keep &= evaluate(test, values)
+            at = np.broadcast_to(evaluate(index, values), flat.shape)
+        wrong = np.flatnonzero(keep & ((at < 0) | (at >= extent)))
+        if wrong.size:
+            first = wrong[0]
+            where = ", ".join(f"{axis.name} = {int(row[first])}" for axis, row in values.items())
+            return int(at[first]), where or "it runs"
+    return ()
+
+
+__all__ = ["MOST_POINTS", "grid", "leaves_bounds"]

@@ -1,0 +1,302 @@
+"""Races: iterations that run together and reach one element.
+
+A proof takes two iterations of a loop that differ, with the loops inside of it at any iterations of
+their own, and shows that the elements they reach differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Optional
+
+import numpy as np
+
+from schedlang.compute.bounds import facts_of
+from schedlang.errors import VerifyError
+from schedlang.expr.evaluate import evaluate
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin, Mod
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.rules import floordiv
+from schedlang.expr.simplify import merge_div_mod, to_lin
+from schedlang.ir.digits import coefficient
+from schedlang.ir.nodes import Buffer, For, Load
+from schedlang.ir.points import MOST_POINTS, grid
+from schedlang.ir.sites import Site, flat
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One element that a statement reaches: the place a store writes or a load reads."""
+
+    buffer: Buffer
+    site: Site
+    at: tuple[Expr, ...]
+    writes: bool
+
+    @cached_property
+    def indices(self) -> tuple[Lin, ...]:
+        if self.writes:
+            return tuple(map(merge_div_mod, self.site.indices))
+        return tuple(merge_div_mod(to_lin(i, ranges=self.site.ranges)) for i in self.at)
+
+    @cached_property
+    def place(self) -> Lin:
+        """The position of the element in its buffer."""
+        return flat(self.buffer, self.indices)
+
+
+def check_races(
+    loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]]
+) -> list[str]:
+    """Raise where two iterations of ``loop`` reach one element and one of them writes it.
+
+    Return a sentence for each buffer of which that is not proven.
+    """
+    written: dict[Buffer, list[Access]] = {}
+    for site in stores:
+        for buffer in site.store.buffers:
+            if not _shared_by_threads(loop, buffer):
+                made = Access(buffer, site, site.store.indices, True)
+                written.setdefault(buffer, []).append(made)
+    unproven: dict[str, None] = {}
+    for a, b in _pairs(written, loads):
+        apart = _apart(loop, position, a, b)
+        if apart is False:
+            raise VerifyError(_race(loop, a, b))
+        if apart is None:
+            unproven[
+                f"it is not proven that iterations of {loop.kind} loop {loop.axis.name} reach "
+                f"different elements of {a.buffer.name} (stage {a.site.store.stage})"
+            ] = None
+    return list(unproven)
+
+
+def _pairs(
+    written: dict[Buffer, list[Access]], loads: Sequence[tuple[Load, Site | None]]
+) -> Iterator[tuple[Access, Access]]:
+    """The pairs of accesses to one buffer of which the first writes, each once."""
+    for stores in written.values():
+        for k, store in enumerate(stores):
+            yield from ((store, other) for other in stores[k:])
+    seen: set[tuple[int, Any]] = set()
+    for load, reader in loads:
+        assert reader is not None
+        for store in written.get(load.buffer, ()):
+            read = Access(load.buffer, reader, load.indices, False)
+            # what one loop body reads and writes of an element is the same pair many times
+            key = (id(store), (id(reader), read.indices))
+            if key not in seen:
+                seen.add(key)
+                yield store, read
+
+
+def _race(loop: For, a: Access, b: Access) -> str:
+    what = f"{a.buffer.name} is"
+    by = f"of {loop.kind} loop {loop.axis.name}"
+    stage = f"(stage {a.site.store.stage})"
+    if not b.writes:
+        return f"{what} read by one iteration {by} and written by another {stage}"
+    done = "combined into" if a.site.store.reducer is not None else "written"
+    return f"{what} {done} by several iterations {by} at the same element {stage}"
+
+
+def _shared_by_threads(loop: For, buffer: Buffer) -> bool:
+    # barriers order what threads of a block do with storage they share: the CUDA checks see to it
+    return loop.tag.startswith("threadIdx") and buffer.scope in ("shared", "global")
+
+
+def _apart(loop: For, position: int, a: Access, b: Access) -> bool | None:
+    """Whether iterations of ``loop`` that differ reach elements that differ; ``None``: unknown."""
+    other = _Other(loop, position, a, b)
+    pairs = [*zip(a.indices, b.indices)]
+    steps = [other.steps(x, y) for x, y in pairs]
+    if any(map(other.quickly_differ, steps)):
+        return True
+    if len(pairs) > 1:
+        joined = [(a.place, b.place), *_joined(pairs, a.site.ranges, b.site.ranges)]
+        further = [other.steps(x, y) for x, y in joined]
+        if any(map(other.quickly_differ, further)) or any(map(other.differ, further)):
+            return True
+    if any(map(other.differ, steps)):
+        return True
+    if not (a.site.guards or b.site.guards) and all(map(other.meet, steps)):
+        return False
+    return _counted(loop, position, a, b)
+
+
+def _joined(
+    pairs: Sequence[tuple[Lin, Lin]], ranges: Ranges, others: Ranges
+) -> list[tuple[Lin, Lin]]:
+    """Pairs that are equal where all ``pairs`` are: ``x`` where both ``x // n`` and ``x % n`` are.
+
+    So a layout in pieces, ``(i // 4, j, i % 4)``, is about ``i``.
+    """
+    known, made = list(pairs), list(pairs)
+    while made:
+        found = []
+        for x, y in known:
+            one, two = _only_mod(x), _only_mod(y)
+            if one is None or two is None or one.den != two.den or (one.num, two.num) in known:
+                continue
+            above = floordiv(one.num, one.den, ranges), floordiv(two.num, two.den, others)
+            if above in known:
+                found.append((one.num, two.num))
+        known += found
+        made = found
+    return known[len(pairs) :]
+
+
+def _only_mod(lin: Lin) -> Mod | None:
+    if len(lin.terms) != 1:
+        return None
+    ((product, coef),) = lin.terms.items()
+    atom = product[0] if len(product) == 1 and coef == 1 else None
+    return atom if isinstance(atom, Mod) else None
+
+
+# ``x - y`` of two iterations as ``step*(v - v') + rest``, of the loop's variables in both
+Steps = Optional[tuple[Lin, Lin]]
+
+
+class _Other:
+    """A second iteration of ``loop``, with variables of its own for that loop and those inside."""
+
+    def __init__(self, loop: For, position: int, a: Access, b: Access) -> None:
+        self.loop, self.sites = loop, (a.site, b.site)
+        self.extent = to_lin(loop.extent)
+        inside = [x.axis for x in b.site.loops[position:]]
+        self.twins: dict[Axis | Var, Axis] = {x: replace(x, name=f"{x.name}'") for x in inside}
+        self.swap: dict[Axis | Var, Lin] = {x: Lin.of(twin) for x, twin in self.twins.items()}
+        self.free = {x.axis for x in a.site.loops[position:]} | set(self.twins.values())
+        self.twin = self.twins[loop.axis]
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        a, b = self.sites
+        known: dict[Axis | Var, Any] = dict(a.ranges.known)
+        known |= {self.twins.get(x, x): span for x, span in b.ranges.known.items()}
+        return Ranges(known)
+
+    @cached_property
+    def known(self) -> Ranges:
+        """The ranges, with what guards say of both iterations."""
+        a, b = self.sites
+        facts = [f for g in a.guards for f in facts_of(g.cond, True, a.ranges)]
+        facts += [
+            f.substitute(self.swap) for g in b.guards for f in facts_of(g.cond, True, b.ranges)
+        ]
+        # where a statement is reached, each loop around it runs at least once
+        symbolic = {x.extent for x in (*a.loops, *b.loops) if isinstance(x.extent, Expr)}
+        facts += [Lin.of(1) - to_lin(extent) for extent in symbolic]
+        return self.ranges.assuming(tuple(facts)) if facts else self.ranges
+
+    def quickly_differ(self, steps: Steps) -> bool:
+        """Whether the bounds of the loops alone show what :meth:`differ` does."""
+        if steps is None:
+            return False
+        step, rest = self._positive(steps)
+        size = step.const
+        if size is None:
+            return False
+        low, high = self.ranges.interval(rest)
+        if size == 0:
+            return (low is not None and low > 0) or (high is not None and high < 0)
+        return low is not None and high is not None and -size < low and high < size
+
+    def differ(self, steps: Steps) -> bool:
+        """Whether an index is proven to be another number in the one iteration than in the other.
+
+        ``step*(v - v') + rest`` is not 0 for a ``rest`` below ``step``, nor modulo
+        ``step*extent``.
+        """
+        if steps is None:
+            return False
+        step, rest = self._positive(steps)
+        if step == ZERO:
+            return self.known.nonneg(rest - 1) or self.known.nonneg(-rest - 1)
+        return self.known.nonneg(step - 1 - rest) and self.known.nonneg(step - 1 + rest)
+
+    def meet(self, steps: Steps) -> bool:
+        """Whether the indices are proven to be equal in some iterations that differ."""
+        if steps is None:
+            return False
+        (step, rest), most = steps, self.extent.const
+        if step == ZERO:
+            return rest == ZERO and (most is None or most > 1)
+        if step.const is None or rest.const is None or rest.const % step.const:
+            return False
+        apart = abs(rest.const // step.const)
+        return apart > 0 and (most is None or apart < most)
+
+    def steps(self, x: Lin, y: Lin) -> Steps:
+        own, mine = coefficient(x, self.loop.axis)
+        other, theirs = coefficient(y.substitute(self.swap), self.twin)
+        if own is None or other is None or own != other:
+            return None
+        return own, mine - theirs
+
+    def _positive(self, steps: tuple[Lin, Lin]) -> tuple[Lin, Lin]:
+        step, rest = steps
+        if step == ZERO:
+            return steps
+        if (step.const or 0) < 0:
+            step = -step
+        return step, self._fine(rest, step)
+
+    def _fine(self, rest: Lin, step: Lin) -> Lin:
+        """``rest`` without what the loops inside add in multiples of ``step*extent``."""
+        whole = (step * self.extent).const
+        kept = {}
+        for product, coef in rest.terms.items():
+            free = any(leaf in self.free for leaf in Lin({product: 1}).leaves())
+            if not free or not whole or coef % whole:
+                kept[product] = coef
+        return Lin(kept)
+
+
+def _counted(loop: For, position: int, a: Access, b: Access) -> bool | None:
+    """Whether trying every iteration finds none that meet; ``None`` where they are too many."""
+    buffer = a.buffer
+    if buffer.size is None or any(not isinstance(e, int) for e in buffer.shape):
+        return None
+    reached = []
+    for access in (a, b):
+        site = access.site
+        around = site.loops[: position + 1]
+        axes: list[Expr] = [x.axis for x in around]
+        found = grid(site.loops, [g.cond for g in site.guards], [*access.at, *axes])
+        if found is None:
+            return None
+        values, count = found
+        rows = [np.broadcast_to(values[x.axis], (count,)) for x in around]
+        at = [np.broadcast_to(evaluate(i, values), (count,)) for i in access.at]
+        shape = (*(int(x.extent) for x in site.loops[:position]), *buffer.shape)
+        key = (
+            np.ravel_multi_index((*rows[:-1], *at), shape, mode="clip")
+            if shape
+            else np.zeros(count, int)
+        )
+        reached.append((key, rows[-1]))
+    return not _meet(*reached[0], *reached[1], prod(shape))  # type: ignore[arg-type]
+
+
+def _meet(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> bool:
+    """Whether some element, of ``size``, is reached on either side by iterations that differ."""
+    if size > MOST_POINTS:
+        found, numbers = np.unique(np.concatenate([key, other_key]), return_inverse=True)
+        key, other_key = np.split(numbers.reshape(-1), [len(key)])
+        size = len(found)
+    who, other_who = np.full(size, -1), np.full(size, -1)
+    # of several iterations the last one stays; the others then differ from it on the other side
+    who[key], other_who[other_key] = at, other_at
+    met, other_met = other_who[key], who[other_key]
+    return bool(
+        ((met >= 0) & (met != at)).any() or ((other_met >= 0) & (other_met != other_at)).any()
+    )
+
+
+__all__ = ["check_races"]

@@ -1,0 +1,92 @@
+"""Intermediate tensors among the arguments: each is computed whole, and each element once."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+
+from schedlang.compute.tensor import ScanOp, Tensor
+from schedlang.errors import VerifyError, explain
+from schedlang.ir.cover import check_finalised
+from schedlang.ir.nodes import Block, Buffer
+from schedlang.ir.sites import sites_of
+from schedlang.lowering.placement import Placement, Problem
+from schedlang.stage.state import At, Inline, Stage, State
+
+
+def scan_rows(
+    state: State, placement: Placement, given: Container[Tensor]
+) -> Iterator[Problem]:
+    """The arguments that are computed a row at a time by a scan and have no storage of their own.
+
+    Such are its first rows, its updates, and inlined steps between its states and these.
+    """
+    for stage in _given(state, given):
+        asked = f"{stage.name} among the arguments"
+        for scan in state.stages.values():
+            if not isinstance(scan.op, ScanOp):
+                continue
+            if any(t in (*scan.op.init, *scan.op.update) for t in stage.outputs):
+                why = f"it is a part of scan {scan.name}, and its rows are stored in {scan.name}"
+                hint = f"Leave it out and take them from {scan.name}."
+                yield Problem(explain(asked, why, hint), stage.name)
+        if stage.name in placement.steps and isinstance(stage.attach, Inline):
+            why = "it is an inlined step of a scan, which is computed row by row and not stored"
+            hint = f"Leave it out, or take s[{stage.name}].compute_inline() back."
+            yield Problem(explain(asked, why, hint), stage.name)
+
+
+def not_whole(
+    state: State, placement: Placement, buffers: Mapping[Tensor, Buffer], body: Block
+) -> Iterator[Problem]:
+    """The attached stages among the arguments of which not all is shown to be computed, once."""
+    for stage in _given(state, buffers):
+        spot = placement.attach[stage.name]
+        if not isinstance(spot, At):
+            continue
+        asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"
+        if stage.attach is not spot:
+            asked = f"{stage.name} among the arguments, computed in the loop of scan {spot.stage}"
+        given = [t for t in stage.outputs if t in buffers]
+        others = [t.name for t in stage.outputs if t not in buffers]
+        if others:
+            why = (f"{given[0].name} is an argument, stored whole, and {others[0]}, which is "
+                   "computed with it, only as far as that loop reads it")  # fmt: skip
+            hint = f"Leave {stage.name} at root, or give both as arguments, or neither."
+            yield Problem(explain(asked, why, hint), stage.name)
+            continue
+        found = _written_once(buffers[given[0]], body)
+        if found is not None:
+            why = (f"{stage.name} is an argument, so all of it must be computed, each element "
+                   f"once, and what that loop needs of it {found}")  # fmt: skip
+            hint = (
+                f"Leave {stage.name} out of the arguments, or compute it at root, where the loop "
+                f"may read a copy:\nT = s.cache_read({stage.name}, 'local', [...]), "
+                f"s[{stage.name}].compute_root(), s[T].compute_at(...)"
+            )
+            yield Problem(explain(asked, why, hint), stage.name)
+
+
+def _given(state: State, given: Container[Tensor]) -> list[Stage]:
+    """The stages with an argument among their outputs that is no output of the schedule."""
+    return [
+        s for s in state.stages.values()
+        if any(t in given for t in s.outputs) and not state.is_output(s)
+    ]  # fmt: skip
+
+
+def _written_once(buffer: Buffer, body: Block) -> str | None:
+    """How ``body`` fails to write each element of ``buffer`` once; ``None`` where it does."""
+    # a store predicate leaves elements out on purpose, and makes no other element written once
+    stores = [
+        replace(s, guards=tuple(g for g in s.guards if not g.predicate))
+        for s in sites_of(body, buffer)
+    ]
+    try:
+        proven = check_finalised(buffer, stores)
+    except VerifyError as error:
+        return f"is something else ({error})"
+    return None if proven else "is not proven to be that"
+
+
+__all__ = ["not_whole", "scan_rows"]

@@ -1,0 +1,125 @@
+"""Steps that would break what an earlier step asked for: refused where they are taken.
+
+What depends on where stages will be attached is not asked here: lowering knows.
+"""
+
+from __future__ import annotations
+
+from schedlang.errors import ScheduleError
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.ir.nodes import Note
+from schedlang.lowering.lower import lower_state
+from schedlang.lowering.placement import store_refusal
+from schedlang.lowering.tails import broken_cut
+from schedlang.schedule.refuse import participle, refuse
+from schedlang.stage.relations import Split, position
+from schedlang.stage.state import At, Stage, State
+
+
+def keep(state: State, before: State, name: str, asked: str, axis: Axis | None = None) -> State:
+    """``state``, unless stage ``name`` breaks there what it kept ``before``: then a refusal.
+
+    The nest before the step is shown, marked at ``axis``.
+    """
+    stage = state.stages[name]
+    _cuts(state, stage, before, asked, axis)
+    _lanes(state, stage, before, asked, axis)
+    _windows(state, before, asked, axis)
+    return state
+
+
+def _cuts(
+    state: State, stage: Stage, before: State, asked: str, axis: Axis | None
+) -> None:  # fmt: skip
+    """A tail that was to be cut still can be."""
+    if isinstance(stage.attach, At):
+        _attached_cuts(state, stage, before, asked, axis)
+        return
+    found, old = broken_cut(stage), before.stages[stage.name]
+    if found is None or (not isinstance(old.attach, At) and broken_cut(old) is not None):
+        return
+    split, why = found
+    call = f"split({split.parent.name}, ..., tail='cut')"
+    hint = f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'."
+    if old.made_from(split.parent) is None:
+        refuse(asked, f"its tail cannot be cut: {why}", hint, before, axis)
+    refuse(asked, f"the tail of {call} could not be cut any more: {why}", hint, before, axis)
+
+
+def _attached_cuts(
+    state: State, stage: Stage, before: State, asked: str, axis: Axis | None
+) -> None:  # fmt: skip
+    """The same for a stage of which a box is computed: its nest tells how large."""
+    if not any(isinstance(r, Split) and r.tail == "cut" for r in stage.relations):
+        return
+    problem = _lost_cut(state, stage)
+    if problem is not None and _lost_cut(before, stage) is None:
+        refuse(asked, "a tail could not be cut", problem, before, axis)
+
+
+def _lost_cut(state: State, stage: Stage) -> str | None:
+    """Why a cut of ``stage`` is lost, as stages are attached now."""
+    text = f"tail='cut') on stage {stage.name}:"
+    notes = (s.text for s in lower_state(state, strict=False).body.stmts if isinstance(s, Note))
+    return next((note for note in notes if text in note), None)
+
+
+def _lanes(state: State, stage: Stage, before: State, asked: str, axis: Axis | None) -> None:
+    """One loop at most is vectorized, and none that is parallel or holds a stage is inside."""
+    lanes = next((a for a in stage.leaf if stage.kinds.get(a) == "vectorize"), None)
+    if lanes is None:
+        return
+    place = position(stage.leaf, lanes)
+    for inner in stage.leaf[place + 1 :]:
+        kind = stage.kinds.get(inner, "")
+        if kind == "vectorize" and 1 not in (lanes.extent, inner.extent):
+            refuse(
+                asked, f"{inner.name} and {lanes.name} would both be vectorized, and one loop of a "
+                "stage can be its lanes", "Vectorize one of them and unroll the other, or fuse "
+                "them first.", before, axis,
+            )  # fmt: skip
+        if kind == "parallel" and 1 not in (lanes.extent, inner.extent):
+            refuse(
+                asked, f"{inner.name}, which is parallel, would be inside of vectorized "
+                f"{lanes.name}, whose iterations are the lanes of one thread",
+                f"Reorder first, so that {inner.name} is outside of {lanes.name}.", before, axis,
+            )  # fmt: skip
+    for held in state.attached(stage):
+        spot = held.attach
+        if isinstance(spot, At) and spot.stage == stage.name:
+            if position(stage.leaf, spot.axis) >= place:
+                where = "" if spot.axis is lanes else f", inside of vectorized {lanes.name}"
+                refuse(
+                    asked, f"stage {held.name} is computed at {spot.axis.name}{where}, and a stage "
+                    "has no storage a lane",
+                    f"Attach {held.name} outside of {lanes.name}, or vectorize a loop of "
+                    f"{held.name}.", before, axis,
+                )  # fmt: skip
+
+
+def _windows(state: State, before: State, asked: str, axis: Axis | None) -> None:
+    """What is stored outside of the loop that computes it is not written by iterations together."""
+    for name, stage in state.stages.items():
+        if stage.store is None or not isinstance(stage.attach, At):
+            continue
+        why, old = store_refusal(state, stage), before.stages[name]
+        if why is None or store_refusal(before, old) is not None:
+            continue
+        if old.store is stage.store:
+            refuse(asked, "an earlier step could not be any more", why, before, axis)
+        raise ScheduleError(why)
+
+
+def fixed(stage: Stage, before: State, asked: str) -> None:
+    """Refuse to compute all of ``stage`` where a vectorized or unrolled loop has no fixed size."""
+    for axis in stage.leaf:
+        kind = stage.kinds.get(axis, "")
+        if kind in ("vectorize", "unroll") and isinstance(axis.extent, Expr):
+            refuse(
+                asked, f"{axis.name} is {participle(kind)}, and at root it is {axis.extent} long, "
+                "which is known at the call only",
+                f"Split {axis.name} by a number before it is {participle(kind)}.", before, axis,
+            )  # fmt: skip
+
+
+__all__ = ["fixed", "keep"]

@@ -1,0 +1,47 @@
+"""Intermediate tensors among the arguments of a case."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from schedlang.errors import LoweringError
+from schedlang.lowering.lower import default_args, lower_state
+from schedlang.stage.state import At
+from tests.fuzz.record import Case
+
+SHARE = 0.3
+# what lowering says of an intermediate that cannot be an argument as it is scheduled
+REFUSALS = ("is an argument", "among the arguments", "tail='cut'")
+
+
+def arguments(case: Case, s: Any) -> list[Any] | None:
+    """The arguments of a case: ``None`` for the usual ones, or some intermediates among them.
+
+    Drawn apart from the case's other draws, so that a case is the same with and without.
+    """
+    rng = Random(f"arguments:{case.key}")
+    usual = default_args(s.state)
+    names = [getattr(a, "name", "") for a in usual]
+    found = [t for t in s.state.defined if t not in s.state.outputs and t.name not in names]
+    if not found or rng.random() >= SHARE:
+        return None
+    chosen = rng.sample(found, min(len(found), rng.choice((1, 1, 2, 3))))
+    if len({t.name for t in chosen}) < len(chosen):
+        return None
+    first = len(usual) - len(s.state.outputs)
+    args = [*usual[:first], *chosen, *usual[first:]]
+    try:
+        lower_state(s.state, args)
+    except LoweringError as error:
+        if not any(text in str(error) for text in REFUSALS):
+            raise
+        case.counts["intermediates refused"] += 1
+        return None
+    case.features.add("intermediate argument")
+    if any(isinstance(s.state.of(t).attach, At) for t in chosen):
+        case.features.add("attached argument")
+    return args
+
+
+__all__ = ["arguments"]

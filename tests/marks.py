@@ -1,0 +1,24 @@
+"""The mark of tests that the README's command leaves out; tests/README.md lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import pytest
+
+
+def slow_but(
+    quick: Collection[str], cases: Iterable[Any], name: Callable[[Any], str] = str
+) -> list[Any]:
+    """Return ``cases`` as parameters, all marked slow but those that ``quick`` names.
+
+    Raise a KeyError for a name that no case has.
+    """
+    named = {name(case): case for case in cases}
+    if not quick or set(quick) - set(named):
+        raise KeyError(f"no case is called {sorted(set(quick) - set(named))} of {sorted(named)}")
+    return [
+        pytest.param(case, id=key, marks=[] if key in quick else [pytest.mark.slow])
+        for key, case in named.items()
+    ]

@@ -1,0 +1,137 @@
+"""``sl.cost`` of random schedules beside the accesses that the interpreter makes."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import schedlang as sl
+from schedlang.analysis.points import Counter
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.expr.simplify import to_lin
+from schedlang.ir.interpret import cooperative, interpret
+from schedlang.lowering.lower import lower_state
+from tests.fuzz.case import _given, iterations
+from tests.fuzz.graphs import build, random_graph
+from tests.fuzz.inputs import arrays, other_sizes
+from tests.fuzz.record import Case
+from tests.fuzz.search import schedule_randomly
+
+MOST_ITERATIONS = 3_000
+
+
+def check(seed: int, symbolic: float) -> int:
+    """How many buffers of one random case were compared."""
+    rng = Random(f"cost:{seed}")
+    graph = random_graph(rng, symbolic)
+    space = build(graph)
+    s = schedule_randomly(rng, Case(str(seed), graph), [space[n] for n in graph.outputs], False)
+    nest = lower_state(s.state)
+    if cooperative(nest):
+        return 0
+    found = sl.cost(s)
+    own = {symbol.name for symbol in found.symbols}
+    compared = 0
+    for sizes in [graph.sizes, *other_sizes(rng, graph)]:
+        if iterations(nest, sizes) > MOST_ITERATIONS:
+            continue
+        given_ = _given(nest, arrays(graph, seed, sizes), sizes)
+        run = interpret(nest, given_, complete=False)
+        known = {n: v for n, v in sizes.items() if n in own}
+        costs = [sl.cost(s, sizes=known)]
+        costs += [found.at(known)] if 0 not in known.values() else []
+        for cost in costs:
+            for buffer in cost.buffers:
+                wanted = run.loads.get(buffer.name, 0), run.stores.get(buffer.name, 0)
+                made = int(buffer.loads), int(buffer.stores)
+                if cost.notes:
+                    assert made[0] >= wanted[0] and made[1] >= wanted[1], f"{buffer}\n{nest}"
+                else:
+                    assert made == wanted, f"{buffer.name} at {sizes}: {made}, {wanted}\n{nest}"
+                compared += 1
+    return compared
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_random_schedules_load_and_store_as_counted(block: int) -> None:
+    assert sum(check(seed, 0.1) for seed in range(block * 10 + 10, block * 10 + 20)) > 20
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_random_schedules_of_symbolic_sizes_do_too(block: int) -> None:
+    assert sum(check(seed, 1.0) for seed in range(1000 + block * 10, 1010 + block * 10)) > 20
+
+
+def condition(draw: Any, axes: list[Axis], bound: Expr | int, depth: int = 2) -> Expr:
+    """A random condition on ``axes``, up to ``bound``."""
+    kind = draw(st.integers(0, 7)) if depth else 5
+    if kind == 0:
+        return ~condition(draw, axes, bound, depth - 1)
+    if kind in (1, 2):
+        sides = [condition(draw, axes, bound, depth - 1) for _ in range(2)]
+        return Binary("&" if kind == 1 else "|", sides[0], sides[1], "bool")
+    total: Expr | int = draw(st.integers(-4, 4))
+    for axis in axes:
+        total = total + axis * draw(st.sampled_from((0, 1, 1, 2, 3, 8, -1, -2)))
+    if kind == 3:
+        total = total % draw(st.sampled_from((2, 3)))
+    if kind == 4:
+        total = total // draw(st.sampled_from((2, 3)))
+    op = draw(st.sampled_from(("<", "<=", ">", ">=", "==", "!=")))
+    left = total if isinstance(total, Expr) else axes[0]
+    return Binary(op, left, to_expression(bound), "bool")
+
+
+def to_expression(value: Expr | int) -> Expr:
+    return value if isinstance(value, Expr) else sl.const(value)
+
+
+def brute(extents: list[int], axes: list[Axis], conds: list[Expr], values: dict[Any, int]) -> int:
+    from schedlang.expr.evaluate import evaluate
+
+    points = np.indices(extents).reshape(len(extents), -1)
+    env = {**dict(zip(axes, points)), **values}
+    held = np.ones(points.shape[1], bool)
+    for cond in conds:
+        held &= np.broadcast_to(np.asarray(evaluate(cond, env)), held.shape)
+    return int(held.sum())
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.data())
+def test_points_where_conditions_hold(data: Any) -> None:
+    extents = [data.draw(st.integers(1, 9)) for _ in range(data.draw(st.integers(1, 3)))]
+    axes = [Axis(f"x{k}", e) for k, e in enumerate(extents)]
+    bound = data.draw(st.integers(-3, 30))
+    conds = [condition(data.draw, axes, bound) for _ in range(data.draw(st.integers(1, 3)))]
+    loops = tuple((a, Lin.of(e)) for a, e in zip(axes, extents))
+    counter = Counter()
+    assert counter.count(loops, [(c, True) for c in conds]) == brute(extents, axes, conds, {})
+    assert not counter.bounds
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.data())
+def test_formulas_agree_with_points_at_every_size(data: Any) -> None:
+    n = sl.var("n")
+    inner = data.draw(st.sampled_from((1, 2, 4, 8, 10)))
+    step = data.draw(st.sampled_from((1, 2, 3, 4, 8)))
+    outer = data.draw(st.sampled_from((n, n + 2, (n + step - 1) // step, (n + 7) // 8)))
+    axes = [Axis("x", outer), Axis("y", inner)]
+    conds = [condition(data.draw, axes, n + data.draw(st.integers(-3, 3)), 1)]
+    if data.draw(st.booleans()):
+        conds.append(axes[0] * step + axes[1] < n)
+    counter = Counter()
+    loops = tuple((a, to_lin(a.extent)) for a in axes)
+    found = counter.count(loops, [(c, True) for c in conds])
+    for size in (1, 2, 3, 7, 8, 9, 17):
+        extent = int(sl.cost(sl.placeholder((outer,), "bool", name="T"), sizes={n: size}).bytes)
+        wanted = brute([extent, inner], axes, conds, {n: size})
+        made = found if isinstance(found, int) else int(found.subs({n: size}))
+        assert made >= wanted if counter.bounds else made == wanted, (size, str(found))

@@ -1,0 +1,231 @@
+"""Plain loops reach LLVM's vectorizer: what emitted source says of them, and what comes of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.runtime.files import load
+
+VECTOR = re.compile(r"f(?:mul|add)[a-z ]* <\d+ x float>|@llvm\.fma[.a-z0-9]*v\d+f32")
+
+
+def blocked(n: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
+    """The second step of te's opt_gemm: tiles of 32x32, the steps of k by 4."""
+    A, B = sl.placeholder((n, n), name="A"), sl.placeholder((n, n), name="B")
+    k = sl.reduce_axis(n, name="k")
+    C = sl.compute((n, n), lambda x, y: sl.sum(A[x, k] * B[k, y], axis=k), name="C")
+    s = sl.schedule(C)
+    xo, yo, xi, yi = s[C].tile(*s[C].op.axis, 32, 32)
+    ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)
+    s[C].reorder(xo, yo, ko, ki, xi, yi)
+    return s, [A, B, C]
+
+
+def values(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return (np.random.default_rng(3).random(shape) * 8 - 4).astype(dtype)
+
+
+def entry(kernel: sl.Kernel):
+    """The compiled function of a kernel's file."""
+    module = load(Path(kernel.path))
+    return next(v for name, v in vars(module).items() if name.endswith("_kernel"))
+
+
+def compiled(kernel: sl.Kernel, *arrays: np.ndarray) -> str:
+    """The optimised LLVM of the function of a kernel's file."""
+    function = entry(kernel).py_func
+    import numba
+
+    fresh = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    fresh(*(a.reshape(-1) for a in arrays))
+    return fresh.inspect_llvm(fresh.signatures[0])
+
+
+def test_the_blocked_product_is_vectorized():
+    s, args = blocked(64)
+    f = sl.build(s, args)
+    a, b = values(64, 64), values(64, 64)
+    np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    llvm = compiled(f, a, b, np.empty_like(a))
+    assert VECTOR.search(llvm)
+    assert "vector.memcheck" not in llvm
+    # 32 copies of the innermost body would be there without the loop
+    assert len(re.findall(r"fmul[a-z ]* float", llvm)) < 8
+
+
+def test_the_source_shows_the_range_and_what_is_told():
+    s, args = blocked(64)
+    source = sl.build(s, args).source
+    inner = source[source.index("for k_outer") :].splitlines()
+    assert [line.strip() for line in inner[3:4]] == ["for y_inner in range(32):"]
+    assert source.count("rolled()") == 2
+    assert "apart(A, B, C)" in source
+    assert "rolled" not in str(sl.lower(s, args))
+
+
+def test_python_and_saved_files_run(tmp_path: Path):
+    s, args = blocked(32)
+    a, b = values(32, 32), values(32, 32)
+    python = sl.build(s, args, target="python")
+    assert "for y_inner in range(32):" in python.source
+    np.testing.assert_allclose(python(a, b), a @ b, rtol=1e-4, atol=1e-4)
+    path = tmp_path / "alone.py"
+    sl.build(s, args).save(path)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "b.npy", b)
+    run = (
+        "import sys, numpy as np; sys.modules['schedlang'] = None; from alone import C; "
+        "a, b = np.load('a.npy'), np.load('b.npy'); "
+        "np.testing.assert_allclose(C(a, b), a @ b, rtol=1e-4, atol=1e-4)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", run], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def rolled_loops(s: sl.Schedule, args: list[sl.Tensor]) -> list[str]:
+    """The lines of the loops that stay loops."""
+    lines = sl.build(s, args, target="python").source.splitlines()
+    found = []
+    for k, line in enumerate(lines):
+        if line.strip() == "rolled()":
+            depth = len(line) - len(line.lstrip())
+            above = (x for x in reversed(lines[:k]) if len(x) - len(x.lstrip()) == depth)
+            found.append(next(above).strip())
+    return found
+
+
+def elementwise(n: int, read) -> tuple[sl.Schedule, list[sl.Tensor]]:
+    A = sl.placeholder((8, 4 * n), name="A")
+    B = sl.compute((8, n), lambda i, j: read(A, i, j), name="B")
+    return sl.schedule(B), [A, B]
+
+
+@pytest.mark.parametrize("n", [3, 15, 16, 64, 128, 129])
+def test_loops_of_few_iterations_are_left_alone(n: int):
+    s, args = elementwise(n, lambda A, i, j: A[i, j] * 2)
+    assert rolled_loops(s, args) == ([f"for j in range({n}):"] if 16 <= n <= 128 else [])
+
+
+def test_loops_that_cannot_be_vectorized_are_left_alone():
+    """Neighbours are not filled, or one iteration reads what another wrote."""
+    A = sl.placeholder((8, 64), name="A")
+    T = sl.compute((64, 8), lambda i, j: A[j, i] * 2, name="T")
+    s = sl.schedule(T)
+    i, j = s[T].op.axis
+    s[T].reorder(j, i)
+    assert rolled_loops(s, [A, T]) == []
+    k = sl.reduce_axis(64, name="k")
+    R = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="R")
+    assert rolled_loops(sl.schedule(R), [A, R]) == []
+
+
+def test_integer_sums_are_vectorized_in_any_order():
+    A = sl.placeholder((4, 64), "int32", name="A")
+    k = sl.reduce_axis(64, name="k")
+    R = sl.compute((4,), lambda i: sl.sum(A[i, k] * A[i, k], axis=k), name="R")
+    s = sl.schedule(R)
+    assert rolled_loops(s, [A, R]) == ["for k in range(64):"]
+    a = values(4, 64, dtype="int32")
+    np.testing.assert_array_equal(sl.build(s, [A, R])(a), (a * a).sum(axis=1))
+
+
+def test_the_loop_around_a_short_one_is_the_innermost():
+    """Three taps are written out by LLVM; what is around them is then vectorized."""
+    A, W = sl.placeholder((6, 66), name="A"), sl.placeholder((3,), name="W")
+    k = sl.reduce_axis(3, name="k")
+    B = sl.compute((6, 64), lambda i, j: sl.sum(A[i, j + k] * W[k], axis=k), name="B")
+    s = sl.schedule(B)
+    assert rolled_loops(s, [A, W, B]) == ["for j in range(64):"]
+    a, w = values(6, 66), values(3)
+    want = sum(a[:, t : t + 64] * w[t] for t in range(3))
+    f = sl.build(s, [A, W, B])
+    np.testing.assert_allclose(f(a, w), want, rtol=1e-4, atol=1e-4)
+    assert VECTOR.search(compiled(f, a, w, np.empty((6, 64), "float32")))
+
+
+def test_schedules_that_vectorize_are_as_they_were():
+    s, args = blocked(64)
+    C = args[2]
+    s[C].vectorize(s[C].leaf_axes[-1])
+    source = sl.build(s, args, target="python").source
+    assert not re.search(r"\b(rolled|apart|rounded)\(", source)
+
+
+def test_an_output_that_may_be_an_input_is_not_apart():
+    A, W = sl.placeholder((4, 64), name="A"), sl.placeholder((64,), name="W")
+    B = sl.compute((4, 64), lambda i, j: A[i, j] * W[j] + 1, name="B")
+    f = sl.build(sl.schedule(B), [A, W, B])
+    assert "apart(W)" in f.source
+    a, w = values(4, 64), values(64)
+    want = a * w + 1
+    np.testing.assert_allclose(f(a, w, a), want, rtol=1e-6)
+
+
+def test_what_apart_says_is_true_of_storage_between_stages():
+    """Stages in storage of their own, outlined into the body of a parallel loop."""
+    A = sl.placeholder((8, 64), name="A")
+    T = sl.compute((8, 64), lambda i, j: A[i, j] + 1, name="T")
+    k = sl.reduce_axis(8, name="k")
+    B = sl.compute((8, 64), lambda i, j: sl.sum(T[i, j] * A[k, j], axis=k), name="B")
+    s = sl.schedule(B)
+    i, j = s[B].op.axis
+    s[B].reorder(i, k, j)
+    s[T].compute_at(s[B], i)
+    s[B].parallel(i)
+    f = sl.build(s, [A, B])
+    body = f.source[f.source.index("def B_i(") :]
+    assert "apart(" in body[: body.index("def ", 4)]
+    a = values(8, 64)
+    np.testing.assert_allclose(f(a), (a + 1) * a.sum(axis=0), rtol=1e-3, atol=1e-3)
+
+
+def dot(n: int, dtype: str = "float32") -> tuple[sl.Schedule, list[sl.Tensor]]:
+    A, x = sl.placeholder((5, n), dtype, name="A"), sl.placeholder((n,), dtype, name="x")
+    k = sl.reduce_axis(n, name="k")
+    y = sl.compute((5,), lambda i: sl.sum(A[i, k] * x[k], axis=k), name="y")
+    return sl.schedule(y), [A, x, y]
+
+
+def test_sums_that_wait_are_not_fused():
+    """A multiply-add takes longer than the addition that the next step waits for."""
+    s, args = dot(300)
+    f = sl.build(s, args)
+    assert "rounded(load(A" in f.source
+    a, x = values(5, 300), values(300)
+    got = f(a, x)
+    np.testing.assert_allclose(got, a @ x, rtol=1e-4, atol=1e-3)
+    llvm = compiled(f, a, x, np.empty(5, "float32"))
+    assert "llvm.arithmetic.fence" in llvm
+    # one addition after the other, each product rounded: what Python does
+    np.testing.assert_array_equal(got, sl.build(s, args, target="python")(a, x))
+
+
+@pytest.mark.parametrize("n", [3, 128])
+def test_short_sums_are_fused(n: int):
+    assert "rounded" not in sl.build(*dot(n), target="python").source
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "int64"])
+def test_only_floats_that_are_computed_as_they_are_stored_are_unfused(dtype: str):
+    assert "rounded" not in sl.build(*dot(300, dtype), target="python").source
+
+
+def test_symbolic_sizes():
+    n = sl.var("n")
+    A, x = sl.placeholder((4, n), name="A"), sl.placeholder((n,), name="x")
+    k = sl.reduce_axis(n, name="k")
+    y = sl.compute((4,), lambda i: sl.sum(A[i, k] * x[k], axis=k), name="y")
+    f = sl.build(sl.schedule(y), [A, x, y], target="python")
+    assert "rounded(" in f.source
+    for size in (0, 1, 40):
+        a, v = values(4, size), values(size)
+        np.testing.assert_allclose(f(a, v), a @ v, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,122 @@
+"""A step that would break what an earlier step asked for is refused, and changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import ScheduleError
+
+N = sl.var("n")
+
+
+def graph(n=100):
+    A = sl.placeholder((n, 40), name="A")
+    k = sl.reduce_axis(40, name="k")
+    B = sl.compute((n, 40), lambda y, x: A[y, x] * 2, name="B")
+    C = sl.compute((n, 30), lambda i, j: sl.sum(B[i, k] + j, axis=k), name="C")
+    s = sl.schedule(C)
+    return {"s": s, "A": A, "B": B, "C": C, "k": k, "sl": sl,
+            "i": C.op.axis[0], "j": C.op.axis[1], "y": B.op.axis[0], "x": B.op.axis[1]}  # fmt: skip
+
+
+CUT = "io, ii = s[C].split(i, factor=24, tail='cut')"
+ROWS = [
+    # cut tails
+    (CUT, "s[C].split(io, factor=2)", "split(i, ..., tail='cut') could not be cut any more: "
+     "i.outer is made into i.outer.outer and i.outer.inner"),
+    (CUT, "s[C].split(io, factor=3, tail='cut')", "i.outer is made into"),
+    (CUT, "s[C].fuse(ii, j); s[C].fuse(io, s[C].leaf_axes[1])", "i.outer is made into"),
+    (CUT, "s[C].fuse(io, ii)", "i.outer is made into i.outer.i.inner.fused"),
+    (CUT, "s[C].reorder(ii, io)", "i.inner is not inside i.outer"),
+    (CUT, "s[C].reorder(j, k, ii, io)", "i.inner is not inside i.outer"),
+    (CUT, "s[C].tile(io, j, 2, 2)", "i.outer is made into"),
+    (CUT, "s[C].vectorize(io)", "i.outer is no plain loop: it is vectorize"),
+    (CUT, "s[C].unroll(io)", "i.outer is no plain loop: it is unroll"),
+    (CUT, "s[C].bind(io, 'blockIdx.x')", "i.outer is no plain loop: it is blockIdx.x"),
+    (CUT, "s[C].bind(ii, 'threadIdx.x')", "i.inner is bound to threadIdx.x"),
+    ("", "s[C].tile(k, i, 8, 24, tail='cut'); s[C].fuse(*s[C].leaf_axes[:1])", None),
+    ("s[B].compute_at(s[C], i)", "xo, xi = s[B].split(x, factor=7, tail='cut'); "
+     "s[B].reorder(xi, xo)", "x.inner is not inside x.outer"),
+    ("s[B].compute_at(s[C], i); xo, xi = s[B].split(x, factor=8, tail='cut')",
+     "s[B].reorder(xi, xo)", None),
+    # lanes
+    ("s[C].vectorize(j)", "s[C].vectorize(i)", "would both be vectorized"),
+    ("s[C].vectorize(i)", "s[C].vectorize(j)", "would both be vectorized"),
+    ("s[B].vectorize(x); s[B].parallel(y)", "s[B].reorder(x, y)", "y, which is parallel, would"),
+    ("s[B].vectorize(y)", "s[B].parallel(x)", "would be inside of vectorized y"),
+    ("s[B].parallel(x)", "s[B].vectorize(y)", "would be inside of vectorized y"),
+    ("s[B].compute_at(s[C], i); s[C].vectorize(j)", "s[C].reorder(j, i)",
+     "computed at i, inside of vectorized j"),
+    ("s[B].compute_at(s[C], j)", "s[C].vectorize(i)", "computed at j, inside of vectorized i"),
+    # windows
+    ("s[B].compute_at(s[C], j); s[B].store_root()", "s[C].parallel(i)", "same storage"),
+    ("s[B].compute_at(s[C], j); s[B].store_root()", "s[C].bind(i, 'vthread')", "same storage"),
+    ("s[B].compute_at(s[C], j); s[C].parallel(i)", "s[B].store_root()", "same storage"),
+    ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i)", "s[C].parallel(j)", "same storage"),
+    ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i)", "s[C].vectorize(j)", "vectorized j"),
+    ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i); s[C].parallel(i)", "s[C].reorder(j, i)",
+     None),
+    # threads of a CPU, of a GPU
+    ("s[C].parallel(i)", "s[C].bind(j, 'threadIdx.x')", "and no target has both"),
+    ("s[B].bind(y, 'blockIdx.x')", "s[C].parallel(i)", "and no target has both"),
+    # what an inlined stage would lose
+    ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "inlined it stores nothing"),
+    ("s[B].double_buffer()", "s[B].compute_inline()", "inlined it stores nothing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "step", "match"), ROWS, ids=[f"{r[0]}; {r[1]}" for r in ROWS])
+def test_step(taken, step, match):
+    space = graph()
+    exec(taken, space)
+    if match is None:
+        exec(step, space)
+        sl.lower(space["s"])
+        return
+    *before, last = step.split("; ")
+    exec("; ".join(before), space)
+    s = space["s"]
+    kept = str(s), s.to_json(), s.state
+    with pytest.raises(ScheduleError) as caught:
+        exec(last, space)
+    assert match in str(caught.value)
+    assert (str(s), s.to_json(), s.state) == kept
+    # what was accepted so far fits together
+    sl.lower(s)
+
+
+@pytest.mark.parametrize("step", ["vectorize", "unroll"])
+def test_a_stage_whose_box_had_a_fixed_size(step):
+    space = graph(N)
+    s, B, C = space["s"], space["B"], space["C"]
+    outer, _ = s[C].split(space["i"], factor=8)
+    s[B].compute_at(s[C], outer)
+    getattr(s[B], step)(space["y"])
+    with pytest.raises(ScheduleError, match="at root it is n long, which is known at the call"):
+        s[B].compute_root()
+    assert len(s.steps) == 3
+
+
+def test_a_block_of_unknown_size():
+    A = sl.placeholder((N,), name="A")
+    B = sl.compute((N,), lambda i: A[i] * 2, name="B")
+    s = sl.schedule(B)
+    with pytest.raises(ScheduleError, match="and the size of a block is fixed"):
+        s[B].bind(B.op.axis[0], "threadIdx.x")
+    assert not s.steps
+
+
+def test_what_stays_is_right():
+    """A cut within the rest of a cut, reordered inside of its loop and made parallel outside."""
+    space = graph()
+    s, C, A = space["s"], space["C"], space["A"]
+    io, ii = s[C].split(space["i"], factor=24, tail="cut")
+    im, ii = s[C].split(ii, factor=5, tail="cut")
+    s[C].reorder(io, im, space["j"], ii)
+    s[C].parallel(io)
+    s[C].vectorize(ii)
+    a = np.random.default_rng(1).integers(0, 9, (100, 40)).astype("float32")
+    wanted = sl.reference(C)(a)
+    np.testing.assert_array_equal(sl.build(s, [A, C], target="python")(a), wanted)

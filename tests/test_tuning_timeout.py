@@ -1,0 +1,216 @@
+"""A timeout is kept: by the search, the race, the untuned schedule and what hangs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlang.autotune.budget import GRACE, RACE_PART, UNTUNED_PART, finalists, for_the_end
+from schedlang.autotune.record import Trial
+from schedlang.autotune.result import TuningResult
+from schedlang.autotune.run import run
+from schedlang.autotune.runner import race as racing
+from schedlang.autotune.runner.local import Local
+from schedlang.autotune.runner.measure import Job, Measured, given_up, within
+from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.search import Random
+from schedlang.autotune.state import BASELINE, Search
+from tests.hostile_worker import COMMAND
+from tests.tuning import Pretended, faulty, of_faults, plus_one, search_of, task_of
+
+TASK = replace(task_of(plus_one(), Limits(build=20.0, run=10.0)), timed=True)
+
+
+class Timed(Pretended):
+    """Candidates that take some time, and an untuned schedule that takes all that it is given."""
+
+    batch = 4
+
+    def __init__(self, each: float, untuned: float = 1000.0) -> None:
+        super().__init__(lambda steps: 1.0)
+        self.each, self.untuned = each, untuned
+        self.given: list[float] = []
+        self.races: list[list[int]] = []
+
+    def measure(
+        self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
+    ) -> Iterator[Measured]:
+        for job in jobs:
+            if deadline is not None and best is not None and time.monotonic() >= deadline:
+                return
+            if job.number == BASELINE:
+                yield self._plain(job)
+                continue
+            time.sleep(self.each)
+            best = 1.0
+            yield Measured(job.number, "ok", 1.0 + job.number, took=self.each)
+
+    def _plain(self, job: Job) -> Measured:
+        assert job.until is not None
+        self.given.append(job.until - time.monotonic())
+        if self.given[-1] < self.untuned:
+            time.sleep(max(0.0, self.given[-1]))
+            return Measured(BASELINE, "run timed out", detail="no answer")
+        time.sleep(self.untuned)
+        return Measured(BASELINE, "ok", 50.0)
+
+    def race(self, jobs: Sequence[Job]) -> list[Measured]:
+        self.races.append([job.number for job in jobs])
+        assert all(job.until is not None for job in jobs)
+        time.sleep(len(jobs) * self.each)
+        return [Measured(job.number, "ok", 1.0 + job.number) for job in jobs]
+
+
+def limited(tmp_path: Path, measurer: Any, timeout: float) -> tuple[TuningResult, float]:
+    start = time.monotonic()
+    search = search_of(
+        TASK, measurer, Random(0), tmp_path / "db", sys.maxsize, faulty,
+        deadline=start + timeout, timeout=timeout, end=start + timeout,
+    )  # fmt: skip
+    search.space.made = True
+    found = run(search, resume=False, seed=0)
+    return found, time.monotonic() - start
+
+
+@pytest.mark.parametrize("timeout", [2.5, 5.0])
+def test_a_timeout_is_kept_whatever_the_untuned_schedule_takes(
+    timeout: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a candidate says that a call takes a second: of a race this is a pretence
+    monkeypatch.setattr("schedlang.autotune.budget._timing", lambda *_: 0.0)
+    measurer = Timed(each=0.05)
+    result, spent = limited(tmp_path, measurer, timeout)
+    assert result.ended == "the time is up"
+    # and the time in which this process does not run
+    assert spent <= 1.1 * timeout + 0.5
+    assert len(result.trials) >= 0.4 * timeout / 0.1
+    (given,) = measurer.given
+    assert given <= UNTUNED_PART * timeout + 0.01
+    assert len(measurer.races) == 1 and len(measurer.races[0]) >= 2
+    assert "it takes longer than a tenth of the timeout" in str(result)
+
+
+def test_an_untuned_schedule_that_is_fast_enough_has_its_time(tmp_path: Path) -> None:
+    result, _ = limited(tmp_path, Timed(each=0.02, untuned=0.01), 3.0)
+    assert result.facts.baseline == 50.0
+
+
+def test_one_candidate_that_takes_longer_is_the_result(tmp_path: Path) -> None:
+    """No race and no untuned schedule come on top."""
+    measurer = Timed(each=1.0)
+    result, spent = limited(tmp_path, measurer, 0.5)
+    assert len(result.trials) == 1 and spent < 2.0
+    assert measurer.races == [] and measurer.given == []
+    assert "their first times stand" in str(result)
+
+
+def known(seconds: Sequence[float], took: float, timeout: float, left: float) -> Search:
+    end = time.monotonic() + left
+    search = search_of(
+        TASK, Pretended(lambda _: 1.0), Random(0), Path("unused"), timeout=timeout, end=end
+    )
+    search.trials = [Trial(n, "ok", "", seconds=s, took=took) for n, s in enumerate(seconds)]
+    search.untuned = Measured(BASELINE, "ok", 100.0)
+    return search
+
+
+def test_as_many_race_as_there_is_time_for() -> None:
+    times = [0.001 * n for n in range(1, 7)]
+    counts = [len(finalists(known(times, 1.0, 100.0, left - 5.0))) for left in (0, 1, 2.2, 3.4, 9)]
+    assert counts == [0, 0, 2, 3, 4]
+    # without a timeout all four
+    search = known(times, 1.0, 100.0, 0.0)
+    search.end = search.timeout = None
+    assert len(finalists(search)) == 4
+    # one alone is measured again where there is time
+    assert [len(finalists(known(times[:1], 1.0, 100.0, left))) for left in (-5, 5)] == [0, 1]
+
+
+def test_what_is_kept_for_the_end() -> None:
+    nothing = known([], 1.0, 100.0, 100.0)
+    assert for_the_end(nothing) == RACE_PART * 100
+    nothing.untuned = None
+    assert for_the_end(nothing) == pytest.approx((RACE_PART + UNTUNED_PART) * 100)
+    cheap, dear = known([0.01] * 4, 0.5, 100.0, 100.0), known([0.01] * 4, 15.0, 100.0, 100.0)
+    assert 1.0 < for_the_end(cheap) < 5.0
+    # where two do not fit there is no race, and nothing is kept for it
+    assert for_the_end(dear) == 0.0
+
+
+def test_limits_end_with_the_time_that_is_left() -> None:
+    now = time.monotonic()
+    for best, number, clipped in ((None, 0, False), (1.0, 0, True), (None, BASELINE, True)):
+        limits = within(TASK, Job(number, "", now + 3.0), best).limits
+        assert (limits.run < 3.1, limits.build < 3.1) == (clipped, clipped)
+    assert within(TASK, Job(0, ""), 1.0) is TASK
+    assert within(TASK, Job(0, "", now + 100.0), 1.0) is TASK
+    # past it a command is refused by the clock, and not by an assertion
+    assert 0 < within(TASK, Job(0, "", now - 1.0), 1.0).limits.run < 0.1
+
+
+def test_what_was_given_up_is_no_trial() -> None:
+    past, ahead = Job(0, "", time.monotonic() - 1.0), Job(0, "", time.monotonic() + 100.0)
+    slow, wrong = Measured(0, "run timed out"), Measured(0, "wrong answer")
+    assert given_up(past, slow, 1.0)
+    assert not given_up(past, wrong, 1.0) and not given_up(ahead, slow, 1.0)
+    assert not given_up(past, slow, None) and not given_up(Job(0, ""), slow, 1.0)
+
+
+def test_a_candidate_that_hangs_at_the_end_is_ended(tmp_path: Path) -> None:
+    """Its limit is 60 seconds; what works by then is the result."""
+    task = task_of(plus_one(), Limits(build=60.0, run=60.0))
+    start = time.monotonic()
+    search = search_of(
+        task, Local(task, 1, COMMAND), of_faults(["ok", "endless", "ok", "ok"]), tmp_path / "db",
+        timeout=6.0, end=start + 6.0,
+    )  # fmt: skip
+    result = run(search, resume=False, seed=0)
+    # the hostile one is ended by its time, and is no trial
+    assert [t.outcome for t in result.trials] == ["ok"]
+    assert time.monotonic() - start < 20.0
+
+
+class Box:
+    alive = True
+
+
+def test_a_race_ends_after_a_whole_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    until = time.monotonic() + 0.3
+    sampled: list[int] = []
+
+    def timed(box: Any, what: str, one: Measured, task: Any) -> Measured:
+        sampled.append(one.number)
+        time.sleep(0.06)
+        return Measured(one.number, "ok", 1.0 + one.number)
+
+    monkeypatch.setattr(racing, "build", lambda box, job, task: Measured(job.number, "ok"))
+    monkeypatch.setattr(racing, "checked", lambda box, built, task: built)
+    monkeypatch.setattr(racing, "timed", timed)
+    monkeypatch.setattr(racing, "forget", lambda box, numbers: None)
+    found = racing.race(Box(), [Job(n, "", until) for n in range(3)], TASK)  # type: ignore[arg-type]
+    assert [(m.number, m.outcome, m.seconds) for m in found] == [
+        (0, "ok", 1.0), (1, "ok", 2.0), (2, "ok", 3.0)
+    ]  # fmt: skip
+    assert sampled == [0, 1, 2] * (len(sampled) // 3) and 3 <= len(sampled) < 15
+
+
+def test_a_race_that_has_no_time_for_a_round_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is built once more in a process of its own for it."""
+    built: list[int] = []
+
+    def build(box: Any, job: Job, task: Any) -> Measured:
+        built.append(job.number)
+        return Measured(job.number, "build timed out" if job.number else "ok")
+
+    monkeypatch.setattr(racing, "build", build)
+    monkeypatch.setattr(racing, "checked", lambda box, built, task: built)
+    past = time.monotonic() - 1.0
+    found = racing.race(Box(), [Job(n, "", past) for n in range(3)], TASK)  # type: ignore[arg-type]
+    assert [m.outcome for m in found] == ["build timed out"] and built == [0, 1]
+    assert GRACE < UNTUNED_PART
