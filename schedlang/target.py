@@ -6,6 +6,7 @@ import os
 import platform
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,9 @@ class Target:
     """Where a kernel runs: the bytes of a vector register, and how many of them there are.
 
     What is not given is the host's; registers of another width than the host's count 32 from 64
-    bytes on (AVX-512), else 16. For GPUs ``arch`` names the architecture, sm_90 if it is left out,
+    bytes on (AVX-512), else 16. ``datapath_bytes`` is what a core computes of a register at once:
+    half of it where vectors take two passes, as on Zen 4, so that wider ones save instructions and
+    no arithmetic. For GPUs ``arch`` names the architecture, sm_90 if it is left out,
     and ``device`` what that allows.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
@@ -107,6 +110,7 @@ class Target:
     arch: str = ""
     target: InitVar[str | None] = None
     host: InitVar[Any] = None
+    datapath_bytes: int = 0
 
     def __post_init__(self, target: str | None, host: Any) -> None:
         words = (target or self.kind).split()
@@ -141,7 +145,15 @@ class Target:
         width, registers = host_vectors()
         if self.vector_bytes not in (0, width):
             registers = 32 if self.vector_bytes >= 64 else 16
+        if self.datapath_bytes and not _power_of_two(self.datapath_bytes):
+            raise BuildError(
+                f"Target({kind!r}, datapath_bytes={self.datapath_bytes!r}): the bytes that a core "
+                "computes at once are a power of two; left out, they are this machine's"
+            )
         object.__setattr__(self, "vector_bytes", self.vector_bytes or width)
+        known = host_datapath() if self.vector_bytes == width else self.vector_bytes
+        at_once = min(self.datapath_bytes or known, self.vector_bytes)
+        object.__setattr__(self, "datapath_bytes", at_once)
         object.__setattr__(self, "vector_registers", self.vector_registers or registers)
 
     @property
@@ -160,6 +172,15 @@ class Target:
         """
         held = "float32" if dtype == "float16" else dtype
         return max(1, self.vector_bytes // np.dtype(held).itemsize)
+
+    @property
+    def passes(self) -> int:
+        """How often a core computes for one vector register: 2 where its datapath is half as wide.
+
+        >>> Target("cpu", vector_bytes=64, datapath_bytes=32).passes
+        2
+        """
+        return max(1, self.vector_bytes // self.datapath_bytes)
 
     @property
     def max_num_threads(self) -> int:
@@ -224,7 +245,7 @@ def host_vectors() -> tuple[int, int]:
     machine = platform.machine().lower()
     if machine in ("arm64", "aarch64"):
         return 16, 32
-    flags = _cpu_flags()
+    flags = frozenset(_cpu_facts().get("flags", "").split())
     if "avx512f" in flags:
         return 64, 32
     if "avx2" in flags or not flags:
@@ -237,12 +258,39 @@ def _power_of_two(value: Any) -> bool:
     return whole and int(value).bit_count() == 1 and value > 0
 
 
-def _cpu_flags() -> frozenset[str]:
-    """The feature flags of this CPU, where the system tells them without a library."""
+def host_datapath() -> int:
+    """The bytes of a vector register that this machine's cores compute at once."""
+    width, facts = host_vectors()[0], _cpu_facts()
+    numbers = (facts.get("cpu family", ""), facts.get("model", ""))
+    if facts.get("vendor_id") != "AuthenticAMD" or not all(n.isdigit() for n in numbers):
+        return width
+    family, model = map(int, numbers)
+    return min(width, _amd_datapath(family, model))
+
+
+def _amd_datapath(family: int, model: int) -> int:
+    """The bytes that AMD's cores compute at once.
+
+    Source: AMD's Software Optimization Guides for families 17h, 19h and 1Ah; of the last the cores
+    for laptops have half the width.
+    """
+    if family == 0x17:
+        return 16 if model < 0x30 else 32
+    if family == 0x1A:
+        return 32 if model >> 4 in (0x2, 0x6) else 64
+    return 32 if family == 0x19 else 64
+
+
+@lru_cache(maxsize=1)
+def _cpu_facts() -> dict[str, str]:
+    """What the system says of the first core, where it does so without a library."""
+    found: dict[str, str] = {}
     if not os.path.exists("/proc/cpuinfo"):
-        return frozenset()
+        return found
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
-            if line.startswith("flags"):
-                return frozenset(line.split(":", 1)[1].split())
-    return frozenset()
+            name, _, value = line.partition(":")
+            if not line.strip():
+                break
+            found[name.strip()] = value.strip()
+    return found

@@ -136,8 +136,9 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
         if kept
         else sum(_load(b, store.indices, lane, [], pieces, copies) for b in store.buffers)
     )
-    # that they overlap little is what agrees best with measured times
-    each = max((units + loads) / 2, stores)
+    # that they overlap little is what agrees best with measured times; a vector wider than the
+    # datapath takes it twice
+    each = max((units + loads) / 2, stores) * (target.passes if lane else 1)
     if store.reducer is not None:
         # few sums wait for themselves; through memory each waits for its store too
         each = max(each, LATENCY if kept else 3 * LATENCY)

@@ -133,7 +133,7 @@ class Task:
         return f"{limits.build:g} s, {limits.run:g} s, {held}"
 
 
-_TARGET = ("kind", "vector_bytes", "vector_registers", "arch")
+_TARGET = ("kind", "vector_bytes", "vector_registers", "arch", "datapath_bytes")
 
 
 def target_data(target: Target) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""Schedules that a reasonable user writes, or a search finds, beside the best one by hand.
+
+    python -m benchmarks.cliffs [--only PATTERN] [--json FILE]
+
+Each row was once many times slower than the one by hand, in silence. ``of hand`` is the time by
+hand over the row's own: 1 is level. Rows ``as written`` are those that ``sl.build`` warns of; the
+row after the step that the warning names stands beside them. Searches have 40 trials each, and
+start from an empty database.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+from benchmarks.harness import Case, Column, Row, main
+from schedlang.errors import StrideWarning
+from schedlang.ir.nodes import Buffer
+
+Arrays = tuple["np.ndarray[Any, Any]", ...]
+SIZE, GROUP, TRIALS = 4096, 128, 40
+SIDE = 512
+HAND = "by hand"
+
+
+def quantized(size: int, form: str = "//") -> sl.Tensor:
+    """int8 weights with a scale for each group of neighbours, times a vector.
+
+    ``form``: the group as ``k // 128``, as ``k >> 7``, or scales applied in a ``"stage"``.
+    """
+    Q = sl.placeholder((size, size), "int8", name="Q")
+    S = sl.placeholder((size, size // GROUP), name="S")
+    x, k = sl.placeholder((size,), name="x"), sl.reduce_axis(size, name="k")
+
+    def weight(n: sl.Axis, k: sl.Axis) -> sl.Expr:
+        group = k >> GROUP.bit_length() - 1 if form == ">>" else k // GROUP
+        return sl.cast(Q[n, k], "float32") * S[n, group]
+
+    if form == "stage":
+        W = sl.compute((size, size), weight, name="W")
+        return sl.compute((size,), lambda n: sl.sum(W[n, k] * x[k], axis=k), name="R")
+    return sl.compute((size,), lambda n: sl.sum(weight(n, k) * x[k], axis=k), name="R")
+
+
+def row_sums(size: int) -> sl.Tensor:
+    A, k = sl.placeholder((size, size), name="A"), sl.reduce_axis(size, name="k")
+    return sl.compute((size,), lambda n: sl.sum(A[n, k], axis=k), name="R")
+
+
+def by_rows(R: sl.Tensor, at: int, target: sl.Target) -> sl.Schedule:
+    """Partial sums in two vectors, four rows at a time; ``at``: the dimension of the lanes."""
+    s = sl.schedule(R)
+    _, lane = s[R].split(R.op.reduce_axis[0], factor=2 * target.vector_width("float32"))
+    part = s.rfactor(R, lane, factor_axis=at)
+    strip, _ = s[R].split(R.op.axis[0], factor=4)
+    s[R].parallel(strip)
+    s[part].compute_at(s[R], strip)
+    s[part].set_scope("local")
+    rows = list(s[part].op.axis)
+    lane = rows.pop(at)
+    s[part].reorder(*s[part].op.reduce_axis, *rows, lane)
+    s[part].unroll(rows[0])
+    s[part].vectorize(lane)
+    return s
+
+
+def product(side: int) -> sl.Tensor:
+    """A times B transposed: lanes along its columns read B across."""
+    A, B = (sl.placeholder((side, side), name=name) for name in "AB")
+    k = sl.reduce_axis(side, name="k")
+    return sl.compute((side, side), lambda i, j: sl.sum(A[i, k] * B[j, k], axis=k), name="C")
+
+
+def across(C: sl.Tensor, step: int, target: sl.Target) -> sl.Schedule:
+    """A tile of 4 rows; ``step`` of k are written out, so that rows are transposed in registers."""
+    s = sl.schedule(C)
+    (k,) = C.op.reduce_axis
+    strip, row = s[C].split(C.op.axis[0], factor=4)
+    panel, lane = s[C].split(C.op.axis[1], factor=target.vector_width("float32"))
+    steps = s[C].split(k, factor=step) if step > 1 else (k,)
+    s[C].reorder(strip, panel, *steps, row, lane)
+    s[C].parallel(strip)
+    if step > 1:
+        s[C].unroll(steps[-1])
+    s[C].unroll(row)
+    s[C].vectorize(lane)
+    return s
+
+
+def searched(R: sl.Tensor, trials: int) -> sl.Schedule:
+    with TemporaryDirectory() as folder:
+        return sl.autotune(R, trials=trials, database=Path(folder) / "db", progress=False).schedule
+
+
+def inputs(R: sl.Tensor) -> Arrays:
+    """Random arrays for the placeholders of ``R``, in calling order."""
+    rng, found = np.random.default_rng(0), sl.lower(sl.schedule(R)).args
+    made = []
+    for arg in found[:-1]:
+        assert isinstance(arg, Buffer)
+        low, high = (-128, 128) if arg.dtype == "int8" else (-1, 1)
+        made.append(rng.uniform(low, high, arg.shape).astype(arg.dtype))
+    return tuple(made)
+
+
+def quantized_result(q: Any, s: Any, x: Any) -> Any:
+    return (q * np.repeat(s.astype("float64"), GROUP, axis=1)) @ x
+
+
+def summed(a: Any) -> Any:
+    return a.sum(axis=1, dtype="float64")
+
+
+def multiplied(a: Any, b: Any) -> Any:
+    return a.astype("float64") @ b.T
+
+
+def case(
+    work: str, implementation: str, R: sl.Tensor, make: Callable[[], sl.Schedule],
+    expected: Callable[..., Any],
+) -> Case:  # fmt: skip
+    """A row: the schedule is made and compiled ahead, a result is compared with NumPy's."""
+    arrays: list[Arrays] = []
+    out = np.empty([int(str(n)) for n in R.shape], R.dtype)
+
+    def prepare() -> Callable[[], object]:
+        arrays.append(inputs(R))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StrideWarning)
+            f = sl.build(make())
+        return lambda: f(*arrays[0], out)
+
+    def check() -> bool:
+        want = expected(*arrays[0])
+        return bool(np.abs(out - want).max() <= 1e-4 * np.abs(want).max())
+
+    return Case(work, implementation, prepare, check)
+
+
+def cases(size: int = SIZE, side: int = SIDE, trials: int = TRIALS) -> Iterator[Case]:
+    """A work each, its row by hand first."""
+    target = sl.Target("cpu")
+    forms = {"k // 128": "//", "k >> 7": ">>", "a stage of scales": "stage"}
+    for name, form in forms.items():
+        work = f"groups of int8, {name}"
+        hand, R = quantized(size), quantized(size, form)
+        yield case(work, HAND, hand, partial(by_rows, hand, 1, target), quantized_result)
+        yield case(work, "a search", R, partial(searched, R, trials), quantized_result)
+    R = row_sums(size)
+    for name, at in ((HAND, 1), ("lanes in dimension 0", 0)):
+        yield case("partial sums of rows", name, R, partial(by_rows, R, at, target), summed)
+    C = product(side)
+    for name, step in (("the step named", 16), ("as written", 1)):
+        yield case("B read across", name, C, partial(across, C, step, target), multiplied)
+
+
+def _of_hand(row: Row, rows: Sequence[Row]) -> str:
+    """The time of the first row of the work over that of ``row``."""
+    return f"{rows[0].seconds / row.seconds:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main("Cliffs that were mended", cases(), [Column("of hand", _of_hand)]))

@@ -1,0 +1,29 @@
+"""The benchmark of cliffs: schedules that are right and silent, but for the one that warns."""
+
+from __future__ import annotations
+
+import pytest
+
+import schedlang as sl
+from benchmarks.cliffs import Case, across, by_rows, cases, product, quantized, row_sums
+from schedlang.codegen.strides import strided
+
+ROWS = [c for c in cases(256, 32, trials=1) if c.implementation != "a search"]
+
+
+@pytest.mark.parametrize("case", ROWS[2:], ids=lambda c: f"{c.work} {c.implementation}")
+def test_rows_are_right(case: Case) -> None:
+    call = case.prepare()
+    call()
+    assert case.check is not None and case.check()
+
+
+def test_only_the_row_as_written_warns() -> None:
+    target = sl.Target("cpu")
+    silent = [
+        *(by_rows(row_sums(512), at, target) for at in (0, 1)),
+        *(by_rows(quantized(512, form), 1, target) for form in ("//", ">>")),
+        across(product(512), 16, target),
+    ]
+    assert not any(strided(sl.lower(s), target) for s in silent)
+    assert strided(sl.lower(across(product(512), 1, target)), target)
