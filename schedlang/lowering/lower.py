@@ -16,6 +16,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
+from schedlang.lowering.interior import split_edges
 from schedlang.lowering.names import loop_names
 from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.placement import Problem, place
@@ -80,7 +81,7 @@ def lower_state(
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
     body = resolve(drafts, dict(buffers), alias)
-    body = hoist(body)
+    body = split_edges(hoist(body))
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)
