@@ -68,7 +68,7 @@ def instantiate(
                     continue
                 new = with_children(node, tuple(done[(id(c), id(point))] for c in node.children))
                 if not isinstance(new, Read):
-                    done[key] = _simplified(new, ranges)
+                    done[key] = simplified(new, ranges)
                     continue
                 index = tuple(to_lin(i, ranges=ranges) for i in new.indices)
             assert isinstance(new, Read)
@@ -109,7 +109,8 @@ def _leaf(node: Expr, values: Values) -> Expr:
     return node
 
 
-def _simplified(node: Expr, ranges: Ranges) -> Expr:
+def simplified(node: Expr, ranges: Ranges) -> Expr:
+    """``node``, whose operands are simplified, as an index, a truth or the side that is taken."""
     if node.weak and node.dtype == "int64":
         return to_expr(to_lin(node, ranges=ranges))
     if isinstance(node, Binary):

@@ -16,6 +16,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, Note
 from schedlang.lowering.build import nest_stage, place_child, store_child, take
 from schedlang.lowering.hoist import hoist
+from schedlang.lowering.interior import split_edges
 from schedlang.lowering.names import loop_names
 from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.placement import Problem, place
@@ -85,6 +86,7 @@ def lower_state(
     job.problems.extend(not_whole(state, placement, buffers, body))
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
+    body = split_edges(body)
     notes = tuple(Note(p.message) for p in _distinct(job.problems))
     body = Block((*notes, *body.stmts))
     listed = tuple(buffers[a] if isinstance(a, Tensor) else a for a in checked)

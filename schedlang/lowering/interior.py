@@ -1,0 +1,204 @@
+"""Loops in three parts, edge, interior, edge, where the interior's lanes need no clamps.
+
+Reads of padded pictures are clamped, wrapped or guarded in every lane, which makes gathers and
+masked loads of them. In all but the first and last iterations the ranges of the loops decide those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from schedlang.compute.bounds import facts_of
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Div, Extreme, Lin, Mod, Opaque, to_expr
+from schedlang.expr.nodes import Axis, Binary, Const, Expr, Select
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder, rewrite
+from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
+from schedlang.ir.rewrite import mapped, storage, substituted, with_buffers
+from schedlang.lowering.instantiate import simplified
+
+# iterations of an edge
+WIDEST = 8
+# what becomes of one statement in all
+MOST_COPIES = 9
+
+
+@dataclass(frozen=True)
+class Access:
+    """An index, or a comparison in a condition, that depends on lanes; with the loops inside."""
+
+    value: Expr
+    loops: tuple[tuple[Axis, Lin], ...]
+    lanes: frozenset[Axis]
+
+
+def split_edges(block: Block) -> Block:
+    """``block`` with loops around lanes split where the middle part has no clamps among them."""
+    kinds = {stmt.kind for stmt, _ in walk(block) if isinstance(stmt, For)}
+    if "vectorize" not in kinds or "thread" in kinds:
+        return block
+    return _block(block, Ranges(), 1)
+
+
+def _block(block: Block, ranges: Ranges, copies: int) -> Block:
+    return Block(tuple(made for stmt in block.stmts for made in _stmt(stmt, ranges, copies)))
+
+
+def _stmt(stmt: Stmt, ranges: Ranges, copies: int) -> list[Stmt]:
+    if isinstance(stmt, Block):
+        return list(_block(stmt, ranges, copies).stmts)
+    if isinstance(stmt, If):
+        known = ranges.assuming(facts_of(stmt.cond, True, ranges))
+        return [replace(stmt, body=_block(stmt.body, known, copies))]
+    if not isinstance(stmt, For) or stmt.kind == "vectorize":
+        return [stmt]
+    found = _interior(stmt, ranges) if stmt.kind == "serial" else None
+    if found is None or copies * len(found) > MOST_COPIES:
+        inside = ranges.extended(stmt.axis, ZERO, to_lin(stmt.extent) - 1)
+        return [replace(stmt, body=_block(stmt.body, inside, copies))]
+    return [
+        part for k, (first, last) in enumerate(found)
+        for part in _part(stmt, first, last, ranges, copies * len(found), fresh=k > 0)
+    ]  # fmt: skip
+
+
+def _part(
+    loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: bool
+) -> list[Stmt]:
+    """Iterations ``first..last`` of ``loop``, as a loop of their own or one body."""
+    axis, body = loop.axis, loop.body
+    if fresh and (made := storage(body)):
+        body = with_buffers(body, {b: replace(b) for b in made})
+    at: Expr = Const(first, "int64", True)
+    if last > first:
+        at = Binary("+", axis, at, "int64", True) if first else axis
+    moved = body if at is axis else substituted(body, {axis: at})
+    inside = ranges.extended(axis, ZERO, Lin.of(last - first))
+    known = _simpler(moved, inside)
+    again = _block(Block(tuple(known)), inside, copies)
+    if last == first:
+        return list(again.stmts)
+    return [replace(loop, extent=last - first + 1, body=again)]
+
+
+def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
+    """The first and last iteration of each part, if it pays to split ``loop``."""
+    if not isinstance(loop.extent, int) or loop.extent < 2:
+        return None
+    count = loop.extent
+    found = [a for a in _accesses(loop.body, (), frozenset()) if loop.axis in _axes(a.value)]
+
+    def settled(access: Access, first: int, last: int) -> bool:
+        return _settled(access, ranges.extended(loop.axis, Lin.of(first), Lin.of(last)))
+
+    middle = count // 2
+    edged = [
+        a for a in found if not settled(a, 0, count - 1)
+        and (settled(a, middle, middle) or settled(a, middle - 1, middle - 1))
+    ]  # fmt: skip
+    if not edged:
+        return None
+
+    def free(k: int) -> bool:
+        return all(settled(a, k, k) for a in edged)
+
+    first = next((k for k in range(min(WIDEST, middle) + 1) if free(k)), None)
+    after = next((k for k in range(min(WIDEST, middle) + 1) if free(count - 1 - k)), None)
+    if first is None or after is None:
+        return None
+    last = count - 1 - after
+    if last < first or not all(settled(a, first, last) for a in edged):
+        return None
+    parts = [(0, first - 1), (first, last), (last + 1, count - 1)]
+    return [(a, b) for a, b in parts if a <= b]
+
+
+def _accesses(
+    block: Block, loops: tuple[tuple[Axis, Lin], ...], lanes: frozenset[Axis]
+) -> Iterator[Access]:
+    """What stands under vectorized loops in ``block`` and may be clamped or tested lane by lane."""
+    for stmt in block.stmts:
+        if isinstance(stmt, Block):
+            yield from _accesses(stmt, loops, lanes)
+        elif isinstance(stmt, For):
+            inner = lanes | {stmt.axis} if stmt.kind == "vectorize" else lanes
+            around = (*loops, (stmt.axis, to_lin(stmt.extent) - 1))
+            yield from _accesses(stmt.body, around, inner)
+        elif isinstance(stmt, If):
+            yield from _accesses(stmt.body, loops, lanes)
+        elif isinstance(stmt, Store) and lanes:
+            for value in _parts(stmt):
+                if not lanes.isdisjoint(_axes(value)):
+                    yield Access(value, loops, lanes)
+
+
+def _axes(value: Expr) -> set[Axis]:
+    return {node for node in postorder([value]) if isinstance(node, Axis)}
+
+
+def _parts(store: Store) -> Iterator[Expr]:
+    """The indices of the loads of a statement, and the comparisons of its choices."""
+    for node in postorder(store.values):
+        if isinstance(node, Load):
+            yield from node.indices
+        elif isinstance(node, Select):
+            for part in postorder([node.cond]):
+                if isinstance(part, Binary) and part.dtype == "bool" and _indices(part):
+                    yield part
+
+
+def _indices(node: Binary) -> bool:
+    return all(side.weak and side.dtype == "int64" for side in (node.a, node.b))
+
+
+def _settled(access: Access, ranges: Ranges) -> bool:
+    """Whether ``ranges`` leave an index without what is clamped, a comparison without doubt."""
+    for axis, last in access.loops:
+        ranges = ranges.extended(axis, ZERO, last)
+    if access.value.dtype == "bool":
+        return isinstance(simplified(access.value, ranges), Const)
+    lin = to_lin(access.value, ranges=ranges)
+    for atom in lin.atoms():
+        if isinstance(atom, (Extreme, Mod, Div)):
+            if not access.lanes.isdisjoint(
+                leaf for leaf in Lin.of(atom).leaves() if isinstance(leaf, Axis)
+            ):
+                return False
+        elif isinstance(atom, Opaque):
+            return False
+    return True
+
+
+def _simpler(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
+    """``stmt`` in the simplest form that ``ranges`` allow."""
+    if isinstance(stmt, Block):
+        return [made for s in stmt.stmts for made in _simpler(s, ranges)]
+    memo: dict[int, Expr] = {}
+
+    def node(root: Expr) -> Expr | None:
+        if isinstance(root, Load):
+            return Load(root.buffer, tuple(map(index, root.indices)), root.dtype)
+        if isinstance(root, Binary) and root.dtype == "bool" and _indices(root):
+            root = replace(root, a=index(root.a), b=index(root.b))
+            return simplified(root, ranges)
+        return None if root.weak and root.dtype == "int64" else simplified(root, ranges)
+
+    def index(root: Expr) -> Expr:
+        return to_expr(to_lin(root, ranges=ranges))
+
+    def value(root: Expr) -> Expr:
+        done = rewrite(root, node, memo)
+        return index(done) if done.weak and done.dtype == "int64" else done
+
+    new = mapped(stmt, value)
+    if isinstance(new, If):
+        if isinstance(new.cond, Const):
+            return _simpler(new.body, ranges) if new.cond.value else []
+        known = ranges.assuming(facts_of(new.cond, True, ranges))
+        return [replace(new, body=Block(tuple(_simpler(new.body, known))))]
+    if isinstance(new, For):
+        inside = ranges.extended(new.axis, ZERO, to_lin(new.extent) - 1)
+        return [replace(new, body=Block(tuple(_simpler(new.body, inside))))]
+    return [new]

@@ -1,0 +1,174 @@
+"""Loops around lanes in three parts: the interior of a padded picture has no clamps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.expr.nodes import Call, Select
+from schedlang.expr.visit import postorder
+from schedlang.ir.interpret import interpret
+from schedlang.ir.nodes import For, Load, Store, walk
+from schedlang.lowering.interior import MOST_COPIES
+
+ROWS, COLUMNS = 13, 72
+MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def stencil(mode: str, pad: int = 1) -> tuple[Any, Any]:
+    A = sl.placeholder((ROWS, COLUMNS), "int32", name="A")
+    P = sl.pad(A, pad, mode=mode, name="P")
+    C = sl.compute(
+        (ROWS, COLUMNS),
+        lambda y, x: P[y, x] + P[y + pad, x + pad] * 2 + P[y + 2 * pad, x + 2 * pad] * 3, name="C",
+    )  # fmt: skip
+    return P, C
+
+
+def expected(a: np.ndarray, mode: str, pad: int = 1) -> np.ndarray:
+    p = np.pad(a, pad, mode=mode)  # type: ignore[call-overload]
+    return sum(
+        p[k * pad : k * pad + ROWS, k * pad : k * pad + COLUMNS] * (k + 1) for k in range(3)
+    )
+
+
+def rows(s: Any, P: Any, C: Any) -> None:
+    s[P].compute_inline()
+    _, lanes = s[C].split(C.op.axis[1], factor=4)
+    s[C].vectorize(lanes)
+
+
+def strips(s: Any, P: Any, C: Any) -> None:
+    rows(s, P, C)
+    s[C].parallel(C.op.axis[0])
+
+
+def tiles(s: Any, P: Any, C: Any) -> None:
+    s[P].compute_inline()
+    yo, xo, yi, xi = s[C].tile(*C.op.axis, 4, 16)
+    _, lanes = s[C].split(xi, factor=4)
+    s[C].vectorize(lanes)
+    s[C].parallel(yo)
+
+
+def columns(s: Any, P: Any, C: Any) -> None:
+    """Tiles in the outermost loop: the first and the last are cut again."""
+    s[P].compute_inline()
+    xo, xi = s[C].split(C.op.axis[1], factor=8)
+    s[C].reorder(xo, C.op.axis[0], xi)
+    _, lanes = s[C].split(xi, factor=4)
+    s[C].vectorize(lanes)
+
+
+def attached(s: Any, P: Any, C: Any) -> None:
+    strip, _ = s[C].split(C.op.axis[0], factor=4)
+    s[P].compute_at(s[C], strip)
+    _, lanes = s[P].split(P.op.axis[1], factor=4)
+    s[P].vectorize(lanes)
+
+
+def in_tiles(s: Any, P: Any, C: Any) -> None:
+    """Storage inside the loop that is split."""
+    yo, xo, yi, xi = s[C].tile(*C.op.axis, 4, 16)
+    s[C].reorder(xo, yo, yi, xi)
+    s[P].compute_at(s[C], yo)
+    s[C].vectorize(s[C].split(xi, factor=4)[1])
+    s[P].vectorize(s[P].split(P.op.axis[1], factor=2)[1])
+
+
+def tails(s: Any, P: Any, C: Any) -> None:
+    s[P].compute_inline()
+    _, lanes = s[C].split(C.op.axis[1], factor=5)
+    s[C].vectorize(lanes)
+
+
+SCHEDULES = [rows, strips, tiles, columns, attached, in_tiles, tails]
+
+
+@pytest.mark.parametrize("pad", [1, 6])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("mode", MODES)
+def test_padded_stencils_are_what_numpy_computes(mode: str, schedule: Any, pad: int) -> None:
+    P, C = stencil(mode, pad)
+    s = sl.schedule(C)
+    schedule(s, P, C)
+    nest = sl.lower(s)
+    a = np.random.default_rng(0).integers(-99, 99, (ROWS, COLUMNS)).astype("int32")
+    np.testing.assert_array_equal(interpret(nest, [a]).outputs[0], expected(a, mode, pad))
+    f = sl.build(s, target="python")
+    np.testing.assert_array_equal(f(a), expected(a, mode, pad))
+
+
+def test_compiled() -> None:
+    P, C = stencil("reflect")
+    s = sl.schedule(C)
+    columns(s, P, C)
+    a = np.random.default_rng(0).integers(-99, 99, (ROWS, COLUMNS)).astype("int32")
+    np.testing.assert_array_equal(sl.build(s)(a), expected(a, "reflect"))
+
+
+def clamped(store: Store, lanes: Any) -> bool:
+    """Whether something among the values of ``store`` is clamped, wrapped or tested by lanes."""
+    for node in postorder(store.values):
+        parts = node.indices if isinstance(node, Load) else (
+            (node.cond,) if isinstance(node, Select) else ())  # fmt: skip
+        for part in postorder(parts):
+            if isinstance(part, Call) or getattr(part, "op", "") in ("%", "<", ">=", ">", "<="):
+                if any(n is lanes for n in postorder([part])):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("schedule", [rows, strips, tiles, columns])
+def test_only_the_edges_have_clamps_among_the_lanes(mode: str, schedule: Any) -> None:
+    P, C = stencil(mode)
+    s = sl.schedule(C)
+    schedule(s, P, C)
+    free = edges = 0
+    stack = [(sl.lower(s).body, 1, None)]
+    while stack:
+        stmt, points, lanes = stack.pop()
+        if isinstance(stmt, Store):
+            if clamped(stmt, lanes):
+                edges += points
+            else:
+                free += points
+        elif isinstance(stmt, For):
+            inner = stmt.axis if stmt.kind == "vectorize" else lanes
+            stack.append((stmt.body, points * stmt.extent, inner))
+        else:
+            stack += [(x, points, lanes) for x in getattr(stmt, "stmts", ())]
+            stack += [(stmt.body, points, lanes)] if hasattr(stmt, "cond") else []
+    # two vectors of a row
+    assert edges * (COLUMNS // 4) <= 2 * (free + edges)
+    assert sum(isinstance(x, Store) for x, _ in walk(sl.lower(s).body)) <= MOST_COPIES
+
+
+def test_what_no_iteration_proves_stays_one_loop() -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[i // 2] + A[(i * 3) % 64] + A[sl.min(i, 63 - i)], name="B")
+    s = sl.schedule(B)
+    _, lanes = s[B].split(B.op.axis[0], factor=4)
+    s[B].vectorize(lanes)
+    assert len(sl.lower(s).loops) == 2
+
+
+def test_the_printed_nest_shows_edges_and_interior() -> None:
+    A = sl.placeholder((64,), name="A")
+    B = sl.compute((64,), lambda i: A[sl.max(i - 1, 0)] + A[sl.min(i + 1, 63)], name="B")
+    s = sl.schedule(B)
+    _, lanes = s[B].split(B.op.axis[0], factor=8)
+    s[B].vectorize(lanes)
+    assert str(s).splitlines()[2:] == [
+        "vectorize i.inner in 0..8:",
+        "  B[i.inner] = A[max(i.inner - 1, 0)] + A[i.inner + 1]",
+        "for i.outer in 0..6:",
+        "  vectorize i.inner in 0..8:",
+        "    B[i.outer*8 + i.inner + 8] = A[i.outer*8 + i.inner + 7] + A[i.outer*8 + i.inner + 9]",
+        "vectorize i.inner in 0..8:",
+        "  B[i.inner + 56] = A[i.inner + 55] + A[min(i.inner + 57, 63)]",
+    ]
