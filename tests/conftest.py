@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if item.get_closest_marker("slow")
     }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Searches of another worker, or of another user, take no turn from those of these tests."""
+    folder = str(tmp_path_factory.mktemp("turns"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 @pytest.fixture

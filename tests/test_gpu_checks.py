@@ -116,7 +116,8 @@ def test_padding_takes_bank_conflicts_away() -> None:
     requests = 4 * 32
     for align, conflicts in ((False, requests * 31), (True, 0)):
         f = transposed(align)
-        np.testing.assert_array_equal(f(a), a.T)
+        # seconds to compile: once is enough
+        np.testing.assert_array_equal(f(a) if align else f.check(a), a.T)
         found = f.counters(a)["B"]
         assert found.shared_loads == found.shared_stores == requests
         assert found.bank_conflicts == conflicts
