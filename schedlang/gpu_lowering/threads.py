@@ -13,6 +13,7 @@ from schedlang.gpu_lowering.across import combine, crosses, is_start, parts_of, 
 from schedlang.gpu_lowering.program import Index
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import deep, mapped, storage, with_buffers, with_leaves
+from schedlang.ir.threads import free_threads
 from schedlang.stage.state import THREADS
 
 
@@ -55,8 +56,15 @@ def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
 
 def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
     """Return the body that each thread runs, without thread loops."""
-    # inside a block, since the region itself may be a reduction that threads share
-    return Block(tuple(_Flat(loops, title).stmts(Block((region,)), ())))
+    # in a block: the region itself may be a reduction that threads share
+    flat = _Flat(loops, title)
+    for stmt, _ in walk(region):
+        if isinstance(stmt, If) and stmt.predicate:
+            # a thread that the user's predicate names, outside of the loops over it
+            for axis in free_threads(stmt.cond, set()):
+                if axis.tag in loops:
+                    flat.swap.setdefault(axis, loops[axis.tag].axis)
+    return Block(tuple(flat.stmts(Block((region,)), ())))
 
 
 def shared_first(block: Block) -> Block:

@@ -19,8 +19,9 @@ from schedlang.errors import CallError, VerifyError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Alloc, Buffer, For, walk
+from schedlang.ir.nodes import Alloc, Buffer, For, If, walk
 from schedlang.ir.scalars import HELPERS
+from schedlang.ir.threads import free_threads
 from schedlang.ir.transcribe import Transcript, transcribe
 
 ORDERS = ("forward", "reverse", "shuffle")
@@ -121,7 +122,9 @@ def interpret(
 def cooperative(nest: Nest) -> bool:
     """Return whether threads share storage made inside their loops, which plain loops cannot do."""
     return any(
-        isinstance(stmt, For) and stmt.kind == "thread" and _shares(stmt)
+        (isinstance(stmt, For) and stmt.kind == "thread" and _shares(stmt))
+        # a predicate over a thread whose loop does not stand around it
+        or (isinstance(stmt, If) and stmt.predicate and bool(free_threads(stmt.cond, set())))
         for stmt, _ in walk(nest.body)
     )
 

@@ -27,9 +27,8 @@ def grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) ->
         n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))
     }
     varying = [loop for loop in loops if loop.axis in needed]
-    if any(isinstance(n, (Var, Load)) for n in needed) or any(
-        not isinstance(x.extent, int) for x in varying
-    ):
+    known = {loop.axis for loop in loops}
+    if any(n not in known for n in needed) or any(not isinstance(x.extent, int) for x in varying):
         return None
     lengths = [int(loop.extent) for loop in varying]
     if prod(lengths) > MOST_POINTS:
@@ -53,7 +52,7 @@ def leaves_bounds(
         return ()
     if not isinstance(extent, int):
         return None
-    decided = [t for t in tests if not _unknowns(t)]
+    decided = [t for t in tests if not _unknowns(t, loops)]
     near = _related(index, decided)
     found = _first_outside(index, extent, loops, near)
     if found and len(near) < len(tests):
@@ -62,8 +61,10 @@ def leaves_bounds(
     return found
 
 
-def _unknowns(root: Expr) -> bool:
-    return any(isinstance(n, (Var, Load)) for n in postorder([root]))
+def _unknowns(root: Expr, loops: Sequence[For]) -> bool:
+    """Whether ``root`` is made of more than the variables of ``loops``."""
+    known = {loop.axis for loop in loops}
+    return any(isinstance(n, (Axis, Var, Load)) and n not in known for n in postorder([root]))
 
 
 def _related(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
@@ -85,7 +86,7 @@ def _first_outside(
     index: Expr, extent: int, loops: Sequence[For], tests: Sequence[Expr]
 ) -> tuple[int, str] | tuple[()] | None:
     roots = [*tests, index]
-    if any(_unknowns(root) for root in roots):
+    if any(_unknowns(root, loops) for root in roots):
         return None
     needed = {n for root in roots for n in postorder([root]) if isinstance(n, Axis)}
     varying = [loop for loop in loops if loop.axis in needed]

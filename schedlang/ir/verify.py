@@ -40,6 +40,7 @@ from schedlang.ir.points import leaves_bounds
 from schedlang.ir.printer import expr_text
 from schedlang.ir.races import check_races
 from schedlang.ir.sites import Site
+from schedlang.ir.threads import BOUND, kernel_tags
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
@@ -209,7 +210,7 @@ class _Walker:
         loads: list[Load] = []
         for node in postorder([root]):
             if isinstance(node, Axis):
-                if node not in self.axes:
+                if node not in self.axes and not self.names_thread(node, stmt):
                     self.fail(f"{node.name} is used outside of its loop")
             elif isinstance(node, Var):
                 if node not in self.scalars:
@@ -232,6 +233,12 @@ class _Walker:
                 for position, _, seen in self.together:
                     if self.depth[load.buffer] <= position:
                         seen.append((load, here))
+
+    def names_thread(self, axis: Axis, stmt: Stmt) -> bool:
+        """Whether ``stmt`` is a predicate over a thread of the kernel that it is in."""
+        region = next((x for x in self.loops if x.kind in BOUND), None)
+        named = isinstance(stmt, If) and stmt.predicate and region is not None
+        return named and region is not None and axis.tag in kernel_tags(region)
 
     def access(
         self, buffer: Buffer, indices: tuple[Expr, ...], exact: bool,

@@ -23,6 +23,7 @@ from schedlang.lowering.placement import Problem, place
 from schedlang.lowering.region import Pending, merge, whole
 from schedlang.lowering.resolve import resolve
 from schedlang.lowering.scan import nest_scan
+from schedlang.lowering.threads import no_thread
 from schedlang.lowering.trampoline import Task, run
 from schedlang.lowering.whole import not_whole, scan_rows
 from schedlang.stage.relations import extent_of
@@ -84,6 +85,7 @@ def lower_state(
     body = resolve(drafts, dict(buffers), alias)
     body = hoist(body)
     job.problems.extend(not_whole(state, placement, buffers, body))
+    job.problems.extend(no_thread(state, body))
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
     body = split_edges(body)

@@ -7,6 +7,9 @@ from collections.abc import Container, Mapping
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
+from schedlang.ir.nodes import Block, Store, walk
+from schedlang.ir.threads import unknown_threads
+from schedlang.lowering.placement import Problem
 from schedlang.lowering.plan import Plan, Threads, thread_tag
 from schedlang.stage.state import At, Attach, Stage, State
 
@@ -35,6 +38,23 @@ def thread_variables(stage: Stage, plan: Plan, threads: Threads) -> set[Axis]:
     bound = (a for a in stage.leaf if stage.kinds.get(a, "").startswith("threadIdx"))
     found = {var for a in bound if (var := plan.variables.get(a)) is not None}
     return found | {var for tag, var, _ in threads.known if tag.startswith("threadIdx")}
+
+
+def no_thread(state: State, body: Block) -> list[Problem]:
+    """The store predicates over a thread that their kernel does not have."""
+    if all(s.predicate is None for s in state.stages.values()):
+        return []
+    found = []
+    for guard, axis in unknown_threads(body):
+        stage = next(s.stage for s, _ in walk(guard) if isinstance(s, Store))
+        why = explain(
+            f"set_store_predicate({state.stages[stage].predicate}) on stage {stage}",
+            f"no loop of its kernel is bound to {axis.tag}",
+            f"Bind a loop of {stage}, or of a stage that is computed in the same kernel, to "
+            f"{axis.tag}, or leave the predicate out.",
+        )
+        found.append(Problem(why, stage))
+    return found
 
 
 def fetched(

@@ -483,7 +483,8 @@ class StageView:
     def set_store_predicate(self, predicate: Expr) -> None:
         """Store only where ``predicate`` holds, a bool over loops of this stage and thread axes.
 
-        Requires a stage with a store of its own (no scan, not inlined); no other is to be needed.
+        Requires a stage with a store of its own (no scan, not inlined), and a loop bound to each
+        thread axis in its kernel; no other store is to be needed.
 
         rewrite::
 

@@ -15,12 +15,16 @@ from tests.fuzz.steps import Impossible, attempt, weights
 STEPS = (5, 6, 6, 7, 8, 10)
 FEWEST = min(STEPS)
 MOST_TRIES = 600
+CUTS = 0.1
 
 
 def schedule_randomly(rng: Random, case: Case, outputs: list[Any], prints: bool) -> Any:
     """A schedule that lowers, of at least five steps where that many can be found."""
     search = _Search(rng, case, sl.schedule(outputs if len(outputs) > 1 else outputs[0]), prints)
     wanted, chosen = rng.choice(STEPS), weights(rng, "stencil" in case.graph.kinds)
+    if Random(f"cuts:{case.key}").random() < CUTS:
+        # cut tails and what may break them; drawn apart, so that other cases stay as they are
+        chosen.update(split=24, tile=8, fuse=10, reorder=10, vectorize=6, parallel=5, unroll=4)
     # te programs attach in any order: what does not fit yet is kept now and then
     patience = rng.choice((0.03, 0.03, 0.03, 0.6))
     for tried in range(MOST_TRIES):

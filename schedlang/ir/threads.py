@@ -1,0 +1,45 @@
+"""Threads that a store predicate names where no loop over them stands around it.
+
+Such a statement is run by all threads of its kernel, of which the predicate chooses some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import Block, For, If, Stmt, walk
+
+BOUND = ("thread", "vthread")
+
+
+def free_threads(cond: Expr, around: set[Axis]) -> list[Axis]:
+    """The thread axes in ``cond`` that are no variable of the loops ``around``."""
+    return [n for n in postorder([cond]) if isinstance(n, Axis) and n.tag and n not in around]
+
+
+def kernel_tags(region: Stmt) -> set[str]:
+    """The threads that loops inside of ``region`` are bound to."""
+    return {s.tag for s, _ in walk(region) if isinstance(s, For) and s.kind == "thread"}
+
+
+def unknown_threads(body: Block) -> Iterator[tuple[If, Axis]]:
+    """The store predicates over a thread that no loop of their kernel is bound to."""
+    stack: list[tuple[Stmt, frozenset[Axis], set[str] | None]] = [(body, frozenset(), None)]
+    while stack:
+        stmt, around, tags = stack.pop()
+        if isinstance(stmt, Block):
+            stack += [(s, around, tags) for s in reversed(stmt.stmts)]
+        elif isinstance(stmt, For):
+            if stmt.kind in BOUND and tags is None:
+                tags = kernel_tags(stmt)
+            stack.append((stmt.body, around | {stmt.axis}, tags))
+        elif isinstance(stmt, If):
+            if stmt.predicate:
+                free = free_threads(stmt.cond, set(around))
+                yield from ((stmt, axis) for axis in free if axis.tag not in (tags or ()))
+            stack.append((stmt.body, around, tags))
+
+
+__all__ = ["free_threads", "kernel_tags", "unknown_threads"]
