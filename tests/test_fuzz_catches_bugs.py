@@ -164,8 +164,8 @@ def hoisted_too_far(patch: Patch) -> None:
 def inlined_at_wrong_index(patch: Patch) -> None:
     right = placement.place
 
-    def wrong(state: Any) -> Any:
-        found = right(state)
+    def wrong(state: Any, given: Any = ()) -> Any:
+        found = right(state, given)
         turned = {t: replace(op, axis=op.axis[::-1]) for t, op in found.inline.items()}
         return replace(found, inline=turned)
 

@@ -84,7 +84,7 @@ def test_a_timeout_is_kept_whatever_the_untuned_schedule_takes(
 ) -> None:
     # a candidate says that a call takes a second: of a race this is a pretence
     monkeypatch.setattr("schedlang.autotune.budget._timing", lambda *_: 0.0)
-    measurer = Timed(each=0.05)
+    measurer = Timed(each=0.1)
     result, spent = limited(tmp_path, measurer, timeout)
     assert result.ended == "the time is up"
     # and the time in which this process does not run
