@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BoundsError
+from schedlang.errors import BoundsError, ScheduleError
 from schedlang.expr.interval import weak_range
 
 
