@@ -116,6 +116,8 @@ def _apart(loop: For, position: int, a: Access, b: Access) -> bool | None:
     steps = [other.steps(x, y) for x, y in pairs]
     if any(map(other.quickly_differ, steps)):
         return True
+    if any(other.turns(x, y) for x, y in pairs):
+        return True
     if len(pairs) > 1:
         joined = [(a.place, b.place), *_joined(pairs, a.site.ranges, b.site.ranges)]
         further = [other.steps(x, y) for x, y in joined]
@@ -206,6 +208,14 @@ class _Other:
         if size == 0:
             return (low is not None and low > 0) or (high is not None and high < 0)
         return low is not None and high is not None and -size < low and high < size
+
+    def turns(self, x: Lin, y: Lin) -> bool:
+        """Whether ``x`` and ``y`` are places ``t % n`` and ``(t + d) % n`` of rows taking turns."""
+        one, two = _only_mod(x), _only_mod(y)
+        if one is None or two is None or one.den != two.den or not one.den.const:
+            return False
+        apart = (one.num - two.num.substitute(self.swap)).const
+        return apart is not None and apart % one.den.const != 0
 
     def differ(self, steps: Steps) -> bool:
         """Whether an index is proven to be another number in the one iteration than in the other.

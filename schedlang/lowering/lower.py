@@ -22,6 +22,7 @@ from schedlang.lowering.nesting import Job, Scope
 from schedlang.lowering.placement import Problem, place
 from schedlang.lowering.region import Pending, merge, whole
 from schedlang.lowering.resolve import resolve
+from schedlang.lowering.rolling import rolling
 from schedlang.lowering.scan import nest_scan
 from schedlang.lowering.threads import no_thread
 from schedlang.lowering.trampoline import Task, run
@@ -200,11 +201,13 @@ def _roots(job: Job) -> Task:
         if name in parts or not at_root:
             continue
         if stage.is_scan:
-            if not wanted and take(stage, pending, scope.ranges) is None:
+            box = take(stage, pending, scope.ranges)
+            if not wanted and box is None:
                 continue
             made, more = yield nest_scan(job, stage, scope)
             merge(pending, more, scope.ranges)
-            drafts = [*_hidden(job, stage), *made, *drafts]
+            kept = stage if wanted else stage.with_(layout=rolling(job.state, stage, box))
+            drafts = [*_hidden(job, kept), *made, *drafts]
         elif wanted:
             take(stage, pending, scope.ranges)
             made, more = yield nest_stage(job, stage, whole(stage.outputs[0].shape), scope)

@@ -1,0 +1,74 @@
+"""Scans whose last rows alone are read: rows take turns in the storage of a few."""
+
+from __future__ import annotations
+
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Expr, Read
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.lowering.region import Box
+from schedlang.stage.layout import Layout, Part
+from schedlang.stage.state import Stage, State
+
+
+def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
+    """The layout in which row ``r`` of scan ``stage`` lies at ``r % count``; empty for all rows.
+
+    ``box`` is what is read of the scan behind it. ``count`` rows hold what a step reads of earlier
+    ones, its own, and the rows at the end that are read.
+    """
+    op = stage.op
+    assert isinstance(op, ScanOp)
+    rows, first = to_lin(op.outputs[0].shape[0]), None if box is None else box.lo[0]
+    back = _farthest(state, op)
+    read = None if first is None else (rows - first).const
+    start = to_lin(op.scan_axis.lo).const
+    if back is None or read is None or start is None:
+        return ()
+    # the first rows may be made in any order, so each has a place of its own
+    count = max(back + 1, read, start)
+    if rows.const is not None and rows.const <= count:
+        return ()
+    dims = op.outputs[0].ndim
+    return (Part(0, 1, count), *(Part(d) for d in range(1, dims)))
+
+
+def _farthest(state: State, scan: ScanOp) -> int | None:
+    """How many rows back a step of ``scan`` reads; ``None`` where that is not fixed."""
+    rows = {*scan.state, *scan.update}
+    # of a step, how far back from its row what it is made of lies
+    steps: dict[Tensor, int] = {}
+    farthest = 0
+    for stage in state.stages.values():
+        op = stage.op
+        own = any(t in scan.update for t in stage.outputs)
+        if not isinstance(op, ComputeOp) or any(t in scan.init for t in stage.outputs):
+            continue
+        back = None
+        for read in _reads(op):
+            if read.tensor in scan.init:
+                return None
+            if read.tensor not in rows and read.tensor not in steps:
+                continue
+            if not read.indices or not op.axis:
+                return None
+            distance = (Lin.of(op.axis[0]) - to_lin(read.indices[0])).const
+            if distance is None or distance < 0:
+                return None
+            back = max(back or 0, distance + steps.get(read.tensor, 0))
+        if own:
+            farthest = max(farthest, back or 0)
+        elif back is not None:
+            steps.update(dict.fromkeys(stage.outputs, back))
+    return farthest
+
+
+def _reads(op: ComputeOp) -> list[Read]:
+    roots: list[Expr] = [*op.body, *(op.init or ())]
+    if op.where is not None:
+        roots.append(op.where)
+    return [n for n in postorder(roots) if isinstance(n, Read)]
+
+
+__all__ = ["rolling"]
