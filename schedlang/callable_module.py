@@ -56,7 +56,7 @@ def _documented(target: Callable[..., Any]) -> str:
 
 
 def _call(target: Callable[..., Any]) -> str:
-    """How ``target`` is called, without the types of its parameters."""
+    """Return how ``target`` is called, without the types of its parameters."""
     known = signature(target)
     bare = [p.replace(annotation=Parameter.empty) for p in known.parameters.values()]
     # annotations are text under ``from __future__ import annotations``

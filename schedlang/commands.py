@@ -140,7 +140,7 @@ def _check_written(option: str, path: str | None) -> None:
 
 
 def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
-    """The tensors that ``script.py:name`` means, and all names of the script."""
+    """Return the tensors that ``script.py:name`` means, and all names of the script."""
     path, _, name = where.rpartition(":")
     if not path or not name:
         raise TuningError(f"{where!r}: give a script and the name of a tensor in it, as in {WHERE}")
@@ -192,7 +192,7 @@ def _target(chosen: argparse.Namespace) -> Any:
 
 
 def _sizes(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict[str, int] | None:
-    """The values of symbolic sizes, of ``every`` one if that is so."""
+    """Return the values of symbolic sizes, of ``every`` one if that is so."""
     known = [v.name for v in variables(outputs) if v.is_size]
     found = {}
     for item in given:

@@ -29,7 +29,7 @@ GROUP_BYTES = 1 << 20
 
 
 def matmul(n: int, lanes: int) -> tuple[Any, Any, Any, Any]:
-    """``C = A @ B``, with ``P`` holding ``B`` in panels of ``lanes`` columns."""
+    """Return ``C = A @ B``, with ``P`` holding ``B`` in panels of ``lanes`` columns."""
     A = sl.placeholder((n, n), name="A")
     B = sl.placeholder((n, n), name="B")
     r = sl.reduce_axis(n, name="k")
@@ -46,13 +46,13 @@ def matmul(n: int, lanes: int) -> tuple[Any, Any, Any, Any]:
 
 
 def tile_sizes(target: sl.Target | None = None) -> tuple[int, int]:
-    """Rows and columns of the tile of sums that a core keeps in its vector registers."""
+    """Return rows and columns of the tile of sums that a core keeps in its vector registers."""
     host = target or sl.Target()
     return (12 if host.vector_registers >= 32 else 6), 2 * host.vector_width("float32")
 
 
 def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
-    """``rows`` by ``lanes`` sums in registers; each core packs groups of panels of ``B``."""
+    """Return ``rows`` by ``lanes`` sums in registers; each core packs groups of panels of ``B``."""
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis

@@ -104,7 +104,7 @@ class MissingExtraError(SchedlangError, ImportError):
 
 
 def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
-    """One message: what was asked and why it cannot be, then what to do, then the nest.
+    """Return one message: what was asked and why it cannot be, then what to do, then the nest.
 
     >>> print(explain("split(i, factor=0) on stage C", "a factor is at least 1", "Try factor=8."))
     split(i, factor=0) on stage C: a factor is at least 1
@@ -127,7 +127,8 @@ def first_line(error: object) -> str:
 
 
 def own_place(error: BaseException) -> str:
-    """The line of the user's, as ``script.py:40``, that called what raised ``error``, if any."""
+    """Return the line of the user's, as ``script.py:40``, that called what raised ``error``, if
+    any."""
     own = [
         (frame.f_code.co_filename, line)
         for frame, line in walk_tb(error.__traceback__)
@@ -145,7 +146,7 @@ def warn_user(message: str, kind: type[Warning]) -> None:
 
 
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:
-    """The one sentence for an absent optional library."""
+    """Return the one sentence for an absent optional library."""
     return MissingExtraError(
         f'{purpose} needs {library}: pip install "schedlang[{extra}]" brings it.'
     )

@@ -51,7 +51,7 @@ class Device:
 
 
 def device(kind: Any, index: int = 0) -> Device:
-    """The device that a target runs on: ``device("llvm")``, ``device("cuda", 0)``.
+    """Return the device that a target runs on: ``device("llvm")``, ``device("cuda", 0)``.
 
     Raises :class:`~schedlang.errors.CallError` for a kind of device that schedlang has no code for.
 
@@ -76,12 +76,12 @@ def enabled(target: str) -> bool:
 
 
 def cpu(index: int = 0) -> Device:
-    """The CPU."""
+    """Return the CPU."""
     return Device("cpu", index)
 
 
 def cuda(index: int = 0) -> Device:
-    """A CUDA device."""
+    """Return a CUDA device."""
     return Device("cuda", index)
 
 
@@ -132,7 +132,7 @@ class NDArray:
         return int(kind), int(index)
 
     def numpy(self) -> np.ndarray:
-        """A copy as a NumPy array."""
+        """Return a copy as a NumPy array."""
         return self._data.copy()
 
     asnumpy = numpy
@@ -171,7 +171,7 @@ class NDArray:
 
 
 def array(values: Any, device: Device | None = None) -> NDArray:
-    """A copy of ``values`` as an array on ``device`` (the CPU); the dtype stays.
+    """Return a copy of ``values`` as an array on ``device`` (the CPU); the dtype stays.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for a dtype that schedlang does not have.
     """
@@ -181,12 +181,12 @@ def array(values: Any, device: Device | None = None) -> NDArray:
 
 
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
-    """An array on ``device`` whose elements are not set."""
+    """Return an array on ``device`` whose elements are not set."""
     return NDArray(np.empty(shape, dtypes.canonical(dtype)), device or cpu())
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """The array of another library, not copied."""
+    """Return the array of another library, not copied."""
     return NDArray(np.from_dlpack(source), cpu())
 
 

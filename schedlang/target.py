@@ -166,7 +166,7 @@ class Target:
         return self.kind in GPU
 
     def vector_width(self, dtype: str) -> int:
-        """The number of elements of ``dtype`` in one vector register.
+        """Return the number of elements of ``dtype`` in one vector register.
 
         Half precision is computed in float32, and counts as that.
         """
@@ -194,7 +194,7 @@ class Target:
 
     @staticmethod
     def of(value: Target | str | None) -> Target:
-        """``value`` as a target; ``None`` is that of the ``with`` around, else this CPU."""
+        """Return ``value`` as a target; ``None`` is that of the ``with`` around, else this CPU."""
         if isinstance(value, Target):
             return value
         if value is None:
@@ -226,7 +226,8 @@ class Target:
 
 
 def playing(target: Target) -> Target:
-    """``target``, or the emulator in its place where ``SCHEDLANG_CUDA=emulator`` asks for that."""
+    """Return ``target``, or the emulator in its place where ``SCHEDLANG_CUDA=emulator`` asks for
+    that."""
     wanted = os.environ.get("SCHEDLANG_CUDA", "")
     if wanted not in ("", "emulator"):
         raise BuildError(f'SCHEDLANG_CUDA={wanted!r}: the only choice is "emulator"')
@@ -241,7 +242,7 @@ def choices() -> str:
 
 
 def host_vectors() -> tuple[int, int]:
-    """Bytes of a vector register of this machine, and how many there are."""
+    """Return bytes of a vector register of this machine, and how many there are."""
     machine = platform.machine().lower()
     if machine in ("arm64", "aarch64"):
         return 16, 32
@@ -259,7 +260,7 @@ def _power_of_two(value: Any) -> bool:
 
 
 def host_datapath() -> int:
-    """The bytes of a vector register that this machine's cores compute at once."""
+    """Return the bytes of a vector register that this machine's cores compute at once."""
     width, facts = host_vectors()[0], _cpu_facts()
     numbers = (facts.get("cpu family", ""), facts.get("model", ""))
     if facts.get("vendor_id") != "AuthenticAMD" or not all(n.isdigit() for n in numbers):
@@ -269,7 +270,7 @@ def host_datapath() -> int:
 
 
 def _amd_datapath(family: int, model: int) -> int:
-    """The bytes that AMD's cores compute at once.
+    """Return the bytes that AMD's cores compute at once.
 
     Source: AMD's Software Optimization Guides for families 17h, 19h and 1Ah; of the last the cores
     for laptops have half the width.

@@ -94,7 +94,7 @@ def whole(value: Any, what: str) -> Any:
 
 
 def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> Tensor:
-    """An input tensor; ``dtype`` is float32 unless given.
+    """Return an input tensor; ``dtype`` is float32 unless given.
 
     >>> placeholder((64 / 16, 16), name="A")
     Tensor(A: float32[4, 16])
@@ -118,7 +118,8 @@ def compute(
 
 
 def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
-    """``fcompute`` with its weak results in te's dtypes, and the signature that names the axes."""
+    """Return ``fcompute`` with its weak results in te's dtypes, and the signature that names the
+    axes."""
     if not callable(fcompute):
         return fcompute
 
@@ -137,12 +138,12 @@ def _te_value(result: Any) -> Any:
 
 
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Axis:
-    """A reduction axis over ``(lo, hi)``, half open."""
+    """Return a reduction axis over ``(lo, hi)``, half open."""
     return _reduce_axis(whole(dom, f"the range of reduction axis {name}"), name)
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
-    """A thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
+    """Return a thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
 
     ``dom`` is ``(0, extent)`` or the extent where the number of threads is to be checked. ``name``
     does nothing: a thread is printed by its tag.
@@ -154,12 +155,12 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
 
 
 def var(name: str = "tindex", dtype: object = "int32") -> Var:
-    """A symbolic size (int32 or int64), or a scalar argument of another dtype."""
+    """Return a symbolic size (int32 or int64), or a scalar argument of another dtype."""
     return tensor.var(name, te_dtype(dtype))
 
 
 def size_var(name: str = "size", dtype: object = "int32") -> Var:
-    """A symbolic size."""
+    """Return a symbolic size."""
     return var(name, dtype)
 
 

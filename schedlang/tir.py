@@ -66,7 +66,7 @@ _BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
 
 
 def te_dtype(dtype: object) -> str:
-    """``dtype`` as te reads it: ``"int"`` and ``"float"`` have 32 bits.
+    """Return ``dtype`` as te reads it: ``"int"`` and ``"float"`` have 32 bits.
 
     >>> te_dtype("float"), te_dtype("float64")
     ('float32', 'float64')
@@ -75,7 +75,7 @@ def te_dtype(dtype: object) -> str:
 
 
 def typed(value: ExprLike) -> Expr:
-    """``value``, in te's dtype where it has none of its own: int32 or float32."""
+    """Return ``value``, in te's dtype where it has none of its own: int32 or float32."""
     expr = as_expr(value)
     if not expr.weak:
         return expr
@@ -83,12 +83,12 @@ def typed(value: ExprLike) -> Expr:
 
 
 def const(value: Any, dtype: object = None) -> Const:
-    """A constant; without ``dtype`` it takes the dtype of what it meets."""
+    """Return a constant; without ``dtype`` it takes the dtype of what it meets."""
     return construct.const(value, None if dtype is None else te_dtype(dtype))
 
 
 def IntImm(dtype: object, value: int) -> Const:
-    """An integer constant."""
+    """Return an integer constant."""
     return const(value, dtype)
 
 
@@ -96,17 +96,17 @@ FloatImm = IntImm
 
 
 def Cast(dtype: object, value: ExprLike) -> Expr:
-    """``value`` converted to ``dtype``."""
+    """Return ``value`` converted to ``dtype``."""
     return construct.cast(value, te_dtype(dtype))
 
 
 def min_value(dtype: object) -> Const:
-    """The smallest finite value of ``dtype``."""
+    """Return the smallest finite value of ``dtype``."""
     return _limit(te_dtype(dtype), largest=False)
 
 
 def max_value(dtype: object) -> Const:
-    """The largest finite value of ``dtype``."""
+    """Return the largest finite value of ``dtype``."""
     return _limit(te_dtype(dtype), largest=True)
 
 
@@ -133,12 +133,12 @@ def round(x: ExprLike) -> Expr:  # noqa: A001
 
 
 def floordiv(a: ExprLike, b: ExprLike) -> Expr:
-    """``a // b``, rounded down."""
+    """Return ``a // b``, rounded down."""
     return binary("//", a, b)
 
 
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
-    """``a % b`` with the sign of ``b``."""
+    """Return ``a % b`` with the sign of ``b``."""
     return binary("%", a, b)
 
 
@@ -146,7 +146,7 @@ indexdiv, indexmod = floordiv, floormod
 
 
 def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """The quotient of integers, rounded toward zero as in C."""
+    """Return the quotient of integers, rounded toward zero as in C."""
     x, y = _integers("truncdiv", a, b)
     down = x // y
     if _never_negative(x) and _never_negative(y):
@@ -155,7 +155,7 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
-    """The remainder of integers with the sign of ``a``, as in C."""
+    """Return the remainder of integers with the sign of ``a``, as in C."""
     x, y = _integers("truncmod", a, b)
     if _never_negative(x) and _never_negative(y):
         return x % y
@@ -265,7 +265,7 @@ def clz(x: ExprLike) -> Expr:
 
 
 def popcount(x: ExprLike) -> Expr:
-    """The number of bits set in integer ``x``, in its dtype."""
+    """Return the number of bits set in integer ``x``, in its dtype."""
     value = typed(x)
     if not dtypes.is_integer(value.dtype):
         raise ComputeTypeError(f"te.popcount({value}): {value} is {value.dtype}, no integer")
@@ -333,7 +333,7 @@ max = _reducer(  # noqa: A001
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
-    """A reduction of one's own; see :func:`schedlang.comm_reducer`."""
+    """Return a reduction of one's own; see :func:`schedlang.comm_reducer`."""
     over = reduce.comm_reducer(fcombine, fidentity, name)
     return _reducer(name, over, fcombine, f"The reduction {name}.")
 

@@ -105,7 +105,8 @@ def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
 
 
 def _cleared(row: Lin) -> Lin:
-    """``row`` without its quotient: ``num//d + rest >= 0`` follows from ``num + d*rest >= 0``."""
+    """Return ``row`` without its quotient: ``num//d + rest >= 0`` follows from ``num + d*rest >=
+    0``."""
     for product, coef in row.terms.items():
         atom = product[0] if len(product) == 1 else None
         if coef == 1 and isinstance(atom, Div) and atom.den.const and atom.den.const > 0:

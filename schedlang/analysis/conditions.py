@@ -125,7 +125,7 @@ def _on_data(node: Expr) -> bool:
 
 
 def expressions_of(item: Item) -> list[Expr]:
-    """The conditions that ``item`` comes from."""
+    """Return the conditions that ``item`` comes from."""
     if isinstance(item, AtLeast):
         cond, truth = item.source
         return [cond if truth else Unary("~", cond, "bool")]
@@ -135,7 +135,7 @@ def expressions_of(item: Item) -> list[Expr]:
 
 
 def leaves_of(item: Item) -> set[Axis | Var]:
-    """The axes and sizes that ``item`` depends on."""
+    """Return the axes and sizes that ``item`` depends on."""
     if isinstance(item, AtLeast):
         return {x for x in item.lin.leaves() if isinstance(x, (Axis, Var))}
     return {x for x in postorder(expressions_of(item)) if isinstance(x, (Axis, Var))}

@@ -246,7 +246,8 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
 
 
 def _size(name: str, value: Any, cost_of: str = "") -> Any:
-    """A value for a size: an integer, or in ``at`` (of ``cost_of``) an expression of sympy's."""
+    """Return a value for a size: an integer, or in ``at`` (of ``cost_of``) an expression of
+    sympy's."""
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         if int(value) > 0 or (int(value) == 0 and not cost_of):
             return int(value)
@@ -263,7 +264,7 @@ def _size(name: str, value: Any, cost_of: str = "") -> Any:
 
 
 def _sizes(outputs: Sequence[Tensor], sizes: Mapping[Size, Any] | None) -> dict[Var, int]:
-    """``sizes`` by the computation's own sizes."""
+    """Return ``sizes`` by the computation's own sizes."""
     known = {v.name: v for v in variables(outputs) if v.is_size}
     found: dict[Var, int] = {}
     for size, value in (sizes or {}).items():

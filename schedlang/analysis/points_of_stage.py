@@ -69,7 +69,7 @@ def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | Placed, tuple[Held, .
 
 
 def _loops(op: ComputeOp, first: Extent, sizes: Sizes | None) -> tuple[Loops, list[Lin]]:
-    """The loops of ``op`` from 0 on, and where each really starts."""
+    """Return the loops of ``op`` from 0 on, and where each really starts."""
     axes = (*op.axis, *op.reduce_axis)
     starts = [to_lin(axis.lo, sizes) for axis in axes]
     extents = [to_lin(axis.extent, sizes) for axis in axes]
@@ -82,7 +82,7 @@ def _loops(op: ComputeOp, first: Extent, sizes: Sizes | None) -> tuple[Loops, li
 def _space(
     op: ComputeOp, first: Extent, sizes: Sizes | None
 ) -> tuple[Loops, Callable[[Expr], Expr]]:
-    """The loops of ``op`` from 0 on, and a function that brings its conditions there."""
+    """Return the loops of ``op`` from 0 on, and a function that brings its conditions there."""
     loops, starts = _loops(op, first, sizes)
     moved: dict[Expr, Expr] = {
         axis: to_expr(Lin.of(axis) + start)

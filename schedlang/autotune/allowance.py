@@ -9,7 +9,7 @@ LITTLE = 1 << 16
 
 
 def most_work(least: int) -> float:
-    """The most operations of a candidate for what takes ``least`` of them.
+    """Return the most operations of a candidate for what takes ``least`` of them.
 
     >>> most_work(1_000_000), most_work(1) > 100_000
     (1600000.0, True)

@@ -58,7 +58,7 @@ class Best:
 
 
 def packaged() -> list[Database]:
-    """The databases that come with schedlang."""
+    """Return the databases that come with schedlang."""
     return [Database(path) for path in sorted(_PACKAGED.glob("*.jsonl"))]
 
 
@@ -68,7 +68,7 @@ def best(
     database: Database | str | Path | None = None,
     sizes: Mapping[Any, int] | None = None,
 ) -> Best:
-    """The fastest known schedule of ``C``, a tensor or a list of them, by what it computes.
+    """Return the fastest known schedule of ``C``, a tensor or a list of them, by what it computes.
 
     Names do not matter. ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Where
     nothing was tuned for this machine, these versions, this target and these sizes, the nearest
@@ -176,7 +176,7 @@ def known(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) 
 def _find(
     outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], silent: bool = False
 ) -> Best | None:
-    """The nearest entry that replays; of equals, those of the first source come first."""
+    """Return the nearest entry that replays; of equals, those of the first source come first."""
     ranked = [
         (distance(where, entry.where), rank, place, entry)
         for rank, source in enumerate(sources)

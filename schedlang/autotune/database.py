@@ -63,7 +63,7 @@ class Database:
 
     @staticmethod
     def open(value: Database | str | os.PathLike[str] | None) -> Database:
-        """``value`` if it is a database, else the one in that file."""
+        """Return ``value`` if it is a database, else the one in that file."""
         return value if isinstance(value, Database) else Database(value)
 
     def __reduce__(self) -> tuple[type[Database], tuple[Path]]:
@@ -94,7 +94,7 @@ class Database:
         append(self.path, line)
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry, in the order of the file."""
+        """Yield every entry, in the order of the file."""
         return iter(self._read())
 
     def trials(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Trial]:
@@ -130,12 +130,12 @@ class Database:
         return preferred(where, [e for e, wrong in zip(found, refuted) if not wrong])
 
     def best(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
-        """The fastest that holds exactly there."""
+        """Return the fastest that holds exactly there."""
         exact = (e for e in self.ranked(where, outputs) if not e.differs)
         return self._first(exact, outputs)
 
     def nearest(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
-        """The first of :meth:`ranked`; its ``differs`` says what is not the same."""
+        """Return the first of :meth:`ranked`; its ``differs`` says what is not the same."""
         return self._first(iter(self.ranked(where, outputs)), outputs)
 
     @property
@@ -155,7 +155,7 @@ class Database:
         warn(f"line {entry.line} of {self.path} is skipped: {why}")
 
     def _asked(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
-        """The entries to compare with ``where``, sizes in the names of ``outputs``."""
+        """Return the entries to compare with ``where``, sizes in the names of ``outputs``."""
         found = _last(e for e in self._read() if comparable(where, e.where))
         if outputs and found:
             names = names_of(outputs)
@@ -202,7 +202,7 @@ class Database:
         self._tail = b""
 
     def _read(self) -> list[Entry]:
-        """All entries, after reading what was appended since the last time."""
+        """Return all entries, after reading what was appended since the last time."""
         with self._lock:
             try:
                 with opened(self.path, write=False) as descriptor:
@@ -262,7 +262,7 @@ class Database:
 
 
 def _schedule(entry: Entry) -> tuple[Where, str | int]:
-    """A schedule in its place, whoever made it."""
+    """Return a schedule in its place, whoever made it."""
     return entry.where, entry.trial.source or entry.line
 
 

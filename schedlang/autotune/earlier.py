@@ -42,7 +42,7 @@ def resume(search: Search) -> None:
 
 
 def _made_again(search: Search, trial: Trial) -> str:
-    """The key of a recorded trial; none for one that does not hold for this search.
+    """Return the key of a recorded trial; none for one that does not hold for this search.
 
     What was checked otherwise may be right or wrong now, and a failure under other limits may do; a
     template of a known name may make something else by now; what other work disturbed is timed

@@ -122,7 +122,7 @@ def keep_untuned(search: Search) -> None:
 
 
 def _again(search: Search, trial: Trial, found: Measured) -> Trial:
-    """A trial that was measured once more, under what this search holds it to."""
+    """Return a trial that was measured once more, under what this search holds it to."""
     said = [found.detail, "" if found.quiet else DISTURBED]
     detail = "; ".join(filter(None, said))
     detail = f"when measured again: {detail}" if detail else ""

@@ -54,7 +54,7 @@ class Knobs:
         self.decisions: dict[str, Decision] = {}
 
     def choice(self, name: str, options: Sequence[T]) -> T:
-        """One of ``options``: numbers, text, booleans, None, and lists or tuples of these.
+        """Return one of ``options``: numbers, text, booleans, None, and lists or tuples of these.
 
         Raises :class:`~schedlang.errors.TuningError` for no options, or a name used twice, and
         rejects the candidate never.
@@ -107,7 +107,7 @@ class Knobs:
         return tuple(self.choice(name, found))
 
     def permutation(self, name: str, items: Sequence[T]) -> tuple[T, ...]:
-        """``items`` in some order, as ``reorder`` takes them.
+        """Return ``items`` in some order, as ``reorder`` takes them.
 
         >>> Knobs({"order": [1, 0]}).permutation("order", ["i", "j"])
         ('j', 'i')
@@ -147,12 +147,12 @@ _NOTHING = object()
 
 
 def _counts(items: Sequence[Any]) -> list[int] | None:
-    """``items`` sorted, if all are whole numbers."""
+    """Return ``items`` sorted, if all are whole numbers."""
     return sorted(items) if all(type(n) is int for n in items) else None
 
 
 def _plain(value: Any, name: str) -> Decision:
-    """``value`` as JSON holds it."""
+    """Return ``value`` as JSON holds it."""
     if isinstance(value, (list, tuple)):
         return [_plain(v, name) for v in value]
     if isinstance(value, np.generic):
@@ -168,8 +168,10 @@ def _plain(value: Any, name: str) -> Decision:
 
 
 def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
-    """Return what ``predicate`` says of the decisions that its parameters name; others have a
-    default."""
+    """Return what ``predicate`` says of the decisions that its parameters name.
+
+    Others have a default.
+    """
     named = {}
     for name, parameter in signature(predicate).parameters.items():
         if name in decisions:
@@ -226,7 +228,7 @@ def ways(whole: int, parts: int) -> int:
 
 @lru_cache(maxsize=512)
 def factorizations(whole: int, parts: int) -> tuple[tuple[int, ...], ...]:
-    """Every way to write ``whole`` as a product of ``parts`` factors, order counted.
+    """Return every way to write ``whole`` as a product of ``parts`` factors, order counted.
 
     >>> factorizations(4, 2)
     ((4, 1), (2, 2), (1, 4))

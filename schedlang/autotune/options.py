@@ -25,7 +25,7 @@ SHORTEST, LONGEST = 0.01, 86400
 
 
 def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
-    """The tensors to compute."""
+    """Return the tensors to compute."""
     wanted = (outputs,) if isinstance(outputs, Tensor) else outputs
     if isinstance(wanted, Schedule):
         raise TuningError(
@@ -39,7 +39,7 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
 
 
 def checked_count(name: str, value: Any, least: int) -> int:
-    """An option that is a whole number."""
+    """Return an option that is a whole number."""
     number = whole(value)
     if number is None or number < least:
         raise TuningError(f"autotune({name}={value!r}): give an integer of {least} or more")
@@ -47,7 +47,7 @@ def checked_count(name: str, value: Any, least: int) -> int:
 
 
 def checked_number(name: str, value: Any) -> float | None:
-    """An option that is a number, or left out."""
+    """Return an option that is a number, or left out."""
     if value is None:
         return None
     if not _is_number(value) or not 0 <= value < np.inf:
@@ -96,7 +96,7 @@ def checked_limits(limits: Any) -> Limits:
 def checked_inputs(
     outputs: Sequence[Tensor], inputs: Any, sizes: Mapping[str, int]
 ) -> tuple[np.ndarray[Any, Any], ...] | None:
-    """The data to run on, in the order of the placeholders; ``None`` where there is none."""
+    """Return the data to run on, in the order of the placeholders; ``None`` where there is none."""
     if inputs is None:
         return None
     needed = placeholders(outputs)
@@ -127,7 +127,7 @@ def checked_inputs(
 
 
 def _array(name: str, item: Any) -> np.ndarray[Any, Any]:
-    """An input as an array of NumPy's."""
+    """Return an input as an array of NumPy's."""
     try:
         return np.asarray(item)
     except Exception as error:
@@ -138,8 +138,10 @@ def _array(name: str, item: Any) -> np.ndarray[Any, Any]:
 
 
 def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
-    """Return what is wrong with the names of ``inputs``; nothing where they are those of the
-    tensors."""
+    """Return what is wrong with the names of ``inputs``.
+
+    Nothing where they are those of the tensors.
+    """
     unknown = [str(name) for name in inputs if name not in names]
     missing = [name for name in names if name not in inputs]
     listed = (("not an input", unknown), ("missing", missing))

@@ -91,7 +91,8 @@ class Where:
         outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int], machine: str = "",
         using: tuple[tuple[str, str], ...] = (),
     ) -> Where:  # fmt: skip
-        """This machine and these versions, or the machine that is named and those it is using."""
+        """Return this machine and these versions, or the machine that is named and those it is
+        using."""
         form = structure(outputs)
         return Where(
             form.key, tuple(sorted(sizes.items())), target_text(target),
@@ -107,7 +108,7 @@ def checked_text(tolerance: float, given: str) -> str:
 
 
 def tolerance_of(checked: str) -> float | None:
-    """The tolerance of a :func:`checked_text`; ``None`` for another text.
+    """Return the tolerance of a :func:`checked_text`; ``None`` for another text.
 
     >>> tolerance_of(checked_text(0.001, "1f"))
     0.001
@@ -147,7 +148,8 @@ def machine_for(target: Target) -> str:
 
 
 def machine() -> str:
-    """The processor, how many cores this process may use, and its threads if these are others."""
+    """Return the processor, how many cores this process may use, and its threads if these are
+    others."""
     named = f"{_processor()}, {cores()} cores"
     return named if threads() == cores() else f"{named}, {threads()} threads"
 

@@ -169,7 +169,8 @@ def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> N
 
 
 def _refined(estimate: float, found: Measured) -> float:
-    """An estimate for a GPU after its machine code is known: what spills goes through memory."""
+    """Return an estimate for a GPU after its machine code is known: what spills goes through
+    memory."""
     spilled = any(r.get("spill_bytes") for r in found.resources.values())
     return estimate * SPILLED if spilled else estimate
 

@@ -78,7 +78,7 @@ class Evolve:
             self._best.sort(key=lambda item: item[0])
 
     def _child(self, space: Space) -> Candidate:
-        """A parent, often with decisions of another one, and a few decisions drawn again."""
+        """Return a parent, often with decisions of another one, and a few decisions drawn again."""
         rng = self._rng
 
         def made() -> Decisions:
@@ -97,7 +97,10 @@ class Evolve:
 
 
 def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
-    """The first draw that no constraint refuses. Raises :class:`Exhausted` where there is none."""
+    """Return the first draw that no constraint refuses.
+
+    Raises :class:`Exhausted` where there is none.
+    """
     refused, most = 0, _patience(space)
     while refused < most and not space.late():
         try:
@@ -123,7 +126,7 @@ STRATEGIES: dict[str, Callable[[int], Strategy]] = {"random": Random, "evolve": 
 
 
 def strategy(search: Any, seed: int) -> Strategy:
-    """A strategy by name, or one that a user made."""
+    """Return a strategy by name, or one that a user made."""
     if isinstance(search, str) and search in STRATEGIES:
         return STRATEGIES[search](seed)
     made = not isinstance(search, type) and hasattr(search, "propose") and hasattr(search, "learn")

@@ -16,7 +16,7 @@ LARGEST = 2**62
 
 
 def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
-    """``sizes``, whose keys are names or ``sl.var``, as ``call`` was given them.
+    """Return ``sizes``, whose keys are names or ``sl.var``, as ``call`` was given them.
 
     Raises :class:`~schedlang.errors.TuningError` for what is no size.
     """
@@ -41,7 +41,7 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
 def checked_sizes(
     call: str, outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None, every: bool = False
 ) -> dict[str, int]:
-    """Values for sizes that ``outputs`` have, for ``every`` one if that is so."""
+    """Return values for sizes that ``outputs`` have, for ``every`` one if that is so."""
     given, names = size_values(call, sizes), ", ".join(t.name for t in outputs)
     known = [v.name for v in variables(outputs) if v.is_size]
     unknown = [name for name in given if name not in known]

@@ -79,7 +79,7 @@ class Space:
         self._work = max(1, flops(self.outputs, self.sizes))
 
     def draw(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
-        """A candidate of the decisions ``given``, the rest drawn from ``rng``.
+        """Return a candidate of the decisions ``given``, the rest drawn from ``rng``.
 
         Raises :class:`~schedlang.autotune.knobs.Rejected`, with the reason, for one that is not
         worth building or cannot be.
@@ -132,12 +132,13 @@ class Space:
         return Candidate(knobs.decisions, s, nest, found)
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
-        """A candidate that no draw made: a schedule from elsewhere."""
+        """Return a candidate that no draw made: a schedule from elsewhere."""
         nest = lower_state(s.state)
         return Candidate(decisions, s, nest, self._estimate(*self._at_sizes(nest)), origin)
 
     def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
-        """``nest`` at the sizes that are tuned for, and its kernels; refused if no GPU runs it."""
+        """Return ``nest`` at the sizes that are tuned for, and its kernels; refused if no GPU runs
+        it."""
         known = nest
         if nest.sizes or self.sizes:
             # a size may be an argument of its own, which no shape tells

@@ -76,12 +76,15 @@ class Search:
         return self.task.timed and not self.task.target.is_gpu
 
     def good(self) -> list[Trial]:
-        """The trials that worked, fastest first; where nothing is timed, by what is expected."""
+        """Return the trials that worked, fastest first.
+
+        Where nothing is timed, by what is expected.
+        """
         good = [t for t in self.trials if t.outcome == "ok"]
         return ranked([t for t in good if t.seconds is not None] if self.task.timed else good)
 
     def best(self) -> Trial | None:
-        """The fastest of those that were measured again, if any were, else of all."""
+        """Return the fastest of those that were measured again, if any were, else of all."""
         good = self.good()
         again = [t for t in good if t.number in self.finalists]
         return next(iter(again or good), None)
@@ -100,7 +103,7 @@ class Search:
         return least < np.inf and min(map(self._worth, recent)) > 0.99 * least
 
     def _worth(self, trial: Trial) -> float:
-        """The seconds, or the estimate where nothing is timed; infinite for what failed."""
+        """Return the seconds, or the estimate where nothing is timed; infinite for what failed."""
         value = trial.seconds if self.task.timed else trial.estimate
         return np.inf if trial.outcome != "ok" or value is None else value
 

@@ -15,7 +15,7 @@ _UNSHOWN = re.compile(
 
 
 def plain(text: str) -> str:
-    """``text`` with what cannot be shown written out, as Python would.
+    """Return ``text`` with what cannot be shown written out, as Python would.
 
     >>> print(plain("a\\x1b[31mb"))
     a\\x1b[31mb
@@ -24,7 +24,7 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str, most: int = 80) -> str:
-    """``text`` in a message: on one line, and not long.
+    """Return ``text`` in a message: on one line, and not long.
 
     >>> print(one_line("AMD\\x1b[31m\\nEPYC"))
     AMD\\x1b[31m\\nEPYC
@@ -34,7 +34,7 @@ def one_line(text: str, most: int = 80) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """A whole number as an ``int``, NumPy's too; ``None`` for anything else.
+    """Return a whole number as an ``int``, NumPy's too; ``None`` for anything else.
 
     >>> import numpy as np
     >>> whole(np.int64(4)), whole(4.0), whole(True)

@@ -157,7 +157,7 @@ def _processes(task: Task, site: Site) -> int:
 
 
 def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:
-    """The best schedule that is known already, of this machine or of one that is near."""
+    """Return the best schedule that is known already, of this machine or of one that is near."""
     found = known(space.outputs, where, sources)
     if found is None or found.entry.trial.strategy == UNTUNED:
         return None

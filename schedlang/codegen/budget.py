@@ -18,7 +18,7 @@ REGISTER = 4
 
 
 def spills(nest: Nest, target: Target) -> list[str]:
-    """A sentence for each tile that does not fit into the vector registers of ``target``."""
+    """Return a sentence for each tile that does not fit into the vector registers of ``target``."""
     return _once(_too_many(update, target) for update in updates(nest))
 
 
@@ -36,7 +36,7 @@ def guarded(nest: Nest, target: Target) -> list[str]:
 
 
 def crowded(program: Program, target: Target) -> list[str]:
-    """A sentence for each tile of sums that is more than a thread of a GPU has registers."""
+    """Return a sentence for each tile of sums that is more than a thread of a GPU has registers."""
     room = target.device.registers
     sums = [
         (s.stage, b) for launch in program.launches for s, _ in walk(launch.body)
@@ -52,7 +52,7 @@ def crowded(program: Program, target: Target) -> list[str]:
 
 
 def registers_of(dtype: str) -> int:
-    """The registers of a GPU that one element takes: a small one, too, has one of its own.
+    """Return the registers of a GPU that one element takes: a small one, too, has one of its own.
 
     >>> registers_of("float16"), registers_of("float32"), registers_of("float64")
     (1, 1, 2)
@@ -81,7 +81,7 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
 
 
 def _untested(stmts: Iterable[Stmt]) -> list[Stmt]:
-    """Statements without the tests of tails."""
+    """Return statements without the tests of tails."""
     found: list[Stmt] = []
     for stmt in stmts:
         if isinstance(stmt, If) and stmt.tail:
@@ -111,7 +111,7 @@ def _too_many(update: Update, target: Target) -> str | None:
 
 
 def _advice(tile: Tile, target: Target) -> str:
-    """The most of the tile that fits, with less of its outermost loop."""
+    """Return the most of the tile that fits, with less of its outermost loop."""
     registers = target.vector_registers
     loops = (*tile.unrolled, tile.lanes)
     step = 1 if tile.unrolled else target.vector_width(tile.store.buffers[0].dtype)

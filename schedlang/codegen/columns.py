@@ -18,7 +18,7 @@ FEWEST, MOST = 4, 16
 
 
 def column_text(e: Expressions, node: Load, context: Context) -> Text | None:
-    """One column of a block that is read by rows, where an unrolled loop steps along them.
+    """Return one column of a block that is read by rows, where an unrolled loop steps along them.
 
     The copies of that loop read whole rows between them, so a block of up to ``MOST`` columns is
     loaded once, transposed in registers, and named in ``context.shared``.

@@ -53,7 +53,7 @@ class Source:
 
 
 def emit(nest: Nest, target: Target, public: str, fastmath: bool = False) -> Source:
-    """The functions that run ``nest`` on flat arrays; with ``fastmath`` sums have any order.
+    """Return the functions that run ``nest`` on flat arrays; with ``fastmath`` sums have any order.
 
     Raises :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """

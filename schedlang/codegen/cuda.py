@@ -61,7 +61,7 @@ def memory_dtype(dtype: str) -> str:
 
 
 def emit_program(program: Program, target: Target, public: str) -> GpuSource:
-    """The kernels of ``program`` and the function ``launch`` that runs them in order."""
+    """Return the kernels of ``program`` and the function ``launch`` that runs them in order."""
     nest = program.nest
     taken = [*GPU_NAMES, "_array", "_apart", "result", "cuda", "stream", "launch", "grid"]
     names = _names(program, taken)
@@ -84,7 +84,10 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
 
 
 def _names(program: Program, taken: Sequence[str]) -> Names:
-    """Names for arguments, sizes, loops and what kernels share; equal printed loops share one."""
+    """Return names for arguments, sizes, loops and what kernels share.
+
+    Equal printed loops share one.
+    """
     nest = program.nest
     names = Names(taken)
     for key in (*nest.args, *nest.sizes):

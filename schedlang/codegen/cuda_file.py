@@ -9,7 +9,7 @@ from schedlang.gpu_lowering.program import Program
 
 
 def render_program(program: Program, source: GpuSource, steps: str, fastmath: bool) -> str:
-    """The file's text, for numba.cuda."""
+    """Return the file's text, for numba.cuda."""
     nest = program.nest
     parts = [header_lines(nest, steps, program_text(program)), _imports(source), ""]
     parts.append(f"OPTIONS = dict(fastmath={fastmath})")

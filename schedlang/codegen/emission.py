@@ -88,7 +88,7 @@ class Emission:
         return self._emit(root)
 
     def _in_parts(self, root: Expr, parts: Sequence[Expr]) -> Text:
-        """``root`` where ``parts`` of it, each over earlier ones, have names first."""
+        """Return ``root`` where ``parts`` of it, each over earlier ones, have names first."""
         known = dict(self.done)
         for part in parts:
             text = Emission(self.owner, self.context, known).run(part)
@@ -120,7 +120,7 @@ class Emission:
                 stack.extend(self._eager(node))
 
     def _emit(self, root: Expr) -> Text:
-        """Text of ``root``, children first; lazy branches are entered from their Select."""
+        """Return text of ``root``, children first; lazy branches are entered from their Select."""
         stack: list[tuple[Expr, bool]] = [(root, False)]
         while stack:
             node, ready = stack.pop()
@@ -143,7 +143,7 @@ class Emission:
         return node.children
 
     def _shorten(self, node: Expr, text: Text) -> Text:
-        """A name for what is used twice, or too long or deep to read."""
+        """Return a name for what is used twice, or too long or deep to read."""
         if isinstance(node, (Axis, Var, Const)) or (node.weak and len(text.text) < LONGEST):
             return text
         shared = (
@@ -158,7 +158,7 @@ class Emission:
         return self._named_index(text) if is_index(node) else self._named(text)
 
     def _named_index(self, text: Text) -> Text:
-        """A name for index arithmetic: one for all that is written alike in this block."""
+        """Return a name for index arithmetic: one for all that is written alike in this block."""
         found = self.context.named.get(text.text)
         if found is None:
             found = self.context.named[text.text] = self._named(text)
@@ -180,7 +180,7 @@ class Emission:
         return texts[0], texts[1]
 
     def _known_index(self, node: Expr) -> bool:
-        """An index expression in which unrolled loops leave something to simplify."""
+        """Return an index expression in which unrolled loops leave something to simplify."""
         if not self.context.values or not node.children or not is_index(node):
             return False
         inside = list(postorder([node]))
@@ -266,7 +266,7 @@ class Emission:
         return found
 
     def _shared(self, node: Load, offset: Lin, behind: Any) -> tuple[Any, ...] | None:
-        """A key for what unrolled iterations read alike ``behind`` a mask or a test.
+        """Return a key for what unrolled iterations read alike ``behind`` a mask or a test.
 
         There is none for what something writes meanwhile.
         """
@@ -415,7 +415,8 @@ class Emission:
         return lane_step(offset, lanes.axis) == 1 and not gathers(offset)
 
     def _tested(self, node: Select, cond: Text, lanes: Lanes) -> Text:
-        """A vector behind one test, as an expression: a branch would end what registers keep."""
+        """Return a vector behind one test, as an expression: a branch would end what registers
+        keep."""
         load, use = node.a, self.owner.use
         assert isinstance(load, Load)
         test = self._mask(node.cond, cond)
@@ -446,7 +447,10 @@ class Emission:
         return zero and not self._is_kept(node.a)
 
     def _mask(self, node: Expr, cond: Text) -> str:
-        """A name for a mask or test; unrolled copies share one that reads nothing they write."""
+        """Return a name for a mask or test.
+
+        Unrolled copies share one that reads nothing they write.
+        """
         written = self.context.written
         reads = (n.buffer for n in postorder([node]) if isinstance(n, Load))
         if not self.context.copies or any(buffer in written for buffer in reads):

@@ -47,13 +47,13 @@ class Expressions:
         self.use = use
 
     def value(self, root: Expr, context: Context) -> Text:
-        """The text of ``root``; shared and long parts become named temporaries first."""
+        """Return the text of ``root``; shared and long parts become named temporaries first."""
         return Emission(self, context, always=always_read(root, context)).run(
             settled(root, context)
         )
 
     def offset(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Lin:
-        """The flat element offset of ``buffer[indices]``."""
+        """Return the flat element offset of ``buffer[indices]``."""
         found = merge_div_mod(flat(buffer, indices, context.values))
         if context.values and has_mod(found):
             # numbers of unrolled loops hide what quotients and remainders have in common
@@ -66,7 +66,7 @@ class Expressions:
         self, lin: Lin, context: Context, buffer: Buffer | None = None,
         indices: tuple[Expr, ...] = (),
     ) -> str:  # fmt: skip
-        """A scalar index expression; an offset into ``buffer`` shows its dimensions."""
+        """Return a scalar index expression; an offset into ``buffer`` shows its dimensions."""
         if buffer is not None and context.copies and lin.const is None:
             base = self._base(lin, context, buffer, indices)
             if base is not None:
@@ -90,7 +90,10 @@ class Expressions:
     def _base(
         self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]
     ) -> str | None:
-        """``lin`` as a name that unrolled copies share, and a number; ``None`` if it is short."""
+        """Return ``lin`` as a name that unrolled copies share, and a number.
+
+        Return ``None`` if it is short.
+        """
         lanes, number = context.lanes, lin.terms.get((), 0)
         if lanes is not None and lanes.start.const is None:
             return None
@@ -107,7 +110,7 @@ class Expressions:
         return name if not number else f"{name} {'-' if number < 0 else '+'} {abs(number)}"
 
     def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Text | None:
-        """The name of an element (or of lanes) that stays in registers here."""
+        """Return the name of an element (or of lanes) that stays in registers here."""
         sums, lanes = context.sums, context.lanes
         if sums is None or buffer not in sums.buffers:
             return None
@@ -130,7 +133,7 @@ class Expressions:
         return Text(found.name, ATOM, count)
 
     def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> str:
-        """``row*1024 + column``: one term a dimension, numbers gathered at the end."""
+        """Return ``row*1024 + column``: one term a dimension, numbers gathered at the end."""
         rest = Lin.of(0)
         terms: list[str] = []
         for part, step in zip(parts, steps):

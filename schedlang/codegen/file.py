@@ -52,7 +52,7 @@ def _root(extent, length):
 def render(
     nest: Nest, source: Source, steps: str, fastmath: bool, compiled: bool, shown: str
 ) -> str:
-    """The file's text; ``compiled`` chooses numba's intrinsics or their Python twins.
+    """Return the file's text; ``compiled`` chooses numba's intrinsics or their Python twins.
 
     ``shown`` is the loop nest that its header shows.
     """
@@ -76,7 +76,7 @@ def render(
 
 
 def header_lines(nest: Nest, steps: str, shown: str) -> str:
-    """The comment at the top: what it computes, the schedule, the loop nest as ``shown``."""
+    """Return the comment at the top: what it computes, the schedule, the loop nest as ``shown``."""
     lines = [header(nest), "", "Schedule:", *("    " + x for x in steps.rstrip().splitlines())]
     lines += ["", "Loop nest:", *("    " + x for x in shown.splitlines()[2:])]
     return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"
@@ -97,7 +97,7 @@ def _imports(source: Source, compiled: bool) -> str:
 
 
 def wrapped(opening: str, items: list[str], closing: str) -> list[str]:
-    """``items`` between brackets, broken over lines where they are too long for one."""
+    """Return ``items`` between brackets, broken over lines where they are too long for one."""
     flat = opening[:-1] + ", ".join(items) if opening.endswith("import (") else ""
     if flat and len(flat) <= _WIDTH:
         return [flat]
@@ -120,7 +120,7 @@ def _dtype(buffer: Buffer) -> str:
 
 
 def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> str:
-    """``size`` from ``extent == length``."""
+    """Return ``size`` from ``extent == length``."""
     coef = extent.terms.get((size,), 0)
     rest = extent - Lin.of(size) * coef
     if any(leaf is size for leaf in rest.leaves()):
@@ -135,7 +135,7 @@ def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> s
 
 
 def _public(nest: Nest, source: Source) -> str:
-    """A plain function over arrays: sizes from shapes, outputs made when left out."""
+    """Return a plain function over arrays: sizes from shapes, outputs made when left out."""
     names = dict(zip(nest.args, source.parameters))
     inputs = [a for a in nest.args if a not in nest.outputs]
     signature = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
@@ -183,7 +183,7 @@ def _not_negative(size: str) -> list[str]:
 def _size_lines(
     nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str]
 ) -> list[str]:
-    """Each size from a shape: of an input, or of an output that must then be given."""
+    """Return each size from a shape: of an input, or of an output that must then be given."""
     lines: list[str] = []
     for equation in size_equations(nest):
         arg, size = nest.args[equation.arg], equation.size
@@ -198,7 +198,7 @@ def _size_lines(
 
 
 def _overlap_checks(nest: Nest, names: Mapping[Buffer | Var, str]) -> list[str]:
-    """A line for each output and other array; some may be the same array."""
+    """Return a line for each output and other array; some may be the same array."""
     in_place = in_place_pairs(nest)
     lines = []
     for i, out in enumerate(nest.args):

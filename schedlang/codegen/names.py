@@ -26,7 +26,7 @@ SAVED = frozenset({
 
 
 def identifier(name: str) -> str:
-    """``name`` with what cannot stand in an identifier replaced by ``_``."""
+    """Return ``name`` with what cannot stand in an identifier replaced by ``_``."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"_{text}" if not text or text[0].isdigit() else text
 
@@ -40,7 +40,7 @@ class Names:
         self._counts: dict[str, int] = {}
 
     def give(self, key: Any, wanted: str) -> str:
-        """The identifier of ``key``, near ``wanted``; the same one each time."""
+        """Return the identifier of ``key``, near ``wanted``; the same one each time."""
         found = self._of.get(key)
         if found is None:
             found = self._of[key] = self.fresh(wanted)
@@ -96,7 +96,10 @@ def _scopes(body: Block) -> dict[Buffer, _Scope]:
 
 
 def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
-    """Names for everything in ``nest``; equal printed names in separate places may share one."""
+    """Return names for everything in ``nest``.
+
+    Equal printed names in separate places may share one.
+    """
     names = Names(reserved)
     for arg in nest.args:
         names.give(arg, arg.name)

@@ -94,7 +94,7 @@ class Statements:
         raise NotImplementedError
 
     def made(self, body: Block) -> list[Buffer]:
-        """The buffers that storage is made for in ``body``."""
+        """Return the buffers that storage is made for in ``body``."""
         return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
     def outline(self, loop: For, context: Context) -> None:
@@ -129,7 +129,7 @@ class Statements:
         return name
 
     def function_name(self, wanted: str) -> str:
-        """A name for a function; arguments may hide the public one's, functions may not."""
+        """Return a name for a function; arguments may hide the public one's, functions may not."""
         name = self.names.fresh(wanted)
         return self.names.fresh(f"{wanted}_body") if name == self.public else name
 
@@ -279,7 +279,7 @@ class Statements:
         return False
 
     def strip_lanes(self, loop: For) -> int:
-        """The lanes of a vectorized loop that are written as one vector."""
+        """Return the lanes of a vectorized loop that are written as one vector."""
         found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
         widest = max(found, key=dtypes.itemsize, default="float32")
         return self.target.vector_width(widest) * STRIPS
@@ -333,7 +333,10 @@ class Statements:
         self.stores.write_sums(sums)
 
     def begun(self, kept: Sum, begin: Start, first: int) -> Sum:
-        """The sum, named where the store was that it begins with; lines count from ``first``."""
+        """Return the sum, named where the store was that it begins with.
+
+        Lines count from ``first``.
+        """
         margin = INDENT * self.frame.depth
         place = self.frame.lines.index(margin + begin.line, first)
         self.frame.lines[place] = f"{margin}{kept.name} = {begin.value}"
@@ -359,7 +362,7 @@ class Statements:
         return False
 
     def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
-        """The buffers whose sums are named values inside ``loop``."""
+        """Return the buffers whose sums are named values inside ``loop``."""
         target = self.target
         return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
 
@@ -369,13 +372,13 @@ class Statements:
         return self.expressions.index(to_lin(loop.extent, context.values), context)
 
     def free(self, body: Block, context: Context) -> list[str]:
-        """Names used in ``body`` and defined outside of it."""
+        """Return names used in ``body`` and defined outside of it."""
         found = {context.mask: None} if context.mask else {}
         found.update((self.names[key], None) for key in self.free_keys(body, context))
         return list(found)
 
     def free_keys(self, body: Block, context: Context) -> list[Any]:
-        """The buffers, loops and scalars used in ``body`` and defined outside of it."""
+        """Return the buffers, loops and scalars used in ``body`` and defined outside of it."""
         inside: set[Any] = set()
         found: dict[Any, None] = {}
         lanes = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}

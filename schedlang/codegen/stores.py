@@ -32,7 +32,7 @@ class Stores:
         self.unfenced = False
 
     def store(self, store: Store, context: Context, width: int) -> tuple[Start, ...]:
-        """``store`` as statements; a value whose line would pass ``width`` gets a name.
+        """Return ``store`` as statements; a value whose line would pass ``width`` gets a name.
 
         Gives what is stored where that is constants, for sums that begin with them.
         """
@@ -64,7 +64,7 @@ class Stores:
         return found if constant and len(found) == len(store.buffers) else ()
 
     def _under_mask(self, kept: Text, text: Text, context: Context) -> str:
-        """The next value of a sum that stays in registers: lanes left out keep theirs."""
+        """Return the next value of a sum that stays in registers: lanes left out keep theirs."""
         if not context.mask:
             return text.text
         return f"{self.expressions.use('select')}({context.mask}, {text.text}, {kept.text})"
@@ -163,10 +163,10 @@ class Stores:
 
 
 def _access(kind: str, lanes: int, step: int) -> str:
-    """The intrinsic for a sum of so many lanes, ``step`` elements apart."""
+    """Return the intrinsic for a sum of so many lanes, ``step`` elements apart."""
     return f"{'v' if lanes else ''}{kind}{'' if step == 1 else '_strided'}"
 
 
 def _apart(step: int) -> str:
-    """The distance of lanes as an argument, where it is one."""
+    """Return the distance of lanes as an argument, where it is one."""
     return "" if step == 1 else f", {step}"

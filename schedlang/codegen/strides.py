@@ -51,7 +51,7 @@ class Access:
 
 
 def strided(nest: Nest, target: Target) -> list[str]:
-    """A sentence for each vector access whose lanes lie far apart and that costs time.
+    """Return a sentence for each vector access whose lanes lie far apart and that costs time.
 
     There is none for an index that is read from a tensor or clamped at an edge, for sums that stay
     in registers, for what unrolled loops transpose in registers, for storage that ``storage_align``
@@ -81,7 +81,7 @@ def _sites(body: Stmt) -> Iterator[Site]:
 
 
 def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
-    """The accesses of a store whose lanes are not close to each other."""
+    """Yield the accesses of a store whose lanes are not close to each other."""
     loop = next((f for f in site.loops if f.kind == "vectorize" and _extent(f) > 1), None)
     if loop is None:
         return
@@ -121,7 +121,7 @@ def _transposed(site: Site, offset: Lin) -> bool:
 
 
 def _count(access: Access) -> int:
-    """How many elements are accessed; what copies of an unrolled loop share is read once."""
+    """Return how many elements are accessed; what copies of an unrolled loop share is read once."""
     return prod(
         _extent(f) for f in access.site.loops
         if f.kind != "unroll" or lane_step(access.offset, f.axis) != 0
@@ -141,7 +141,7 @@ def _sentence(access: Access, nest: Nest) -> str:
 
 
 def _advice(access: Access, nest: Nest) -> str:
-    """The step that lets the lanes be neighbours."""
+    """Return the step that lets the lanes be neighbours."""
     if access.step is None:
         return _advice_for_index(access, nest)
     buffer = access.buffer
@@ -164,7 +164,7 @@ def _advice(access: Access, nest: Nest) -> str:
 
 
 def _layout(access: Access) -> str:
-    """The layout that lets the lanes be neighbours, as a function of the dimensions."""
+    """Return the layout that lets the lanes be neighbours, as a function of the dimensions."""
     count = len(access.buffer.shape)
     names = [f"d{at}" for at in range(count)]
     moving = [at for at, i in enumerate(access.indices) if _in_index(i, access.loop.axis)]
@@ -178,7 +178,8 @@ def _layout(access: Access) -> str:
 
 
 def _neighbours(access: Access, nest: Nest) -> str | None:
-    """Another loop along which neighbours are accessed: as lanes, or written out around these."""
+    """Return another loop along which neighbours are accessed: as lanes, or written out around
+    these."""
     store = access.site.store
     for loop in reversed(access.site.loops):
         if loop is access.loop or lane_step(access.offset, loop.axis) != 1:

@@ -112,7 +112,7 @@ def kept_buffers(
     loop: For, widest: Callable[[str], int], most: int, steps: Container[Axis],
     outside: tuple[For, ...] = (),
 ) -> frozenset[Buffer]:  # fmt: skip
-    """The buffers whose sums can be named values inside ``loop``; none if there are others.
+    """Return the buffers whose sums can be named values inside ``loop``; none if there are others.
 
     ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums,
     ``steps`` are the reduction axes of the loop's stage, ``outside`` a loop around it whose
@@ -153,7 +153,7 @@ def kept_buffers(
 def kept_by_thread(
     loop: For, target: Target, steps: Container[Axis], outside: tuple[For, ...] = ()
 ) -> frozenset[Buffer]:
-    """The buffers whose sums a GPU's thread names inside ``loop``, as :func:`kept_buffers`.
+    """Return the buffers whose sums a GPU's thread names inside ``loop``, as :func:`kept_buffers`.
 
     Only those of global and shared memory: local storage is in registers already.
     """
@@ -166,12 +166,12 @@ def kept_by_thread(
 
 
 def steps_of(loop: For, nest: Nest) -> set[Axis]:
-    """The reduction axes of the stage of ``loop``."""
+    """Return the reduction axes of the stage of ``loop``."""
     return {f.axis for f in nest.loops if f.stage == loop.stage and f.axis.is_reduce}
 
 
 def vectors(lanes: int, width: int) -> int:
-    """The vectors of ``width`` lanes that ``lanes`` fill, the last perhaps in part."""
+    """Return the vectors of ``width`` lanes that ``lanes`` fill, the last perhaps in part."""
     return -(-lanes // width)
 
 
@@ -197,7 +197,7 @@ def vectors_of(
     store: Store, around: tuple[For, ...], widest: Callable[[str], int],
     registers: Callable[[int, int], int] = vectors,
 ) -> int | None:  # fmt: skip
-    """The registers that the sums of ``store`` take; ``None`` where they move.
+    """Return the registers that the sums of ``store`` take; ``None`` where they move.
 
     ``registers`` gives those of so many lanes, where so many fit in one.
     """

@@ -81,7 +81,7 @@ class Need(NamedTuple):
 
 
 def tile_of(update: Update, target: Target) -> Tile | None:
-    """The tile of an update, if its lanes are a vector and its sums stand still."""
+    """Return the tile of an update, if its lanes are a vector and its sums stand still."""
     loops = (update.step, *update.inside)
     lanes = next((f for f in loops if f.kind == "vectorize"), None)
     if lanes is None or vectors_of(update.store, loops, target.vector_width) is None:
@@ -103,13 +103,13 @@ def need(tile: Tile, target: Target) -> Need:
 
 
 def size(loop: For) -> int:
-    """The extent of a loop that is written out, or the lanes of a vector."""
+    """Return the extent of a loop that is written out, or the lanes of a vector."""
     assert isinstance(loop.extent, int)
     return loop.extent
 
 
 def registers(lanes: int, width: int) -> int:
-    """The vector registers of so many lanes: what fills none is held in powers of two."""
+    """Return the vector registers of so many lanes: what fills none is held in powers of two."""
     return lanes // width + bin(lanes % width).count("1")
 
 
@@ -132,7 +132,7 @@ def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Ope
 
 
 def _held(reads: list[set[Operand]]) -> int:
-    """The most vectors that are kept from one copy to a later one.
+    """Return the most vectors that are kept from one copy to a later one.
 
     One that is read once is an operand in memory of the instruction that adds.
     """

@@ -23,7 +23,7 @@ _HOLDS = {"<": (-1, -1), "<=": (-1, 0), ">": (1, -1), ">=": (1, 0)}
 
 
 def settled(root: Expr, context: Context) -> Expr:
-    """``root`` with each choice whose condition is known replaced by the side it takes.
+    """Return ``root`` with each choice whose condition is known replaced by the side it takes.
 
     Outside of unrolled loops and lanes lowering has settled what ranges decide.
     """
@@ -44,7 +44,7 @@ def settled(root: Expr, context: Context) -> Expr:
 
 
 def condition(cond: Expr, context: Context) -> Expr:
-    """``cond`` without the comparisons that are known; a ``Const`` if all of it is."""
+    """Return ``cond`` without the comparisons that are known; a ``Const`` if all of it is."""
 
     def known(node: Expr) -> Expr | None:
         if not isinstance(node, Binary) or node.dtype != "bool":
@@ -58,7 +58,7 @@ def condition(cond: Expr, context: Context) -> Expr:
 
 
 def _folded(node: Expr) -> Expr | None:
-    """``node``, if one side of an ``&`` or ``|`` is known."""
+    """Return ``node``, if one side of an ``&`` or ``|`` is known."""
     assert isinstance(node, Binary)
     for one, other in ((node.a, node.b), (node.b, node.a)):
         if isinstance(one, Const):

@@ -24,7 +24,7 @@ def bind(
     args: Sequence[Any],
     named: Mapping[str, Any],
 ) -> tuple[dict[Tensor, np.ndarray], dict[Var, Any]]:
-    """The array of each tensor and the value of each variable, checked.
+    """Return the array of each tensor and the value of each variable, checked.
 
     ``args`` are arrays for ``tensors``, then values for the variables that no shape determines;
     ``named`` gives either by name.
@@ -151,7 +151,7 @@ def _solve(
 def single_unknown(
     extent: Extent, actual: int, values: Mapping[Var, Any]
 ) -> tuple[Var, int] | None:
-    """The only unknown size of ``extent`` and its value, where it determines that."""
+    """Return the only unknown size of ``extent`` and its value, where it determines that."""
     given = {v: Lin.of(int(n)) for v, n in values.items() if v.is_size}
     lin = to_lin(extent, given)
     size = determined_by(lin, ())

@@ -24,7 +24,7 @@ def pad(
     value: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """``tensor`` with ``before`` and ``after`` more elements at the ends of its dimensions.
+    """Return ``tensor`` with ``before`` and ``after`` more elements at the ends of its dimensions.
 
     ``before`` and ``after`` (the same as ``before`` when left out) are an integer or a size for
     every dimension, or one for each. The result has the tensor's dtype, and shape
@@ -145,7 +145,7 @@ def _conditions(i: Axis, before: Extent, extent: Extent, after: Extent) -> list[
 
 
 def _source(i: Axis, before: Extent, extent: Extent, after: Extent, mode: str) -> Expr:
-    """The index within ``0..extent`` whose element stands at ``i``, in provable terms."""
+    """Return the index within ``0..extent`` whose element stands at ``i``, in provable terms."""
     shifted = i if _is_zero(before) else i - before
     if _is_zero(before) and _is_zero(after):
         return i

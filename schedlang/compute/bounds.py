@@ -202,7 +202,7 @@ def _linear(lin: Lin) -> bool:
 
 
 def _clamped(index: Expr, extent: int | Expr, below: bool, above: bool) -> str:
-    """``index`` kept inside ``0..extent`` where it leaves that."""
+    """Return ``index`` kept inside ``0..extent`` where it leaves that."""
     last = extent - 1
     text = f"sl.min({index}, {last})" if above or not below else str(index)
     return f"sl.max({text}, 0)" if below or not above else text

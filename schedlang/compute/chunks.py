@@ -64,12 +64,12 @@ class Prepared:
 
 
 def extent_of(value: int | Expr, sizes: Sizes) -> int:
-    """An extent as a number."""
+    """Return an extent as a number."""
     return value if isinstance(value, int) else int(evaluate(value, sizes))
 
 
 def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
-    """``op`` ready to be evaluated where the sizes have the given values."""
+    """Return ``op`` ready to be evaluated where the sizes have the given values."""
     axes = (*op.reduce_axis, *op.axis)
     spans = []
     for axis in axes:
@@ -190,7 +190,7 @@ def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
 
 
 def _product(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray | None:
-    """The sum of a product over ``box`` as a matrix product, where that is as good."""
+    """Return the sum of a product over ``box`` as a matrix product, where that is as good."""
     if stage.factors is None:
         return None
     a, b = _run(stage, stage.factors, arrays, box)
@@ -231,7 +231,7 @@ def _row_major(lengths: list[int], folded: int, budget: int) -> list[int]:
 
 
 def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...]:
-    """Where the fold starts, for one chunk of data."""
+    """Return where the fold starts, for one chunk of data."""
     reducer = stage.op.reducer
     assert reducer is not None
     shape = [stop - start for start, stop in outer]
@@ -264,7 +264,7 @@ def _sources(stage: Prepared, arrays: Arrays, box: Box) -> tuple[np.ndarray, ...
 
 
 def _budget(program: Program) -> int:
-    """Elements a chunk may have so that everything alive stays within 64 MiB."""
+    """Return how many elements a chunk may have so that everything alive stays within 64 MiB."""
     return min(CHUNK, max(2**23 // max(program.peak, 1), 256))
 
 
@@ -282,7 +282,7 @@ def shrink(lengths: Sequence[int], groups: Sequence[Sequence[int]], limit: int) 
 
 
 def boxes(spans: Box, steps: Sequence[int]) -> Iterator[Box]:
-    """``spans`` cut into boxes of at most ``steps``, row-major."""
+    """Yield ``spans`` cut into boxes of at most ``steps``, row-major."""
     cuts = [[(at, min(at + step, stop)) for at in range(start, stop, step)]
             for (start, stop), step in zip(spans, steps)]  # fmt: skip
     return itertools.product(*cuts)
@@ -322,7 +322,7 @@ def _run(stage: Prepared, program: Program, arrays: Arrays, box: Box) -> tuple[A
 
 
 def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray | None:
-    """The elements at affine indices over ``box``, unless some index leaves ``array``."""
+    """Return the elements at affine indices over ``box``, unless some index leaves ``array``."""
     shape, strides, corner = [1] * len(box), [0] * len(box), []
     for (offset, coefs), size, stride in zip(affine, array.shape, array.strides):
         low = high = first = offset

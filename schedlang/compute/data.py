@@ -49,7 +49,7 @@ def dumps(outputs: Tensor | Sequence[Tensor]) -> str:
 
 
 def loads(text: str | bytes) -> tuple[Tensor, ...]:
-    """The tensors behind :func:`dumps`' text, checked as :func:`from_data` checks."""
+    """Return the tensors behind :func:`dumps`' text, checked as :func:`from_data` checks."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -58,7 +58,7 @@ def loads(text: str | bytes) -> tuple[Tensor, ...]:
 
 
 def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
-    """The graph behind ``outputs`` as lists, strings and numbers that JSON can hold.
+    """Return the graph behind ``outputs`` as lists, strings and numbers that JSON can hold.
 
     ``items`` describes axes, sizes, expressions, reducers and operations, each after what it
     needs, ``outputs`` the wanted tensors as ``[item, output number]``. An extent is a number, or
@@ -82,7 +82,7 @@ def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
 
 
 def from_data(data: Any) -> tuple[Tensor, ...]:
-    """The tensors that :func:`to_data` described.
+    """Return the tensors that :func:`to_data` described.
 
     Raises :class:`~schedlang.errors.ComputeError`, naming the item, for anything that is not a
     computation that could have been written with ``sl.placeholder``, ``sl.compute`` and
@@ -92,7 +92,7 @@ def from_data(data: Any) -> tuple[Tensor, ...]:
 
 
 def pickle_tensor(tensor: Tensor) -> tuple[Any, ...]:
-    """A tensor pickles as the data of its whole graph.
+    """Return a tensor pickles as the data of its whole graph.
 
     Tensors pickled side by side become separate graphs; :class:`Graph` keeps them one.
     """
@@ -136,7 +136,7 @@ def structure(outputs: Tensor | Sequence[Tensor]) -> Structure:
 
 
 def expr_from_data(data: Any, leaves: Mapping[str, Expr]) -> Expr:
-    """The expression that :func:`expr_to_data` described, its leaves taken from ``leaves``.
+    """Return the expression that :func:`expr_to_data` described, its leaves taken from ``leaves``.
 
     Raises :class:`~schedlang.errors.ComputeError` for a leaf that is not there and for anything
     that is no expression.

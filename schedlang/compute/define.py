@@ -19,7 +19,7 @@ from schedlang.expr.visit import postorder
 def compute(
     shape: Any, fcompute: Callable[..., Any], name: str = "compute", **te_options: Any
 ) -> Any:
-    """A tensor whose element at ``(i, j, ...)`` is ``fcompute(i, j, ...)``.
+    """Return a tensor whose element at ``(i, j, ...)`` is ``fcompute(i, j, ...)``.
 
     ``shape``: a tuple of extents (integers or sizes), one of them for 1-d, ``()`` for 0-d.
     ``fcompute`` takes one axis per dimension (or ``*idx``) and returns an expression, a

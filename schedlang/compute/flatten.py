@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def expr_to_data(expr: Expr, leaf_names: Mapping[Any, str]) -> list[Any]:
-    """One expression over named leaves as a flat list of items, the expression last.
+    """Return one expression over named leaves as a flat list of items, the expression last.
 
     ``leaf_names`` gives the name of each axis and size it may use; it reads no tensor.
 

@@ -17,7 +17,7 @@ ACCUMULATORS = {"float16": "float64", "float32": "float64"}
 
 
 def ufunc_of(reducer: Reducer) -> Any:
-    """The NumPy ufunc that ``reducer`` is, or ``None``."""
+    """Return the NumPy ufunc that ``reducer`` is, or ``None``."""
     if len(reducer.lhs) != 1:
         return None
     (x,), (y,), (result,), (unit,) = reducer.lhs, reducer.rhs, reducer.result, reducer.identity
@@ -39,7 +39,7 @@ def ufunc_of(reducer: Reducer) -> Any:
 def combine(
     reducer: Reducer, left: Sequence[np.ndarray], right: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-    """``reducer`` applied to arrays that broadcast, part by part."""
+    """Return ``reducer`` applied to arrays that broadcast, part by part."""
     values = {**dict(zip(reducer.lhs, left)), **dict(zip(reducer.rhs, right))}
     shape = np.broadcast_shapes(left[0].shape, right[0].shape)
     results = plan(reducer.result).run(values)
@@ -47,7 +47,7 @@ def combine(
 
 
 def fold(reducer: Reducer, rows: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """The rows of each part combined, neighbours first, in their order."""
+    """Return the rows of each part combined, neighbours first, in their order."""
     while len(rows[0]) > 1:
         even = len(rows[0]) // 2 * 2
         joined = combine(reducer, [r[0:even:2] for r in rows], [r[1:even:2] for r in rows])
@@ -58,7 +58,7 @@ def fold(reducer: Reducer, rows: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ..
 def contraction(
     a: Any, b: Any, lengths: Sequence[int], folded: int, dtype: str
 ) -> np.ndarray | None:
-    """The sum of ``a * b`` over the first ``folded`` axes, in double, as a matrix product.
+    """Return the sum of ``a * b`` over the first ``folded`` axes, in double, as a matrix product.
 
     ``a`` and ``b`` broadcast to ``lengths``. ``None`` where a product could overflow ``dtype`` or
     an operand is not finite: there the order of rounding and summing shows.

@@ -63,7 +63,7 @@ def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def variables(outputs: Sequence[Tensor]) -> list[Var]:
-    """Every size and scalar argument the computation mentions, in a fixed order."""
+    """Return every size and scalar argument the computation mentions, in a fixed order."""
     found: dict[Var, None] = {}
     for op in operations(outputs):
         roots: list[Expr] = [e for e in _extents(op) if isinstance(e, Expr)]
@@ -83,7 +83,8 @@ def _extents(op: Operation) -> list[object]:
 
 
 def first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, Extent]:
-    """The row at which the time axis of each scan's updates, and of the steps to them, starts."""
+    """Return the row at which the time axis of each scan's updates, and of the steps to them,
+    starts."""
     found: dict[ComputeOp, Extent] = {}
     for op in ops:
         if isinstance(op, ScanOp):
@@ -95,7 +96,7 @@ def first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, Extent]:
 
 
 def step_operations(scan: ScanOp) -> list[ComputeOp]:
-    """The operations between a scan's states and its updates, producers first."""
+    """Return the operations between a scan's states and its updates, producers first."""
     states = set(scan.state)
     depends: dict[object, bool] = {}
     found: list[ComputeOp] = []

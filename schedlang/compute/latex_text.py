@@ -91,7 +91,7 @@ class Names:
 
     @classmethod
     def spelled(cls, name: str, subscripts: bool = True) -> str:
-        r"""``name`` as mathematics: one letter, a Greek one, or upright text.
+        r"""Return ``name`` as mathematics: one letter, a Greek one, or upright text.
 
         >>> Names.spelled("A"), Names.spelled("alpha"), Names.spelled("row_max")
         ('A', '\\alpha', '\\mathrm{row\\_max}')
@@ -118,7 +118,7 @@ def join(parts: Sequence[str]) -> str:
 
 
 def ranged(axis: Axis, names: Names) -> str:
-    r"""``0 \leq k < n``"""
+    r"""Return ``0 \leq k < n``"""
     end = to_lin(axis.lo) + to_lin(axis.extent)
     return rf"{expression(axis.lo, names)} \leq {names.leaf(axis)} < {expression(end, names)}"
 

@@ -80,7 +80,7 @@ def _pool(dtype: str) -> np.ndarray:
 
 
 def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Generator) -> Parts:
-    """Values of ``sources``: in each column those of one output, at points that differ."""
+    """Return values of ``sources``: in each column those of one output, at points that differ."""
     shape = (3 * LONGEST, TRIPLES)
     roots = [*sources, *(() if where is None else (where,))]
     order = list(postorder(roots))
@@ -120,7 +120,7 @@ def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Genera
 
 
 def _given(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
-    """Elements drawn from those that the user gave."""
+    """Return elements drawn from those that the user gave."""
     asked = f"sl.comm_reducer(..., samples=...) of {reducer.name}"
     count = len(reducer.lhs)
     if not isinstance(samples, (list, tuple)) or not samples:
@@ -137,7 +137,7 @@ def _given(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
 
 
 def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:
-    """Where a comparison between the two sides is one of equal values."""
+    """Return where a comparison between the two sides is one of equal values."""
     values = {**dict(zip(reducer.lhs, left)), **dict(zip(reducer.rhs, right))}
     tied = np.zeros(left[0].shape, bool)
     for node in postorder(reducer.result):
@@ -150,14 +150,15 @@ def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:
 
 
 def _sides(reducer: Reducer, value: Expr) -> str:
-    """Which operand of the combiner ``value`` is computed from: left, right, or both or none."""
+    """Return which operand of the combiner ``value`` is computed from: left, right, or both or
+    none."""
     used = {n for n in postorder([value]) if isinstance(n, Var)}
     left, right = bool(used & {*reducer.lhs}), bool(used & {*reducer.rhs})
     return "" if left == right else "left" if left else "right"
 
 
 def _equal(left: Parts, right: Parts, given: Sequence[Parts]) -> np.ndarray:
-    """Where two results agree: floats but for rounding."""
+    """Return where two results agree: floats but for rounding."""
     same = np.ones(left[0].shape, bool)
     for k, (x, y) in enumerate(zip(left, right)):
         if x.dtype.kind != "f":

@@ -55,12 +55,12 @@ isfinite = _function("isfinite", "Whether ``x`` is neither infinite nor NaN.")
 
 
 def pow(x: ExprLike, y: ExprLike) -> Expr:  # noqa: A001
-    """``x`` to the power ``y``, as ``x ** y``."""
+    """Return ``x`` to the power ``y``, as ``x ** y``."""
     return binary("**", x, y)
 
 
 def atan2(y: ExprLike, x: ExprLike) -> Expr:
-    """The angle of the point ``(x, y)``."""
+    """Return the angle of the point ``(x, y)``."""
     return call("atan2", y, x)
 
 
@@ -70,7 +70,7 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
-    """``a`` where ``cond`` holds, else ``b``; only the chosen one is evaluated.
+    """Return ``a`` where ``cond`` holds, else ``b``; only the chosen one is evaluated.
 
     Its condition may guard reads that would leave their tensor::
 
@@ -101,7 +101,7 @@ def any(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: 
 
 
 def _reduced(name: str, given: tuple[Any, ...], axis: Any, where: Any) -> Reduction | None:
-    """The reduction that is asked for by ``axis=``, or by an axis after the value."""
+    """Return the reduction that is asked for by ``axis=``, or by an axis after the value."""
     values = list(given)
     if axis is None and len(values) == 2 and is_reduction(values[1]):
         axis = values.pop()

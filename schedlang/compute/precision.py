@@ -56,7 +56,7 @@ def widened(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:
 
 
 def _narrower(node: Expr, dtype: str = "float32") -> str:
-    """How to write ``node`` so that ``dtype`` is asked for."""
+    """Return how to write ``node`` so that ``dtype`` is asked for."""
     if not isinstance(node, Binary):
         operand = next((c for c in map(_plain, node.children) if not isinstance(c, Const)), node)
         return f'{_called(operand)}.astype("{dtype}") in place of {operand}'
@@ -74,12 +74,12 @@ def _narrower(node: Expr, dtype: str = "float32") -> str:
 
 
 def _plain(operand: Expr) -> Expr:
-    """An operand as it was before the operation converted it."""
+    """Return an operand as it was before the operation converted it."""
     return operand.a if isinstance(operand, Cast) else operand
 
 
 def _as_written(node: Expr) -> Expr:
-    """``node`` without the conversions of its operands."""
+    """Return ``node`` without the conversions of its operands."""
     return with_children(node, tuple(map(_plain, node.children)))
 
 

@@ -35,7 +35,7 @@ _BINARY = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", "
 
 
 def rebuild(data: Any) -> tuple[Tensor, ...]:
-    """The tensors that ``data`` describes; see :func:`schedlang.compute.data.from_data`."""
+    """Return the tensors that ``data`` describes; see :func:`schedlang.compute.data.from_data`."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ComputeError(f"this is no {FORMAT} data: its 'format' should be {FORMAT!r}")
     if data.get("version") != VERSION or isinstance(data["version"], bool):
@@ -55,7 +55,7 @@ def rebuild(data: Any) -> tuple[Tensor, ...]:
 
 
 def rebuild_expr(data: Any, leaves: Mapping[str, Expr]) -> Expr:
-    """The expression that ``data`` describes over ``leaves``."""
+    """Return the expression that ``data`` describes over ``leaves``."""
     reader = _Reader(_EXPR_KINDS, leaves)
     reader.read(data)
     if not reader.made:

@@ -154,7 +154,8 @@ def reduction(
 
 
 def _start(name: str, value: ExprLike, dtype: str) -> Expr:
-    """``init=`` in the dtype of the reduction: a number that fits, or what NumPy casts alike."""
+    """Return ``init=`` in the dtype of the reduction: a number that fits, or what NumPy casts
+    alike."""
     start = as_expr(value)
     if isinstance(start, Const):
         return const(start.value, dtype)
@@ -168,7 +169,7 @@ def _start(name: str, value: ExprLike, dtype: str) -> Expr:
 
 
 def extreme_value(dtype: str, largest: bool) -> Const:
-    """The largest or smallest value of ``dtype``."""
+    """Return the largest or smallest value of ``dtype``."""
     if dtypes.is_float(dtype):
         return Const(math.inf if largest else -math.inf, dtype)
     low, high = dtypes.limits(dtype)
@@ -237,7 +238,8 @@ def min(  # noqa: A001
 def max(  # noqa: A001
     expr: ExprLike, axis: Any = None, *values: Any, where: Any = None, init: Any = None
 ) -> Any:
-    """The largest ``expr`` over a reduction axis, or of several expressions: ``max(a, b, ...)``."""
+    """Return the largest ``expr`` over a reduction axis, or of several expressions: ``max(a, b,
+    ...)``."""
     return _extreme("max", expr, axis, values, where, init)
 
 
@@ -422,7 +424,7 @@ def _same(name: str, value: Expr, dtype: str) -> Expr:
 
 
 def _identity(name: str, value: Any, dtype: str) -> Const:
-    """The value of an expression over constants, in ``dtype``."""
+    """Return the value of an expression over constants, in ``dtype``."""
     unit = as_expr(value)
     if any(isinstance(n, (Axis, Var, Read)) for n in postorder([unit])):
         raise ComputeError(

@@ -40,7 +40,7 @@ class Reference:
 
 
 def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
-    """A function that computes ``outputs`` with NumPy: the meaning every schedule must keep.
+    """Return a function that computes ``outputs`` with NumPy: the meaning every schedule must keep.
 
     It takes one array per placeholder, in the order in which they first appear in the graph
     (outputs first, operands left to right), then the scalars and sizes that no shape determines;
@@ -115,7 +115,7 @@ def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]
 def _scan_bodies(
     order: Sequence[Operation], outputs: Sequence[Tensor]
 ) -> dict[ScanOp, list[ComputeOp]]:
-    """The operations each scan evaluates row by row, producers first.
+    """Return the operations each scan evaluates row by row, producers first.
 
     These are its updates and whatever lies between them and its states.
     """

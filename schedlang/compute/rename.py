@@ -62,7 +62,7 @@ _Slot = tuple[list[Any], int]
 
 
 def _slots(outputs: Sequence[Tensor]) -> tuple[dict[str, Any], list[_Slot], list[_Slot]]:
-    """The data form of ``outputs``, and where names stand in it."""
+    """Return the data form of ``outputs``, and where names stand in it."""
     writer = Writer()
     parts: list[_Slot] = []
     for op in everything(outputs):

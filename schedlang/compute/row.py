@@ -40,7 +40,7 @@ for _name in (*OPERATORS, *EQUALITIES):
 
 
 def wrong_count(tensor: Tensor, items: tuple[Any, ...]) -> str:
-    """Why ``items`` are no indices of an element."""
+    """Return why ``items`` are no indices of an element."""
     shape = ", ".join(map(str, tensor.shape))
     return explain(
         f"{tensor.name}[{', '.join(map(str, items))}]",

@@ -21,7 +21,7 @@ from schedlang.expr.simplify import to_lin
 def scan(
     init: Any, update: Any, state: Any, inputs: Any = (), name: str = "scan", **_te: Any
 ) -> Any:
-    """The recurrence whose first rows are ``init`` and whose later rows are ``update``.
+    """Return the recurrence whose first rows are ``init`` and whose later rows are ``update``.
 
     Each argument is a tensor or a list of them, one a state. ``state`` are placeholders of shape
     ``(T, ...)`` that ``update`` reads at earlier rows (``state[t - 1, i]``); ``init`` are computed
@@ -82,7 +82,7 @@ def scan(
 
 
 def _rows_after(length: Any, rows: Any) -> Any:
-    """The extent ``length - rows``."""
+    """Return the extent ``length - rows``."""
     difference = to_lin(length) - to_lin(rows)
     return difference.const if difference.const is not None else to_expr(difference)
 

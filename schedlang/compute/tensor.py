@@ -160,7 +160,7 @@ class Tensor:
         return self[indices]
 
     def as_scalar(self) -> Expr:
-        """The element of a 0-d tensor, for use in arithmetic."""
+        """Return the element of a 0-d tensor, for use in arithmetic."""
         if self.ndim:
             raise ComputeTypeError(
                 f"tensor {self.name} of shape {shape_text(self.shape)} stands where an element is "
@@ -320,18 +320,18 @@ for _name, _operator in EQUALITIES.items():
 
 
 def shape_text(shape: Iterable[Extent]) -> str:
-    """A shape as Python writes a tuple."""
+    """Return a shape as Python writes a tuple."""
     items = [str(s) for s in shape]
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 def declared(tensor: Tensor) -> str:
-    """A tensor as the header of a nest writes it."""
+    """Return a tensor as the header of a nest writes it."""
     return f"{tensor.name}: {tensor.dtype}[{', '.join(str(s) for s in tensor.shape)}]"
 
 
 def check_name(name: object, what: str) -> str:
-    """``name`` if it can stand in emitted source, else a refusal."""
+    """Return ``name`` if it can stand in emitted source, else a refusal."""
     if not isinstance(name, str):
         raise ComputeTypeError(f"the name of {what} is a string, got {type(name).__name__}")
     if not all(_IDENTIFIER.match(part) and not keyword.iskeyword(part) for part in name.split(".")):
@@ -348,7 +348,7 @@ def divide_whole(value: object) -> str:
 
 
 def check_extent(value: Any, what: str) -> Extent:
-    """``value`` as an extent: an integer of 0 or more, or a size expression."""
+    """Return ``value`` as an extent: an integer of 0 or more, or a size expression."""
     if isinstance(value, Const) and isinstance(value.value, int):
         value = value.value
     if isinstance(value, Expr):
@@ -377,7 +377,7 @@ def check_extent(value: Any, what: str) -> Extent:
 
 
 def check_shape(shape: Any, what: str) -> Shape:
-    """``shape`` as a tuple of extents; a single extent stands for a 1-d shape."""
+    """Return ``shape`` as a tuple of extents; a single extent stands for a 1-d shape."""
     items = shape if isinstance(shape, (tuple, list)) else (shape,)
     checked = tuple(check_extent(v, f"dimension {k} of {what}") for k, v in enumerate(items))
     size = 1
@@ -391,7 +391,7 @@ def check_shape(shape: Any, what: str) -> Shape:
 
 
 def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder") -> Tensor:
-    """An input tensor.
+    """Return an input tensor.
 
     ``shape`` is a tuple of integers and sizes (``sl.var("n")``), or one of them for a 1-d tensor.
     ``dtype`` is any of bool, int8–64, uint8–64, float16/32/64.
@@ -419,7 +419,7 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
 
 
 def var(name: str = "n", dtype: object = "int64") -> Var:
-    """A symbolic size, or with a floating or other ``dtype`` a scalar argument.
+    """Return a symbolic size, or with a floating or other ``dtype`` a scalar argument.
 
     A size has no dtype of its own (it adapts to what it meets), is 0 or more, and is found from
     the shapes of the arguments; te's default ``"int32"`` means the same here.

@@ -151,7 +151,7 @@ def _held(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
 
 
 def _operations(roots: Sequence[Expr]) -> int:
-    """The operations of an expression graph, shared parts once, indices left out."""
+    """Return the operations of an expression graph, shared parts once, indices left out."""
     seen: set[int] = set()
     stack, count = list(roots), 0
     while stack:

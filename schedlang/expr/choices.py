@@ -51,7 +51,7 @@ Task = tuple[str, int]
 
 
 def _deep(order: list[Expr], regions: Regions) -> Cuts:
-    """The choices at every 16th level, each with the way that leads to it."""
+    """Return the choices at every 16th level, each with the way that leads to it."""
     level: dict[int, int] = {}
     found: Cuts = {}
     for node in reversed(order):
@@ -130,7 +130,8 @@ class _Work:
         return node
 
     def _steps(self, region: Region) -> tuple[list[Region], int | None]:
-        """The choices on the way to ``region``, inner to outer, from a cut or from the start."""
+        """Return the choices on the way to ``region``, inner to outer, from a cut or from the
+        start."""
         steps: list[Region] = []
         while region[1]:
             steps.append(region)

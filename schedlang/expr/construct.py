@@ -26,7 +26,7 @@ SIGNED = {"int8", "int16", "int32", "int64"}
 
 
 def const(value: ExprLike, dtype: object = None) -> Const:
-    """A constant; without ``dtype`` a Python number stays weak."""
+    """Return a constant; without ``dtype`` a Python number stays weak."""
     if dtype is not None:
         name = dtypes.canonical(dtype)
         if isinstance(value, Expr):
@@ -49,7 +49,7 @@ def const(value: ExprLike, dtype: object = None) -> Const:
 
 
 def _checked(value: Any, dtype: str) -> Any:
-    """``value`` as a Python number of ``dtype``; refuses integers out of range."""
+    """Return ``value`` as a Python number of ``dtype``; refuses integers out of range."""
     if dtype == "bool":
         return bool(value)
     if dtypes.is_float(dtype):
@@ -63,7 +63,7 @@ def _checked(value: Any, dtype: str) -> Any:
 
 
 def as_expr(value: ExprLike) -> Expr:
-    """``value`` as an expression; a 0-d tensor stands for its element."""
+    """Return ``value`` as an expression; a 0-d tensor stands for its element."""
     if isinstance(value, Expr):
         return value
     read = getattr(value, "as_scalar", None)
@@ -73,7 +73,7 @@ def as_expr(value: ExprLike) -> Expr:
 
 
 def convert(value: Expr, dtype: str) -> Expr:
-    """``value`` in ``dtype`` because an operation needs it there; checks weak ranges."""
+    """Return ``value`` in ``dtype`` because an operation needs it there; checks weak ranges."""
     if value.dtype == dtype:
         if value.weak and isinstance(value, Const):
             return Const(_checked(value.value, dtype), dtype)
@@ -96,7 +96,7 @@ def convert(value: Expr, dtype: str) -> Expr:
 
 
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
-    """``left op right`` with operands brought to their common dtype."""
+    """Return ``left op right`` with operands brought to their common dtype."""
     a, b = given = as_expr(left), as_expr(right)
     dtype, weak = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
     if op in ("<<", ">>", "&", "|", "^"):
@@ -138,7 +138,8 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
 
 
 def noted(made: Expr, operands: Sequence[Expr]) -> Expr:
-    """``made``, marked as widened if none of its ``operands`` is a float but for weak numbers."""
+    """Return ``made``, marked as widened if none of its ``operands`` is a float but for weak
+    numbers."""
     if made.dtype == "float64" and not made.weak:
         if all(v.weak or not dtypes.is_float(v.dtype) for v in operands):
             object.__setattr__(made, "widened", True)
@@ -178,7 +179,7 @@ def _weak_float(value: Expr) -> Expr:
 
 
 def _fold(op: str, a: Expr, b: Expr) -> Const | None:
-    """The value of weak integer constants, and 0 and 1 as neutral elements of indices."""
+    """Return the value of weak integer constants, and 0 and 1 as neutral elements of indices."""
     if not (isinstance(a, Const) and isinstance(b, Const) and a.weak and b.weak):
         return None
     x, y = a.value, b.value
@@ -205,7 +206,7 @@ def unary(op: str, value: ExprLike) -> Expr:
 
 
 def cast(value: ExprLike, dtype: object) -> Expr:
-    """``value`` converted to ``dtype`` as NumPy's ``astype`` does.
+    """Return ``value`` converted to ``dtype`` as NumPy's ``astype`` does.
 
     Integers wrap, floats truncate toward zero, anything but zero is ``True``.
 

@@ -21,7 +21,7 @@ _RANK = {"b": 0, "u": 1, "i": 1, "f": 2}
 
 
 def canonical(dtype: object) -> str:
-    """The name of ``dtype``, which may be a string, a NumPy dtype or a scalar type.
+    """Return the name of ``dtype``, which may be a string, a NumPy dtype or a scalar type.
 
     Raises :class:`ComputeTypeError` for a dtype that schedlang does not have.
 
@@ -54,7 +54,7 @@ def itemsize(dtype: str) -> int:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """The smallest and largest value of an integer dtype (bool counts as 0..1)."""
+    """Return the smallest and largest value of an integer dtype (bool counts as 0..1)."""
     if dtype == "bool":
         return 0, 1
     info = np.iinfo(dtype)
@@ -62,7 +62,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def promote(a: str, weak_a: bool, b: str, weak_b: bool) -> tuple[str, bool]:
-    """The dtype of an operation on ``a`` and ``b``, and whether it is itself weak.
+    """Return the dtype of an operation on ``a`` and ``b``, and whether it is itself weak.
 
     >>> promote("float32", False, "int64", True)
     ('float32', False)
@@ -84,7 +84,7 @@ def promote(a: str, weak_a: bool, b: str, weak_b: bool) -> tuple[str, bool]:
 
 
 def float_of(dtype: str, weak: bool) -> str:
-    """The dtype in which NumPy evaluates ``np.exp`` and friends on ``dtype``.
+    """Return the dtype in which NumPy evaluates ``np.exp`` and friends on ``dtype``.
 
     >>> float_of("float32", False), float_of("int8", False), float_of("int64", True)
     ('float32', 'float16', 'float64')

@@ -40,7 +40,7 @@ class Program:
     peak: int
 
     def run(self, values: Mapping[Any, Any], read: Reader | None = None) -> tuple[Any, ...]:
-        """The value of each root; see :func:`evaluate`."""
+        """Return the value of each root; see :func:`evaluate`."""
         done: dict[int, Any] = {}
         for node, spent in self.steps:
             done[id(node)] = value_of(node, done, values, read)
@@ -94,7 +94,7 @@ def _order(roots: Sequence[Expr], leaf: Callable[[Expr], bool]) -> list[Expr]:
 
 
 def evaluate(root: Expr, values: Mapping[Any, Any], read: Reader | None = None) -> Any:
-    """``root`` with leaves taken from ``values`` (numbers or arrays that broadcast).
+    """Return ``root`` with leaves taken from ``values`` (numbers or arrays that broadcast).
 
     ``read`` gives the elements of a tensor at evaluated indices. Both sides of a ``Select`` are
     evaluated here; a caller whose reads may leave their tensor clips them in ``read``.
@@ -132,7 +132,10 @@ def value_of(
 
 
 def _power(a: Any, b: Any) -> Any:
-    """``a ** b``; an integer to a negative power, which NumPy refuses, is its truncated value."""
+    """Return ``a ** b``.
+
+    An integer to a negative power, which NumPy refuses, is its truncated value.
+    """
     kind = np.result_type(a, b).kind
     if kind == "f":
         return float_power(a, b)
@@ -161,7 +164,7 @@ def float_power(a: Any, b: Any) -> Any:
 
 
 def apply_function(fn: str, *args: Any) -> Any:
-    """A math function of the language on NumPy values, in their dtype."""
+    """Return a math function of the language on NumPy values, in their dtype."""
     ufunc = FUNCTIONS[fn].ufunc
     if ufunc:
         return getattr(np, ufunc)(*args)

@@ -52,12 +52,12 @@ FUNCTIONS = {
 
 
 def call(fn: str, *values: ExprLike) -> Expr:
-    """``fn`` of the table applied to ``values``."""
+    """Return ``fn`` of the table applied to ``values``."""
     return build_call(fn, tuple(as_expr(v) for v in values))
 
 
 def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
-    """A call of ``fn`` with its operands brought to the dtype the function computes in."""
+    """Return a call of ``fn`` with its operands brought to the dtype the function computes in."""
     spec = FUNCTIONS[fn]
     if len(args) != spec.arity:
         raise ComputeTypeError(f"sl.{fn} takes {spec.arity} operand(s), got {len(args)}")

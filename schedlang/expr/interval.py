@@ -48,7 +48,7 @@ class Ranges:
         self._cache.pop(var, None)
 
     def _sharing(self, facts: tuple[Lin, ...]) -> Ranges:
-        """The same variables under other facts."""
+        """Return the same variables under other facts."""
         child = Ranges((), facts)
         child.known, child._cache = self.known, self._cache
         return child
@@ -72,7 +72,7 @@ class Ranges:
         return ZERO, None
 
     def interval(self, lin: Lin) -> Interval:
-        """The integers between which ``lin`` lies; ``None`` where there is no bound."""
+        """Return the integers between which ``lin`` lies; ``None`` where there is no bound."""
         low: int | None = 0
         high: int | None = 0
         for product, coef in lin.terms.items():
@@ -97,7 +97,7 @@ class Ranges:
         return result
 
     def of_atom(self, atom: Atom) -> Interval:
-        """The integers between which one atom of a polynomial lies."""
+        """Return the integers between which one atom of a polynomial lies."""
         if isinstance(atom, (Axis, Var)):
             cached = self._cache.get(atom)
             if cached is None:
@@ -175,7 +175,7 @@ class Ranges:
 
 
 def _multiples(lin: Lin, fact: Lin) -> list[int]:
-    """How often ``fact`` may be added to ``lin``: once, and so that a term goes."""
+    """Return how often ``fact`` may be added to ``lin``: once, and so that a term goes."""
     found = {1}
     for product, coef in fact.terms.items():
         times, left = divmod(-lin.terms.get(product, 0), coef)
@@ -220,7 +220,7 @@ def occupied(extent: Lin) -> tuple[Lin, ...]:
 
 
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
-    """``lin`` with one ``min`` or ``max`` replaced by each argument.
+    """Return ``lin`` with one ``min`` or ``max`` replaced by each argument.
 
     The flag tells whether ``lin`` is the smallest of them (a lower bound must hold for all) or
     the largest (one suffices). One that is the smallest comes first: which argument suffices may
@@ -277,7 +277,7 @@ def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
 
 
 def _whole(lin: Lin) -> Lin:
-    """``lin`` with ``d * (x // d)`` written as ``x - x % d``, so that terms can cancel."""
+    """Return ``lin`` with ``d * (x // d)`` written as ``x - x % d``, so that terms can cancel."""
     result = lin
     for product, coef in lin.terms.items():
         for position, quotient in enumerate(product):
@@ -293,7 +293,7 @@ def _whole(lin: Lin) -> Lin:
 
 
 def _multiple(lin: Lin, den: Lin) -> int | None:
-    """``k`` with ``lin == den * k``."""
+    """Return ``k`` with ``lin == den * k``."""
     if len(lin.terms) != 1 or len(den.terms) != 1:
         return None
     ((product, coef),), ((divisor, size),) = lin.terms.items(), den.terms.items()
@@ -301,13 +301,13 @@ def _multiple(lin: Lin, den: Lin) -> int | None:
 
 
 def lower(lin: Lin, ranges: Ranges) -> Lin | None:
-    """A bound below ``lin`` that names no loop variable of ``ranges``, if one is known."""
+    """Return a bound below ``lin`` that names no loop variable of ``ranges``, if one is known."""
     bound = upper(-lin, ranges)
     return None if bound is None else -bound
 
 
 def upper(lin: Lin, ranges: Ranges) -> Lin | None:
-    """A bound above ``lin`` that names no loop variable of ``ranges``, if one is known."""
+    """Return a bound above ``lin`` that names no loop variable of ``ranges``, if one is known."""
     current = lin
     for _ in range(64):
         var = next((leaf for leaf in _axes(current)), None)
@@ -326,7 +326,7 @@ def _axes(lin: Lin) -> list[Axis]:
 
 
 def relax(lin: Lin, var: Axis | Var, lo: Lin, hi: Lin, ranges: Ranges, up: bool) -> Lin | None:
-    """The largest (``up``) or smallest ``lin`` gets while ``var`` runs over ``lo..hi``.
+    """Return the largest (``up``) or smallest ``lin`` gets while ``var`` runs over ``lo..hi``.
 
     Exact where ``var`` stands in one term; a safe bound where it stands in several;
     ``None`` where nothing is known.
@@ -407,12 +407,12 @@ def _mentions_lin(lin: Lin, var: Axis | Var) -> bool:
 
 
 def weak_range(value: Expr) -> Interval:
-    """The integers between which an index expression lies, by what its axes declare."""
+    """Return the integers between which an index expression lies, by what its axes declare."""
     return Ranges().interval(_declared(value))
 
 
 def _declared(value: Expr | int) -> Lin:
-    """``value`` as a polynomial, simplified by what its axes declare."""
+    """Return ``value`` as a polynomial, simplified by what its axes declare."""
     if isinstance(value, int):
         return Lin.of(value)
     found = quick(value)

@@ -31,7 +31,7 @@ class Regions:
 
 
 def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
-    """The regions of ``root``. Nodes whose ``id`` is ``known`` have been evaluated.
+    """Return the regions of ``root``. Nodes whose ``id`` is ``known`` have been evaluated.
 
     >>> from schedlang.expr.construct import select
     >>> from schedlang.expr.nodes import Var
@@ -78,7 +78,7 @@ def is_choice(node: Expr) -> bool:
 
 
 def both(first: Expr, second: Expr) -> Select:
-    """``first and second``, where the second is evaluated only if the first holds."""
+    """Return ``first and second``, where the second is evaluated only if the first holds."""
     return Select(first, second, Const(False, "bool"), "bool", lazy=True)
 
 
@@ -114,7 +114,7 @@ def _settle(regions: dict[Region, None], places: dict[int, Region]) -> list[int]
 
 
 def _enclosing(choice: int, regions: dict[Region, None], places: dict[int, Region]) -> int | None:
-    """The choice around ``choice`` (or itself) that stands in one of ``regions``."""
+    """Return the choice around ``choice`` (or itself) that stands in one of ``regions``."""
     current = choice
     while True:
         place = places[current]

@@ -54,7 +54,7 @@ LinLike = Union["Lin", int]
 
 
 def _order(atom: Atom) -> tuple[str, int]:
-    """A place within products that does not depend on where equal atoms lie in memory."""
+    """Return a place within products that does not depend on where equal atoms lie in memory."""
     if isinstance(atom, (Axis, Var)):
         return atom.name, id(atom)
     if isinstance(atom, Opaque):
@@ -103,7 +103,7 @@ class Lin:
             yield from product
 
     def leaves(self) -> Iterator[Axis | Var | Opaque]:
-        """Every axis, size and opaque expression, inside other atoms too."""
+        """Yield every axis, size and opaque expression, inside other atoms too."""
         for atom in self.atoms():
             if isinstance(atom, (Div, Mod)):
                 yield from atom.num.leaves()
@@ -166,7 +166,7 @@ class Lin:
         return str(to_expr(self))
 
     def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
-        """This polynomial with leaves replaced; atoms are rebuilt without simplification."""
+        """Return this polynomial with leaves replaced; atoms are rebuilt without simplification."""
         if not any(leaf in values for leaf in self.leaves() if not isinstance(leaf, Opaque)):
             return self
         total = ZERO
@@ -206,7 +206,7 @@ def total(values: Iterable[Lin]) -> Lin:
 
 
 def to_expr(lin: Lin) -> Expr:
-    """The polynomial as an index expression: larger coefficients first, the number last."""
+    """Return the polynomial as an index expression: larger coefficients first, the number last."""
     items = [(p, c) for p, c in lin.terms.items() if p]
     items.sort(key=lambda item: (item[1] < 0, -len(item[0]), -abs(item[1])))
     result: Expr | None = None

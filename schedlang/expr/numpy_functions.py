@@ -63,7 +63,7 @@ _FORMS: dict[str, Callable[..., Expr]] = {
 
 
 def name_of(function: Any) -> str:
-    """The name of a NumPy function as a program writes it behind ``np.``."""
+    """Return the name of a NumPy function as a program writes it behind ``np.``."""
     module = str(getattr(function, "__module__", "")).removeprefix("numpy").lstrip(".")
     name = str(getattr(function, "__name__", function))
     return f"{module}.{name}" if module in ("linalg", "fft", "random") else name

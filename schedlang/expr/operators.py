@@ -56,7 +56,7 @@ def _equality(op: str) -> Operator:
 
 
 def astype(self: Expr, dtype: object) -> Expr:
-    """This expression converted to ``dtype`` (NumPy's ``astype``)."""
+    """Return this expression converted to ``dtype`` (NumPy's ``astype``)."""
     return cast(self, dtype)
 
 

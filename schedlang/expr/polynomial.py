@@ -26,7 +26,7 @@ def quick(value: Expr, values: Mapping[Any, Lin] | None = None) -> Lin | None:
 
 
 def polynomial(value: Expr, values: Mapping[Any, Lin], ranges: Known) -> Lin:
-    """``value`` with its axes replaced by ``values``, simplified under ``ranges``."""
+    """Return ``value`` with its axes replaced by ``values``, simplified under ``ranges``."""
     done: dict[int, Lin] = {}
     for node in postorder([value]):
         done[id(node)] = _convert(node, done, values, ranges)

@@ -25,7 +25,7 @@ def paren(text_: str, precedence: int, least: int) -> str:
 def binary_text(
     op: str, left: tuple[str, int], right: tuple[str, int], tight: bool = False
 ) -> tuple[str, int]:
-    """``left op right`` from printed operands with their precedences."""
+    """Return ``left op right`` from printed operands with their precedences."""
     level = PRECEDENCE[op]
     same = level + 1 if op in ("<", "<=", ">", ">=", "==", "!=", "**") else level
     a = paren(left[0], left[1], same)
@@ -34,7 +34,7 @@ def binary_text(
 
 
 def number(value: object) -> str:
-    """A literal that reads back as the same number."""
+    """Return a literal that reads back as the same number."""
     if isinstance(value, float):
         if value != value:
             return "nan"
@@ -76,7 +76,7 @@ def text(
 
 
 def index_text(indices: Sequence[Expr], done: dict[int, tuple[str, int]]) -> str:
-    """The inside of the brackets; indices are int64 whatever they were converted from."""
+    """Return the inside of the brackets; indices are int64 whatever they were converted from."""
     plain = [i.a if isinstance(i, Cast) and i.dtype == "int64" else i for i in indices]
     return ", ".join(done[id(i)][0] for i in plain) or "()"
 

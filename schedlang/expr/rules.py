@@ -35,7 +35,8 @@ def split_multiples(num: Lin, den: int) -> tuple[Lin, Lin]:
 
 
 def _coarse(rest: Lin, den: int, ranges: Known) -> tuple[Lin, int, Lin] | None:
-    """``rest == g*coarse + fine`` with ``0 <= fine < g`` and ``g`` dividing ``den``, if found."""
+    """Return ``rest == g*coarse + fine`` with ``0 <= fine < g`` and ``g`` dividing ``den``, if
+    found."""
     grains = sorted({gcd(c, den) for p, c in rest.terms.items() if p} - {1}, reverse=True)
     for grain in grains:
         coarse, fine = split_multiples(rest, grain)
@@ -75,7 +76,7 @@ def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
 
 
 def mod(num: Lin, den: Lin, ranges: Known) -> Lin:
-    """``num % den``, which has the sign of ``den``."""
+    """Return ``num % den``, which has the sign of ``den``."""
     d = den.const
     if d is None:
         quotient = _symbolic_quotient(num, den, ranges)
@@ -156,7 +157,7 @@ def _symbolic_div(num: Lin, den: Lin, ranges: Known) -> Lin:
 
 
 def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
-    """``min`` or ``max``, with the arguments that are provably not it left out."""
+    """Return ``min`` or ``max``, with the arguments that are provably not it left out."""
     flat: list[Lin] = []
     for arg in args:
         atom = _single_atom(arg)
@@ -182,7 +183,7 @@ def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
 
 
 def _pruned(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
-    """``args`` without those that another one makes superfluous."""
+    """Return ``args`` without those that another one makes superfluous."""
     kept: list[Lin] = []
     for arg in args:
         if any(_beats(op, other, arg, ranges) for other in kept):

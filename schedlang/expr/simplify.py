@@ -17,7 +17,8 @@ def to_lin(
     values: Mapping[Any, Lin] | None = None,
     ranges: Ranges | None = None,
 ) -> Lin:
-    """``value`` as a polynomial, its axes replaced by ``values``, simplified under ``ranges``."""
+    """Return ``value`` as a polynomial, its axes replaced by ``values``, simplified under
+    ``ranges``."""
     if isinstance(value, int):
         return Lin.of(value)
     found = quick(value, values)
@@ -25,7 +26,7 @@ def to_lin(
 
 
 def simplify(value: Expr, ranges: Ranges | None = None) -> Expr:
-    """An index expression in its shortest known form.
+    """Return an index expression in its shortest known form.
 
     >>> from schedlang.expr.nodes import Axis
     >>> i, j = Axis("i", 4), Axis("j", 8)
@@ -41,12 +42,12 @@ def has_mod(lin: Lin) -> bool:
 
 
 def ceildiv(num: Lin, den: Lin) -> Lin:
-    """``num / den`` rounded up, by what its axes declare."""
+    """Return ``num / den`` rounded up, by what its axes declare."""
     return floordiv(num + den - 1, den, Ranges())
 
 
 def merge_div_mod(lin: Lin) -> Lin:
-    """``lin`` with ``den*(x // den) + x % den`` joined to ``x`` again."""
+    """Return ``lin`` with ``den*(x // den) + x % den`` joined to ``x`` again."""
     for product, coef in lin.terms.items():
         if len(product) != 1 or not isinstance(product[0], Mod):
             continue

@@ -24,7 +24,7 @@ _CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc} | {"fmin": "",
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Expr:
-    """The expression that ``ufunc(*inputs)`` stands for."""
+    """Return the expression that ``ufunc(*inputs)`` stands for."""
     name = ufunc.__name__
     if method != "__call__" or kwargs:
         raise ComputeTypeError(

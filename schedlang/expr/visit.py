@@ -9,7 +9,7 @@ from schedlang.expr.nodes import Binary, Call, Cast, Expr, Read, Select, Unary
 
 
 def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Expr]:
-    """Each distinct node once, children before parents, left to right.
+    """Yield each distinct node once, children before parents, left to right.
 
     What is below the nodes whose ``id`` is ``known`` is left out.
     """
@@ -34,7 +34,7 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Exp
 
 
 def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:
-    """``node`` over other children; the same object when none changed."""
+    """Return ``node`` over other children; the same object when none changed."""
     if all(a is b for a, b in zip(children, node.children)):
         return node
     if isinstance(node, Binary):
@@ -61,7 +61,7 @@ def rewrite(
     memo: dict[int, Expr] | None = None,
     before: Callable[[Expr], Expr | None] | None = None,
 ) -> Expr:
-    """``root`` with ``fn`` applied bottom-up; ``None`` from ``fn`` keeps a node.
+    """Return ``root`` with ``fn`` applied bottom-up; ``None`` from ``fn`` keeps a node.
 
     ``before`` sees each node ahead of its children, and what it returns is final.
     ``memo`` (by ``id`` of the original node) may be shared between calls on one graph.
@@ -89,7 +89,7 @@ def rewrite(
 
 
 def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
-    """Each distinct node once, parents before children, left to right: reading order."""
+    """Yield each distinct node once, parents before children, left to right: reading order."""
     seen: set[int] = set()
     for root in roots:
         stack = [root]
@@ -102,7 +102,7 @@ def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
 
 
 def reads(roots: Iterable[Expr]) -> Iterator[Read]:
-    """Every read of a tensor, in order of first appearance, left to right.
+    """Yield every read of a tensor, in order of first appearance, left to right.
 
     Index expressions are visited too, after the tensor they index, so that a gather's index
     tensor is found.

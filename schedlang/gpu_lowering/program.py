@@ -60,7 +60,7 @@ class Launch:
         return sum(-(-(b.bytes or 0) // 16) * 16 for b in self.shared)
 
     def dims(self, kind: str) -> tuple[Union[int, Expr], ...]:
-        """The extents in x, y and z of the ``"grid"`` or the ``"block"``."""
+        """Return the extents in x, y and z of the ``"grid"`` or the ``"block"``."""
         found = {i.letter: i.extent for i in (self.grid if kind == "grid" else self.block)}
         return tuple(found.get(letter, 1) for letter in "xyz")
 
@@ -109,7 +109,7 @@ class Program:
 
 
 def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Every step, those inside others too, in order."""
+    """Yield every step, those inside others too, in order."""
     for step in steps:
         yield step
         if isinstance(step, (Repeat, When)):

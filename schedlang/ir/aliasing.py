@@ -9,7 +9,7 @@ from schedlang.ir.nodes import Buffer, Load, Store, expressions, walk
 
 
 def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
-    """Positions (output, input) of arguments that may share memory exactly.
+    """Return positions (output, input) of arguments that may share memory exactly.
 
     Safe is an input of the output's shape and dtype that is read only by plain stores to that
     output, at the element they store.

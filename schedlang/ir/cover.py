@@ -75,7 +75,7 @@ def _piece(site: Site, indices: Sequence[Lin]) -> Piece:
 
 
 def _whole(pieces: Sequence[Piece]) -> list[Span] | None:
-    """The box that ``pieces`` cover once together, if each covers one and these touch."""
+    """Return the box that ``pieces`` cover once together, if each covers one and these touch."""
     boxes = [_box(p, 0) for p in pieces]
     known = [box for box in boxes if box is not None]
     found = _one_box(known) if len(known) == len(boxes) else None
@@ -83,7 +83,8 @@ def _whole(pieces: Sequence[Piece]) -> list[Span] | None:
 
 
 def _together(pieces: Sequence[Piece], depth: int) -> list[Span] | None:
-    """The same from loop ``depth`` on: pieces in one loop are one there, as the parts of a cut."""
+    """Return the same from loop ``depth`` on: pieces in one loop are one there, as the parts of a
+    cut."""
     groups: dict[object, list[Piece]] = {}
     for k, piece in enumerate(pieces):
         key = piece.loops[depth][0] if depth < len(piece.loops) else k
@@ -122,7 +123,8 @@ def _joined(group: Sequence[Piece], depth: int) -> Piece | None:
 
 
 def _box(piece: Piece, depth: int) -> list[Span] | None:
-    """The box that a piece covers once from loop ``depth`` on, if its indices are mixed-radix."""
+    """Return the box that a piece covers once from loop ``depth`` on, if its indices are mixed-
+    radix."""
     ranges = piece.ranges
     extents = {axis: extent for _, axis, extent in piece.loops[depth:]}
     digits = Digits(list(piece.indices), extents, [], ranges)
@@ -192,7 +194,7 @@ def _clip(fact: Lin, digits: Digits, spans: list[Span]) -> bool:
 
 
 def _conjuncts(cond: Expr) -> int:
-    """How many comparisons ``cond`` joins by ``&``; 0 where it does anything else."""
+    """Return how many comparisons ``cond`` joins by ``&``; 0 where it does anything else."""
     count, stack = 0, [cond]
     while stack:
         node = stack.pop()
@@ -230,7 +232,7 @@ def _join(a: list[Span], b: list[Span]) -> list[Span] | None:
 
 
 def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
-    """How often each element is written, where that can be counted."""
+    """Return how often each element is written, where that can be counted."""
     if buffer.size is None or buffer.size > MOST_POINTS:
         return None
     shape = tuple(buffer.shape)

@@ -170,7 +170,7 @@ Stmt = Union[For, If, Store, Alloc, Fetch, Barrier, Exchange, Note, Block]
 
 
 def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
-    """Every statement with its depth in loops and guards, in program order."""
+    """Yield every statement with its depth in loops and guards, in program order."""
     stack: list[tuple[Stmt, int]] = [(root, 0)]
     while stack:
         stmt, depth = stack.pop()
@@ -183,7 +183,7 @@ def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """The expressions a statement evaluates itself."""
+    """Return the expressions a statement evaluates itself."""
     if isinstance(stmt, Store):
         return (*stmt.indices, *stmt.values)
     if isinstance(stmt, If):

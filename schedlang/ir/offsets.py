@@ -23,7 +23,7 @@ MOST_AT_ONCE = 4
 
 @lru_cache(maxsize=256)
 def strides(buffer: Buffer) -> tuple[Lin, ...]:
-    """Elements between neighbours along each dimension."""
+    """Return elements between neighbours along each dimension."""
     if buffer.strides is not None:
         return tuple(Lin.of(s) for s in buffer.strides)
     result: list[Lin] = []
@@ -35,7 +35,7 @@ def strides(buffer: Buffer) -> tuple[Lin, ...]:
 
 
 def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | None = None) -> Lin:
-    """The offset of ``buffer[indices]``, where some axes may have known ``values``."""
+    """Return the offset of ``buffer[indices]``, where some axes may have known ``values``."""
     total = ZERO
     for index, stride in zip(indices, strides(buffer)):
         total = total + to_lin(index, values or {}) * stride
@@ -43,7 +43,7 @@ def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | No
 
 
 def lane_step(offset: Lin, axis: Axis) -> int | None:
-    """The distance between neighbouring lanes, where it is one number; else ``None``."""
+    """Return the distance between neighbouring lanes, where it is one number; else ``None``."""
     step = 0
     for product, coef in offset.terms.items():
         if len(product) == 1 and product[0] is axis:
@@ -76,7 +76,7 @@ def one_access(buffer: Buffer, first: Lin, count: int) -> bool:
 
 
 def most_at_once(dtype: str) -> int:
-    """The elements of the widest access of a GPU's thread.
+    """Return the elements of the widest access of a GPU's thread.
 
     Source: PTX ISA 9.0, "Vectors": of four elements and 16 bytes at most.
     """

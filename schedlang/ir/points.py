@@ -68,7 +68,7 @@ def _unknowns(root: Expr, loops: Sequence[For]) -> bool:
 
 
 def _related(index: Expr, tests: Sequence[Expr]) -> list[Expr]:
-    """The tests that share loop variables with ``index``, directly or through each other."""
+    """Return the tests that share loop variables with ``index``, directly or through each other."""
     axes = {n for n in postorder([index]) if isinstance(n, Axis)}
     left = [(t, {n for n in postorder([t]) if isinstance(n, Axis)}) for t in tests]
     near: list[Expr] = []

@@ -33,7 +33,7 @@ WIDE = 100
 
 
 def nest_text(nest: Nest) -> str:
-    """The whole nest: a header with the arguments, a blank line, the statements."""
+    """Return the whole nest: a header with the arguments, a blank line, the statements."""
     lines = [header(nest), ""]
     for stmt, depth in walk(nest.body):
         lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names)]
@@ -54,7 +54,7 @@ def argument_text(arg: Buffer | Var) -> str:
 
 
 def bytes_text(count: int | None) -> str:
-    """A size for people: exact below 10 KiB, else in KiB or MiB.
+    """Return a size for people: exact below 10 KiB, else in KiB or MiB.
 
     >>> bytes_text(256), bytes_text(4 << 20), bytes_text(None)
     ('256 B', '4.00 MiB', 'size known at the call')
@@ -121,7 +121,7 @@ class Temporaries:
 
 
 def _evaluated(values: Sequence[Expr]) -> set[int]:
-    """The nodes evaluated whatever a short-circuit condition says."""
+    """Return the nodes evaluated whatever a short-circuit condition says."""
     found: set[int] = set()
     stack = list(values)
     while stack:
@@ -133,7 +133,7 @@ def _evaluated(values: Sequence[Expr]) -> set[int]:
 
 
 def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
-    """The line (or lines) of one statement, without what is inside it."""
+    """Return the line (or lines) of one statement, without what is inside it."""
     if isinstance(stmt, For):
         return [loop_text(stmt, names)]
     if isinstance(stmt, If):
@@ -161,7 +161,7 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
 
 
 def storage_text(buffer: Buffer) -> str:
-    """``C.local: float32[4, 16]   local, 256 B``, and what else is special about it."""
+    """Return ``C.local: float32[4, 16]   local, 256 B``, and what else is special about it."""
     said = [buffer.scope, bytes_text(buffer.bytes)]
     if buffer.strides is not None:
         rows = len(buffer.shape) == 2 and buffer.strides[1] == 1
@@ -211,7 +211,10 @@ def store_lines(store: Store, names: dict[Axis, str]) -> list[str]:
 
 
 def _choices(value: Expr, names: dict[Axis, str]) -> list[str]:
-    """A chain as in ``a if p else (b if q else c)``, one choice a line; [] for what is no chain."""
+    """Return a chain as in ``a if p else (b if q else c)``, one choice a line.
+
+    [] for what is no chain.
+    """
     lines: list[str] = []
     lazy, current = isinstance(value, Select) and value.lazy, value
     while isinstance(current, Select) and current.lazy == lazy:

@@ -78,7 +78,7 @@ def check_races(
 def _pairs(
     written: dict[Buffer, list[Access]], loads: Sequence[tuple[Load, Site | None]]
 ) -> Iterator[tuple[Access, Access]]:
-    """The pairs of accesses to one buffer of which the first writes, each once."""
+    """Yield the pairs of accesses to one buffer of which the first writes, each once."""
     for stores in written.values():
         for k, store in enumerate(stores):
             yield from ((store, other) for other in stores[k:])
@@ -258,7 +258,7 @@ class _Other:
         return step, self._fine(rest, step)
 
     def _fine(self, rest: Lin, step: Lin) -> Lin:
-        """``rest`` without what the loops inside add in multiples of ``step*extent``."""
+        """Return ``rest`` without what the loops inside add in multiples of ``step*extent``."""
         whole = (step * self.extent).const
         kept = {}
         for product, coef in rest.terms.items():

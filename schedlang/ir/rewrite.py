@@ -22,12 +22,12 @@ from schedlang.ir.nodes import (
 
 
 def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
-    """``root`` with some leaves (axes, sizes) replaced."""
+    """Return ``root`` with some leaves (axes, sizes) replaced."""
     return rewrite(root, swap.get) if swap else root
 
 
 def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
-    """``stmt`` with ``value`` of each expression that it evaluates itself; bodies stay."""
+    """Return ``stmt`` with ``value`` of each expression that it evaluates itself; bodies stay."""
     if isinstance(stmt, For):
         return stmt if isinstance(stmt.extent, int) else replace(stmt, extent=value(stmt.extent))
     if isinstance(stmt, If):
@@ -41,7 +41,7 @@ def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
 
 
 def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
-    """``stmt`` and all inside of it with some leaves replaced."""
+    """Return ``stmt`` and all inside of it with some leaves replaced."""
     if not swap:
         return stmt
     memo: dict[int, Expr] = {}
@@ -53,7 +53,7 @@ def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
 
 
 def deep(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
-    """``stmt`` with ``change`` applied to each statement, innermost first."""
+    """Return ``stmt`` with ``change`` applied to each statement, innermost first."""
     if isinstance(stmt, Block):
         return Block(tuple(deep(s, change) for s in stmt.stmts))
     if isinstance(stmt, (For, If)):
@@ -67,7 +67,7 @@ Moved = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | 
 
 
 def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
-    """``block`` with buffers of the same shape in place of some, where they are made too."""
+    """Return ``block`` with buffers of the same shape in place of some, where they are made too."""
 
     def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (new[buffer], at) if buffer in new else None
@@ -83,7 +83,7 @@ def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
 
 
 def moved(stmt: Stmt, spot: Moved) -> Stmt:
-    """``stmt`` and all inside of it with accesses at other places.
+    """Return ``stmt`` and all inside of it with accesses at other places.
 
     ``spot`` gives for a buffer and indices the new ones, or ``None`` where they stay.
     """
@@ -126,7 +126,7 @@ def moved(stmt: Stmt, spot: Moved) -> Stmt:
 
 
 def storage(stmt: Stmt) -> list[Buffer]:
-    """The buffers that storage is made for in ``stmt``."""
+    """Return the buffers that storage is made for in ``stmt``."""
     if isinstance(stmt, Alloc):
         return [stmt.buffer]
     if isinstance(stmt, (For, If)):
@@ -135,7 +135,7 @@ def storage(stmt: Stmt) -> list[Buffer]:
 
 
 def with_rows(buffer: Buffer, *extents: int) -> Buffer:
-    """``buffer`` with dimensions in front: a copy of it for each of their indices."""
+    """Return ``buffer`` with dimensions in front: a copy of it for each of their indices."""
     steps = buffer.strides
     if steps is not None:
         size = buffer.size

@@ -26,7 +26,7 @@ def unwritten(memory: Any, index: tuple[Any, ...]) -> None:
 
 
 def _accessors(ndim: int) -> dict[str, Any]:
-    """``load``, ``store``, ``final`` and ``touch`` for buffers of ``ndim`` dimensions."""
+    """Return ``load``, ``store``, ``final`` and ``touch`` for buffers of ``ndim`` dimensions."""
     names = [f"i{k}" for k in range(ndim)]
     listed = "".join(f", {n}" for n in names)
     index = f"({''.join(n + ', ' for n in names)})"
@@ -60,7 +60,7 @@ def touch{ndim}(m{listed}):
 
 
 def smaller(a: Any, b: Any) -> Any:
-    """``np.minimum`` of two scalars, NaN first."""
+    """Return ``np.minimum`` of two scalars, NaN first."""
     return a if a != a or not (b < a or b != b) else b
 
 
@@ -69,7 +69,7 @@ def larger(a: Any, b: Any) -> Any:
 
 
 def index_div(a: int, b: int) -> int:
-    """``a // b``; by zero it is 0, as NumPy has it."""
+    """Return ``a // b``; by zero it is 0, as NumPy has it."""
     return a // b if b else 0
 
 
@@ -79,7 +79,7 @@ def index_mod(a: int, b: int) -> int:
 
 @cache
 def caster(dtype: str) -> Callable[[Any], Any]:
-    """A scalar brought to ``dtype`` as ``astype`` does."""
+    """Return a scalar brought to ``dtype`` as ``astype`` does."""
     kind = np.dtype(dtype)
     if dtype == "bool":
         return bool
@@ -96,7 +96,7 @@ def caster(dtype: str) -> Callable[[Any], Any]:
 
 @cache
 def caller(fn: str) -> Callable[..., Any]:
-    """A math function of the language on scalars."""
+    """Return a math function of the language on scalars."""
     if fn in ("min", "max"):
         return smaller if fn == "min" else larger
     if fn == "isnan":

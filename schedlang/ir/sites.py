@@ -32,12 +32,12 @@ class Site:
 
 
 def scope_of(loops: Sequence[For]) -> Ranges:
-    """The ranges of loop variables."""
+    """Return the ranges of loop variables."""
     return Ranges({loop.axis: (ZERO, to_lin(loop.extent) - 1) for loop in loops})
 
 
 def sites_of(body: Block, buffer: Buffer) -> list[Site]:
-    """The stores to ``buffer`` in ``body``, in program order."""
+    """Return the stores to ``buffer`` in ``body``, in program order."""
     found: list[Site] = []
     stack: list[tuple[Stmt, tuple[For, ...], tuple[If, ...]]] = [(body, (), ())]
     while stack:
@@ -54,7 +54,7 @@ def sites_of(body: Block, buffer: Buffer) -> list[Site]:
 
 
 def flat(buffer: Buffer, indices: Sequence[Lin]) -> Lin:
-    """The position of an element, its indices joined where they are parts of one loop."""
+    """Return the position of an element, its indices joined where they are parts of one loop."""
     strides = [Lin.of(1)]
     for k in reversed(range(1, len(buffer.shape))):
         strides.insert(0, strides[0] * to_lin(buffer.shape[k]))

@@ -30,7 +30,7 @@ from schedlang.stage.relations import extent_of
 
 
 def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
-    """``nest`` with every size replaced by its number, for checks that need to know it."""
+    """Return ``nest`` with every size replaced by its number, for checks that need to know it."""
     known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
     scalars = [a for a in nest.args if isinstance(a, Var) and a.is_size and a.name in sizes]
     known.update((v, Lin.of(sizes[v.name])) for v in scalars)
@@ -41,7 +41,8 @@ def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
 
 
 def largest_storage(nest: Nest, sizes: Mapping[str, int]) -> tuple[Buffer, int] | None:
-    """The storage of ``nest`` whose size the call decides that takes most bytes, and how many."""
+    """Return the storage of ``nest`` whose size the call decides that takes most bytes, and how
+    many."""
     known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
     found: tuple[Buffer, int] | None = None
     for stmt, _ in walk(nest.body):

@@ -15,17 +15,17 @@ BOUND = ("thread", "vthread")
 
 
 def free_threads(cond: Expr, around: set[Axis]) -> list[Axis]:
-    """The thread axes in ``cond`` that are no variable of the loops ``around``."""
+    """Return the thread axes in ``cond`` that are no variable of the loops ``around``."""
     return [n for n in postorder([cond]) if isinstance(n, Axis) and n.tag and n not in around]
 
 
 def kernel_tags(region: Stmt) -> set[str]:
-    """The threads that loops inside of ``region`` are bound to."""
+    """Return the threads that loops inside of ``region`` are bound to."""
     return {s.tag for s, _ in walk(region) if isinstance(s, For) and s.kind == "thread"}
 
 
 def unknown_threads(body: Block) -> Iterator[tuple[If, Axis]]:
-    """The store predicates over a thread that no loop of their kernel is bound to."""
+    """Yield the store predicates over a thread that no loop of their kernel is bound to."""
     stack: list[tuple[Stmt, frozenset[Axis], set[str] | None]] = [(body, frozenset(), None)]
     while stack:
         stmt, around, tags = stack.pop()

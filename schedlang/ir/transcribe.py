@@ -70,7 +70,7 @@ class _Writer:
         return name
 
     def value(self, root: Expr, given: dict[Expr, str] | None = None) -> str:
-        """The name of (or the literal for) the value of ``root``, computed here."""
+        """Return the name of (or the literal for) the value of ``root``, computed here."""
         scopes: list[dict[int, str]] = [{}]
         regions = regions_of(root)
         root, named = in_parts(root, regions) if regions.ways else (root, [])
@@ -200,7 +200,7 @@ class _Writer:
 
 
 def transcribe(nest: Nest) -> Transcript:
-    """The program that does what ``nest`` does."""
+    """Return the program that does what ``nest`` does."""
     writer = _Writer()
     arguments: dict[Named, str] = {a: writer.fresh("g") for a in nest.args}
     arguments.update((v, writer.fresh("g")) for v in nest.sizes if v not in arguments)

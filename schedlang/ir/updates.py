@@ -12,7 +12,7 @@ from schedlang.ir.nodes import Load, Store
 
 
 def combined(store: Store) -> Store:
-    """An update as a plain store of the combined value."""
+    """Return an update as a plain store of the combined value."""
     reducer = store.reducer
     assert reducer is not None
     old: Mapping[Any, Expr] = {

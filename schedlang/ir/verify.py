@@ -66,7 +66,8 @@ class Unproven:
         return self.exact and self.sized
 
     def refusal(self, what: str) -> str:
-        """Why ``what`` (a build or a call) cannot be: nothing shows that the index is inside."""
+        """Return why ``what`` (a build or a call) cannot be: nothing shows that the index is
+        inside."""
         name, extent = self.buffer.name, self.buffer.shape[self.position]
         return explain(
             f"{what} stage {self.stage}",
@@ -332,7 +333,7 @@ class _Walker:
 def _guarded(
     root: Expr, base: tuple[Lin, ...], ranges: Ranges
 ) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
-    """Each load with the facts and the conditions under which it is evaluated."""
+    """Yield each load with the facts and the conditions under which it is evaluated."""
     regions = regions_of(root)
     if not regions.ways:
         yield from _guarded_loads(root, base, ranges, regions.ahead, set())
@@ -351,7 +352,7 @@ def _guarded_loads(
     ahead: Mapping[int, Sequence[Expr]],
     named: Container[int],
 ) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
-    """The same for an expression in which the parts ``named`` are checked already."""
+    """Yield the same for an expression in which the parts ``named`` are checked already."""
     seen: set[tuple[int, int]] = set()
     stack: list[tuple[Expr, tuple[Lin, ...], tuple[Expr, ...]]] = [(root, base, ())]
     kept: list[Any] = []
@@ -386,7 +387,7 @@ def _within(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
 
 
 def _numerator(lin: Lin, ranges: Ranges) -> tuple[Lin, Lin] | None:
-    """``(x, d)`` with ``lin == x // d``: a guard of a fused loop is about ``x``."""
+    """Return ``(x, d)`` with ``lin == x // d``: a guard of a fused loop is about ``x``."""
     for product, coef in lin.terms.items():
         if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
             continue
@@ -398,7 +399,7 @@ def _numerator(lin: Lin, ranges: Ranges) -> tuple[Lin, Lin] | None:
 
 
 def _most(lin: Lin, ranges: Ranges) -> Lin:
-    """A bound above ``lin``: ``x//d - y//d`` is at most ``x - y`` over ``d``, rounded up."""
+    """Return a bound above ``lin``: ``x//d - y//d`` is at most ``x - y`` over ``d``, rounded up."""
     for product, coef in lin.terms.items():
         if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
             continue
@@ -423,7 +424,7 @@ def _gathers(root: Expr) -> bool:
 
 
 def quick_interval(root: Expr, ranges: Ranges) -> Interval:
-    """The integers between which an index expression lies, term by term."""
+    """Return the integers between which an index expression lies, term by term."""
     if isinstance(root, Axis):
         return ranges.of_atom(root)
     done: dict[int, Interval] = {}

@@ -54,7 +54,7 @@ from schedlang.stage.state import Stage
 def nest_stage(
     job: Job, stage: Stage, dims: tuple[Dim, ...], scope: Scope, slide: Slide | None = None
 ) -> Task:
-    """The statements that compute ``dims`` of ``stage``, and the boxes they read."""
+    """Return the statements that compute ``dims`` of ``stage``, and the boxes they read."""
     plan = make_plan(stage, dims, scope.ranges, Peel(), scope.threads)
     nesting = Nesting(job, stage, dims, scope, Peel(), plan, stage.leaf, slide)
     if any(d.extent.const == 0 for d in dims):
@@ -67,7 +67,7 @@ def nest_stage(
 
 
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
-    """Loops from ``depth`` inwards; a reduction's init comes before its first loop."""
+    """Return loops from ``depth`` inwards; a reduction's init comes before its first loop."""
     if depth == len(n.leaf):
         return statement(n, scope)
     axis = n.leaf[depth]
@@ -113,7 +113,7 @@ def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
 
 
 def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
-    """One loop with what is attached to it, its guards, and everything further in."""
+    """Return one loop with what is attached to it, its guards, and everything further in."""
     extent = n.plan.extents[axis]
     if extent.const == 0 and axis not in dict(n.peel.fixed):
         return [], {}
@@ -145,7 +145,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
 
 
 def _noted(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[Draft]:
-    """The pragmas of a loop that runs once, on the loops inside of it."""
+    """Return the pragmas of a loop that runs once, on the loops inside of it."""
     if not pragmas:
         return drafts
     return [
@@ -162,7 +162,7 @@ def _enter(
     kind: str,
     guards: list[Guard],
 ) -> Scope:
-    """The scope inside the loop over ``var``."""
+    """Return the scope inside the loop over ``var``."""
     ranges = Ranges(n.plan.ranges.known, scope.ranges.facts)
     ranges = ranges.assuming(tuple(g.fact for g in guards))
     loops, threads = scope.loops, scope.threads
@@ -185,7 +185,7 @@ def attach_children(
 def attach_child(
     n: Nesting, axis: Axis, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
-    """One stage computed at this loop."""
+    """Return one stage computed at this loop."""
     slide = None
     if child.name in n.job.placement.store and lets_a_start_through(n, axis):
         box = take(child, pending, scope.ranges, keep=True)
@@ -196,14 +196,14 @@ def attach_child(
 def store_kept(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> list[Draft]:
-    """``drafts`` with the storage of stages that are stored at this loop in front."""
+    """Return ``drafts`` with the storage of stages that are stored at this loop in front."""
     for child in n.job.placement.kept.get((n.stage.name, axis), ()):
         drafts = store_child(n.job, child, drafts, pending, scope)
     return drafts
 
 
 def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> Box | None:
-    """The box of ``stage`` that the statements so far read: one for all its outputs."""
+    """Return the box of ``stage`` that the statements so far read: one for all its outputs."""
     box: Box | None = None
     for tensor in stage.outputs:
         found = pending.get(tensor) if keep else pending.pop(tensor, None)
@@ -220,7 +220,7 @@ def place_child(
     scope: Scope,
     slide: Slide | None = None,
 ) -> Task:
-    """``drafts`` with the nest of ``child``, and its storage, in front."""
+    """Return ``drafts`` with the nest of ``child``, and its storage, in front."""
     stored_here = child.name not in job.placement.store
     box = take(child, pending, scope.ranges, keep=not stored_here)
     if box is None:
@@ -258,7 +258,7 @@ def place_child(
 def store_child(
     job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> list[Draft]:
-    """Storage at a loop outside the one that computes: as large as all iterations need."""
+    """Return storage at a loop outside the one that computes: as large as all iterations need."""
     box = take(child, pending, scope.ranges)
     if box is None:
         return drafts

@@ -51,10 +51,10 @@ Draft = Union[For, If, Alloc, Note, Put, Touch]
 
 
 def block(drafts: Sequence[Draft]) -> Block:
-    """Statements under construction as the body of a loop; ``resolve`` makes them whole."""
+    """Return statements under construction as the body of a loop; ``resolve`` makes them whole."""
     return Block(tuple(drafts))  # type: ignore[arg-type]
 
 
 def loop_extent(extent: Lin) -> Union[int, Expr]:
-    """How often a loop runs: a number where that is known."""
+    """Return how often a loop runs: a number where that is known."""
     return extent.const if extent.const is not None else to_expr(extent)

@@ -15,7 +15,7 @@ from schedlang.lowering.threads import thread_variables
 
 
 def guards_at(n: Nesting, depth: int) -> list[Guard]:
-    """The guards that depend on loop ``depth`` and on no loop further in."""
+    """Return the guards that depend on loop ``depth`` and on no loop further in."""
     variables = [n.plan.variables.get(a) for a in n.leaf]
     reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
     found = []
@@ -39,7 +39,7 @@ def _waits(n: Nesting, guard: Guard) -> bool:
 
 
 def late_guards(n: Nesting) -> list[Guard]:
-    """The guards that stand at the statement alone."""
+    """Return the guards that stand at the statement alone."""
     reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
     waiting = (g for g in n.plan.guards if _waits(n, g))
     return [g for g in waiting if not (n.init and g.axes & reduce)]
@@ -55,13 +55,13 @@ def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
 
 
 def _row(n: Nesting) -> Lin:
-    """Where a sliding stage stands in the dimension that slides."""
+    """Return where a sliding stage stands in the dimension that slides."""
     assert n.slide is not None
     return n.dims[n.slide.dim].lo + n.plan.values[n.stage.op.axis[n.slide.dim]]
 
 
 def row_depth(n: Nesting) -> int:
-    """The innermost loop that moves along the sliding dimension, -1 for none."""
+    """Return the innermost loop that moves along the sliding dimension, -1 for none."""
     moving = set() if n.slide is None else set(_row(n).leaves())
     spots = (k for k, a in enumerate(n.leaf) if n.plan.variables.get(a) in moving)
     return max(spots, default=-1)

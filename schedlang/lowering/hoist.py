@@ -12,7 +12,7 @@ from schedlang.ir.printer import expr_text
 
 
 def hoist(block: Block) -> Block:
-    """``block`` with each guard as far out as it can be, and written once."""
+    """Return ``block`` with each guard as far out as it can be, and written once."""
     done: list[list[Stmt]] = [[]]
     stack: list[Stmt | None] = [block]
     around: list[For | If] = []
@@ -34,7 +34,7 @@ def hoist(block: Block) -> Block:
 
 
 def _closed(outer: For | If, stmts: list[Stmt]) -> list[Stmt]:
-    """The loop or guard around ``stmts``, inside the guards that can stand outside of it."""
+    """Return the loop or guard around ``stmts``, inside the guards that can stand outside of it."""
     guards: list[If] = []
     while isinstance(outer, For) and _movable(outer, stmts):
         guard = stmts[0]
@@ -79,5 +79,5 @@ def _reads(cond: Expr) -> bool:
 
 
 def _shape(cond: Expr) -> tuple[str, tuple[Expr, ...]]:
-    """Text and the axes in it, in order: equal for equal conditions only."""
+    """Return text and the axes in it, in order: equal for equal conditions only."""
     return expr_text(cond, {}), tuple(n for n in postorder([cond]) if isinstance(n, Axis))

@@ -95,7 +95,7 @@ def instantiate(
 
 
 def _index(read: Read, values: Values, ranges: Ranges) -> tuple[Lin, ...] | None:
-    """The indices of ``read``, unless they read tensors themselves."""
+    """Return the indices of ``read``, unless they read tensors themselves."""
     found = tuple(to_lin(i, values, ranges) for i in read.indices)
     if any(isinstance(leaf, Opaque) for lin in found for leaf in lin.leaves()):
         return None
@@ -110,7 +110,8 @@ def _leaf(node: Expr, values: Values) -> Expr:
 
 
 def simplified(node: Expr, ranges: Ranges) -> Expr:
-    """``node``, whose operands are simplified, as an index, a truth or the side that is taken."""
+    """Return ``node``, whose operands are simplified, as an index, a truth or the side that is
+    taken."""
     if node.weak and node.dtype == "int64":
         return to_expr(to_lin(node, ranges=ranges))
     if isinstance(node, Binary):
@@ -125,7 +126,7 @@ def simplified(node: Expr, ranges: Ranges) -> Expr:
 
 
 def _compare(node: Binary, ranges: Ranges) -> Expr:
-    """A comparison of indices, or its truth where the ranges decide it."""
+    """Return a comparison of indices, or its truth where the ranges decide it."""
     swap, strict = _COMPARE[node.op]
     a, b = to_lin(node.a, ranges=ranges), to_lin(node.b, ranges=ranges)
     left, right = (b, a) if swap else (a, b)

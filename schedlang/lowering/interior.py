@@ -35,7 +35,8 @@ class Access:
 
 
 def split_edges(block: Block) -> Block:
-    """``block`` with loops around lanes split where the middle part has no clamps among them."""
+    """Return ``block`` with loops around lanes split where the middle part has no clamps among
+    them."""
     kinds = {stmt.kind for stmt, _ in walk(block) if isinstance(stmt, For)}
     if "vectorize" not in kinds or "thread" in kinds:
         return block
@@ -84,7 +85,7 @@ def _part(
 
 
 def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
-    """The first and last iteration of each part, if it pays to split ``loop``."""
+    """Return the first and last iteration of each part, if it pays to split ``loop``."""
     if not isinstance(loop.extent, int) or loop.extent < 2:
         return None
     count = loop.extent
@@ -139,7 +140,7 @@ def _axes(value: Expr) -> set[Axis]:
 
 
 def _parts(store: Store) -> Iterator[Expr]:
-    """The indices of the loads of a statement, and the comparisons of its choices."""
+    """Yield the indices of the loads of a statement, and the comparisons of its choices."""
     for node in postorder(store.values):
         if isinstance(node, Load):
             yield from node.indices
@@ -172,7 +173,7 @@ def _settled(access: Access, ranges: Ranges) -> bool:
 
 
 def _simpler(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
-    """``stmt`` in the simplest form that ``ranges`` allow."""
+    """Return ``stmt`` in the simplest form that ``ranges`` allow."""
     if isinstance(stmt, Block):
         return [made for s in stmt.stmts for made in _simpler(s, ranges)]
     memo: dict[int, Expr] = {}

@@ -51,7 +51,7 @@ def sizes_of(args: Sequence[Arg]) -> set[Var]:
 def lower_state(
     state: State, args: Sequence[Any] | None = None, strict: bool = True, name: str | None = None
 ) -> Nest:
-    """The loop nest of ``state`` for ``args`` (by default those of :func:`default_args`).
+    """Return the loop nest of ``state`` for ``args`` (by default those of :func:`default_args`).
 
     With ``strict`` false, what does not fit together yet is said in notes instead of raised.
     """
@@ -158,7 +158,7 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
 
 
 def _aliases(state: State) -> dict[Any, Any]:
-    """The tensors that are parts of a scan's output."""
+    """Return the tensors that are parts of a scan's output."""
     alias: dict[Tensor, Tensor] = {}
     for stage in state.stages.values():
         if isinstance(stage.op, ScanOp):
@@ -184,7 +184,7 @@ def _buffers(args: Sequence[Arg]) -> dict[Tensor, Buffer]:
 
 
 def _roots(job: Job) -> Task:
-    """The nests of the stages at root, last first, each as large as its readers need."""
+    """Return the nests of the stages at root, last first, each as large as its readers need."""
     drafts: list[Any] = []
     pending: Pending = {}
     placement = job.placement
@@ -219,7 +219,7 @@ def _roots(job: Job) -> Task:
 
 
 def _hidden(job: Job, stage: Stage) -> list[Any]:
-    """Storage for the outputs of ``stage`` that are no arguments."""
+    """Return storage for the outputs of ``stage`` that are no arguments."""
     return list(job.storage(stage, whole(stage.outputs[0].shape), "global"))
 
 

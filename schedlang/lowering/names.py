@@ -7,7 +7,7 @@ from schedlang.ir.nodes import Block, For, If
 
 
 def loop_names(root: Block) -> dict[Axis, str]:
-    """A name a loop variable; one that meets an equal name around it gains its stage's."""
+    """Return a name a loop variable; one that meets an equal name around it gains its stage's."""
     names: dict[Axis, str] = {}
     stack: list[tuple[Block, tuple[Axis, ...]]] = [(root, ())]
     while stack:

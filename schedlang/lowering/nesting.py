@@ -45,7 +45,7 @@ class Job:
         return tensor not in self.given or isinstance(self.placement.attach[name], At)
 
     def storage(self, stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
-        """Storage for what ``stage`` computes; arguments bring theirs."""
+        """Return storage for what ``stage`` computes; arguments bring theirs."""
         made = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
         return [a for a in made if a.buffer.tensor not in self.given]
 

@@ -76,7 +76,10 @@ Kept = dict[tuple[str, Axis], tuple[Stage, ...]]
 def _stores(
     state: State, attach: Mapping[str, Attach], problems: list[Problem]
 ) -> tuple[dict[str, Union[At, Root]], Kept]:
-    """Where stages are stored that outlive the loop computing them; what cannot be is reported."""
+    """Return where stages are stored that outlive the loop computing them.
+
+    What cannot be is reported.
+    """
     store: dict[str, Union[At, Root]] = {}
     kept: Kept = {}
     for name, stage in state.stages.items():
@@ -97,7 +100,7 @@ def _stores(
 
 
 def store_refusal(state: State, stage: Stage) -> str | None:
-    """Why ``stage`` cannot be stored where it is to be, as stages are attached now."""
+    """Return why ``stage`` cannot be stored where it is to be, as stages are attached now."""
     spot, wanted = stage.attach, stage.store
     if wanted is None or not isinstance(spot, At):
         return None
@@ -141,7 +144,7 @@ def _store_refusal(
 
 
 def enclosing(state: State, attach: Mapping[str, Attach], spot: At) -> Iterator[tuple[str, Axis]]:
-    """The loops around what is computed at ``spot``, inner to outer, with their stages."""
+    """Yield the loops around what is computed at ``spot``, inner to outer, with their stages."""
     current: Attach = spot
     while isinstance(current, At):
         leaf = state.stages[current.stage].leaf
@@ -155,7 +158,7 @@ def _scans(state: State) -> list[Stage]:
 
 
 def _scan_parts(state: State) -> set[str]:
-    """The stages that a scan itself computes, as its init or update."""
+    """Return the stages that a scan itself computes, as its init or update."""
     return {
         state.defined[t]
         for s in _scans(state) if isinstance(s.op, ScanOp)
@@ -179,7 +182,7 @@ def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
 
 
 def _steps(state: State, scan: ScanOp) -> list[str]:
-    """The stages that stand between the states of ``scan`` and its updates."""
+    """Return the stages that stand between the states of ``scan`` and its updates."""
     rows = set(scan.state)
     made: dict[str, None] = {}
     for name, stage in state.stages.items():
@@ -196,7 +199,8 @@ def _steps(state: State, scan: ScanOp) -> list[str]:
 
 
 def effective_readers(state: State, given: Container[Tensor] = ()) -> dict[str, list[str]]:
-    """The stages that read each stage, seen through inlined ones; those ``given`` read as well."""
+    """Return the stages that read each stage, seen through inlined ones; those ``given`` read as
+    well."""
     direct: dict[str, list[str]] = {n: [] for n in state.stages}
     for name, stage in state.stages.items():
         for tensor in stage.op.input_tensors:
@@ -306,7 +310,8 @@ def ahead_of_init(stage: Stage, axis: Axis) -> bool:
 def legal_places(
     state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
 ) -> list[tuple[str, str]]:
-    """The loops that hold all ``readers`` of ``child``, outermost first, as (stage, axis) names."""
+    """Return the loops that hold all ``readers`` of ``child``, outermost first, as (stage, axis)
+    names."""
     if not readers:
         return []
     chain: list[tuple[str, Axis]] = []

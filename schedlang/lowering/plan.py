@@ -106,7 +106,8 @@ def runs_over(var: Axis, axis: Axis) -> bool:
 def make_plan(
     stage: Stage, dims: Sequence[Dim], base: Ranges, peel: Peel, threads: Threads
 ) -> Plan:
-    """The plan for a stage that computes ``dims`` (reduction axes run over all they declare)."""
+    """Return the plan for a stage that computes ``dims`` (reduction axes run over all they
+    declare)."""
     extents, strides = _extents(stage, dims, peel)
     guards: list[Guard] = []
     values, variables, ranges = _leaves(stage, extents, base, peel, threads, guards)
@@ -200,7 +201,7 @@ def thread_part(stage: Stage, split: Split) -> bool:
 
 
 def unclamped(extent: Lin, split: Split) -> tuple[Lin, Lin]:
-    """Extents of outer and inner, the given one as it is given."""
+    """Return extents of outer and inner, the given one as it is given."""
     if split.factor is not None:
         return ceildiv(extent, Lin.of(split.factor)), Lin.of(split.factor)
     assert split.nparts is not None

@@ -69,7 +69,8 @@ def written_box(
 
 
 def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | str:
-    """How often to step through each dimension, and how far: along the last one by cache lines."""
+    """Return how often to step through each dimension, and how far: along the last one by cache
+    lines."""
     found = []
     total = 1
     for dim, (lo, hi) in enumerate(zip(box.lo, box.hi)):
@@ -90,7 +91,7 @@ def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | 
 def _nest(
     drafts: list[Draft], loops: Sequence[tuple[Axis, Lin]], stage: str, alone: bool
 ) -> list[Draft]:
-    """The loops around one touch, written out where they are short and nothing else is."""
+    """Return the loops around one touch, written out where they are short and nothing else is."""
     total = 1
     for axis, count in reversed(loops):
         total = total * count.const if count.const is not None else MOST_UNROLLED + 1

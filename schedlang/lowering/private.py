@@ -19,7 +19,7 @@ def rounded_up(
     stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges,
     boxed: Callable[[Tensor], bool] | None = None,
 ) -> tuple[tuple[Dim, ...], set[Tensor]]:  # fmt: skip
-    """``dims`` without the tests at the tensor's ends where nothing out of bounds is read.
+    """Return ``dims`` without the tests at the tensor's ends where nothing out of bounds is read.
 
     That is so where an operand is padded: a packed matrix whose last panel is filled up; and where
     it is ``boxed``: in storage that can be as large as all that is read of it. Those tensors come
@@ -41,7 +41,10 @@ def rounded_up(
 def _read_outside(
     stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges
 ) -> set[Tensor] | None:
-    """The tensors that a point of ``dims`` may read outside of; ``None`` where none can tell."""
+    """Return the tensors that a point of ``dims`` may read outside of.
+
+    Return ``None`` where none can tell.
+    """
     op = stage.op
     if not isinstance(op, ComputeOp):
         return None

@@ -42,13 +42,16 @@ class Dim:
 
 
 def whole(shape: Sequence[int | Expr]) -> tuple[Dim, ...]:
-    """All of a tensor of ``shape``."""
+    """Return all of a tensor of ``shape``."""
     sizes = [to_lin(e) for e in shape]
     return tuple(Dim(ZERO, size, size=size) for size in sizes)
 
 
 def point(indices: Sequence[Lin], ranges: Ranges) -> Box:
-    """The one element at ``indices``; an index that reads a tensor may be anywhere it can be."""
+    """Return the one element at ``indices``.
+
+    An index that reads a tensor may be anywhere it can be.
+    """
     lo: list[Lin | None] = []
     hi: list[Lin | None] = []
     for index in indices:
@@ -89,7 +92,7 @@ def merge(into: Pending, other: Pending, ranges: Ranges) -> None:
 
 
 def relax_box(box: Box, var: Axis, extent: Lin, ranges: Ranges) -> Box:
-    """The box while ``var`` runs over all of ``0..extent``."""
+    """Return the box while ``var`` runs over all of ``0..extent``."""
     last = extent - 1
 
     def over(bound: Lin | None, up: bool) -> Lin | None:
@@ -103,12 +106,12 @@ def relax_all(pending: Pending, var: Axis, extent: Lin, ranges: Ranges) -> Pendi
 
 
 def largest_extent(lo: Lin, hi: Lin, ranges: Ranges) -> Lin | None:
-    """A bound on ``hi - lo + 1`` that holds for all values of the loops around."""
+    """Return a bound on ``hi - lo + 1`` that holds for all values of the loops around."""
     return _largest(hi - lo + 1, ranges, MOST_CASES)
 
 
 def _largest(lin: Lin, ranges: Ranges, depth: int) -> Lin | None:
-    """The largest ``lin`` gets, with each ``min`` and ``max`` taken apart."""
+    """Return the largest ``lin`` gets, with each ``min`` and ``max`` taken apart."""
     cases = without_extreme(lin) if depth else None
     if cases is None:
         return _bound(lin, ranges)
@@ -157,7 +160,10 @@ def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges, moves: bool = False)
 
 
 def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...] | None:
-    """The same with all of ``box``, past the tensor's ends too; ``None`` where it is not fixed."""
+    """Return the same with all of ``box``, past the tensor's ends too.
+
+    Return ``None`` where it is not fixed.
+    """
     found = []
     for lo, hi, size in zip(box.lo, box.hi, sizes):
         extent = None if lo is None or hi is None else largest_extent(lo, hi, ranges)

@@ -27,7 +27,7 @@ class Place:
     layout: Layout = ()
 
     def index(self, at: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
-        """The index in the buffer of the element ``at`` of the tensor."""
+        """Return the index in the buffer of the element ``at`` of the tensor."""
         relative = tuple(i - o for i, o in zip(at, self.origin)) if self.origin else tuple(at)
         return stored_index(self.layout, relative, ranges) if self.layout else relative
 
@@ -77,7 +77,7 @@ def _find(tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]) -> Place
 
 
 def _clamped(indices: Sequence[Lin], place: Place, ranges: Ranges) -> tuple[Expr, ...]:
-    """The place of ``indices``, held within the buffer."""
+    """Return the place of ``indices``, held within the buffer."""
     found = []
     for at, extent in zip(place.index(indices, ranges), place.buffer.shape):
         last = to_lin(extent) - 1

@@ -35,7 +35,7 @@ def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
 
 
 def _farthest(state: State, scan: ScanOp) -> int | None:
-    """How many rows back a step of ``scan`` reads; ``None`` where that is not fixed."""
+    """Return how many rows back a step of ``scan`` reads; ``None`` where that is not fixed."""
     rows = {*scan.state, *scan.update}
     # of a step, how far back from its row what it is made of lies
     steps: dict[Tensor, int] = {}

@@ -63,6 +63,6 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
 
 
 def _beside(job: Job, stage: Stage) -> list[Alloc]:
-    """Storage for the outputs of a stage that are no state: all rows, as the states have."""
+    """Return storage for the outputs of a stage that are no state: all rows, as the states have."""
     made = job.storage(stage, whole(stage.outputs[0].shape), "global")
     return [a for a in made if a.buffer.tensor not in job.alias]

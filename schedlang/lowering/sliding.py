@@ -57,14 +57,14 @@ def _step(bound: Lin, var: Axis) -> int | None:
 
 
 def new_rows_only(stage: Stage, slide: Slide, at: Lin, drafts: Sequence[Draft]) -> list[Draft]:
-    """``drafts``, which compute row ``at``, in the first iteration or past the kept rows."""
+    """Return ``drafts``, which compute row ``at``, in the first iteration or past the kept rows."""
     first = Binary("==", slide.var, Const(0, "int64", True), "bool")
     cond = Binary("|", first, _above(at, slide.before), "bool")
     return [If(cond, block(drafts), f"{stage.name} slides along {slide.var.name}")]
 
 
 def _above(at: Lin, bound: Lin) -> Expr:
-    """``at > bound``, what stands on both sides left out."""
+    """Return ``at > bound``, what stands on both sides left out."""
     rest = at - bound
     left = Lin({p: c for p, c in rest.terms.items() if p and c > 0})
     return Binary(">", to_expr(left), to_expr(left - rest), "bool")

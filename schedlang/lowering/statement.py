@@ -27,13 +27,13 @@ from schedlang.lowering.region import Pending, add, point
 
 
 def statement(n: Nesting, scope: Scope) -> Made:
-    """The store of one point, under the guards that stand here alone."""
+    """Return the store of one point, under the guards that stand here alone."""
     drafts, pending = _point(n, scope)
     return wrapped(late_guards(n), drafts), pending
 
 
 def _point(n: Nesting, scope: Scope) -> Made:
-    """The store of one point: the body, the init, or one update of a reduction."""
+    """Return the store of one point: the body, the init, or one update of a reduction."""
     stage, op, plan = n.stage, n.stage.op, n.plan
     assert isinstance(op, ComputeOp)
     at = {a: d.lo + plan.values[a] for a, d in zip(op.axis, n.dims)}
@@ -69,7 +69,7 @@ def _point(n: Nesting, scope: Scope) -> Made:
 
 
 def _conditions(where: Expr | None) -> list[Expr]:
-    """The tests of ``where``, each asked only where those before it hold."""
+    """Return the tests of ``where``, each asked only where those before it hold."""
     found: list[Expr] = []
     while where is not None and is_both(where):
         found.append(where.cond)
@@ -78,7 +78,7 @@ def _conditions(where: Expr | None) -> list[Expr]:
 
 
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
-    """The store under ``set_store_predicate``, its thread axes those in scope."""
+    """Return the store under ``set_store_predicate``, its thread axes those in scope."""
     tests = [] if n.stage.predicate is None else _both_sides(n.stage.predicate)
     # one of the threads that add up together stores the sum, whichever it is
     tests = [t for t in tests if not _of_team(n, t)]
@@ -105,7 +105,7 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
 
 
 def _both_sides(cond: Expr) -> list[Expr]:
-    """The conditions that hold where ``cond`` does."""
+    """Return the conditions that hold where ``cond`` does."""
     if isinstance(cond, Binary) and cond.op == "&":
         return [*_both_sides(cond.a), *_both_sides(cond.b)]
     return [cond]

@@ -25,7 +25,7 @@ class LoopLike(Protocol):
 
 
 def scope_of(stage: Stage, loops: Sequence[LoopLike]) -> str:
-    """The stage's scope; unset, te's: shared under blockIdx, local under threadIdx."""
+    """Return the stage's scope; unset, te's: shared under blockIdx, local under threadIdx."""
     if stage.scope:
         return stage.scope
     if isinstance(stage.attach, At):
@@ -46,7 +46,7 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 
 
 def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
-    """One allocation an output; ``storage_align`` pads the distance between neighbours."""
+    """Return one allocation an output; ``storage_align`` pads the distance between neighbours."""
     extents = [d.extent for d in dims]
     if stage.layout:
         extents = stored_extents(stage.layout, extents, Ranges())

@@ -32,7 +32,7 @@ def cut_at(
     stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: Axis,
     children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
 ) -> Cut | str | None:  # fmt: skip
-    """How to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``.
+    """Return how to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``.
 
     ``"auto"`` cuts where a test would stand among the lanes of a vector, in the vectorized or
     unrolled tile of a stage (one of ``children``) that is computed inside, or among the unrolled
@@ -101,7 +101,7 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
 
 
 def broken_cut(stage: Stage) -> tuple[Split, str] | None:
-    """A split of ``stage``, computed whole, that asks to be cut and cannot be, and why."""
+    """Return a split of ``stage``, computed whole, that asks to be cut and cannot be, and why."""
     splits = [r for r in stage.relations if isinstance(r, Split) and r.tail == "cut"]
     if not splits or not isinstance(stage.op, ComputeOp):
         return None
@@ -124,7 +124,7 @@ def _named(relation: Relation) -> list[str]:
 
 
 def _uncounted(split: Split, extent: Lin, inner: Lin, plan: Plan) -> str | None:
-    """Why no number of whole parts follows from the sizes of a call, or ``None``."""
+    """Return why no number of whole parts follows from the sizes of a call, or ``None``."""
     if inner.const is None:
         return (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be "
                 "0 there, so that no number of whole parts follows from it")  # fmt: skip
@@ -186,7 +186,7 @@ def _among_updates(stage: Stage, split: Split) -> bool:
 
 
 def _inside(stage: Stage, axis: Axis) -> list[Axis]:
-    """The leaf axes that come from ``axis``."""
+    """Return the leaf axes that come from ``axis``."""
     current = [axis]
     for relation in stage.relations:
         used = [a for a in current if any(a is s for s in sources(relation))]
@@ -201,7 +201,7 @@ def _kinds_inside(stage: Stage, axis: Axis) -> set[str]:
 
 
 def _illegal(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:
-    """Why the tail of ``split`` cannot be cut, or ``None``."""
+    """Return why the tail of ``split`` cannot be cut, or ``None``."""
     outer = split.outer
     kind = stage.kinds.get(outer, "")
     if kind not in ("", "parallel"):

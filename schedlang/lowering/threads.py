@@ -15,7 +15,8 @@ from schedlang.stage.state import At, Attach, Stage, State
 
 
 def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
-    """The axes bound to threads that are around already, and are fewer than the axis is long."""
+    """Return the axes bound to threads that are around already, and are fewer than the axis is
+    long."""
     found = []
     for axis in stage.leaf:
         around = threads.find(stage.kinds.get(axis, ""))
@@ -34,14 +35,15 @@ def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
 
 
 def thread_variables(stage: Stage, plan: Plan, threads: Threads) -> set[Axis]:
-    """The variables that tell the threads of a block apart: of the stage's loops, and around it."""
+    """Return the variables that tell the threads of a block apart: of the stage's loops, and around
+    it."""
     bound = (a for a in stage.leaf if stage.kinds.get(a, "").startswith("threadIdx"))
     found = {var for a in bound if (var := plan.variables.get(a)) is not None}
     return found | {var for tag, var, _ in threads.known if tag.startswith("threadIdx")}
 
 
 def no_thread(state: State, body: Block) -> list[Problem]:
-    """The store predicates over a thread that their kernel does not have."""
+    """Return the store predicates over a thread that their kernel does not have."""
     if all(s.predicate is None for s in state.stages.values()):
         return []
     found = []
@@ -81,7 +83,7 @@ def fetched(
 def wrong_threads(
     child: Stage, scope_name: str, threads: Threads, shared: Container[str]
 ) -> list[str]:
-    """A loop spread over threads that are around already needs storage they share."""
+    """Return a loop spread over threads that are around already needs storage they share."""
     found = []
     for axis, kind in child.kinds.items():
         if not thread_tag(kind) or threads.find(kind) is None:

@@ -39,7 +39,8 @@ def scan_rows(
 def not_whole(
     state: State, placement: Placement, buffers: Mapping[Tensor, Buffer], body: Block
 ) -> Iterator[Problem]:
-    """The attached stages among the arguments of which not all is shown to be computed, once."""
+    """Return the attached stages among the arguments of which not all is shown to be computed,
+    once."""
     for stage in _given(state, buffers):
         spot = placement.attach[stage.name]
         if not isinstance(spot, At):
@@ -68,7 +69,7 @@ def not_whole(
 
 
 def _given(state: State, given: Container[Tensor]) -> list[Stage]:
-    """The stages with an argument among their outputs that is no output of the schedule."""
+    """Return the stages with an argument among their outputs that is no output of the schedule."""
     return [
         s for s in state.stages.values()
         if any(t in given for t in s.outputs) and not state.is_output(s)

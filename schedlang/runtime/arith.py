@@ -80,7 +80,7 @@ def is_bits(ty: types.Type) -> bool:
 
 
 def is_any(ty: types.Type) -> bool:
-    """Every scalar and vector type."""
+    """Return every scalar and vector type."""
     return True
 
 
@@ -229,7 +229,7 @@ def emit_rshift(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value)
 
 
 def bit_width(ty: types.Type) -> int:
-    """The bits of one element of a scalar or vector integer type."""
+    """Return the bits of one element of a scalar or vector integer type."""
     llt = llvm_type(ty)
     return llt.element.width if isinstance(llt, ir.VectorType) else llt.width
 
@@ -371,7 +371,7 @@ def emit_maximum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value
 
 
 def emit_extremum(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any) -> ir.Value:
-    """The one of a, b that `op` prefers, NaN if either is; of zeros either."""
+    """Return the one of a, b that `op` prefers, NaN if either is; of zeros either."""
     if is_float(ty):
         name = "minimum" if op == "<" else "maximum"
         return call_llvm(builder, name, a.type, [a, b], flags=("nsz",))
@@ -380,13 +380,13 @@ def emit_extremum(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any
 
 @intrinsic(prefer_literal=True)
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    """The smaller of two; NaN if either is."""
+    """Return the smaller of two; NaN if either is."""
     return elementwise(is_any, emit_minimum, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    """The larger of two; NaN if either is."""
+    """Return the larger of two; NaN if either is."""
     return elementwise(is_any, emit_maximum, a, b)
 
 
@@ -430,7 +430,7 @@ def copysign(typingctx: Any, a: Any, b: Any) -> Any:
 
 
 def rounding(name: str, x: types.Type) -> Any:
-    """An LLVM function of one float; integers are returned as they are."""
+    """Return an LLVM function of one float; integers are returned as they are."""
 
     def emit(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
         return call_llvm(builder, name, a.type, [a]) if is_float(ty) else a
@@ -463,13 +463,13 @@ def round_even(typingctx: Any, x: Any) -> Any:
 
 
 def emit_sqrt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """The square root"""
+    """Return the square root"""
     return call_llvm(builder, "sqrt", a.type, [a])
 
 
 @intrinsic
 def sqrt(typingctx: Any, x: Any) -> Any:
-    """The square root (floats)."""
+    """Return the square root (floats)."""
     return elementwise(is_float, emit_sqrt, x)
 
 

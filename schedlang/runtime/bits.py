@@ -13,7 +13,7 @@ from .simd import element, with_element
 
 
 def reinterpreted(x: Any, source: types.Type, to: types.Type, scalar: ir.Type) -> Any:
-    """The signature and code of one conversion, or `None` for another operand."""
+    """Return the signature and code of one conversion, or `None` for another operand."""
     ty = types.unliteral(x)
     if element(ty) != source:
         return None
@@ -26,23 +26,23 @@ def reinterpreted(x: Any, source: types.Type, to: types.Type, scalar: ir.Type) -
 
 @intrinsic
 def bits_int32(typingctx: Any, x: Any) -> Any:
-    """The bits of a float32 as an int32."""
+    """Return the bits of a float32 as an int32."""
     return reinterpreted(x, types.float32, types.int32, ir.IntType(32))
 
 
 @intrinsic
 def bits_int64(typingctx: Any, x: Any) -> Any:
-    """The bits of a float64 as an int64."""
+    """Return the bits of a float64 as an int64."""
     return reinterpreted(x, types.float64, types.int64, ir.IntType(64))
 
 
 @intrinsic
 def bits_float32(typingctx: Any, x: Any) -> Any:
-    """The float32 whose bits an int32 has."""
+    """Return the float32 whose bits an int32 has."""
     return reinterpreted(x, types.int32, types.float32, ir.FloatType())
 
 
 @intrinsic
 def bits_float64(typingctx: Any, x: Any) -> Any:
-    """The float64 whose bits an int64 has."""
+    """Return the float64 whose bits an int64 has."""
     return reinterpreted(x, types.int64, types.float64, ir.DoubleType())

@@ -59,7 +59,7 @@ def lower(
 
 
 def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
-    """A sentence for each tile of sums that does not stay in registers."""
+    """Return a sentence for each tile of sums that does not stay in registers."""
     if program is not None:
         return crowded(program, target) if target.kind == "cuda" else []
     return [*spills(nest, target), *guarded(nest, target)] if target.kind == "cpu" else []
@@ -96,7 +96,7 @@ def build(
     schedule: Any, args: Sequence[Any] | None = None, target: Any = None, name: str | None = None,
     fastmath: bool = False, **te_options: Any,
 ) -> Kernel:  # fmt: skip
-    """A :class:`Kernel` from a schedule.
+    """Return a :class:`Kernel` from a schedule.
 
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same

@@ -96,7 +96,8 @@ def bundle(source: str, package: str = PACKAGE) -> str:
 
 @cache
 def read_library(modules: tuple[str, ...] = MODULES) -> Library:
-    """The modules' source, cut into top-level statements; of equal names the last one counts."""
+    """Return the modules' source, cut into top-level statements; of equal names the last one
+    counts."""
     library = Library([], {})
     for module in modules:
         text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
@@ -111,7 +112,7 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
 
 
 def piece(node: ast.stmt, lines: list[str]) -> Piece:
-    """A top-level statement with the comment above it."""
+    """Return a top-level statement with the comment above it."""
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)]) - 1
     while first and lines[first - 1].startswith("#"):
@@ -135,7 +136,7 @@ def piece(node: ast.stmt, lines: list[str]) -> Piece:
 
 
 def free_names(node: ast.stmt) -> set[str]:
-    """The names that a statement reads and does not bind itself."""
+    """Return the names that a statement reads and does not bind itself."""
     names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
     bound = {n.id for n in names if isinstance(n.ctx, ast.Store)}
     bound.update(n.arg for n in ast.walk(node) if isinstance(n, ast.arg))
@@ -145,7 +146,7 @@ def free_names(node: ast.stmt) -> set[str]:
 def closure(
     library: Library, names: Iterable[str], operators: set[str], vectors: bool
 ) -> list[Piece]:
-    """The statements that define `names`, what these use, and what extends it."""
+    """Return the statements that define `names`, what these use, and what extends it."""
     by_name = {p.name: p for p in library.pieces if p.name}
     kept: set[int] = set()
     operators = set(operators)
@@ -173,7 +174,7 @@ def closure(
 
 
 def operators_of(tree: ast.AST) -> set[str]:
-    """The operators in a text, under their names in the module `operator`."""
+    """Return the operators in a text, under their names in the module `operator`."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.AugAssign):
@@ -220,7 +221,7 @@ def imports_of(library: Library, pieces: list[Piece]) -> str:
 
 
 def own_names(tree: ast.Module) -> set[str]:
-    """The names that a kernel file defines at its top level."""
+    """Return the names that a kernel file defines at its top level."""
     found = set()
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -34,7 +34,7 @@ class Ceilings:
     gbps: float
 
     def seconds(self, flops: float, moved: float) -> float:
-        """The least time that so many operations and bytes of memory take.
+        """Return the least time that so many operations and bytes of memory take.
 
         >>> Ceilings(100.0, 10.0).seconds(1e9, 1e9)
         0.1
@@ -54,7 +54,7 @@ RATES: dict[str, Rate] = defaultdict(Rate)
 
 
 def ceilings(dtype: str = "float32", gflops: float = 0.0, gbps: float = 0.0) -> Ceilings:
-    """The ceilings for ``dtype``; only float64 has a rate of multiply-adds of its own.
+    """Return the ceilings for ``dtype``; only float64 has a rate of multiply-adds of its own.
 
     ``gflops`` and ``gbps`` are what a kernel reached. A ceiling below that was measured while the
     machine was busy: it is measured again, a few times a process at most, and the best is kept.
@@ -64,7 +64,8 @@ def ceilings(dtype: str = "float32", gflops: float = 0.0, gbps: float = 0.0) -> 
 
 
 def rate(kind: str, reached: float) -> float:
-    """The ceiling of multiply-adds in a dtype, or of a ``"copy"``, if need be measured (again)."""
+    """Return the ceiling of multiply-adds in a dtype, or of a ``"copy"``, if need be measured
+    (again)."""
     known = RATES[kind]
     while not known.count or (reached > known.best and known.count < MOST_MEASURED):
         measured = copy_rate() if kind == "copy" else fma_rate(kind)
@@ -81,7 +82,7 @@ class Probe:
     amount: float
 
     def rate(self) -> float:
-        """The best of some samples, in 10^9 a second."""
+        """Return the best of some samples, in 10^9 a second."""
         best = _best(self.alone)
         # a parallel launch would end a process whose threads were left behind by a fork
         if not threads.left_behind():
@@ -158,7 +159,7 @@ def _workers() -> int:
 
 @lru_cache(maxsize=2)
 def _fma_kernels(dtype: str, lanes: int) -> tuple[Callable[..., None], Callable[..., None]]:
-    """The loop on one thread, and on all of them."""
+    """Return the loop on one thread, and on all of them."""
     from numba import njit, prange
 
     from schedlang.runtime import intrinsics
@@ -193,7 +194,7 @@ def _fma_kernels(dtype: str, lanes: int) -> tuple[Callable[..., None], Callable[
 
 @lru_cache(maxsize=1)
 def _copy_kernels(lanes: int) -> list[tuple[Callable[..., None], Callable[..., None]]]:
-    """Each way to copy, on one thread and on all of them."""
+    """Return each way to copy, on one thread and on all of them."""
     from numba import njit, prange
 
     from schedlang.runtime import intrinsics

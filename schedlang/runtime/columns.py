@@ -23,12 +23,12 @@ LARGEST_SQUARE = 16
 
 
 def shuffled(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, order: Sequence[int]) -> ir.Value:
-    """The lanes `order` of `a` and `b` side by side."""
+    """Return the lanes `order` of `a` and `b` side by side."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(order)), list(order)))
 
 
 def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of 2**k vectors of 2**k lanes."""
+    """Return the columns of a square of 2**k vectors of 2**k lanes."""
     size, square = len(rows), list(rows)
     block = 1
     while block < size:
@@ -43,7 +43,7 @@ def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value
 
 
 def resized(builder: ir.IRBuilder, v: ir.Value, lanes: int) -> ir.Value:
-    """The first `lanes` of a vector, undefined past its end."""
+    """Return the first `lanes` of a vector, undefined past its end."""
     have = v.type.count
     if have == lanes:
         return v
@@ -52,7 +52,7 @@ def resized(builder: ir.IRBuilder, v: ir.Value, lanes: int) -> ir.Value:
 
 
 def joined(builder: ir.IRBuilder, parts: Sequence[ir.Value], lanes: int) -> ir.Value:
-    """The first `lanes` of vectors of equal length, one after the other."""
+    """Return the first `lanes` of vectors of equal length, one after the other."""
     whole = parts[0]
     for part in parts[1:]:
         have = whole.type.count
@@ -102,7 +102,8 @@ def columns_intrinsic(array: types.Type, columns: int, lanes: int, half: bool) -
 
 @intrinsic(prefer_literal=True)
 def vload_columns(typingctx: Any, A: Any, off: Any, stride: Any, columns: Any, lanes: Any) -> Any:
-    """A tuple of `columns` vectors: the k-th holds the elements off + k, off + k + stride, ..."""
+    """Return a tuple of `columns` vectors: the k-th holds the elements off + k, off + k + stride,
+    ..."""
     return columns_intrinsic(A, columns.literal_value, lanes.literal_value, False)
 
 

@@ -62,7 +62,7 @@ def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
 
 
 def _device(value: Any) -> int | None:
-    """The number of the GPU that an array lies on."""
+    """Return the number of the GPU that an array lies on."""
     said = getattr(value, "__dlpack_device__", None)
     if said is not None:
         kind, number = said()
@@ -95,7 +95,7 @@ def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
 
 
 def library_of(value: Any) -> str:
-    """The top package of a value's type, as ``"torch"``."""
+    """Return the top package of a value's type, as ``"torch"``."""
     return type(value).__module__.partition(".")[0]
 
 
@@ -131,7 +131,7 @@ def streams_of(
 
 
 def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """An uninitialised array in the library, and on the device, of ``first``."""
+    """Return an uninitialised array in the library, and on the device, of ``first``."""
     library = library_of(first)
     if library == "torch":
         import torch

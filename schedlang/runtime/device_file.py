@@ -56,7 +56,7 @@ class DeviceFile:
         return self.compiled(self.device)
 
     def compiled(self, device: Device) -> dict[str, Compiled]:
-        """Each kernel compiled for ``device``."""
+        """Return each kernel compiled for ``device``."""
         nvidia.driver()
         module = files.load(self.path)
         kernels = self.source.kernels

@@ -22,7 +22,7 @@ class Passed(NamedTuple):
 def device_shortcut(
     signature: Signature, alignment: Sequence[int]
 ) -> Callable[[Sequence[Any]], Passed | None] | None:
-    """A function from all arguments of a call, outputs too, to where they lie.
+    """Return a function from all arguments of a call, outputs too, to where they lie.
 
     Each is asked once for its ``__cuda_array_interface__``. It gives ``None`` for whatever deserves
     a closer look, right or wrong, as the CPU's shortcut. Signatures with sizes or scalars have no

@@ -67,7 +67,7 @@ class GpuKernel(Kernel):
         self._grids_known_good.add(key)
 
     def check(self, *args: Any, order: str = "forward", **named: Any) -> Any:
-        """New outputs, computed in lockstep with every access checked; for small sizes.
+        """Return new outputs, computed in lockstep with every access checked; for small sizes.
 
         Takes the inputs of a call as NumPy arrays. ``order`` (``"forward"``, ``"reverse"``,
         ``"shuffle"``) is that in which threads store. Raises
@@ -112,7 +112,7 @@ class GpuKernel(Kernel):
     def _bound(
         self, args: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, int]]:
-        """The inputs of a call as NumPy arrays and scalars, and the sizes they determine."""
+        """Return the inputs of a call as NumPy arrays and scalars, and the sizes they determine."""
         binder = self._binder
         values = binder.order(args, named)
         arrays: list[Any] = []

@@ -74,7 +74,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time for people.
+    """Return a time for people.
 
     >>> duration(0.00123), duration(4.5e-7), duration(2.0), duration(1234.0)
     ('1.23 ms', '450 ns', '2 s', '1234 s')

@@ -43,7 +43,7 @@ def cache_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def runtime_key() -> str:
-    """A hash of the intrinsics' source, so that a cached kernel never meets other ones."""
+    """Return a hash of the intrinsics' source, so that a cached kernel never meets other ones."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -51,7 +51,8 @@ def runtime_key() -> str:
 
 
 def write(text: str, name: str) -> Path:
-    """``text`` in a file of the cache folder, named after its content; written at once or not."""
+    """Return ``text`` in a file of the cache folder, named after its content; written at once or
+    not."""
     key = hashlib.sha256((runtime_key() + text).encode()).hexdigest()[:16]
     folder = cache_folder() / "kernels"
     path = folder / f"{name}_{key}.py"
@@ -75,7 +76,10 @@ def write(text: str, name: str) -> Path:
 
 
 def load(path: Path) -> ModuleType:
-    """The module in ``path``; it is in ``sys.modules`` before it runs, as numba's cache needs."""
+    """Return the module in ``path``.
+
+    It is in ``sys.modules`` before it runs, as numba's cache needs.
+    """
     name = f"schedlang_kernels.{path.stem}"
     with _LOADING:
         module = sys.modules.get(name)

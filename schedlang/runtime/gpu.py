@@ -190,7 +190,7 @@ class CudaKernel(GpuKernel):
 def _one_stream(
     values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[int, bool]:
-    """The number of the stream to launch on, and whether there are others.
+    """Return the number of the stream to launch on, and whether there are others.
 
     What others have begun is done first; what is launched is to be done before they go on.
     """

@@ -54,14 +54,14 @@ def loaded_half(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
 
 
 def to_half_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """A float32 rounded to the nearest float16, ties to even, as sixteen bits."""
+    """Return a float32 rounded to the nearest float16, ties to even, as sixteen bits."""
     check_target()
     half = builder.fptrunc(x, reshaped(x.type, ir.HalfType()))
     return builder.bitcast(half, reshaped(x.type, ir.IntType(16)))
 
 
 def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """A float64 as the float32 toward zero, its last bit set if inexact.
+    """Return a float64 as the float32 toward zero, its last bit set if inexact.
 
     Rounding that to float16 rounds the float64 once (Boldo and Melquiond, "Emulation of FMA and
     correctly rounded sums: proved algorithms using rounding to odd", 2008).
@@ -80,13 +80,13 @@ def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def lanes_of(ty: ir.Type, x: int) -> Any:
-    """The initialiser of a constant that is `x` in every lane."""
+    """Return the initialiser of a constant that is `x` in every lane."""
     return [x] * ty.count if isinstance(ty, ir.VectorType) else x
 
 
 @intrinsic
 def half(typingctx: Any, x: Any) -> Any:
-    """A float32 rounded to float16 precision, as float32."""
+    """Return a float32 rounded to float16 precision, as float32."""
     ty = types.unliteral(x)
     if element(ty) != types.float32:
         return None

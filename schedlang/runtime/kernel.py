@@ -223,11 +223,11 @@ class Kernel(TeModule):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
-        """An array of another library for the checks, over the same memory."""
+        """Return an array of another library for the checks, over the same memory."""
         return as_numpy(value, what, written)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
-        """A new output in the library of ``first``."""
+        """Return a new output in the library of ``first``."""
         return empty_like_library(first, shape, dtype)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
@@ -272,7 +272,7 @@ class Kernel(TeModule):
         self._entry = self._start = None
 
     def _starter(self) -> Callable[..., None]:
-        """The callable that a call starts: the function with what it needs around it."""
+        """Return the callable that a call starts: the function with what it needs around it."""
         function, lock = self._function(), self._lock
         if self.target.kind == "python":
             self._start = _interpreted(function, self.name, self.path)
@@ -308,7 +308,7 @@ class Kernel(TeModule):
         return target
 
     def _alone(self) -> str:
-        """The file that needs no schedlang."""
+        """Return the file that needs no schedlang."""
         if self.target.kind != "cpu":
             raise BuildError(
                 f'save: build for target="cpu" first, this kernel is for {self.target.kind}'

@@ -17,7 +17,7 @@ I64 = ir.IntType(64)
 
 @intrinsic(prefer_literal=True)
 def broadcast(typingctx: Any, x: Any, lanes: Any) -> Any:
-    """A vector with `x` in each of `lanes` lanes (a literal)."""
+    """Return a vector with `x` in each of `lanes` lanes (a literal)."""
     src = types.unliteral(x)
     if not isinstance(src, types.Number | types.Boolean):
         return None
@@ -31,7 +31,7 @@ def broadcast(typingctx: Any, x: Any, lanes: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def iota(typingctx: Any, lanes: Any) -> Any:
-    """The int64 vector 0, 1, ... of `lanes` lanes (a literal)."""
+    """Return the int64 vector 0, 1, ... of `lanes` lanes (a literal)."""
     vec = Vec(types.int64, lanes.literal_value)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -42,7 +42,7 @@ def iota(typingctx: Any, lanes: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def lane(typingctx: Any, v: Any, i: Any) -> Any:
-    """The value in lane `i` of a vector."""
+    """Return the value in lane `i` of a vector."""
     if not isinstance(v, Vec):
         return None
 
@@ -54,7 +54,7 @@ def lane(typingctx: Any, v: Any, i: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def with_lane(typingctx: Any, v: Any, i: Any, x: Any) -> Any:
-    """The vector `v` with `x` in lane `i`."""
+    """Return the vector `v` with `x` in lane `i`."""
     if not isinstance(v, Vec) or common_type(v, x) != v:
         return None
 
@@ -89,35 +89,35 @@ def across(emit: Emit, v: types.Type) -> Any:
 
 @intrinsic
 def reduce_add(typingctx: Any, v: Any) -> Any:
-    """The sum of all lanes, by halves."""
+    """Return the sum of all lanes, by halves."""
     return across(emit_add, v)
 
 
 @intrinsic
 def reduce_mul(typingctx: Any, v: Any) -> Any:
-    """The product of all lanes, by halves."""
+    """Return the product of all lanes, by halves."""
     return across(emit_mul, v)
 
 
 @intrinsic
 def reduce_min(typingctx: Any, v: Any) -> Any:
-    """The least lane; NaN if any is."""
+    """Return the least lane; NaN if any is."""
     return across(emit_minimum, v)
 
 
 @intrinsic
 def reduce_max(typingctx: Any, v: Any) -> Any:
-    """The greatest lane; NaN if any is."""
+    """Return the greatest lane; NaN if any is."""
     return across(emit_maximum, v)
 
 
 @intrinsic
 def reduce_and(typingctx: Any, v: Any) -> Any:
-    """The bitwise and of all lanes; of a mask, whether all hold."""
+    """Return the bitwise and of all lanes; of a mask, whether all hold."""
     return across(emit_and, v)
 
 
 @intrinsic
 def reduce_or(typingctx: Any, v: Any) -> Any:
-    """The bitwise or of all lanes; of a mask, whether any holds."""
+    """Return the bitwise or of all lanes; of a mask, whether any holds."""
     return across(emit_or, v)

@@ -45,7 +45,7 @@ CLOSE = {
 
 
 def libdevice(name: str, *operands: types.Type) -> Any:
-    """The signature and code of a function of one or two floats."""
+    """Return the signature and code of a function of one or two floats."""
     ty = common_type(*operands)
     if ty is None or not is_float(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
@@ -113,19 +113,19 @@ trunc = _unary("trunc")
 
 @intrinsic
 def round_even(typingctx: Any, x: Any) -> Any:
-    """``x`` to the nearest whole number, halves to even ones."""
+    """Return ``x`` to the nearest whole number, halves to even ones."""
     return libdevice("rint", x)
 
 
 @intrinsic(prefer_literal=True)
 def atan2(typingctx: Any, y: Any, x: Any) -> Any:
-    """The angle of the point (x, y)."""
+    """Return the angle of the point (x, y)."""
     return libdevice("atan2", y, x)
 
 
 @intrinsic
 def sigmoid(typingctx: Any, x: Any) -> Any:
-    """``1 / (1 + exp(-x))``."""
+    """Return ``1 / (1 + exp(-x))``."""
     ty = types.unliteral(x)
     if not is_float(ty):
         return None
@@ -140,7 +140,7 @@ def sigmoid(typingctx: Any, x: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def power(typingctx: Any, x: Any, y: Any) -> Any:
-    """``x ** y`` of floats or of integers."""
+    """Return ``x ** y`` of floats or of integers."""
     ty = common_type(x, y)
     if ty is None:
         return None

@@ -29,7 +29,7 @@ from .simd import (
 
 
 def libm(function: Any, *operands: types.Type) -> Any:
-    """The signature and code of a C function of one or two floats."""
+    """Return the signature and code of a C function of one or two floats."""
     ty = common_type(*operands)
     if ty is None or not is_float(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
@@ -77,13 +77,13 @@ def exp2(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def log2(typingctx: Any, x: Any) -> Any:
-    """The logarithm to base 2 (floats)."""
+    """Return the logarithm to base 2 (floats)."""
     return libm(math.log2, x)
 
 
 @intrinsic
 def log10(typingctx: Any, x: Any) -> Any:
-    """The logarithm to base 10 (floats)."""
+    """Return the logarithm to base 10 (floats)."""
     return libm(math.log10, x)
 
 
@@ -101,73 +101,73 @@ def expm1(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def sin(typingctx: Any, x: Any) -> Any:
-    """The sine (floats)."""
+    """Return the sine (floats)."""
     return libm(math.sin, x)
 
 
 @intrinsic
 def cos(typingctx: Any, x: Any) -> Any:
-    """The cosine (floats)."""
+    """Return the cosine (floats)."""
     return libm(math.cos, x)
 
 
 @intrinsic
 def tan(typingctx: Any, x: Any) -> Any:
-    """The tangent (floats)."""
+    """Return the tangent (floats)."""
     return libm(math.tan, x)
 
 
 @intrinsic
 def asin(typingctx: Any, x: Any) -> Any:
-    """The inverse sine (floats)."""
+    """Return the inverse sine (floats)."""
     return libm(math.asin, x)
 
 
 @intrinsic
 def acos(typingctx: Any, x: Any) -> Any:
-    """The inverse cosine (floats)."""
+    """Return the inverse cosine (floats)."""
     return libm(math.acos, x)
 
 
 @intrinsic
 def atan(typingctx: Any, x: Any) -> Any:
-    """The inverse tangent (floats)."""
+    """Return the inverse tangent (floats)."""
     return libm(math.atan, x)
 
 
 @intrinsic
 def sinh(typingctx: Any, x: Any) -> Any:
-    """The hyperbolic sine (floats)."""
+    """Return the hyperbolic sine (floats)."""
     return libm(math.sinh, x)
 
 
 @intrinsic
 def cosh(typingctx: Any, x: Any) -> Any:
-    """The hyperbolic cosine (floats)."""
+    """Return the hyperbolic cosine (floats)."""
     return libm(math.cosh, x)
 
 
 @intrinsic
 def asinh(typingctx: Any, x: Any) -> Any:
-    """The inverse hyperbolic sine (floats)."""
+    """Return the inverse hyperbolic sine (floats)."""
     return libm(math.asinh, x)
 
 
 @intrinsic
 def acosh(typingctx: Any, x: Any) -> Any:
-    """The inverse hyperbolic cosine (floats)."""
+    """Return the inverse hyperbolic cosine (floats)."""
     return libm(math.acosh, x)
 
 
 @intrinsic
 def atanh(typingctx: Any, x: Any) -> Any:
-    """The inverse hyperbolic tangent (floats)."""
+    """Return the inverse hyperbolic tangent (floats)."""
     return libm(math.atanh, x)
 
 
 @intrinsic(prefer_literal=True)
 def atan2(typingctx: Any, y: Any, x: Any) -> Any:
-    """The angle of the point (x, y) (floats)."""
+    """Return the angle of the point (x, y) (floats)."""
     return libm(math.atan2, y, x)
 
 

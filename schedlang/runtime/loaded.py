@@ -146,7 +146,7 @@ class Scratch(threading.local):
         self._stream, self._position = stream, 0
 
     def device_array(self, count: int, dtype: Any, stream: Any) -> Memory:
-        """``count`` elements, uninitialised."""
+        """Return ``count`` elements, uninitialised."""
         itemsize = np.dtype(dtype).itemsize
         place = self._stream, self._position
         self._position += 1
@@ -161,13 +161,13 @@ class Scratch(threading.local):
 
 
 def core() -> Any:
-    """The module ``cuda.core``, which numba-cuda brings."""
+    """Return the module ``cuda.core``, which numba-cuda brings."""
     nvidia.driver()
     return import_module("cuda.core")
 
 
 def _cast(parameter: Buffer | Var | Axis) -> Any:
-    """The C type of a scalar parameter; ``None`` for an array."""
+    """Return the C type of a scalar parameter; ``None`` for an array."""
     if isinstance(parameter, Buffer):
         return None
     return np.ctypeslib.as_ctypes_type(np.dtype(nvidia.passed_dtype(parameter)))

@@ -26,7 +26,7 @@ I32 = ir.IntType(32)
 
 
 def memory_type(ty: types.Type, half: bool) -> ir.Type:
-    """The LLVM type that a value of `ty` has in memory."""
+    """Return the LLVM type that a value of `ty` has in memory."""
     bits = 16 if half else 8 if isinstance(element(ty), types.Boolean) else 0
     if not bits:
         return llvm_type(ty)
@@ -36,7 +36,7 @@ def memory_type(ty: types.Type, half: bool) -> ir.Type:
 def from_memory(
     context: Any, builder: ir.IRBuilder, raw: ir.Value, ty: types.Type, half: bool
 ) -> ir.Value:
-    """The value of type `ty` that was loaded as `raw`.
+    """Return the value of type `ty` that was loaded as `raw`.
 
     A function for the CPU that loads vectors gets a stack on which they may spill.
     """
@@ -67,12 +67,12 @@ def to_memory(builder: ir.IRBuilder, x: ir.Value, ty: types.Type, half: bool) ->
 
 
 def value_dtype(array: types.Array, half: bool) -> types.Type:
-    """The dtype of values that live in an array."""
+    """Return the dtype of values that live in an array."""
     return types.float32 if half else array.dtype
 
 
 def size_of(ty: types.Type, half: bool) -> int:
-    """Bytes of one element in memory."""
+    """Return the bytes of one element in memory."""
     llt = memory_type(element(ty), half)
     return {"float": 4, "double": 8}.get(str(llt)) or llt.width // 8
 
@@ -80,13 +80,13 @@ def size_of(ty: types.Type, half: bool) -> int:
 def pointer(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, off: ir.Value
 ) -> ir.Value:
-    """The address of one element."""
+    """Return the address of one element."""
     data = context.make_array(array)(context, builder, value).data
     return builder.gep(data, [off], inbounds=True)
 
 
 def alignment_of(ty: types.Type, half: bool, whole: bool) -> int:
-    """Bytes that a place is a multiple of: those of an element, or of the `whole` vector."""
+    """Return the bytes that an address is a multiple of: an element's, or the `whole` vector's."""
     lanes = ty.lanes if whole and isinstance(ty, Vec) else 1
     return size_of(ty, half) * lanes
 
@@ -94,7 +94,7 @@ def alignment_of(ty: types.Type, half: bool, whole: bool) -> int:
 def load_intrinsic(
     array: types.Type, ty: types.Type, half: bool, *rest: types.Type, whole: bool = False
 ) -> Any:
-    """A load of `ty` at an offset; further arguments only took part in typing."""
+    """Return a load of `ty` at an offset; further arguments only took part in typing."""
     align = alignment_of(ty, half, whole)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -106,7 +106,7 @@ def load_intrinsic(
 
 
 def store_intrinsic(array: types.Type, ty: types.Type, half: bool, whole: bool = False) -> Any:
-    """A store of `ty` at an offset."""
+    """Return a store of `ty` at an offset."""
     align = alignment_of(ty, half, whole)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -132,7 +132,7 @@ def vector_of(array: types.Type, v: types.Type, half: bool) -> types.Type | None
 
 @intrinsic
 def load(typingctx: Any, A: Any, off: Any) -> Any:
-    """The element at `off`."""
+    """Return the element at `off`."""
     return load_intrinsic(A, A.dtype, False) if is_flat(A) else None
 
 
@@ -144,7 +144,7 @@ def store(typingctx: Any, A: Any, off: Any, x: Any) -> Any:
 
 @intrinsic
 def load_half(typingctx: Any, A: Any, off: Any) -> Any:
-    """The float16 element at `off`, as float32."""
+    """Return the float16 element at `off`, as float32."""
     return load_intrinsic(A, types.float32, True) if is_flat(A) else None
 
 
@@ -156,7 +156,7 @@ def store_half(typingctx: Any, A: Any, off: Any, x: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def vload(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
-    """The `lanes` elements from `off` on."""
+    """Return the `lanes` elements from `off` on."""
     return load_intrinsic(A, Vec(A.dtype, lanes.literal_value), False, lanes)
 
 
@@ -168,7 +168,7 @@ def vstore(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def vload_half(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
-    """The `lanes` float16 elements from `off` on, as float32."""
+    """Return the `lanes` float16 elements from `off` on, as float32."""
     return load_intrinsic(A, Vec(types.float32, lanes.literal_value), True, lanes)
 
 
@@ -179,7 +179,7 @@ def vstore_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
 
 
 def stream_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
-    """A store past the cache where the address is aligned, a plain store elsewhere."""
+    """Return a store past the cache where the address is aligned, a plain store elsewhere."""
     if not vector_of(array, v, half):
         return None
     size = size_of(v, half) * v.lanes
@@ -230,7 +230,7 @@ def stream_fence(typingctx: Any) -> Any:
 
 
 def prefetch_intrinsic(array: types.Type, emit: Callable[[ir.IRBuilder, ir.Value], Any]) -> Any:
-    """A request for the line of the element at an offset; ``emit`` takes its address."""
+    """Return a request for the line of the element at an offset; ``emit`` takes its address."""
     if not is_flat(array):
         return None
 
@@ -253,7 +253,7 @@ def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
 
 
 def named_dtype(dtype: types.Type) -> types.Type:
-    """The dtype that a cast function or a literal string names."""
+    """Return the dtype that a cast function or a literal string names."""
     name = getattr(dtype, "literal_value", None) or dtype.typing_key.__name__
     return types.boolean if name in ("bool", "boolean") else getattr(types, name)
 
@@ -261,7 +261,7 @@ def named_dtype(dtype: types.Type) -> types.Type:
 def array_at(
     context: Any, builder: ir.IRBuilder, array: types.Array, data: ir.Value, n: Any, meminfo: Any
 ) -> ir.Value:
-    """The array struct of `n` elements at `data`."""
+    """Return the array struct of `n` elements at `data`."""
     size = context.get_constant(types.intp, size_of(array.dtype, False))
     struct = context.make_array(array)(context, builder)
     populate_array(
@@ -272,7 +272,8 @@ def array_at(
 
 @intrinsic(prefer_literal=True)
 def stack_array(typingctx: Any, n: Any, dtype: Any) -> Any:
-    """A flat array of `n` elements (a literal) on the stack, aligned to 64 bytes, uninitialised."""
+    """Return a flat array of `n` elements (a literal) on the stack, aligned to 64 bytes,
+    uninitialised."""
     array = types.Array(named_dtype(dtype), 1, "C")
     length = n.literal_value
 
@@ -290,7 +291,7 @@ def stack_array(typingctx: Any, n: Any, dtype: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def heap_array(typingctx: Any, n: Any, dtype: Any) -> Any:
-    """A flat array of `n` elements on the heap, aligned to 64 bytes, uninitialised."""
+    """Return a flat array of `n` elements on the heap, aligned to 64 bytes, uninitialised."""
     array = types.Array(named_dtype(dtype), 1, "C")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:

@@ -63,7 +63,7 @@ class Compiled:
 
 @cache
 def driver() -> Any:
-    """The module ``numba.cuda`` of numba-cuda."""
+    """Return the module ``numba.cuda`` of numba-cuda."""
     if find_spec("numba_cuda") is None:
         raise missing_extra("numba-cuda", "cuda", "a kernel for NVIDIA GPUs")
     from numba import cuda
@@ -81,7 +81,10 @@ def on_gpu(number: int | None) -> AbstractContextManager[Any]:
 
 
 def gpu_of(address: int) -> int | None:
-    """The number of the GPU whose memory holds ``address``; not asked where there is one GPU."""
+    """Return the number of the GPU whose memory holds ``address``.
+
+    Not asked where there is one GPU.
+    """
     cuda = driver()
     if not address or not cuda.is_available() or len(cuda.gpus) < 2:
         return None
@@ -93,13 +96,14 @@ def gpu_of(address: int) -> int | None:
 
 
 def stream_of(number: int) -> Any:
-    """A stream for copies; 0 is the default one."""
+    """Return a stream for copies; 0 is the default one."""
     cuda = driver()
     return cuda.external_stream(number) if number else cuda.default_stream()
 
 
 def tool(name: str) -> str:
-    """A program of the CUDA toolkit: that of the installed packages, else the one on the path."""
+    """Return a program of the CUDA toolkit: that of the installed packages, else the one on the
+    path."""
     for folder in sys.path:
         for found in Path(folder or ".").glob(f"nvidia/cu*/bin/{name}"):
             return str(found)
@@ -110,7 +114,7 @@ def tool(name: str) -> str:
 
 
 def signature(kernel: KernelSource) -> tuple[Any, ...]:
-    """The types of a kernel's parameters, as numba has them."""
+    """Return the types of a kernel's parameters, as numba has them."""
     from numba import from_dtype, types
 
     found: list[Any] = []
@@ -124,7 +128,7 @@ def signature(kernel: KernelSource) -> tuple[Any, ...]:
 
 
 def passed_dtype(parameter: Var | Axis) -> str:
-    """How a scalar goes to a kernel: half precision as float32, sizes and time as int64."""
+    """Return how a scalar goes to a kernel: half precision as float32, sizes and time as int64."""
     if isinstance(parameter, Axis) or parameter.is_size:
         return "int64"
     return "float32" if parameter.dtype == "float16" else parameter.dtype
@@ -141,7 +145,7 @@ def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
 
 
 def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool) -> Compiled:
-    """One kernel of an emitted file, compiled for ``device``."""
+    """Return one kernel of an emitted file, compiled for ``device``."""
     cuda = driver()
     capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
     function = getattr(module, kernel.name).py_func
@@ -242,7 +246,7 @@ def _resources(said: str, kernel: KernelSource, device: Device) -> Resources:
 
 
 def occupancy(device: Device, threads: int, registers: int, shared: int) -> float:
-    """The share of a multiprocessor's threads that are busy when it holds all blocks it can.
+    """Return the share of a multiprocessor's threads that are busy when it holds all blocks it can.
 
     Source: NVIDIA's occupancy calculator: registers are given to warps in pieces of 256, and warps
     by fours; shared memory in pieces of 128 bytes.

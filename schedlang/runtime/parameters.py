@@ -114,7 +114,7 @@ _OPERATORS: dict[str, Callable[..., int]] = {
 
 
 def _value(terms: Sum, sizes: Mapping[str, int]) -> int:
-    """The value of an extent where the sizes are known."""
+    """Return the value of an extent where the sizes are known."""
     total = 0
     for coef, product in terms:
         for factor in product:
@@ -217,7 +217,7 @@ class Binder:
             raise CallError(f"{where} is read-only and cannot be written")
 
     def sizes(self, values: Sequence[Any]) -> dict[str, int]:
-        """The value of each size, equal in all places where it stands or is passed."""
+        """Return the value of each size, equal in all places where it stands or is passed."""
         found: dict[str, int] = {}
         origin: dict[str, str] = {}
         for p, value in zip(self.signature.parameters, values):
@@ -275,7 +275,7 @@ class Binder:
     def _root(
         self, extent: str, name: str, length: int, known: Mapping[str, int]
     ) -> int | None:
-        """The ``name`` for which ``extent`` is ``length``, if its other sizes are known."""
+        """Return the ``name`` for which ``extent`` is ``length``, if its other sizes are known."""
         terms = self.signature.extents.get(extent)
         if terms is None:
             return length
@@ -292,7 +292,7 @@ class Binder:
             return None
 
     def _alone(self, extent: str, length: int) -> tuple[str, int] | None:
-        """The size, and its value, that an extent determines in which no other stands."""
+        """Return the size, and its value, that an extent determines in which no other stands."""
         if extent not in self.signature.extents:
             return extent, length
         name = self.signature.single.get(extent)
@@ -300,7 +300,7 @@ class Binder:
         return None if name is None or size is None else (name, size)
 
     def shape(self, p: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape of one parameter for given sizes."""
+        """Return the shape of one parameter for given sizes."""
         found = tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
         if any(e < 0 for e in found):
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
@@ -345,7 +345,7 @@ class Binder:
 
 
 def scalar(value: Any, dtype: str, what: str) -> Any:
-    """A scalar argument in its dtype; float16 travels as float32."""
+    """Return a scalar argument in its dtype; float16 travels as float32."""
     if getattr(value, "shape", ()) != ():
         raise CallTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
     number: Any = value.item() if isinstance(value, np.ndarray) else value

@@ -13,7 +13,7 @@ from .simd import constant, is_float, with_element
 
 
 def predicate(emit: Emit, x: types.Type) -> Any:
-    """A question about a number, answered by a boolean or a mask."""
+    """Return a question about a number, answered by a boolean or a mask."""
     ty = types.unliteral(x)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:

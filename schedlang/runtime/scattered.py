@@ -39,14 +39,17 @@ def is_offsets(offs: types.Type) -> bool:
 def base_pointer(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, off: ir.Value
 ) -> ir.Value:
-    """An element's address; unlike `pointer`, it may lie outside, as where every lane is off."""
+    """Return an element's address.
+
+    Unlike `pointer`, it may lie outside, as where every lane is off.
+    """
     return builder.gep(context.make_array(array)(context, builder, value).data, [off])
 
 
 def pointers(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, offs: ir.Value
 ) -> ir.Value:
-    """The addresses of the elements at a vector of offsets."""
+    """Return the addresses of the elements at a vector of offsets."""
     data = context.make_array(array)(context, builder, value).data
     ptrs = builder.gep(data, [offs], source_etype=data.type.pointee)
     # llvmlite types this instruction as one pointer
@@ -55,7 +58,7 @@ def pointers(
 
 
 def masked_load_intrinsic(array: types.Type, mask: types.Type, half: bool) -> Any:
-    """A load of consecutive elements where a mask holds, 0 elsewhere."""
+    """Return a load of consecutive elements where a mask holds, 0 elsewhere."""
     if not is_flat(array) or not is_mask(mask):
         return None
     vec = Vec(value_dtype(array, half), mask.lanes)
@@ -72,7 +75,7 @@ def masked_load_intrinsic(array: types.Type, mask: types.Type, half: bool) -> An
 
 
 def masked_store_intrinsic(array: types.Type, v: types.Type, mask: types.Type, half: bool) -> Any:
-    """A store of consecutive elements where a mask holds."""
+    """Return a store of consecutive elements where a mask holds."""
     if not vector_of(array, v, half) or mask != Vec(types.boolean, v.lanes):
         return None
 
@@ -88,7 +91,7 @@ def masked_store_intrinsic(array: types.Type, v: types.Type, mask: types.Type, h
 
 
 def gather_intrinsic(array: types.Type, offs: types.Type, half: bool, *mask: types.Type) -> Any:
-    """A load at a vector of offsets, 0 where a mask does not hold."""
+    """Return a load at a vector of offsets, 0 where a mask does not hold."""
     if not is_flat(array) or not is_offsets(offs):
         return None
     vec, every = Vec(value_dtype(array, half), offs.lanes), Vec(types.boolean, offs.lanes)
@@ -155,7 +158,7 @@ def picked(
 
 
 def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, half: bool) -> Any:
-    """A load of elements `stride` apart.
+    """Return a load of elements `stride` apart.
 
     A small literal stride picks lanes from whole vectors; others load one element at a time.
     """
@@ -191,7 +194,7 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
 def strided_masked_intrinsic(
     array: types.Type, stride: types.Type, mask: types.Type, half: bool
 ) -> Any:
-    """A load of elements a small literal `stride` apart where a mask holds, 0 elsewhere."""
+    """Return a load of elements a small literal `stride` apart where a mask holds, 0 elsewhere."""
     step: Any = getattr(stride, "literal_value", None)
     if not is_flat(array) or not is_mask(mask) or not step or abs(step) > PICKED_STEP:
         return None
@@ -217,7 +220,7 @@ def strided_masked_intrinsic(
 
 
 def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
-    """A store of elements `stride` apart, one at a time."""
+    """Return a store of elements `stride` apart, one at a time."""
     if not vector_of(array, v, half):
         return None
 
@@ -234,7 +237,10 @@ def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any
 
 @intrinsic
 def vload_masked(typingctx: Any, A: Any, off: Any, mask: Any) -> Any:
-    """The elements from `off` on where `mask` holds, 0 elsewhere; the others are not touched."""
+    """Return the elements from `off` on where `mask` holds, 0 elsewhere.
+
+    The others are not touched.
+    """
     return masked_load_intrinsic(A, mask, False)
 
 
@@ -258,7 +264,7 @@ def vstore_masked_half(typingctx: Any, A: Any, off: Any, v: Any, mask: Any) -> A
 
 @intrinsic
 def vgather(typingctx: Any, A: Any, offs: Any) -> Any:
-    """The elements at a vector of int64 offsets."""
+    """Return the elements at a vector of int64 offsets."""
     return gather_intrinsic(A, offs, False)
 
 
@@ -306,7 +312,7 @@ def vscatter_masked_half(typingctx: Any, A: Any, offs: Any, v: Any, mask: Any) -
 
 @intrinsic(prefer_literal=True)
 def vload_strided(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any) -> Any:
-    """The `lanes` elements at off, off + stride, ..."""
+    """Return the `lanes` elements at off, off + stride, ..."""
     return strided_load_intrinsic(A, stride, lanes.literal_value, False)
 
 
@@ -318,7 +324,8 @@ def vload_strided_half(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any
 
 @intrinsic(prefer_literal=True)
 def vload_strided_masked(typingctx: Any, A: Any, off: Any, stride: Any, mask: Any) -> Any:
-    """The elements at off, off + stride, ... where `mask` holds, 0 elsewhere; 0 < |stride| <= 4."""
+    """Return the elements at off, off + stride, ... where `mask` holds, 0 elsewhere; 0 < |stride|
+    <= 4."""
     return strided_masked_intrinsic(A, stride, mask, False)
 
 

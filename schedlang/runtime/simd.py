@@ -35,7 +35,7 @@ class VecModel(models.PrimitiveModel):
 
 
 def llvm_type(ty: types.Type) -> ir.Type:
-    """The LLVM type of a scalar or a vector value (a boolean is one bit)."""
+    """Return the LLVM type of a scalar or a vector value (a boolean is one bit)."""
     if isinstance(ty, Vec):
         return ir.VectorType(llvm_type(ty.dtype), ty.lanes)
     if isinstance(ty, types.Boolean):
@@ -46,7 +46,7 @@ def llvm_type(ty: types.Type) -> ir.Type:
 
 
 def element(ty: types.Type) -> types.Type:
-    """The dtype of a vector; a scalar is its own."""
+    """Return the dtype of a vector; a scalar is its own."""
     return ty.dtype if isinstance(ty, Vec) else ty
 
 
@@ -71,7 +71,7 @@ def is_unsigned(ty: types.Type) -> bool:
 
 
 def constant(ty: types.Type, x: float) -> ir.Constant:
-    """The constant `x` in every lane of a scalar or vector type."""
+    """Return the constant `x` in every lane of a scalar or vector type."""
     llt = llvm_type(ty)
     return ir.Constant(llt, [x] * ty.lanes if isinstance(ty, Vec) else x)
 
@@ -97,7 +97,7 @@ def common_type(*operands: types.Type) -> types.Type | None:
 
 
 def type_suffix(ty: ir.Type) -> str:
-    """How LLVM spells a type at the end of an overloaded function's name."""
+    """Return how LLVM spells a type at the end of an overloaded function's name."""
     if isinstance(ty, ir.VectorType):
         return f"v{ty.count}{type_suffix(ty.element)}"
     if isinstance(ty, ir.IntType):
@@ -121,7 +121,7 @@ def call_llvm(
 
 
 def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
-    """The scalar `x` in each of `lanes` lanes."""
+    """Return the scalar `x` in each of `lanes` lanes."""
     vt, i32 = ir.VectorType(x.type, lanes), ir.IntType(32)
     one = builder.insert_element(ir.Constant(vt, ir.Undefined), x, i32(0))
     zeros = ir.Constant(ir.VectorType(i32, lanes), None)
@@ -131,7 +131,7 @@ def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
 def each_lane(
     builder: ir.IRBuilder, ty: types.Type, one: Callable[..., ir.Value], args: Sequence[ir.Value]
 ) -> ir.Value:
-    """``one`` of scalars, or of each lane."""
+    """Return ``one`` of scalars, or of each lane."""
     if not isinstance(ty, Vec):
         return one(*args)
     result = ir.Constant(llvm_type(ty), ir.Undefined)
@@ -183,7 +183,7 @@ def float_to_int(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types
 def cast_number_to_vec(
     context: Any, builder: ir.IRBuilder, src: types.Type, dst: Vec, x: ir.Value
 ) -> ir.Value:
-    """A number beside a vector: its value in every lane."""
+    """Return a number beside a vector: its value in every lane."""
     plain = types.unliteral(src)
     x = context.cast(builder, x, src, plain)
     return splat(builder, convert(builder, x, plain, dst.dtype), dst.lanes)

@@ -24,7 +24,7 @@ BARRIER = "barrier"
 
 
 def launcher(path: Path) -> Callable[..., None]:
-    """The function ``launch`` of an emitted file, over NumPy arrays."""
+    """Return the function ``launch`` of an emitted file, over NumPy arrays."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     tree.body = [n for n in tree.body if not isinstance(n, (ast.Import, ast.ImportFrom))]
     imported = {name: getattr(device_twins, name) for name in dir(device_twins)}
@@ -80,7 +80,7 @@ class Device:
         return _fresh(shape, dtype)
 
     def _shared(self, size: int, dtype: Any, alignment: int = 0) -> np.ndarray:
-        """The arrays of a block, which its threads ask for in one order."""
+        """Return the arrays of a block, which its threads ask for in one order."""
         if not size:
             # what a launch gives beyond the static limit is one piece of memory
             return self._dynamic.view(dtype)
@@ -100,7 +100,7 @@ class Device:
 
 
 def _fresh(size: Any, dtype: Any, alignment: int = 0) -> np.ndarray:
-    """Storage that shows when it is read before it is written."""
+    """Return storage that shows when it is read before it is written."""
     kind = np.dtype(dtype)
     return np.full(size, POISON[kind.name], kind)
 

@@ -73,7 +73,8 @@ class TeModule(ABC):
         return [self]
 
     def get_source(self, fmt: str = "") -> str:
-        """The emitted Python source, or another form that the kernel's target has (``"ptx"``)."""
+        """Return the emitted Python source, or another form that the kernel's target has
+        (``"ptx"``)."""
         if fmt in ("", "py", "python"):
             return self.source
         if fmt == "ptx" and hasattr(self, "ptx"):

@@ -19,7 +19,7 @@ from .memory import from_memory, memory_type, pointer, size_of, vector_of
 def tested_load_intrinsic(
     test: types.Type, array: types.Type, other: types.Type, half: bool
 ) -> Any:
-    """A load of as many elements as `other` has lanes, if `test` holds."""
+    """Return a load of as many elements as `other` has lanes, if `test` holds."""
     vec = vector_of(array, other, half)
     if vec is None or not isinstance(types.unliteral(test), types.Boolean):
         return None

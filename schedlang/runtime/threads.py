@@ -25,7 +25,7 @@ _left_behind = False
 
 
 def _running() -> str:
-    """The layer that numba has started already, if any."""
+    """Return the layer that numba has started already, if any."""
     from numba.np.ufunc import parallel
 
     try:
@@ -36,7 +36,7 @@ def _running() -> str:
 
 @lru_cache(maxsize=1)
 def guard() -> threading.Lock | None:
-    """A lock to hold around parallel launches; ``None`` where numba's threads are safe.
+    """Return a lock to hold around parallel launches; ``None`` where numba's threads are safe.
 
     numba's ``workqueue`` layer ends the process on concurrent launches; OpenMP and TBB do not.
     """

@@ -38,7 +38,7 @@ def _once(run: Callable[[], object], batch: int) -> float:
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """The value below which ``part`` of ``values`` lie, between neighbours in proportion.
+    """Return the value below which ``part`` of ``values`` lie, between neighbours in proportion.
 
     >>> quantile([3.0, 1.0, 2.0, 5.0], 0.5)
     2.5
@@ -51,7 +51,7 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """The median, and the distance between the quartiles as a part of it.
+    """Return the median, and the distance between the quartiles as a part of it.
 
     >>> median_and_spread([1.0, 2.0, 3.0])
     (2.0, 0.5)

@@ -50,7 +50,7 @@ def check(what: str, A: Array, low: int, high: int) -> None:
 
 
 def halves(A: Array) -> Array:
-    """An array of uint16 as the float16 it carries."""
+    """Return an array of uint16 as the float16 it carries."""
     return A.view(np.float16)
 
 
@@ -245,7 +245,7 @@ def with_lane(v: Array, i: int, x: Value) -> Array:
 
 @quiet
 def across(fold: Callable[..., Value], v: Array) -> Value:
-    """All lanes folded: the upper half onto the lower until one is left, odd lanes last."""
+    """Return all lanes folded: the upper half onto the lower until one is left, odd lanes last."""
     odd = []
     while v.size > 1:
         n = v.size // 2
@@ -283,7 +283,7 @@ def reduce_or(v: Array) -> Value:
 
 
 def poisoned(n: int, dtype: Any) -> Array:
-    """A new array full of its dtype's poison."""
+    """Return a new array full of its dtype's poison."""
     name = dtype if isinstance(dtype, str) else dtype.__name__
     name = "bool" if name == "boolean" else name
     return np.full(max(n, 0), POISON[name], name)

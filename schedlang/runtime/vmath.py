@@ -55,18 +55,18 @@ ERF_ONE = np.float32(4)
 
 @intrinsic
 def float32_bits(typingctx: Any, x: Any) -> Any:
-    """The 32 bits of a float32, as int32."""
+    """Return the 32 bits of a float32, as int32."""
     return reinterpret(x, types.float32, types.int32)
 
 
 @intrinsic
 def float32_from_bits(typingctx: Any, x: Any) -> Any:
-    """The float32 of 32 bits, given as int32."""
+    """Return the float32 of 32 bits, given as int32."""
     return reinterpret(x, types.int32, types.float32)
 
 
 def reinterpret(x: types.Type, src: types.Type, dst: types.Type) -> Any:
-    """The same bits under another dtype."""
+    """Return the same bits under another dtype."""
     ty = types.unliteral(x)
     if element(ty) != src:
         return None
@@ -91,7 +91,7 @@ def power_of_two(typingctx: Any, n: Any) -> Any:
 
 
 def emit_single(context: Any, builder: ir.IRBuilder, single: Any, sig: Any, args: Any) -> ir.Value:
-    """A call of the compiled Python function `single`, inlined."""
+    """Return a call of the compiled Python function `single`, inlined."""
     flags = compiler.Flags()
     flags.forceinline = True
     flags.fastmath = {"contract"}
@@ -243,13 +243,13 @@ def exp(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def log(typingctx: Any, x: Any) -> Any:
-    """The natural logarithm (floats)."""
+    """Return the natural logarithm (floats)."""
     return single_or_double(log_single, math.log, x)
 
 
 @intrinsic
 def tanh(typingctx: Any, x: Any) -> Any:
-    """The hyperbolic tangent (floats)."""
+    """Return the hyperbolic tangent (floats)."""
     return single_or_double(tanh_single, math.tanh, x)
 
 
@@ -261,5 +261,5 @@ def sigmoid(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def erf(typingctx: Any, x: Any) -> Any:
-    """The error function (floats)."""
+    """Return the error function (floats)."""
     return single_or_double(erf_single, math.erf, x)

@@ -21,7 +21,7 @@ FULL = 0xFFFFFFFF
 
 
 def _shuffle(builder: ir.IRBuilder, word: ir.Value, distance: ir.Value) -> ir.Value:
-    """A 32-bit word of the thread whose number is xored with ``distance``."""
+    """Return a 32-bit word of the thread whose number is xored with ``distance``."""
     i32 = ir.IntType(32)
     fnty = ir.FunctionType(i32, [i32] * 4)
     name = "llvm.nvvm.shfl.sync.bfly.i32"
@@ -42,7 +42,7 @@ def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
 
 @intrinsic
 def exchange(typingctx: Any, x: Any, distance: Any) -> Any:
-    """``x`` of the thread of the warp whose number is this one's xored with ``distance``."""
+    """Return ``x`` of the thread of the warp whose number is this one's xored with ``distance``."""
     ty = types.unliteral(x)
     if not isinstance(ty, types.Number | types.Boolean):
         return None
@@ -70,7 +70,7 @@ def exchange(typingctx: Any, x: Any, distance: Any) -> Any:
 
 
 def _extreme(name: str, emit: Any, *operands: types.Type) -> Any:
-    """The least or the greatest: one instruction in float32, in which NaN wins."""
+    """Return the least or the greatest: one instruction in float32, in which NaN wins."""
     ty = common_type(*operands)
     if ty is None or element(ty) != types.float32:
         return elementwise(is_any, emit, *operands)
@@ -86,13 +86,13 @@ def _extreme(name: str, emit: Any, *operands: types.Type) -> Any:
 
 @intrinsic(prefer_literal=True)
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    """The greater of a and b; NaN if one is."""
+    """Return the greater of a and b; NaN if one is."""
     return _extreme("max", emit_greatest, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    """The lesser of a and b; NaN if one is."""
+    """Return the lesser of a and b; NaN if one is."""
     return _extreme("min", emit_least, a, b)
 
 
@@ -102,7 +102,7 @@ def emit_greatest(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Valu
 
 
 def emit_least(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The same for the minimum."""
+    """Return the same for the minimum."""
     return _chosen(builder, ty, "<", a, b)
 
 
@@ -130,13 +130,13 @@ def _whole_store(array: types.Type, v: types.Type, half: bool) -> Any:
 
 @intrinsic(prefer_literal=True)
 def vload_aligned(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
-    """``lanes`` elements (a literal) from ``off`` on, which is a multiple of it, at once."""
+    """Return ``lanes`` elements (a literal) from ``off`` on, which is a multiple of it, at once."""
     return _whole_load(A, A.dtype, lanes, False)
 
 
 @intrinsic(prefer_literal=True)
 def vload_aligned_half(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
-    """``vload_aligned`` of float16, as float32."""
+    """Return ``vload_aligned`` of float16, as float32."""
     return _whole_load(A, types.float32, lanes, True)
 
 
@@ -148,5 +148,5 @@ def vstore_aligned(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
 
 @intrinsic
 def vstore_aligned_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
-    """``vstore_aligned`` of float32, rounded to float16."""
+    """Return ``vstore_aligned`` of float32, rounded to float16."""
     return _whole_store(A, v, True)

@@ -39,7 +39,7 @@ _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
 def _made_of(stage: Stage, axis: Axis, threads: int) -> str:
-    """How to get so many iterations, or why a split that asked for them made fewer."""
+    """Return how to get so many iterations, or why a split that asked for them made fewer."""
     for relation in stage.relations:
         if isinstance(relation, Split) and any(a is axis for a in (relation.outer, relation.inner)):
             asked = relation.nparts if axis is relation.outer else relation.factor

@@ -25,7 +25,7 @@ from schedlang.stage.state import Inline, Stage, State
 def _defines(
     name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: object
 ) -> ComputeOp:
-    """A new operation with its output tensors."""
+    """Return a new operation with its output tensors."""
     op = ComputeOp(name, axes, body, **more)  # type: ignore[arg-type]
     shape = tuple(a.extent for a in axes)
     names = [name] if len(body) == 1 else [f"{name}.v{k}" for k in range(len(body))]
@@ -37,7 +37,7 @@ def _defines(
 def _substituted(
     op: ComputeOp, change: Mapping[Axis, Expr], tensors: Mapping[Tensor, Tensor]
 ) -> ComputeOp:
-    """``op`` with axes and tensors in its expressions replaced."""
+    """Return ``op`` with axes and tensors in its expressions replaced."""
 
     def swap(node: Expr) -> Expr | None:
         if isinstance(node, Axis):
@@ -144,7 +144,7 @@ def _annotated(stage: Stage) -> bool:
 
 
 def visible(stage: Stage, op: ComputeOp) -> object:
-    """One tensor for one output (an argmax's value is not one), else a list."""
+    """Return one tensor for one output (an argmax's value is not one), else a list."""
     hidden = stage.op.name == stage.outputs[0].name
     return op.outputs[0] if len(op.outputs) == 1 or hidden else list(op.outputs)
 
@@ -178,7 +178,7 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
 
 
 def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
-    """Partial results over ``axis`` in a stage of their own; ``stage`` combines them."""
+    """Return partial results over ``axis`` in a stage of their own; ``stage`` combines them."""
     whole = [Dim(ZERO, to_lin(a.extent), size=to_lin(a.extent)) for a in op.axis]
     plan = make_plan(stage, whole, Ranges(), Peel(), Threads())
     data = tuple(Axis(a.name, a.extent) for a in op.axis)

@@ -20,7 +20,7 @@ OTHERWISE = {
 
 
 def no_attribute(name: str, known: Iterable[str]) -> str:
-    """Why a stage has no attribute ``name``; ``known`` are those it has."""
+    """Return why a stage has no attribute ``name``; ``known`` are those it has."""
     if name in OF_SCHEDULE:
         return f"{name} is a step of the schedule: s.{name}(...)"
     if name in OTHERWISE:
@@ -30,7 +30,7 @@ def no_attribute(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """The end of a message about ``name``: the one of ``known`` that may be meant."""
+    """Return the end of a message about ``name``: the one of ``known`` that may be meant."""
     close = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -16,7 +16,7 @@ from schedlang.stage.state import THREADS, Stage, State
 
 
 def ordered_axes(stage: Stage) -> list[Axis] | None:
-    """The reduction loops of ``stage``, outer to inner, in the order of its elements.
+    """Return the reduction loops of ``stage``, outer to inner, in the order of its elements.
 
     ``None`` where loops were fused out of that order.
     """
@@ -50,7 +50,7 @@ def in_order(stage: Stage) -> bool:
 
 
 def _several(axes: Any) -> list[Axis]:
-    """The axes of more than one point."""
+    """Return the axes of more than one point."""
     return [a for a in axes if not (isinstance(a.extent, int) and a.extent <= 1)]
 
 

@@ -17,7 +17,7 @@ from schedlang.stage.state import At, Stage, State
 
 
 def keep(state: State, before: State, name: str, asked: str, axis: Axis | None = None) -> State:
-    """``state``, unless stage ``name`` breaks there what it kept ``before``: then a refusal.
+    """Return ``state``, unless stage ``name`` breaks there what it kept ``before``: then a refusal.
 
     The nest before the step is shown, marked at ``axis``.
     """
@@ -58,7 +58,7 @@ def _attached_cuts(
 
 
 def _lost_cut(state: State, stage: Stage) -> str | None:
-    """Why a cut of ``stage`` is lost, as stages are attached now."""
+    """Return why a cut of ``stage`` is lost, as stages are attached now."""
     text = f"tail='cut') on stage {stage.name}:"
     notes = (s.text for s in lower_state(state, strict=False).body.stmts if isinstance(s, Note))
     return next((note for note in notes if text in note), None)

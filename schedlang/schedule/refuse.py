@@ -28,7 +28,7 @@ def refuse(
 
 
 def marked_nest(state: State, axis: Axis) -> str:
-    """The lines of the nest around the loop over ``axis``, which gets an arrow."""
+    """Return the lines of the nest around the loop over ``axis``, which gets an arrow."""
     nest = lower_state(state, strict=False)
     lines: list[str] = []
     mark = -1
@@ -48,7 +48,7 @@ def marked_nest(state: State, axis: Axis) -> str:
 
 
 def shown(value: object) -> str:
-    """An argument as a message names it: by its name, or briefly."""
+    """Return an argument as a message names it: by its name, or briefly."""
     name = getattr(value, "name", None)
     text = name if isinstance(name, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -59,7 +59,7 @@ def names(values: Iterable[object]) -> str:
 
 
 def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> int:
-    """``value`` as an integer of ``least`` or more."""
+    """Return ``value`` as an integer of ``least`` or more."""
     if isinstance(value, Expr) and not isinstance(value, Const):
         refuse(asked, f"{what} is {value}, which is known at the call only", "Give a number.")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -74,7 +74,10 @@ def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> 
 
 
 def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
-    """Where ``axis`` stands among the loops of ``stage``; a refusal that says why it does not."""
+    """Return where ``axis`` stands among the loops of ``stage``.
+
+    A refusal that says why it does not.
+    """
     if not isinstance(axis, Axis):
         hint = f"The loops of {stage.name}: {_loops(stage)}.{_meant(stage, axis)}"
         refuse(asked, f"{shown(axis)} is no axis", hint)
@@ -114,7 +117,7 @@ def _meant(stage: Stage, value: object) -> str:
 
 
 def _written(stage: Stage, axis: Axis) -> str:
-    """How a program takes ``axis`` from its stage."""
+    """Return how a program takes ``axis`` from its stage."""
     for field, axes in (("op.axis", stage.op.axis), ("op.reduce_axis", stage.op.reduce_axis),
                         ("leaf_axes", stage.leaf)):  # fmt: skip
         for position, own in enumerate(axes):
@@ -181,6 +184,6 @@ def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
 
 
 def participle(kind: str) -> str:
-    """How a message says that a loop is of ``kind``."""
+    """Return how a message says that a loop is of ``kind``."""
     known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
     return known.get(kind, f"bound to {kind}")

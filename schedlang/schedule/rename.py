@@ -52,7 +52,7 @@ class _Translation:
         return self.stages[name]
 
     def value(self, value: Any) -> Any:
-        """An argument of a step, as :func:`schedlang.schedule.steps.encode` wrote it."""
+        """Return an argument of a step, as :func:`schedlang.schedule.steps.encode` wrote it."""
         if isinstance(value, (list, tuple)):
             return [self.value(v) for v in value]
         if not isinstance(value, Mapping):

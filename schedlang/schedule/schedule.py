@@ -117,7 +117,7 @@ class Schedule:
         refuse(f"s[{key}]", why, f"The stages of this schedule: {listed}.")
 
     def tensor(self, stage: str, output: int = 0) -> Tensor:
-        """The tensor that a stage defines, by the stage's printed name."""
+        """Return the tensor that a stage defines, by the stage's printed name."""
         outputs = self[stage].outputs
         if type(output) is not int or not 0 <= output < len(outputs):
             asked = f"s.tensor({stage!r}, {shown(output)})"
@@ -141,7 +141,7 @@ class Schedule:
         refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """A copy of ``tensor`` in ``scope``, which ``readers`` read in its place.
+        """Return a copy of ``tensor`` in ``scope``, which ``readers`` read in its place.
 
         ``readers`` is a stage (or its tensor) or a list of them. Requires that each reads
         ``tensor``, an input or a stage of this schedule.
@@ -193,7 +193,7 @@ class Schedule:
         return [made] if several and not isinstance(made, list) else made
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
-        """Partial results along reduction ``axis``, which becomes dimension ``factor_axis``.
+        """Return partial results along reduction ``axis``, which becomes dimension ``factor_axis``.
 
         The new stage has ``axis`` as a data axis, to be vectorized or made parallel. It is legal
         since reducers are associative and commutative (Suriana, Adams and Kamil, "Parallel
@@ -236,7 +236,7 @@ class Schedule:
         return self
 
     def nest(self, args: Sequence[Any] | None = None) -> Nest:
-        """The loop nest as it stands; what does not fit together yet is said in notes."""
+        """Return the loop nest as it stands; what does not fit together yet is said in notes."""
         return lower_state(self.state, args, strict=False)
 
     def __str__(self) -> str:
@@ -263,13 +263,13 @@ class Schedule:
         return graph(self)
 
     def copy(self) -> Schedule:
-        """A schedule that goes on from here on its own; it shares the axes made so far."""
+        """Return a schedule that goes on from here on its own; it shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
         twin._start, twin._steps, twin._states = self._start, self._steps, self._states
         return twin
 
     def at(self, count: int) -> Schedule:
-        """The schedule after its first ``count`` steps."""
+        """Return the schedule after its first ``count`` steps."""
         if type(count) is not int or not 0 <= count <= len(self._steps):
             refuse(f"at({shown(count)})", f"the schedule has {len(self._steps) or 'no'} steps")
         twin = self.copy()
@@ -290,22 +290,22 @@ class Schedule:
         return "\n".join(lines)
 
     def as_python(self) -> str:
-        """The schedule as statements to paste where the tensors are bound to their names."""
+        """Return the schedule as statements to paste where the tensors are bound to their names."""
         return trace.as_python(self._start, self._states, self._steps)
 
     def expr(self, data: Any) -> Expr:
-        """The predicate that :meth:`as_python` wrote as data."""
+        """Return the predicate that :meth:`as_python` wrote as data."""
         found = decode(self.state, {"expr": data})
         assert isinstance(found, Expr)
         return found
 
     def to_json(self) -> str:
-        """The steps as JSON, to be replayed by :meth:`from_json`."""
+        """Return the steps as JSON, to be replayed by :meth:`from_json`."""
         return trace.to_json(self._steps)
 
     @staticmethod
     def from_json(text: str, outputs: Any) -> Schedule:
-        """The schedule that ``text`` holds, for ``outputs`` of an equal computation.
+        """Return the schedule that ``text`` holds, for ``outputs`` of an equal computation.
 
         Stages are matched by name and position; each step is checked as if it were called.
         Raises :class:`~schedlang.errors.ScheduleError` for text that is no schedule, or that does
@@ -332,7 +332,7 @@ def _unpickle(graph: Graph, text: str) -> Schedule:
 
 
 def schedule(outputs: Any) -> Schedule:
-    """A schedule for the computation that ends in ``outputs``: a tensor or a list of them.
+    """Return a schedule for the computation that ends in ``outputs``: a tensor or a list of them.
 
     Every stage starts at root, its loops in the order of its axes.
 

@@ -89,7 +89,7 @@ class StageView:
         return self._do("split", axis=parent, factor=factor, nparts=nparts, tail=tail)
 
     def fuse(self, *axes: Axis) -> Axis:
-        """One loop over all combinations of loops; ``fuse()`` makes a loop of extent 1.
+        """Return one loop over all combinations of loops; ``fuse()`` makes a loop of extent 1.
 
         Requires neighbours, outer to inner, without annotation; all data or all reduction axes.
 

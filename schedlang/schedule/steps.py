@@ -52,7 +52,7 @@ ON_SCHEDULE = ("cache_read",)
 
 
 def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -> tuple[State, Any]:
-    """The state after one step, and what the call returns."""
+    """Return the state after one step, and what the call returns."""
     if primitive not in PRIMITIVES:
         raise ScheduleError(f"{shown(primitive)} is no primitive: they are {', '.join(PRIMITIVES)}")
     function = PRIMITIVES[primitive]
@@ -62,7 +62,7 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
 
 
 def encode(state: State, value: Any, near: Sequence[str] = ()) -> Any:
-    """An argument as JSON: axes, tensors, stages and predicates as small tagged records.
+    """Return an argument as JSON: axes, tensors, stages and predicates as small tagged records.
 
     ``near`` names the stages whose axes it most likely is about.
     """
@@ -103,13 +103,13 @@ def _encode_tensor(state: State, tensor: Tensor) -> dict[str, Any]:
 
 
 def inputs(state: State) -> list[Tensor]:
-    """The placeholders, then the states of scans, which a step may name too."""
+    """Return the placeholders, then the states of scans, which a step may name too."""
     scans = [s.op for s in state.stages.values() if isinstance(s.op, ScanOp)]
     return [*placeholders(state.outputs), *(t for op in scans for t in op.state)]
 
 
 def _leaf_names(state: State) -> dict[Expr, str]:
-    """Names for the leaves of a predicate: sizes, and axes as ``stage/position``."""
+    """Return names for the leaves of a predicate: sizes, and axes as ``stage/position``."""
     found: dict[Expr, str] = {}
     for stage in state.stages.values():
         for position, axis in enumerate(stage.leaf):
@@ -141,7 +141,7 @@ def decode(state: State, value: Any) -> Any:
 
 
 def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
-    """A thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
+    """Return a thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
 
     Where the number of threads is to be checked, give it after the tag or, as te does, before it:
     ``("threadIdx.x", 64)``, ``(64, "threadIdx.x")`` or ``((0, 64), "threadIdx.x")``. ``name`` does

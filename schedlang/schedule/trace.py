@@ -25,13 +25,16 @@ _NEW_TENSORS = ("cache_read", "cache_write", "rfactor")
 
 
 def to_json(steps: Sequence[Step]) -> str:
-    """``steps`` as one JSON object: a format number and the list of calls."""
+    """Return ``steps`` as one JSON object: a format number and the list of calls."""
     listed = [{"primitive": s.primitive, "stage": s.stage, "args": s.args} for s in steps]
     return json.dumps({"schedlang": FORMAT, "steps": listed}, allow_nan=False)
 
 
 def from_json(text: str | bytes) -> list[Step]:
-    """The steps in ``text``, checked for form; what they name is checked when they are replayed."""
+    """Return the steps in ``text``, checked for form.
+
+    What they name is checked when they are replayed.
+    """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError, TypeError) as error:
@@ -70,7 +73,7 @@ def _step(position: int, item: Any) -> Step:
 
 
 def as_python(start: State, states: Sequence[State], steps: Sequence[Step]) -> str:
-    """Statements that make the schedule again, where the tensors are bound to their names.
+    """Return statements that make the schedule again, where the tensors are bound to their names.
 
     In a name, a dot is written ``_``; ``s``, ``sl`` and Python's keywords gain a ``_``, and equal
     names of outputs are numbered as in the printed nest. An input that no variable of its name can
@@ -123,7 +126,10 @@ class _Writer:
         self.lines = [f"s = sl.schedule({outputs[0] if len(outputs) == 1 else _list(outputs)})"]
 
     def _fresh(self, base: str, owner: str = "") -> str:
-        """A free variable name; one of ``owner``'s axes takes its name where ``base`` is taken."""
+        """Return a free variable name.
+
+        One of ``owner``'s axes takes its name where ``base`` is taken.
+        """
         plain = name = _identifier(base)
         if name in self.taken and owner:
             plain = name = f"{owner}_{name}"
@@ -134,7 +140,7 @@ class _Writer:
         return name
 
     def _stage(self, state: State, name: str) -> str:
-        """A tensor that stands for a stage."""
+        """Return a tensor that stands for a stage."""
         for tensor in state.stages[name].outputs:
             if tensor in self.tensors:
                 return self.tensors[tensor]
@@ -185,7 +191,7 @@ class _Writer:
         return f"s[{self._stage(state, value['stage'])}]"
 
     def _input(self, state: State, tensor: Any) -> str:
-        """An input; a scan's state is reached through a stage that reads it."""
+        """Return an input; a scan's state is reached through a stage that reads it."""
         if tensor in self.tensors:
             return self.tensors[tensor]
         for name, stage in state.stages.items():
@@ -195,7 +201,7 @@ class _Writer:
         return _identifier(tensor.name)
 
     def _predicate(self, state: State, value: Mapping[str, Any]) -> str:
-        """A predicate over loops and threads as an expression, any other as data."""
+        """Return a predicate over loops and threads as an expression, any other as data."""
         cond: Expr = decode(state, value)
         nodes = list(postorder([cond]))
         plain = all(isinstance(n, (Axis, Binary, Unary)) or _is_count(n) for n in nodes)
@@ -244,7 +250,7 @@ class _Writer:
         self._emit(f"{call}({', '.join(given)})", step, before, after)
 
     def _layout(self, step: Step, state: State) -> str:
-        """The index map as a lambda over the dimensions."""
+        """Return the index map as a lambda over the dimensions."""
         axes = state.stages[step.stage].op.axis
         names: dict[Any, str] = {}
         for axis in axes:
@@ -280,7 +286,7 @@ class _Writer:
 
 
 def _made_axes(before: Any, after: Any) -> list[Axis]:
-    """The axes a step returned, in that order; ``fuse`` makes others on the way."""
+    """Return the axes a step returned, in that order; ``fuse`` makes others on the way."""
     old = set(before.leaf)
     return [a for a in after.leaf if a not in old]
 

@@ -27,7 +27,7 @@ class Layers(Mapping[str, V], Generic[V]):
         self._over = over or {}
 
     def replaced(self, values: Mapping[str, V]) -> Layers[V]:
-        """Another mapping, with new values for some keys of this one."""
+        """Return another mapping, with new values for some keys of this one."""
         over = {**self._over, **values}
         if len(over) > MOST:
             return Layers({**self._base, **over})

@@ -24,7 +24,7 @@ Layout = tuple[Part, ...]
 
 
 def part_of(index: Expr, axes: Sequence[Axis]) -> Part | None:
-    """``index`` as a part of one of ``axes``, if it is one."""
+    """Return ``index`` as a part of one of ``axes``, if it is one."""
     steps: list[Binary] = []
     while isinstance(index, Binary) and index.op in ("//", "%"):
         steps.append(index)
@@ -47,7 +47,7 @@ def part_of(index: Expr, axes: Sequence[Axis]) -> Part | None:
 
 
 def incomplete(layout: Layout, dims: int) -> int | None:
-    """The first dimension whose parts do not make up its index again, if there is one."""
+    """Return the first dimension whose parts do not make up its index again, if there is one."""
     for dim in range(dims):
         parts = sorted((p for p in layout if p.dim == dim), key=lambda p: p.divisor)
         expected = 1
@@ -67,7 +67,7 @@ def whole_dims(layout: Layout, dims: int) -> list[int | None]:
 
 
 def stored_extents(layout: Layout, extents: Sequence[Lin], ranges: Ranges) -> list[Lin]:
-    """The extents in memory; where a factor does not divide, the last part is not filled."""
+    """Return the extents in memory; where a factor does not divide, the last part is not filled."""
     found = []
     for part in layout:
         extent = extents[part.dim]
@@ -77,7 +77,7 @@ def stored_extents(layout: Layout, extents: Sequence[Lin], ranges: Ranges) -> li
 
 
 def stored_index(layout: Layout, index: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
-    """Where the element at ``index`` lies."""
+    """Return where the element at ``index`` lies."""
     found = []
     for part in layout:
         at = floordiv(index[part.dim], Lin.of(part.divisor), ranges)

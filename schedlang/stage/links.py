@@ -29,7 +29,7 @@ class Links:
 
 
 def links(state: State) -> Links:
-    """The links between the stages of ``state``."""
+    """Return the links between the stages of ``state``."""
     place: dict[str, int] = {}
     behind: dict[str, int] = {}
     scans: list[str] = []
@@ -49,7 +49,7 @@ Held = Layers[tuple[str, ...]]
 
 
 def owners(stage: Stage) -> set[str]:
-    """The stages at whose loops ``stage`` is computed or stored."""
+    """Return the stages at whose loops ``stage`` is computed or stored."""
     spots = (getattr(spot, "stage", None) for spot in (stage.attach, stage.store))
     return {name for name in spots if name is not None}
 
@@ -64,7 +64,7 @@ def held_by(stages: Collection[Stage]) -> Held:
 
 
 def moved(held: Held, old: Stage, new: Stage) -> Held:
-    """``held`` after ``old`` became ``new``."""
+    """Return ``held`` after ``old`` became ``new``."""
     before, after = owners(old), owners(new)
     if before == after:
         return held

@@ -50,21 +50,21 @@ Relation = Union[Split, Fuse, Unit]
 
 
 def parts(relation: Relation) -> tuple[Axis, ...]:
-    """The axes a relation makes."""
+    """Return the axes a relation makes."""
     if isinstance(relation, Split):
         return relation.outer, relation.inner
     return (relation.fused,) if isinstance(relation, Fuse) else (relation.axis,)
 
 
 def sources(relation: Relation) -> tuple[Axis, ...]:
-    """The axes a relation uses up."""
+    """Return the axes a relation uses up."""
     if isinstance(relation, Split):
         return (relation.parent,)
     return (relation.outer, relation.inner) if isinstance(relation, Fuse) else ()
 
 
 def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[Lin, Lin]:
-    """Extents of outer and inner; a factor (or nparts) above the extent shrinks to it."""
+    """Return extents of outer and inner; a factor (or nparts) above the extent shrinks to it."""
     size = extent.const
     if factor is not None:
         inner = factor if size is None else max(1, min(factor, size))
@@ -75,7 +75,7 @@ def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[
 
 
 def extent_of(lin: Lin) -> int | Expr:
-    """A polynomial as an axis extent."""
+    """Return a polynomial as an axis extent."""
     return lin.const if lin.const is not None else to_expr(lin)
 
 
@@ -97,5 +97,5 @@ def make_fuse(outer: Axis, inner: Axis) -> Fuse:
 
 
 def position(leaf: Sequence[Axis], axis: Axis) -> int:
-    """Where the loop over ``axis`` stands among ``leaf``; -1 if it is not there."""
+    """Return where the loop over ``axis`` stands among ``leaf``; -1 if it is not there."""
     return next((k for k, a in enumerate(leaf) if a is axis), -1)

@@ -12,7 +12,7 @@ from schedlang.stage.state import Stage, State
 
 
 def initial_state(outputs: Sequence[Tensor]) -> State:
-    """Stages for every operation behind ``outputs``, none of which is an input."""
+    """Return stages for every operation behind ``outputs``, none of which is an input."""
     ops = operations(outputs)
     stages: dict[str, Stage] = {}
     defined: dict[Tensor, str] = {}

@@ -98,11 +98,11 @@ class Stage:
         return tuple(a for a in self.leaf if a.is_reduce)
 
     def made_from(self, axis: Axis) -> Relation | None:
-        """The relation that used ``axis`` up."""
+        """Return the relation that used ``axis`` up."""
         return next((r for r in self.relations if axis in set(sources(r))), None)
 
     def split_of(self, axis: Axis) -> Split | None:
-        """The split whose outer or inner part is ``axis``."""
+        """Return the split whose outer or inner part is ``axis``."""
         for r in self.relations:
             if isinstance(r, Split) and (r.outer is axis or r.inner is axis):
                 return r
@@ -131,11 +131,11 @@ class State:
         return held_by(self.stages.values())
 
     def attached(self, stage: Stage) -> list[Stage]:
-        """The stages computed or stored at loops of ``stage``."""
+        """Return the stages computed or stored at loops of ``stage``."""
         return [self.stages[name] for name in self.held[stage.name]]
 
     def of(self, tensor: Tensor) -> Stage | None:
-        """The stage that defines ``tensor``; ``None`` for an input."""
+        """Return the stage that defines ``tensor``; ``None`` for an input."""
         name = self.defined.get(tensor)
         return None if name is None else self.stages[name]
 
@@ -143,7 +143,7 @@ class State:
         return any(t in self.outputs for t in stage.outputs)
 
     def updated(self, *stages: Stage) -> State:
-        """This state with some stages replaced."""
+        """Return this state with some stages replaced."""
         held, same = self.held, True
         changed: dict[str, Stage] = {}
         for stage in stages:
@@ -158,7 +158,7 @@ class State:
         return made
 
     def inserted(self, new: Stage, before: str) -> State:
-        """This state with ``new`` placed ahead of stage ``before``."""
+        """Return this state with ``new`` placed ahead of stage ``before``."""
         merged: dict[str, Stage] = {}
         for name, stage in self.stages.items():
             if name == before:

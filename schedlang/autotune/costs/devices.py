@@ -41,7 +41,7 @@ DEFAULT = SPEEDS["sm_90"]
 
 
 def speed_of(target: Target) -> Speed:
-    """The speed of the GPU that ``target`` names.
+    """Return the speed of the GPU that ``target`` names.
 
     >>> speed_of(Target("cuda-emulator", arch="sm_87")).multiprocessors
     16

@@ -53,7 +53,7 @@ class _Site:
 
 
 def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
-    """The cost of ``nest`` on ``threads`` cores of ``target``, which is to be a CPU.
+    """Return the cost of ``nest`` on ``threads`` cores of ``target``, which is to be a CPU.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -105,7 +105,7 @@ def _sites(body: Stmt) -> Iterator[_Site]:
 
 
 def _share(test: If, loops: Sequence[For]) -> float:
-    """The part of lanes and rows that a bound leaves; 0 or 1 where sizes alone decide."""
+    """Return the part of lanes and rows that a bound leaves; 0 or 1 where sizes alone decide."""
     known = {f.axis: np.arange(_extent(f)) for f in loops if f.kind in ("unroll", "vectorize")}
     leaves = {n for n in postorder([test.cond]) if isinstance(n, (Axis, Var, Load))}
     if not test.note or len(leaves) > 1 or not leaves <= known.keys():

@@ -30,7 +30,7 @@ LAUNCH = 3e-6
 
 
 def estimate_gpu(program: Program, target: Target) -> Estimate:
-    """The cost of ``program`` on ``target``; ``flops`` are those of a whole call.
+    """Return the cost of ``program`` on ``target``; ``flops`` are those of a whole call.
 
     >>> import schedlang as sl
     >>> from schedlang.gpu_lowering.lower import device_program
@@ -55,7 +55,7 @@ def estimate_gpu(program: Program, target: Target) -> Estimate:
 
 
 def _launches(steps: Sequence[Step], times: int) -> Iterator[tuple[Launch, int]]:
-    """Each kernel, and how often the host launches it."""
+    """Yield each kernel, and how often the host launches it."""
     for step in steps:
         if isinstance(step, Launch):
             yield step, times

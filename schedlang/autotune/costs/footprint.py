@@ -82,7 +82,7 @@ def line_traffic(
     accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
     resident: bool = False,
 ) -> list[float]:  # fmt: skip
-    """Bytes that miss each of :data:`CACHES` while ``loops`` run.
+    """Return bytes that miss each of :data:`CACHES` while ``loops`` run.
 
     For each level the outer loops whose data it cannot hold bring what is inside of them anew in
     each iteration: all data together, and those of an access whose lines fall into few sets.
@@ -128,7 +128,7 @@ def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) ->
 
 
 def _span(lin: Lin, inner: dict[Axis, int]) -> float:
-    """The number of values of an index, holes counted."""
+    """Return the number of values of an index, holes counted."""
     total = 1.0
     for product, coef in lin.terms.items():
         if not product:

@@ -153,7 +153,7 @@ def _request(
 
 
 def _lanes(launch: Launch) -> dict[Any, Any]:
-    """The thread indices of a first warp."""
+    """Return the thread indices of a first warp."""
     extents = [size_of(i.extent) for i in launch.block]
     numbers = np.arange(min(WARP, prod(extents)))
     place = np.unravel_index(numbers, extents[::-1])[::-1] if extents else ()

@@ -97,8 +97,10 @@ def to_line(entry: Entry) -> bytes:
 
 
 def from_line(line: bytes) -> Entry:
-    """Return what a line holds, checked field by field; raises ``ValueError`` that says what is
-    wrong."""
+    """Return what a line holds, checked field by field.
+
+    Raises ``ValueError`` that says what is wrong.
+    """
     try:
         data = json.loads(line.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
     except UnicodeDecodeError:
@@ -194,7 +196,7 @@ class _Fields:
         return _text(self.get(key), key)
 
     def later(self, key: str) -> str:
-        """A text; empty in a line that was written before there was such a thing."""
+        """Return a text; empty in a line that was written before there was such a thing."""
         return self.text(key) if key in self.data else ""
 
     def items(self, key: str) -> list[Any]:
@@ -213,8 +215,10 @@ class _Fields:
         return tuple(_count(item, key) for item in self.items(key))
 
     def flag(self, key: str) -> bool:
-        """Return whether it is set; a line that was written before there was such a thing has
-        none."""
+        """Return whether it is set.
+
+        A line that was written before there was such a thing has none.
+        """
         found = self.data.get(key, False)
         if not isinstance(found, bool):
             raise ValueError(f"its {_short(key)} is no truth value")

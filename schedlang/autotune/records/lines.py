@@ -85,7 +85,7 @@ class Line:
 
 
 def read_lines(file: BinaryIO, longest: int) -> Iterator[Line]:
-    """The lines from where ``file`` stands; of one over ``longest`` bytes only the length."""
+    """Yield the lines from where ``file`` stands; of one over ``longest`` bytes only the length."""
     while part := file.readline(longest + 1):
         length, ended = len(part), part.endswith(b"\n")
         if ended or length <= longest:

@@ -32,7 +32,7 @@ def comparable(wanted: Where, found: Where) -> bool:
 
 
 def distance(wanted: Where, found: Where) -> tuple[float, ...]:
-    """All 0 for the same; the worst difference first, so that smaller tuples are nearer."""
+    """Return all 0 for the same; the worst difference first, so that smaller tuples are nearer."""
     mine, theirs = dict(wanted.sizes), dict(found.sizes)
     sizes = sum(_ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
     sizes += sum(_ratio(a, b) for a, b in zip(wanted.extents, found.extents))

@@ -16,14 +16,14 @@ from schedlang.schedule.schedule import Schedule
 
 
 def sizes_in(names: Names, entry: Entry) -> Where:
-    """Where ``entry`` was made, its sizes called as ``names`` calls them."""
+    """Return where ``entry`` was made, its sizes called as ``names`` calls them."""
     now = dict(zip(entry.names.sizes, names.sizes))
     sizes = sorted((now.get(name, name), value) for name, value in entry.where.sizes)
     return replace(entry.where, sizes=tuple(sizes))
 
 
 def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
-    """The steps of ``entry`` in the names of ``outputs``, an equal computation.
+    """Return the steps of ``entry`` in the names of ``outputs``, an equal computation.
 
     Where names differ, the steps are replayed on a twin that has the recorded ones. Raises
     :class:`~schedlang.errors.SchedlangError` if they do not fit.
@@ -36,7 +36,7 @@ def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
 
 
 def decisions_for(entry: Entry, outputs: Sequence[Tensor]) -> Mapping[str, Decision]:
-    """The decisions of ``entry``, unless they are those of knobs that others' names are in.
+    """Return the decisions of ``entry``, unless they are those of knobs that others' names are in.
 
     The rules call a knob after the stage it is for; a template of the user's does as it likes.
     """
@@ -45,7 +45,7 @@ def decisions_for(entry: Entry, outputs: Sequence[Tensor]) -> Mapping[str, Decis
 
 
 def replay(entry: Entry, outputs: Sequence[Tensor]) -> Schedule:
-    """The schedule of ``entry`` for ``outputs``, which lowers.
+    """Return the schedule of ``entry`` for ``outputs``, which lowers.
 
     Raises :class:`~schedlang.errors.SchedlangError` if there is none.
     """

@@ -32,13 +32,13 @@ def estimate_text(value: float) -> str:
 
 
 def svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
-    """A picture that says in words what it shows."""
+    """Return a picture that says in words what it shows."""
     head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
     return "\n".join([head, *parts, "</svg>"])
 
 
 def place(value: float) -> str:
-    """A coordinate, short and never ``-0``."""
+    """Return a coordinate, short and never ``-0``."""
     return f"{round(value, 1) + 0.0:g}"
 
 
@@ -54,7 +54,7 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def levels(scale: Scale, left: float, right: float, write: Callable[[float], str]) -> list[str]:
-    """The lines across a chart at the round numbers of its upright axis."""
+    """Return the lines across a chart at the round numbers of its upright axis."""
     parts = []
     for value in scale.ticks():
         y = scale(value)
@@ -118,7 +118,7 @@ def search_curve(facts: Facts) -> str:
 
 
 def _marks(across: Scale, y: float, name: str, trials: Sequence[Trial]) -> list[str]:
-    """A row with a stroke for each of some trials."""
+    """Return a row with a stroke for each of some trials."""
     marks = (f"M{place(across(t.number))} {place(y + 4)}v{ROW - 6}" for t in trials)
     return [
         line(LEFT, y + ROW, WIDTH - RIGHT, y + ROW, "grid"),
@@ -140,7 +140,7 @@ def _trial_numbers(across: Scale, y: float, last: int) -> list[str]:
 
 
 def scatter(facts: Facts) -> str:
-    """The estimate across, the measured time up."""
+    """Return the estimate across, the measured time up."""
     known = [(t, t.estimate, v) for t, v in undisturbed(facts) if t.estimate is not None]
     known = [pair for pair in known if math.isfinite(pair[1])]
     width, tall = 560, 300

@@ -48,7 +48,7 @@ class Effect:
 
 
 def value_text(value: Decision) -> str:
-    """A decision as it is shown: lists without brackets, the rest as Python writes it.
+    """Return a decision as it is shown: lists without brackets, the rest as Python writes it.
 
     >>> value_text([8, 4]), value_text("tiled"), value_text(True), value_text([[6, 16], []])
     ('8, 4', 'tiled', 'True', '[6, 16], []')
@@ -61,7 +61,7 @@ def value_text(value: Decision) -> str:
 
 
 def explained(groups: Sequence[Sequence[float]]) -> float:
-    """The part of the variation that knowing the group takes away, from 0 to 1.
+    """Return the part of the variation that knowing the group takes away, from 0 to 1.
 
     It is Kelley's epsilon squared: eta squared with the part that as many groups explain by chance
     taken off (T. L. Kelley, An Unbiased Correlation Ratio Measure, PNAS 21 (1935), 554-559).
@@ -80,7 +80,7 @@ def explained(groups: Sequence[Sequence[float]]) -> float:
 
 
 def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
-    """The knobs that varied, those that explain most first; then the names of the others."""
+    """Return the knobs that varied, those that explain most first; then the names of the others."""
     known = {id(trial): value for trial, value in undisturbed(facts)}
     won = winner(facts)
     # a ratio of times is what a knob changes, so times are compared by their logarithms

@@ -63,8 +63,10 @@ class Facts:
 
 
 def worth(facts: Facts, trial: Trial) -> float | None:
-    """Return what ``trial`` is compared by, smaller being better: its seconds in the search, or its
-    estimate where nothing was timed; ``None`` for one that has none to show."""
+    """Return the number that ranks ``trial``, the smaller the better.
+
+    Its seconds in the search, or its estimate where nothing was timed; ``None`` if it has neither.
+    """
     value = seen(trial) if facts.timed else trial.estimate
     if trial.outcome != "ok" or value is None or not math.isfinite(value):
         return None
@@ -73,7 +75,7 @@ def worth(facts: Facts, trial: Trial) -> float | None:
 
 
 def ranked(facts: Facts) -> list[tuple[Trial, float]]:
-    """The trials that can be compared, in the order they were made, with what ranks them."""
+    """Return the trials that can be compared, in the order they were made, with what ranks them."""
     found = ((trial, worth(facts, trial)) for trial in facts.trials)
     return [(trial, value) for trial, value in found if value is not None]
 
@@ -85,12 +87,12 @@ def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
 
 
 def winner(facts: Facts) -> Trial:
-    """The trial that won."""
+    """Return the trial that won."""
     return next(trial for trial in facts.trials if trial.number == facts.best)
 
 
 def race_seconds(facts: Facts) -> float | None:
-    """The winner's time of the race, where it had another one before."""
+    """Return the winner's time of the race, where it had another one before."""
     won = winner(facts)
     return won.seconds if won.raced and won.first is not None else None
 
@@ -160,7 +162,7 @@ def correlation(trials: Sequence[Trial]) -> float | None:
 
 
 def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """The estimates and the seconds of the trials that have both, undisturbed."""
+    """Return the estimates and the seconds of the trials that have both, undisturbed."""
     return [
         (t.estimate, seconds)
         for t in trials
@@ -185,12 +187,12 @@ def against(baseline: float, seconds: float) -> tuple[str, str]:
 
 
 def gflops(facts: Facts, seconds: float) -> str:
-    """The speed in GFLOP/s, or nothing where it is not known."""
+    """Return the speed in GFLOP/s, or nothing where it is not known."""
     return f"{number(facts.flops / seconds * 1e-9, 4)} GFLOP/s" if facts.flops else ""
 
 
 def percent(part: float) -> str:
-    """A part of the whole; neither some nor nearly all is rounded away.
+    """Return a part of the whole; neither some nor nearly all is rounded away.
 
     >>> percent(3 / 1500), percent(1499 / 1500), percent(0.0), percent(1.0), percent(0.4)
     ('<1%', '>99%', '0%', '100%', '40%')
@@ -202,7 +204,7 @@ def percent(part: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A wait, for people.
+    """Return a wait, for people.
 
     >>> span(0.25), span(42.4), span(61), span(7322)
     ('0.2 s', '42 s', '1 min 1 s', '2 h 2 min')

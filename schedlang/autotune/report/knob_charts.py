@@ -17,7 +17,7 @@ LETTER, MOST_LETTERS = 7.0, 14
 
 
 def knob_figures(facts: Facts, effects: Sequence[Effect]) -> str:
-    """The charts of ``effects``, all on one scale of times."""
+    """Return the charts of ``effects``, all on one scale of times."""
     values = [value for _, value in undisturbed(facts)]
     up = scale_of(values, TOP + TALL, TOP + STRIP)
     return "\n".join(_figure(facts, effect, up) for effect in effects)
@@ -80,7 +80,7 @@ def _chart(facts: Facts, effect: Effect, up: Scale) -> str:
 
 
 def _mark(x: float, y: float) -> str:
-    """A wedge under the column of the best trial."""
+    """Return a wedge under the column of the best trial."""
     return f'<path class="step" d="M{place(x - 5)} {place(y + 5)}L{place(x)} {place(y)}l5 5"/>'
 
 

@@ -9,7 +9,7 @@ from schedlang.autotune.text import plain
 
 
 def escape(text: object) -> str:
-    """``text`` as HTML and SVG can hold it, in a text or between quotes.
+    """Return ``text`` as HTML and SVG can hold it, in a text or between quotes.
 
     >>> escape('</pre><b title="x">')
     '&lt;/pre&gt;&lt;b title=&quot;x&quot;&gt;'

@@ -74,7 +74,7 @@ def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
 
 
 def page(facts: Facts) -> str:
-    """The report as HTML, its trials by their numbers."""
+    """Return the report as HTML, its trials by their numbers."""
     facts = replace(facts, trials=sorted(facts.trials, key=lambda trial: trial.number))
     parts = [_head(facts), _numbers(facts), *_warnings(facts)]
     links, sections = [], []
@@ -287,7 +287,7 @@ def _row(trial: Trial) -> Sequence[str]:
 
 
 def _times(trial: Trial) -> str:
-    """The time that counts, and the one before a race."""
+    """Return the time that counts, and the one before a race."""
     if trial.seconds is None:
         return ""
     first = seen(trial)

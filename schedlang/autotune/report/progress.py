@@ -141,7 +141,7 @@ class Tally:
         return self.measured / spent if self.measured and spent > 0 else None
 
     def left(self, now: float) -> float | None:
-        """Seconds to the last trial or the deadline, whichever is sooner."""
+        """Return seconds to the last trial or the deadline, whichever is sooner."""
         rate, ends = self.rate(now), []
         if self.total is not None and rate is not None:
             ends.append((self.total - self.done) / rate)

@@ -11,7 +11,7 @@ LEAST = 3
 
 
 def ranks(values: Sequence[float]) -> np.ndarray:
-    """The place of each value, from 1 up; equal values share the mean of their places.
+    """Return the place of each value, from 1 up; equal values share the mean of their places.
 
     >>> ranks([30.0, 10.0, 20.0, 20.0]).tolist()
     [4.0, 1.0, 2.5, 2.5]

@@ -47,7 +47,7 @@ NOTHING_TIMED = (
 
 
 def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
-    """The search in about ten lines: what was found, what it cost, how to go on.
+    """Return the search in about ten lines: what was found, what it cost, how to go on.
 
     ``code`` and ``page`` say where the winner's schedule and the report are.
 

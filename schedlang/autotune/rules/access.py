@@ -112,14 +112,14 @@ class Access:
         return own and all(to_lin(a.extent) == to_lin(shape[d]) for a, d in zip(axes[1:], last[1:]))
 
     def own_dimension(self, axis: Axis) -> int | None:
-        """The dimension whose index is ``axis`` alone, if no other one depends on it."""
+        """Return the dimension whose index is ``axis`` alone, if no other one depends on it."""
         moving = [d for d, step in enumerate(self.steps(axis)) if step != 0]
         if len(moving) == 1 and to_lin(self.indices[moving[0]]) == Lin.of(axis):
             return moving[0]
         return None
 
     def axes(self) -> set[Axis]:
-        """All axes that stand in an index."""
+        """Return all axes that stand in an index."""
         return {axis for index in self.indices for axis in _leaves(to_lin(index))}
 
     def depends(self, dimension: int, axes: Collection[Axis]) -> bool:

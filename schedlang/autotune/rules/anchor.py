@@ -15,7 +15,7 @@ from schedlang.expr.simplify import to_lin
 def anchor(
     sketch: Sketch, head: Tensor, fits: Callable[[Sketch, Tensor, int], bool]
 ) -> tuple[Tensor, list[int]] | None:
-    """A reduction that ``head`` alone reads, one element a point: computed a tile at a time.
+    """Return a reduction that ``head`` alone reads, one element a point: computed a tile at a time.
 
     With it the dimension of it that each axis of ``head`` goes along. ``fits`` says whether a
     reduction has a tile, given the dimension that is stored side by side.

@@ -83,7 +83,10 @@ def _loops(sketch: Sketch, head: Tensor, parts: Shape) -> tuple[Axis, int]:
 
 
 def _reduction(sketch: Sketch, local: Tensor, parts: Shape) -> tuple[Axis, Axis]:
-    """The longest reduction axis in steps; the loop over steps, and the innermost loop in one."""
+    """Return the longest reduction axis in steps.
+
+    The loop over steps, and the innermost loop in one.
+    """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
     op = s[local].op
     sizes = sketch.extents(op.reduce_axis)

@@ -100,7 +100,7 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callab
 
 
 def _tile(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], None]]:
-    """A tile of sums in registers, if the stage has one."""
+    """Return a tile of sums in registers, if the stage has one."""
     op = sketch.op(tensor)
     if not (_sums(op) and op.axis and lane_axes(sketch, tensor, sketch.last(tensor))):
         return {}

@@ -87,7 +87,7 @@ def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:
 
 
 def _sums(sketch: Sketch, tensor: Tensor, lane: int) -> Tensor:
-    """The sums of a thread's lanes along an axis, in registers until they are done."""
+    """Return the sums of a thread's lanes along an axis, in registers until they are done."""
     s = sketch.s
     kept = first(s.cache_write(tensor, "local"))
     op = sketch.op(kept)

@@ -36,7 +36,7 @@ def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
 
 
 def whole_steps(sketch: Sketch, tensor: Tensor, whole: Mapping[int, int]) -> list[Axis]:
-    """The reduction loops of a stage, of which some are cut behind their ``whole`` steps.
+    """Return the reduction loops of a stage, of which some are cut behind their ``whole`` steps.
 
     ``whole`` has the number of these by the position of the axis. The step behind them is one that
     a test leaves points out of; in a loop of its own it keeps no sum out of registers before it.
@@ -54,7 +54,7 @@ def whole_steps(sketch: Sketch, tensor: Tensor, whole: Mapping[int, int]) -> lis
 def in_lanes(
     sketch: Sketch, tensor: Tensor, lanes: int, whole: Mapping[int, int] = NONE
 ) -> list[Axis]:
-    """``lanes`` neighbours along the last long data axis are the innermost loop.
+    """Make ``lanes`` neighbours along the last long data axis the innermost loop.
 
     ``whole`` as for :func:`whole_steps`. Returns the other loops over data, which are outermost.
     """

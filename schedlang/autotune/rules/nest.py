@@ -29,7 +29,7 @@ class Loop:
 def split_tile(
     sketch: Sketch, head: Tensor, tile: Mapping[int, int], joined: Sequence[int] = ()
 ) -> tuple[list[Loop], dict[int, Axis]]:
-    """Loops over tiles along each data axis of ``head``, and the loops inside of a tile.
+    """Return loops over tiles along each data axis of ``head``, and the loops inside of a tile.
 
     Neighbouring axes that are ``joined`` are one, in the place of the last of them.
     """
@@ -88,7 +88,7 @@ def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
 
 
 def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop], work: int) -> list[Level]:
-    """The outermost loops, fused until every thread has work, are parallel; the rest follow.
+    """Make the outermost loops, fused until every thread has work, parallel; the rest follow.
 
     ``work``: how many evaluations there are inside of them.
     """
@@ -126,7 +126,7 @@ def in_order(s: Schedule, tensor: Tensor, loops: Sequence[Axis]) -> None:
 
 
 def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
-    """One loop over neighbouring ones; over none of them one of a single iteration."""
+    """Return one loop over neighbouring ones; over none of them one of a single iteration."""
     if not axes:
         return s[tensor].fuse()
     whole = axes[0]

@@ -89,7 +89,7 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def first(made: Tensor | list[Tensor]) -> Tensor:
-    """The first output of what rfactor made of one or of several."""
+    """Return the first output of what rfactor made of one or of several."""
     return made[0] if isinstance(made, list) else made
 
 
@@ -125,7 +125,7 @@ def _dealt(
 
 
 def run_of(sketch: Sketch, tensor: Tensor) -> list[Axis]:
-    """The last reduction axes that as one go through memory element by element; the most.
+    """Return the last reduction axes that as one go through memory element by element; the most.
 
     Of the last one alone vectors may hold what is read in another way, see :func:`fills_lanes`.
     """
@@ -169,7 +169,8 @@ def whole_vectors(
 
 
 def _shared(sketch: Sketch, tensor: Tensor, run: list[Axis]) -> list[Axis]:
-    """The neighbouring reduction axes that threads share: the outermost, if these are enough."""
+    """Return the neighbouring reduction axes that threads share: the outermost, if these are
+    enough."""
     axes = list(sketch.op(tensor).reduce_axis)
     outside = axes[: len(axes) - len(run)]
     groups = [outside[:n] for n in range(1, len(outside) + 1)] + ([run] if run else [])
@@ -202,7 +203,7 @@ def _run_in_lanes(
 def _results_in_lanes(
     sketch: Sketch, tensor: Tensor, partial: Tensor, rounds: Mapping[int, int]
 ) -> int:
-    """The last data axis of the partial results in so many lanes, 0 for none."""
+    """Return the last data axis of the partial results in so many lanes, 0 for none."""
     last = sketch.last(partial)
     axis = sketch.op(partial).axis[last]
     length = sketch.extents([axis])[0]

@@ -46,7 +46,7 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
 
 
 def _joined(sketch: Sketch, tensor: Tensor, last: int) -> list[int]:
-    """The data axes that are one loop: the last long one alone, unless it fills no vector.
+    """Return the data axes that are one loop: the last long one alone, unless it fills no vector.
 
     Then those before it are part of it along which all that is read goes on element by element.
     """

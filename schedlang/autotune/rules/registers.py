@@ -47,7 +47,10 @@ class Tile:
 
 
 def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
-    """The data axes of a reduction that can be lanes; ``last`` is the one stored side by side."""
+    """Return the data axes of a reduction that can be lanes.
+
+    ``last`` is the one stored side by side.
+    """
     op, reads = sketch.op(tensor), sketch.reads(tensor)
     width = sketch.width(tensor)
     found = []
@@ -91,7 +94,7 @@ def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, la
 
 
 def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
-    """The data axes along which some element is read again, apart from the lanes."""
+    """Return the data axes along which some element is read again, apart from the lanes."""
     op, reads, held = sketch.op(tensor), sketch.reads(tensor), sketch.held(tensor)
     return [
         at for at, axis in enumerate(op.axis)
@@ -142,7 +145,7 @@ def _whole_lines(
 
 
 def _busy(tile: Tile, sizes: Sequence[int]) -> float:
-    """The part of a core's multiply-adds that tiles keep busy, the last ones counted in."""
+    """Return the part of a core's multiply-adds that tiles keep busy, the last ones counted in."""
     # how many tiles there are of how many sums
     tiles = [(1, tile.vectors)]
     for at, rows in tile.rows:
@@ -206,7 +209,7 @@ def _fitting(
 
 
 def asked(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
-    """One of ``shapes``, as a knob says."""
+    """Return one of ``shapes``, as a knob says."""
     # the label says what it is, so that a kept decision can be read
     labels = [[t.vectors, *(list(r) for r in t.rows)] for t in shapes]
     chosen = sketch.knobs.choice(f"{sketch.name(tensor)}.tile", labels)
@@ -230,7 +233,7 @@ def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
 def _counts(
     sizes: Sequence[int], room: int, cut: bool, least: int
 ) -> Iterator[tuple[int, ...]]:  # fmt: skip
-    """Rows along each axis, at least 2, at most ``room`` together, that divide their axis.
+    """Yield rows along each axis, at least 2, at most ``room`` together, that divide their axis.
 
     Along one of them the last may be cut off, if there are ``least`` tiles: what is cut is compiled
     a second time.

@@ -8,7 +8,7 @@ from schedlang.expr.nodes import Axis
 
 
 def timed(sketch: Sketch) -> set[Tensor]:
-    """The stages whose first axis is a scan's time.
+    """Return the stages whose first axis is a scan's time.
 
     Those are its start, its step, and what they compute anew each moment, be it read at the
     moment itself or at one before.
@@ -24,7 +24,7 @@ def timed(sketch: Sketch) -> set[Tensor]:
 
 
 def data_axes(sketch: Sketch, tensor: Tensor) -> list[Axis]:
-    """The axes that threads share: those of a stage, without a scan's time."""
+    """Return the axes that threads share: those of a stage, without a scan's time."""
     return list(sketch.op(tensor).axis[sketch.held(tensor) :])
 
 

@@ -74,7 +74,8 @@ def shapes(
 
 
 def asked(sketch: Sketch, name: str, head: Tensor, found: Sequence[Shape]) -> Shape:
-    """One of the tiles, as knobs say one after the other: each has what those before it leave."""
+    """Return one of the tiles, as knobs say one after the other: each has what those before it
+    leave."""
     knobs = sketch.knobs
     chosen = knobs.choice(f"{name}.axes", list(dict.fromkeys(_places(s) for s in found)))
     left = [s for s in found if _places(s) == chosen]

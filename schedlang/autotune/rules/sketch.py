@@ -107,13 +107,13 @@ class Sketch:
         return names[at] if own else str(at)
 
     def op(self, tensor: Tensor) -> ComputeOp:
-        """The operation of a stage as caches have left it."""
+        """Return the operation of a stage as caches have left it."""
         op = self.s[tensor].op
         assert isinstance(op, ComputeOp)
         return op
 
     def stages(self) -> list[Tensor]:
-        """The first output of each stage, producers before consumers; scans are left out."""
+        """Return the first output of each stage, producers before consumers; scans are left out."""
         return [v.outputs[0] for v in self.s.stages if isinstance(v.op, ComputeOp)]
 
     def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
@@ -124,13 +124,14 @@ class Sketch:
         )
 
     def last(self, tensor: Tensor) -> int:
-        """The data axis, by position, whose neighbours stand side by side: the last long one."""
+        """Return the data axis, by position, whose neighbours stand side by side: the last long
+        one."""
         axes = self.op(tensor).axis
         moving = range(self.held(tensor), len(axes))
         return next((at for at in reversed(moving) if self.long(axes[at])), len(axes) - 1)
 
     def bytes(self, tensor: Tensor) -> int:
-        """The size of a tensor."""
+        """Return the size of a tensor."""
         shape = (n if isinstance(n, int) else int(evaluate(n, self.sizes)) for n in tensor.shape)
         return math.prod(shape) * itemsize(tensor.dtype)
 
@@ -147,7 +148,8 @@ class Sketch:
         return accesses(self.op(tensor), self.inlined)
 
     def consumers(self, tensor: Tensor) -> list[Tensor]:
-        """The stages that read an output of the stage of ``tensor``, through what is inlined."""
+        """Return the stages that read an output of the stage of ``tensor``, through what is
+        inlined."""
         found: dict[Tensor, None] = {tensor: None}
         for made in (waiting := [tensor]):
             outputs = self.s[made].outputs
@@ -166,7 +168,7 @@ class Sketch:
             self.s[tensor].compute_at(self.s[spot.nest.head], spot.level.loop)
 
     def leads(self, tensor: Tensor, levels: Sequence[Level], threads: int = 0) -> OuterLoops:
-        """``tensor`` heads a nest of these loops."""
+        """Return ``tensor`` heads a nest of these loops."""
         nest = OuterLoops(tensor, tuple(levels), threads)
         self.home[tensor] = Home(nest, dict(enumerate(self.op(tensor).axis)))
         return nest
@@ -200,7 +202,7 @@ class Sketch:
         return self.least + more <= most_work(self.least)
 
     def work(self, tensor: Tensor, inlined: Collection[Tensor]) -> int:
-        """The operations of a stage, with those of what is ``inlined`` into it."""
+        """Return the operations of a stage, with those of what is ``inlined`` into it."""
         op = self.op(tensor)
         made = (a.tensor.op for a in points_read(op, inlined) if a.tensor in inlined)
         each = of_point(op) + sum(of_point(x) for x in made if isinstance(x, ComputeOp))

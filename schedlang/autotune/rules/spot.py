@@ -16,7 +16,7 @@ MOST_COPIES = 2
 
 
 def spot_of(sketch: Sketch, tensor: Tensor) -> Spot | None:
-    """A loop of the one nest that reads ``tensor``, as a knob says; ``None`` is the root."""
+    """Return a loop of the one nest that reads ``tensor``, as a knob says; ``None`` is the root."""
     readers = sketch.consumers(tensor)
     homes = [sketch.home[r] for r in readers if r in sketch.home]
     nests = {id(home.nest) for home in homes}
@@ -36,7 +36,10 @@ def spot_of(sketch: Sketch, tensor: Tensor) -> Spot | None:
 def place(
     sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: OuterLoops
 ) -> Spot | None:
-    """A loop of ``nest``, in which the readers stand, as a knob says; ``None`` is ahead of it."""
+    """Return a loop of ``nest``, in which the readers stand, as a knob says.
+
+    ``None`` is ahead of it.
+    """
     legal = set(range(len(nest.levels)))
     for read, home in reads:
         legal &= set(_places(read, home))
@@ -100,7 +103,7 @@ def _reach(
 
 
 def _places(read: Access, home: Home) -> list[int]:
-    """The levels at which what is read can be made without making most of it many times."""
+    """Return the levels at which what is read can be made without making most of it many times."""
     inside = home.nest.levels[: home.depth]
     if not home.along:
         # nothing is known of the axes: what is computed again shows when candidates are counted

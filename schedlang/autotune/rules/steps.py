@@ -72,7 +72,7 @@ def phases(sketch: Sketch, tensor: Tensor) -> Phases:
 
 
 def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
-    """The lanes of such a sum: along memory, with nothing to pack.
+    """Return the lanes of such a sum: along memory, with nothing to pack.
 
     There are none where neither a remainder selects steps nor an operand is large.
     """
@@ -206,7 +206,7 @@ def _block_sizes(sketch: Sketch, steps: Sequence[Axis]) -> list[int]:
 def _blocks(
     sketch: Sketch, tensor: Tensor, steps: list[Axis]
 ) -> tuple[list[Axis], list[Axis]]:  # fmt: skip
-    """The longest of some reduction loops in blocks, as a knob says, and what is inside."""
+    """Return the longest of some reduction loops in blocks, as a knob says, and what is inside."""
     if not steps:
         return [], []
     lengths = sketch.extents(steps)

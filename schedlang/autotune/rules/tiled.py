@@ -62,7 +62,7 @@ def _outer(
     sketch: Sketch, head: Tensor, positions: Sequence[int], inside: dict[int, int], lane: Lane,
     work: int | None,
 ) -> OuterLoops:  # fmt: skip
-    """The loops of ``head``: blocks and threads outside, a tile inside.
+    """Return the loops of ``head``: blocks and threads outside, a tile inside.
 
     ``work``: the evaluations inside of all; ``None`` where threads have another nest around it.
     """
@@ -129,7 +129,7 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> 
 
 
 def _tested(sketch: Sketch, op: ComputeOp, copies: int) -> list[Axis]:
-    """The short reduction axes on which a condition decides whether a step counts."""
+    """Return the short reduction axes on which a condition decides whether a step counts."""
     if op.where is None:
         return []
     inside = set(postorder([op.where]))

@@ -11,7 +11,7 @@ LANES = (1, 2, 4, 8, 16)
 
 
 def lane_counts(dtypes: Iterable[str]) -> list[int]:
-    """The numbers of neighbours that are one access of each of some dtypes.
+    """Return the numbers of neighbours that are one access of each of some dtypes.
 
     >>> lane_counts(["float32"]), lane_counts(["float16"]), lane_counts(["float32", "float64"])
     ([1, 2, 4], [1, 2, 4, 8], [1, 2])
@@ -21,7 +21,7 @@ def lane_counts(dtypes: Iterable[str]) -> list[int]:
 
 
 def lanes_of_rows(tensors: Iterable[Tensor], long: bool = False) -> list[int]:
-    """The numbers of neighbours that are one access in every row of some tensors.
+    """Return the numbers of neighbours that are one access in every row of some tensors.
 
     A row has to start at a multiple of them, which nobody knows of a symbolic length. ``long`` rows
     go along the last dimension of more than one element.
@@ -45,7 +45,7 @@ def lanes_of_rows(tensors: Iterable[Tensor], long: bool = False) -> list[int]:
 
 
 def _long(shape: Shape) -> Shape:
-    """The dimensions up to the last one of more than one element."""
+    """Return the dimensions up to the last one of more than one element."""
     while shape and isinstance(shape[-1], int) and shape[-1] == 1:
         shape = shape[:-1]
     return shape

@@ -48,7 +48,7 @@ class Child:
         return self._process.poll() is None
 
     def ask(self, line: bytes, seconds: float) -> bytes | None:
-        """The answer to a line, or ``None`` where the pipe was closed.
+        """Return the answer to a line, or ``None`` where the pipe was closed.
 
         Raises ``queue.Empty`` where there is none in time.
         """
@@ -90,7 +90,7 @@ class Child:
         return "crashed", f"ended with status {status}"
 
     def said(self) -> str:
-        """The end of what it said otherwise."""
+        """Return the end of what it said otherwise."""
         try:
             with self._log.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - SAID))

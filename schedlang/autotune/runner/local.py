@@ -59,7 +59,7 @@ class Local:
     def measure(
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
-        """Each job's outcome. What a lost process had built for others is built again.
+        """Yield each job's outcome. What a lost process had built for others is built again.
 
         So is a candidate that crashed in a process that others had used: then it is alone, and the
         one to blame. Past the deadline what is built is run until one works; the rest is left out.
@@ -145,8 +145,10 @@ class Local:
         self, box: Sandbox, jobs: deque[Job], until: float, best: float | None,
         ended: SimpleQueue[Measured | None],
     ) -> tuple[list[Built], list[Job]]:  # fmt: skip
-        """Return what is ready to run, and what is to be built again; what is over goes to
-        ``ended``."""
+        """Return what is ready to run, and what is to be built again.
+
+        What is over goes to ``ended``.
+        """
         ready: list[Built] = []
         again: list[Job] = []
         while jobs and not self._over and monotonic() < until:

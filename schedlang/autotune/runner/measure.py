@@ -102,7 +102,7 @@ def doubtful(box: Sandbox, found: Measured) -> bool:
 
 
 def faster(best: float | None, found: Measured) -> float | None:
-    """The least time of a candidate so far."""
+    """Return the least time of a candidate so far."""
     if found.seconds is None or found.number < 0:
         return best
     return found.seconds if best is None else min(best, found.seconds)
@@ -154,7 +154,7 @@ def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None)
 
 
 def checked(box: Sandbox, built: Measured, task: Task) -> Measured:
-    """``built``, or how its check failed."""
+    """Return ``built``, or how its check failed."""
     # the first launch on a GPU compiles once more
     limit = task.limits.run + task.limits.build * task.target.is_gpu
     reply = asked(box, "run", "check", limit, built)
@@ -162,7 +162,7 @@ def checked(box: Sandbox, built: Measured, task: Task) -> Measured:
 
 
 def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:
-    """``built`` with its time, or how it failed."""
+    """Return ``built`` with its time, or how it failed."""
     reply = asked(box, "run", what, task.limits.run, built, **arguments)
     if isinstance(reply, Measured):
         return reply
@@ -175,7 +175,7 @@ def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any
 def asked(
     box: Sandbox, phase: str, what: str, seconds: float, known: Measured, **arguments: Any
 ) -> dict[str, Any] | Measured:
-    """The answer to a command about a candidate, or how it ended.
+    """Return the answer to a command about a candidate, or how it ended.
 
     A process is given up where a candidate did more to it than to give a wrong result.
     """
@@ -213,5 +213,5 @@ def late(deadline: float | None) -> bool:
 
 
 def digest(text: str) -> str:
-    """A short name for a text."""
+    """Return a short name for a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

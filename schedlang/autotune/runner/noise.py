@@ -26,7 +26,7 @@ class Time(NamedTuple):
 def least_of_calls(
     call: Callable[[], object], enough: float, patience: float, interruptions: Callable[[], int]
 ) -> Time:
-    """The seconds of the shortest of a few calls; one of at most ``enough`` will do.
+    """Return the seconds of the shortest of a few calls; one of at most ``enough`` will do.
 
     A parallel call that finds another process where its threads should run waits for a tick, and so
     do the next ones, until the system has put that process elsewhere. So calls that take a tick or
@@ -43,7 +43,7 @@ def least_of_calls(
 
 
 def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Time:
-    """The seconds of one call; a tick for each interruption is too little of a long one."""
+    """Return the seconds of one call; a tick for each interruption is too little of a long one."""
     before = interruptions()
     seconds = _timed(call, 1)
     return Time(seconds, (interruptions() - before) * TICK <= LITTLE * seconds)
@@ -52,7 +52,7 @@ def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Ti
 def undisturbed_median(
     call: Callable[[], object], window: float, patience: float, interruptions: Callable[[], int]
 ) -> Time:
-    """The median seconds of one call, over samples in which nobody took a core away.
+    """Return the median seconds of one call, over samples in which nobody took a core away.
 
     A parallel kernel waits for its last thread: one thread that is put aside makes a call take a
     tick of the system's scheduler, many times its own time. Samples last ``window`` seconds
@@ -89,8 +89,10 @@ def _timed(call: Callable[[], object], batch: int) -> float:
 
 
 def lost_cores() -> int:
-    """Return how often other processes took a core from this one; 0 where the system does not
-    count."""
+    """Return how often other processes took a core from this one.
+
+    0 where the system does not count.
+    """
     try:
         import resource
     except ImportError:

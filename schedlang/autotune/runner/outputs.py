@@ -43,7 +43,7 @@ def unequal(
     name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float,
     rounded: bool = False,
 ) -> str:  # fmt: skip
-    """Where and how ``got`` is off, or nothing; with a tolerance of 0 it is to be the same.
+    """Return where and how ``got`` is off, or nothing; with a tolerance of 0 it is to be the same.
 
     Of integers that are ``rounded`` from floats one in a hundred may be a neighbour of what is
     right: that close to the middle between two are few.

@@ -63,7 +63,7 @@ def _heats(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 
 def _apart(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Each in a process that has seen no other."""
+    """Return each in a process that has seen no other."""
     found: list[Measured] = []
     for job in jobs:
         if found and _late(jobs):
@@ -74,7 +74,7 @@ def _apart(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 
 def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """The median time of each, or the first that fails."""
+    """Return the median time of each, or the first that fails."""
     ready: list[Measured] = []
     for job in jobs:
         built = build(box, job, within(task, job, IN_A_RACE))
@@ -105,14 +105,17 @@ def _late(jobs: Sequence[Job]) -> bool:
 
 
 def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
-    """``one`` with its median over the undisturbed rounds, if there are any."""
+    """Return ``one`` with its median over the undisturbed rounds, if there are any."""
     quiet = [r.seconds for r in rounds if r.quiet and r.seconds is not None]
     every = [r.seconds for r in rounds if r.seconds is not None]
     return replace(one, seconds=quantile(quiet or every, 0.5), quiet=bool(quiet))
 
 
 def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Each on the emulator. Where that takes one too long, or too much, the others are left out."""
+    """Return each on the emulator.
+
+    Where that takes one too long, or too much, the others are left out.
+    """
     found: list[Measured] = []
     why = ""
     for job in jobs:

@@ -159,7 +159,7 @@ class Remote:
                 future.cancel()
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
-        """All on one worker; nothing, where it is lost, and others after it."""
+        """Return all on one worker; nothing, where it is lost, and others after it."""
         limits = self._limits
         each = limits.build + (1 + RACE_ROUNDS) * limits.run
         # one that fails may be built once more, and for a GPU also for the emulator
@@ -200,8 +200,10 @@ class Remote:
     def _next(
         self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None
     ) -> list[tuple[Job, Future[dict[str, Any]]]]:
-        """Return what ended, taken out of what is waited for; nothing where the deadline comes
-        first."""
+        """Return what ended, taken out of what is waited for.
+
+        Nothing where the deadline comes first.
+        """
         left = self._patience
         if deadline is not None and not late(deadline):
             left = min(left, deadline - monotonic())
@@ -270,7 +272,7 @@ def width(executor: Executor) -> int:
 def measure_there(
     task: str, command: Sequence[str], token: str, job: dict[str, Any], best: float | None
 ) -> dict[str, Any]:
-    """A candidate's outcome; runs in a worker of an executor."""
+    """Return a candidate's outcome; runs in a worker of an executor."""
     candidate = _received(job)
     with _own_failures(), _kept(task, tuple(command)) as (box, known):
         found = measure_one(box, candidate, known, best)

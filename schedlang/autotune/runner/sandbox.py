@@ -88,7 +88,7 @@ class Sandbox:
         return child is not None and child.alive
 
     def ask(self, what: str, seconds: float, **arguments: Any) -> dict[str, Any]:
-        """The answer to a command. Raises :class:`Lost` where there is none in time.
+        """Return the answer to a command. Raises :class:`Lost` where there is none in time.
 
         To build is what a process starts for; what else is asked of one that ended is lost.
         """

@@ -39,7 +39,7 @@ class Site:
 
 
 def here(target: Target) -> Site:
-    """This machine."""
+    """Return this machine."""
     machine = machine_for(target)
     # the emulator's time is no GPU's
     timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu

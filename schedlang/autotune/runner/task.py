@@ -72,7 +72,7 @@ class Task:
         return sum(prod(self.shape(t)) * np.dtype(t.dtype).itemsize for t in tensors)
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
-        """The extents of a tensor, as numbers."""
+        """Return the extents of a tensor, as numbers."""
         return tuple(
             int(evaluate(e, self.values)) if isinstance(e, Expr) else e for e in tensor.shape
         )
@@ -104,8 +104,10 @@ class Task:
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """Return what JSON holds; :func:`task_from_data` reads it. Made once: inputs may be
-        large."""
+        """Return what JSON holds.
+
+        :func:`task_from_data` reads it. Made once: inputs may be large.
+        """
         given = None if self.inputs is None else [_packed(a) for a in self.inputs]
         return {
             "computation": to_data(self.outputs), "target": target_data(self.target),
@@ -137,12 +139,12 @@ _TARGET = ("kind", "vector_bytes", "vector_registers", "arch", "datapath_bytes")
 
 
 def target_data(target: Target) -> dict[str, Any]:
-    """A target as data; ``Target(**data)`` is the same on any machine."""
+    """Return a target as data; ``Target(**data)`` is the same on any machine."""
     return {name: getattr(target, name) for name in _TARGET}
 
 
 def task_from_data(data: Mapping[str, Any]) -> Task:
-    """The task that :attr:`Task.data` holds: data in, no code."""
+    """Return the task that :attr:`Task.data` holds: data in, no code."""
     given = data["inputs"]
     target = {k: data["target"][k] for k in _TARGET}
     return Task(

@@ -124,7 +124,10 @@ class Workbench:
         return found
 
     def time(self, number: int, best: float | None = None) -> dict[str, Any]:
-        """The median of a call, in seconds. What is far behind ``best`` is not timed for long."""
+        """Return the median of a call, in seconds.
+
+        What is far behind ``best`` is not timed for long.
+        """
         call, _ = self._call(number)
         if self._slow(number):
             once = self._took[number]
@@ -141,7 +144,7 @@ class Workbench:
         return undisturbed_median(call, WINDOW, PATIENCE, lost_cores)._asdict()
 
     def sample(self, number: int) -> dict[str, Any]:
-        """One median, in a turn between those of others; one call of what is slow."""
+        """Return one median, in a turn between those of others; one call of what is slow."""
         call, _ = self._call(number)
         if self._slow(number):
             return one_call(call, lost_cores)._asdict()
@@ -196,7 +199,7 @@ class Workbench:
         return ""
 
     def _call(self, number: int) -> tuple[Callable[[], Any], Callable[[], None]]:
-        """A call of a kernel, and what brings its outputs here."""
+        """Return a call of a kernel, and what brings its outputs here."""
         kernel = self.kernels[number]
         values: list[Any] = []
         # in the order of the placeholders, whose names may be equal
@@ -234,7 +237,7 @@ class Workbench:
 
 
 def _guarded(path: Path, size: int) -> np.ndarray[Any, Any]:
-    """An array that a candidate cannot write to; of no elements there is nothing to map."""
+    """Return an array that a candidate cannot write to; of no elements there is nothing to map."""
     found: np.ndarray[Any, Any] = np.load(path, "r" if size else None, allow_pickle=False)
     return found
 
@@ -255,7 +258,7 @@ def _scalar(dtype: str, rng: np.random.Generator) -> Any:
 def _on_device(
     kernel: Kernel, values: Sequence[Any]
 ) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """A call on arrays of the device that returns when the device is done."""
+    """Return a call on arrays of the device that returns when the device is done."""
     from numba import cuda
 
     held = [cuda.to_device(v) if isinstance(v, np.ndarray) else v for v in values]

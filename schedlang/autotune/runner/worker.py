@@ -78,7 +78,7 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
 
 
 def opened(task: Task, folder: Path, bench_for: Callable[[Task, Path], Workbench]) -> Workbench:
-    """A workbench, and limits on what its candidates can do to the machine."""
+    """Return a workbench, and limits on what its candidates can do to the machine."""
     limit_memory(task.limits)
     bench = bench_for(task, folder)
     bench.expected()
@@ -172,7 +172,7 @@ def limit_files() -> None:
 
 
 def _held() -> int:
-    """Bytes of private data, as RLIMIT_DATA counts them; 0 where the system does not say."""
+    """Return bytes of private data, as RLIMIT_DATA counts them; 0 where the system does not say."""
     try:
         with open("/proc/self/status", encoding="ascii") as file:
             found = next((line for line in file if line.startswith("VmData:")), "VmData: 0 kB")
