@@ -67,7 +67,6 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_every_row_is_right(
     table: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,7 +78,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 @bounded
 def test_every_outcome(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tuning.jsonl"
@@ -225,7 +224,6 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
     assert trial.outcome == "build timed out"
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 @bounded
 def test_a_schedule_that_takes_much_memory(folder: Path) -> None:

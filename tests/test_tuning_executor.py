@@ -472,7 +472,6 @@ def test_idle_children_end(folder: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_cluster(folder: Path, tmp_path: Path) -> None:
     """Workers in processes of their own; one is killed, and another one comes, in the middle."""
     distributed = pytest.importorskip("distributed")

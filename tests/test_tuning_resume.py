@@ -436,7 +436,6 @@ def test_half_of_what_was_tried_without_a_gain_ends_a_search_of_any_length(
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_time_is_looked_at_while_candidates_are_drawn(tmp_path: Path) -> None:
     def rare(s: Schedule, knobs: Knobs) -> None:
         time.sleep(0.02)

@@ -424,7 +424,6 @@ def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_search_starts_from_what_is_known_of_another_machine(tmp_path: Path) -> None:
     *_, C = product(64, 64, 64)
     s = sl.schedule(C)

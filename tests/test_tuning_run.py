@@ -291,7 +291,6 @@ def test_one_trial(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_one_worker_and_many(tmp_path: Path) -> None:
     for workers in (None, 5):
         result = tune(
@@ -365,7 +364,6 @@ def test_of_more_trials_than_are_wanted_the_best_is_kept(tmp_path: Path) -> None
     assert run(fewer, True, 0).seconds == best.seconds and len(fewer.trials) == 5
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_trials_of_another_template_do_not_count(tmp_path: Path) -> None:
     B, database = plus_one(), tmp_path / "db"
@@ -888,7 +886,6 @@ def test_the_tolerance_that_is_named_would_do() -> None:
     assert "tolerance" not in unequal("C", 2 * want, want, 1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_a_quantized_product_is_tuned(tmp_path: Path) -> None:
     n, m, length = 256, 192, 320
