@@ -10,6 +10,8 @@ from schedlang.autotune.knobs import Decisions, Rejected
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
 from schedlang.codegen.sums import kept_buffers, steps_of
+from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import postorder
 
 AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16)
 AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32)
@@ -47,6 +49,14 @@ def shared(candidate: Candidate, stage: str = "") -> float:
         for f in candidate.nest.loops if f.kind == "parallel" and stage in ("", f.stage)
     ]  # fmt: skip
     return max(extents, default=1)
+
+
+def inner_guards(candidate: Candidate) -> list[str]:
+    """The guards but those of a parallel loop's last iteration, which has the rest of its split."""
+    several = {f.axis for f in candidate.nest.loops if f.kind == "parallel"}
+    guards = [g.cond for g in candidate.nest.guards]
+    axes = [{n for n in postorder([cond]) if isinstance(n, Axis)} for cond in guards]
+    return [str(c) for c, own in zip(guards, axes) if not (len(own) == 1 and own <= several)]
 
 
 def in_lanes(candidate: Candidate, stage: str = "") -> bool:

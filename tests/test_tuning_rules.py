@@ -29,7 +29,7 @@ from schedlang.autotune.space import Candidate, Space
 from schedlang.compute.work import flops
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.sized import at_sizes
-from tests.draws import AVX2, AVX512
+from tests.draws import AVX2, AVX512, inner_guards
 from tests.draws import drawn as given_draws
 from tests.fuzz.rules import run_case
 from tests.graphs import product
@@ -137,7 +137,7 @@ def test_phases_need_a_modulus_that_divides() -> None:
 def test_tiles_divide_or_are_cut_off_and_leave_no_test_in_the_updates() -> None:
     *_, C = product(512, 512, 512)
     for candidate in drawn(space(C), 30, seed=3):
-        assert not candidate.nest.guards
+        assert not inner_guards(candidate)
 
 
 def test_the_same_seed_draws_the_same_candidates() -> None:

@@ -14,7 +14,16 @@ from schedlang.autotune.rules.access import accesses
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.search import valid
 from schedlang.autotune.space import Space
-from tests.draws import AVX2, AVX512, LEAST, drawn, in_registers, reduced, shared
+from tests.draws import (
+    AVX2,
+    AVX512,
+    LEAST,
+    drawn,
+    in_registers,
+    inner_guards,
+    reduced,
+    shared,
+)
 
 n, m = sl.var("n"), sl.var("m")
 Wanted = Callable[[np.ndarray], np.ndarray]
@@ -145,7 +154,7 @@ def test_a_product_of_odd_size_has_enough_sums() -> None:
     for candidate in drawn(C, 20):
         vectors, *rows = candidate.decisions["C.tile"]
         assert vectors * np.prod([count for _, count in rows]) >= 8
-        assert not candidate.nest.guards
+        assert not inner_guards(candidate)
 
 
 def test_inputs_of_one_name() -> None:

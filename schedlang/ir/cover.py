@@ -6,7 +6,7 @@ a range once. What no proof covers is counted, where the loops are small enough.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from math import prod
@@ -18,7 +18,7 @@ from schedlang.errors import VerifyError
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.digits import Digits, Span, moves, radix
@@ -69,9 +69,35 @@ class Piece:
 
 
 def _piece(site: Site, indices: Sequence[Lin]) -> Piece:
-    loops = tuple((loop, loop.axis, to_lin(loop.extent)) for loop in site.loops)
-    conds = tuple(g.cond for g in site.guards)
-    return Piece([merge_div_mod(i) for i in indices], loops, conds, site.ranges)
+    """Return what ``site`` reaches at ``indices``; tests of one loop's range are that range."""
+    extents = {loop.axis: to_lin(loop.extent) for loop in site.loops}
+    fixed: dict[Axis | Var, Lin] = {}
+    conds = []
+    for guard in site.guards:
+        test = _own_range(guard.cond, extents, site.ranges)
+        if test is None:
+            conds.append(guard.cond)
+        elif test[1] == "==":
+            fixed[test[0]] = test[2]
+        else:
+            extents[test[0]] = test[2]
+    loops = tuple((x, x.axis, extents[x.axis]) for x in site.loops if x.axis not in fixed)
+    reached = [merge_div_mod(i.substitute(fixed) if fixed else i) for i in indices]
+    return Piece(reached, loops, tuple(conds), site.ranges)
+
+
+def _own_range(
+    cond: Expr, extents: Mapping[Axis, Lin], ranges: Ranges
+) -> tuple[Axis, str, Lin] | None:
+    """Return the axis, ``"<"`` or ``"=="`` and the bound of a test that a loop's range may be."""
+    if not isinstance(cond, Binary) or cond.op not in ("<", "=="):
+        return None
+    axis, bound = cond.a, to_lin(cond.b)
+    if not isinstance(axis, Axis) or axis not in extents or moves(bound, extents):
+        return None
+    room = extents[axis] - bound - (1 if cond.op == "==" else 0)
+    fits = ranges.nonneg(bound) and ranges.nonneg(room)
+    return (axis, cond.op, bound) if fits else None
 
 
 def _whole(pieces: Sequence[Piece]) -> list[Span] | None:

@@ -26,7 +26,7 @@ from schedlang.lowering.guards import (
     row_depth,
     wrapped,
 )
-from schedlang.lowering.nesting import Job, Loop, Nesting, Scope
+from schedlang.lowering.nesting import Job, Loop, Made, Nesting, Scope
 from schedlang.lowering.placement import Problem
 from schedlang.lowering.plan import Guard, Peel, make_plan, thread_tag
 from schedlang.lowering.prefetch import prefetch, written_box
@@ -91,6 +91,12 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         return (yield _loop(n, depth, axis, scope))
     drafts: list[Draft] = []
     pending: Pending = {}
+    if cut.inside is not None:
+        for peel, test in zip((cut.main, cut.tail), cut.inside):
+            made, more = yield _inside(n.planned(peel), depth, axis, test, scope)
+            drafts += made
+            merge(pending, more, scope.ranges)
+        return _as_loop(n, axis, drafts, pending, scope.ranges)
     for peel, tests in ((cut.main, []), (cut.tail, [] if cut.test is None else [cut.test])):
         part = n.planned(peel)
         known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
@@ -129,19 +135,48 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         n.job.problems.append(Problem(why, n.stage.name))
     guards = guards_at(n, depth)
     inner = _enter(n, scope, var, extent, kind, guards)
+    drafts, pending = yield _body(n, depth, axis, inner)
+    if var is None or scope.threads.find(kind) is not None:
+        return _noted(n.stage, _pragmas(n, axis), drafts), pending
+    return _as_loop(n, axis, drafts, pending, inner.ranges)
+
+
+def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
+    """What stands inside the loop over ``axis``, which ``inner`` is the scope of."""
     drafts, pending = yield _level(n, depth + 1, inner)
     if not n.init:
         drafts, pending = yield attach_children(n, axis, drafts, pending, inner)
         drafts = [*_prefetches(n, axis, pending, inner), *drafts]
-    drafts = guarded(n, depth, drafts)
-    pragmas = tuple((name, value) for a, name, value in n.stage.pragmas if a is axis)
-    if var is None or scope.threads.find(kind) is not None:
-        return _noted(n.stage, pragmas, drafts), pending
+    return guarded(n, depth, drafts), pending
+
+
+def _as_loop(
+    n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges
+) -> Made:
+    """The loop over ``axis`` around ``drafts``, which its variable names."""
+    var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
     loop = For(
         var, loop_extent(extent), "thread" if thread_tag(kind) else kind or "serial",
-        block(drafts), n.stage.name, kind if thread_tag(kind) else "", pragmas,
+        block(drafts), n.stage.name, kind if thread_tag(kind) else "", _pragmas(n, axis),
     )  # fmt: skip
-    return [loop], relax_all(pending, var, extent, inner.ranges)
+    return [loop], relax_all(pending, var, extent, ranges)
+
+
+def _pragmas(n: Nesting, axis: Axis) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for a, name, value in n.stage.pragmas if a is axis)
+
+
+def _inside(n: Nesting, depth: int, axis: Axis, test: Guard, scope: Scope) -> Task:
+    """What one part of a loop that was cut does, under its ``test``, within the loop of both."""
+    outer = [g for k in range(-1, depth) for g in guards_at(n, k)]
+    late = [g for g in outer if not scope.ranges.nonneg(-g.fact)]
+    tests = [test, *late]
+    guards = guards_at(n, depth)
+    var, extent = n.plan.variables[axis], n.plan.extents[axis]
+    known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
+    inner = _enter(n, known, var, extent, n.stage.kinds.get(axis, ""), guards)
+    drafts, pending = yield _body(n, depth, axis, inner)
+    return wrapped(tests, drafts), pending
 
 
 def _noted(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[Draft]:

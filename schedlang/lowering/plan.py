@@ -32,13 +32,21 @@ class Guard:
 
 @dataclass(frozen=True)
 class Peel:
-    """Choices made where a tail was cut off: other extents, and outer axes that stand still."""
+    """Choices made where a tail was cut off: other extents, and outer axes that stand still.
+
+    Of ``starts``, loops that both parts share have the iterations from the given one on.
+    """
 
     extents: tuple[tuple[Axis, Lin], ...] = ()
     fixed: tuple[tuple[Axis, Lin], ...] = ()
+    starts: tuple[tuple[Axis, Lin], ...] = ()
 
     def with_(self, extents: dict[Axis, Lin], fixed: dict[Axis, Lin]) -> Peel:
-        return Peel((*self.extents, *extents.items()), (*self.fixed, *fixed.items()))
+        extended = (*self.extents, *extents.items())
+        return replace(self, extents=extended, fixed=(*self.fixed, *fixed.items()))
+
+    def from_(self, axis: Axis, first: Lin) -> Peel:
+        return replace(self, starts=(*self.starts, (axis, first)))
 
     @property
     def copies(self) -> int:
@@ -150,7 +158,7 @@ def _leaves(
     guards: list[Guard],
 ) -> tuple[dict[Axis, Lin], dict[Axis, Axis], Ranges]:  # fmt: skip
     """The values of the leaf axes, the variables of their loops, and what these range over."""
-    ranges, fixed = Ranges(base.known, base.facts), dict(peel.fixed)
+    ranges, fixed, starts = Ranges(base.known, base.facts), dict(peel.fixed), dict(peel.starts)
     values: dict[Axis, Lin] = {}
     variables: dict[Axis, Axis] = {}
     for axis in stage.leaf:
@@ -165,12 +173,12 @@ def _leaves(
             ranges.known[shared[0]] = (ZERO, room - 1)
             note = f"{axis.name} uses {extent} of {room} {kind}"
             _guard(guards, values[axis], extent, note, ranges, shared[0])
-        elif extent.const == 1 and not thread_tag(kind):
+        elif extent.const == 1 and not thread_tag(kind) and axis not in starts:
             values[axis] = ZERO
         else:
             variables[axis] = var = loop_variable(axis, extent, base)
             values[axis] = Lin.of(var)
-            ranges.known[var] = (ZERO, extent - 1)
+            ranges.known[var] = (starts.get(axis, ZERO), extent - 1)
     return values, variables, ranges
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary
 from schedlang.expr.rules import floordiv, mod
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
@@ -21,11 +21,15 @@ MOST_COPIES = 4
 
 @dataclass(frozen=True)
 class Cut:
-    """The choices for the main loop and for the tail; the tail's test, if it may be empty."""
+    """The choices for the main loop and for the tail; the tail's test, if it may be empty.
+
+    Where both stay ``inside`` one loop, these are the tests of the one and of the other.
+    """
 
     main: Peel
     tail: Peel
     test: Guard | None
+    inside: tuple[Guard, Guard] | None = None
 
 
 def cut_at(
@@ -72,6 +76,16 @@ def cut_at(
     if count.const == 0:
         return None
     main = peel.with_({axis: count}, {})
+    var = plan.variables.get(axis)
+    if stage.kinds.get(axis) == "parallel" and rest.const is not None and var is not None:
+        # the threads share out what is left with the rest
+        at, note = Lin.of(var), f"rest of {split.parent.name} split by {inner}"
+        tests = (
+            Guard(Binary("<", var, to_expr(count), "bool"), at - count + 1, "", frozenset()),
+            Guard(Binary("==", var, to_expr(count), "bool"), count - at, note, frozenset()),
+        )
+        left = peel.with_({axis: count + 1, split.inner: rest}, {}).from_(axis, count)
+        return Cut(main.from_(axis, ZERO), left, None, tests)
     # a symbolic remainder has no fixed number of lanes: its guard masks them
     keep = rest.const is None and "vectorize" in lanes
     tail = peel.with_({} if keep else {split.inner: rest}, {axis: count})

@@ -9,7 +9,7 @@ matters: a search prints how well it agrees with what was measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -73,7 +73,7 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
         if outer is not None and threads > 1:
             count = _extent(site.loops[outer])
             own *= -(-count // threads) / count
-            launches.add((id(site.loops[outer]), prod(_extent(f) for f in site.loops[:outer])))
+            launches.add((site.loops[outer].axis, prod(_extent(f) for f in site.loops[:outer])))
         cycles += own
         work += flops
     total = cycles + sum(LAUNCH * times for _, times in launches)
@@ -97,11 +97,28 @@ def _sites(body: Stmt) -> Iterator[_Site]:
         elif isinstance(stmt, For):
             stack.append((stmt.body, (*loops, stmt), guards, share))
         elif isinstance(stmt, If):
+            part = _part(stmt, loops)
+            if part is not None:
+                stack.append((stmt.body, part, guards, share))
+                continue
             inside = sum(f.kind in ("unroll", "vectorize") for f in loops)
             left = share * _share(stmt, loops)
             stack.append((stmt.body, loops, guards + bool(inside), left))
         elif isinstance(stmt, Store):
             yield _Site(stmt, loops, guards, share)
+
+
+def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
+    """Return ``loops`` with one of several threads as long as ``test`` of its axis alone leaves it.
+
+    ``None`` for another test.
+    """
+    leaves = {n for n in postorder([test.cond]) if isinstance(n, (Axis, Var, Load))}
+    own = [f for f in loops if f.kind == "parallel" and leaves == {f.axis}]
+    if not own or not isinstance(own[0].extent, int):
+        return None
+    left = int(np.sum(evaluate(test.cond, {own[0].axis: np.arange(own[0].extent)})))
+    return tuple(replace(f, extent=left) if f is own[0] else f for f in loops)
 
 
 def _share(test: If, loops: Sequence[For]) -> float:

@@ -1,0 +1,78 @@
+"""The rest of a split whose outer loop is parallel stays in that loop, for the threads to share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.ir.interpret import interpret
+
+ROWS, COLUMNS = 22, 19
+
+
+def blurred() -> tuple[Any, Any]:
+    A = sl.placeholder((ROWS, COLUMNS), name="A")
+    B = sl.compute((ROWS, COLUMNS), lambda y, x: A[y, x] * 2, name="B")
+    C = sl.compute(
+        (ROWS, COLUMNS),
+        lambda y, x: B[sl.max(y - 1, 0), x] + B[y, x] + B[sl.min(y + 1, ROWS - 1), x], name="C",
+    )  # fmt: skip
+    return B, C
+
+
+def expected(a: np.ndarray) -> np.ndarray:
+    b, y = a * 2, np.arange(ROWS)
+    return b[np.maximum(y - 1, 0)] + b + b[np.minimum(y + 1, ROWS - 1)]
+
+
+def lanes(s: Any, T: Any, strip: Any) -> None:
+    _, inner = s[T].split(T.op.axis[1], factor=4)
+    s[T].vectorize(inner)
+
+
+def at_strips(s: Any, B: Any, C: Any, strip: Any, row: Any) -> None:
+    s[B].compute_at(s[C], strip)
+    lanes(s, B, strip)
+
+
+def in_lines(s: Any, B: Any, C: Any, strip: Any, row: Any) -> None:
+    s[B].compute_at(s[C], row)
+    s[B].store_at(s[C], strip)
+
+
+def at_root(s: Any, B: Any, C: Any, strip: Any, row: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize("factor", [8, 11, 21, 40])
+@pytest.mark.parametrize("place", [at_strips, in_lines, at_root])
+def test_a_parallel_loop_holds_its_rest(place: Any, factor: int) -> None:
+    B, C = blurred()
+    s = sl.schedule(C)
+    strip, row = s[C].split(C.op.axis[0], factor=factor, tail="cut")
+    lanes(s, C, strip)
+    s[C].parallel(strip)
+    place(s, B, C, strip, row)
+    nest = sl.lower(s)
+    a = np.random.default_rng(0).integers(-9, 9, (ROWS, COLUMNS)).astype("float32")
+    for order in ("forward", "shuffle"):
+        np.testing.assert_array_equal(interpret(nest, [a], order).outputs[0], expected(a))
+    np.testing.assert_array_equal(sl.build(s, target="python")(a), expected(a))
+    shared = [loop for loop in nest.loops if loop.kind == "parallel"]
+    assert [loop.extent for loop in shared] == ([-(-ROWS // factor)] if factor < ROWS else [])
+    rows = [loop.extent for loop in nest.loops if loop.axis is row]
+    rest = ROWS % factor if factor < ROWS else 0
+    assert rows == [min(factor, ROWS), *([rest] if rest > 1 else [])]
+
+
+def test_the_storage_of_a_rest_is_no_larger_than_it() -> None:
+    B, C = blurred()
+    s = sl.schedule(C)
+    strip, row = s[C].split(C.op.axis[0], factor=8, tail="cut")
+    s[C].parallel(strip)
+    at_strips(s, B, C, strip, row)
+    assert [b.shape for b in sl.lower(s).buffers if b.name == "B"] == [(10, 19), (7, 19)]
+    assert "if y.outer == 2:   # rest of y split by 8" in str(s)
