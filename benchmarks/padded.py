@@ -1,0 +1,119 @@
+"""A stencil on a padded picture beside the same stencil on one that has its borders.
+
+    python -m benchmarks.padded [--only PATTERN] [--json FILE]
+
+``of unpadded`` is the time without padding over the row's own: 1 is level. The padded picture is
+inlined, or attached to a tile, or slides along a strip of rows, under the four modes of ``sl.pad``.
+A window cannot slide over ``"wrap"``, whose first row reads the last one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import schedlang as sl
+from benchmarks.harness import Case, Column, Row, main
+
+SIDE = 2048
+MODES = ("constant", "edge", "reflect", "wrap")
+NONE = "unpadded"
+ROWS, COLUMNS = 32, 256
+
+
+def stencil(side: int, mode: str) -> tuple[sl.Tensor, sl.Tensor]:
+    """The picture that the stencil reads, and the mean of 3 by 3 of its pixels.
+
+    Without padding that is a copy of an input with borders, inlined or attached alike.
+    """
+    if mode == NONE:
+        A = sl.placeholder((side + 2, side + 2), name="A")
+        P = sl.compute((side + 2, side + 2), lambda y, x: A[y, x], name="P")
+    else:
+        A = sl.placeholder((side, side), name="A")
+        P = sl.pad(A, 1, mode=mode, name="P")
+
+    def mean(y: sl.Axis, x: sl.Axis) -> sl.Expr:
+        return sum(P[y + i, x + j] for i in range(3) for j in range(3)) * (1 / 9)
+
+    return P, sl.compute((side, side), mean, name="C")
+
+
+def inlined(P: sl.Tensor, C: sl.Tensor, width: int) -> sl.Schedule:
+    s = sl.schedule(C)
+    s[P].compute_inline()
+    s[C].vectorize(s[C].split(C.op.axis[1], factor=width)[1])
+    return s
+
+
+def in_parallel(P: sl.Tensor, C: sl.Tensor, width: int) -> sl.Schedule:
+    s = inlined(P, C, width)
+    s[C].parallel(s[C].split(C.op.axis[0], factor=ROWS)[0])
+    return s
+
+
+def in_tiles(P: sl.Tensor, C: sl.Tensor, width: int) -> sl.Schedule:
+    s = sl.schedule(C)
+    yo, xo, _, x = s[C].tile(C.op.axis[0], C.op.axis[1], ROWS, COLUMNS)
+    s[C].vectorize(s[C].split(x, factor=width)[1])
+    s[C].parallel(yo)
+    s[P].compute_at(s[C], xo)
+    s[P].vectorize(s[P].split(P.op.axis[1], factor=width)[1])
+    return s
+
+
+def sliding(P: sl.Tensor, C: sl.Tensor, width: int) -> sl.Schedule:
+    s = sl.schedule(C)
+    strip, y = s[C].split(C.op.axis[0], factor=ROWS)
+    s[C].vectorize(s[C].split(C.op.axis[1], factor=width)[1])
+    s[C].parallel(strip)
+    s[P].compute_at(s[C], y)
+    s[P].store_at(s[C], strip)
+    s[P].vectorize(s[P].split(P.op.axis[1], factor=width)[1])
+    return s
+
+
+WAYS = (inlined, in_parallel, in_tiles, sliding)
+
+
+def by_numpy(a: Any, mode: Any) -> Any:
+    padded = a if mode == NONE else np.pad(a, 1, mode=mode)
+    windows = np.lib.stride_tricks.sliding_window_view(padded.astype("float64"), (3, 3))
+    return windows.mean(axis=(2, 3))
+
+
+def case(way: Callable[..., sl.Schedule], mode: str, side: int) -> Case:
+    """A row: the kernel is compiled ahead, its result is compared with NumPy's."""
+    size = side + 2 if mode == NONE else side
+    a = np.random.default_rng(0).random((size, size), "float32")
+    out = np.empty((side, side), "float32")
+
+    def prepare() -> Callable[[], object]:
+        P, C = stencil(side, mode)
+        f = sl.build(way(P, C, sl.Target("cpu").vector_width("float32")))
+        return lambda: f(a, out)
+
+    def check() -> bool:
+        return bool(np.allclose(out, by_numpy(a, mode), rtol=1e-5))
+
+    return Case(way.__name__.replace("_", " "), mode, prepare, check)
+
+
+def cases(side: int = SIDE) -> Iterator[Case]:
+    """A work each, its unpadded row first."""
+    for way in WAYS:
+        for mode in (NONE, *MODES):
+            if not (way is sliding and mode == "wrap"):
+                yield case(way, mode, side)
+
+
+def _of_unpadded(row: Row, rows: Sequence[Row]) -> str:
+    """The time of the first row of the work over that of ``row``."""
+    return f"{rows[0].seconds / row.seconds:.2f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main("Padded stencils", cases(), [Column("of unpadded", _of_unpadded)]))
