@@ -17,6 +17,7 @@ import numpy as np
 
 import schedlang as sl
 from benchmarks.harness import Case, Column, Row, main
+from benchmarks.works.work import aligned
 
 SIDE = 2048
 MODES = ("constant", "edge", "reflect", "wrap")
@@ -88,8 +89,9 @@ def by_numpy(a: Any, mode: Any) -> Any:
 def case(way: Callable[..., sl.Schedule], mode: str, side: int) -> Case:
     """A row: the kernel is compiled ahead, its result is compared with NumPy's."""
     size = side + 2 if mode == NONE else side
-    a = np.random.default_rng(0).random((size, size), "float32")
-    out = np.empty((side, side), "float32")
+    a = aligned((size, size))
+    np.random.default_rng(0).random(out=a, dtype="float32")
+    out = aligned((side, side))
 
     def prepare() -> Callable[[], object]:
         P, C = stencil(side, mode)

@@ -51,6 +51,13 @@ def test_a_shift_of_a_clamp_is_one_clamp() -> None:
     assert str(simplify(both)) == "max(i*64 - 2, 0)"
 
 
+def test_a_reflection_is_clamped_by_itself() -> None:
+    i = Axis("i", 32)
+    assert str(simplify(sl.max(sl.max(i - 1, 1 - i), 0))) == "max(i - 1, 1 - i)"
+    assert str(simplify(sl.min(sl.min(i + 1, 61 - i), 31))) == "min(i + 1, 61 - i)"
+    assert str(simplify(sl.min(sl.min(i + 1, 61 - i), 30))) == "min(i + 1, 30)"
+
+
 def test_sums_of_python_start_from_nothing() -> None:
     A = sl.placeholder((8,), name="A")
     B = sl.compute((6,), lambda i: sum(A[i + k] for k in range(3)), name="B")

@@ -172,3 +172,35 @@ def test_the_printed_nest_shows_edges_and_interior() -> None:
         "vectorize i.inner in 0..8:",
         "  B[i.inner + 56] = A[i.inner + 55] + A[min(i.inner + 57, 63)]",
     ]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "float64"])
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
+@pytest.mark.parametrize("mode", MODES)
+def test_reads_at_the_ends_of_a_row_are_shuffles(mode: str, lanes: int, dtype: str) -> None:
+    A = sl.placeholder((3, 64), dtype, name="A")
+    P = sl.pad(A, 1, mode=mode, name="P")
+    C = sl.compute((3, 64), lambda y, x: P[y, x] + P[y + 1, x + 1] + P[y + 2, x + 2], name="C")
+    s = sl.schedule(C)
+    s[P].compute_inline()
+    s[C].vectorize(s[C].split(C.op.axis[1], factor=lanes)[1])
+    a = np.random.default_rng(0).integers(-9, 9, (3, 64)).astype(dtype)
+    p = np.pad(a, 1, mode=mode)
+    f = sl.build(s, target="python")
+    np.testing.assert_array_equal(f(a), p[:-2, :-2] + p[1:-1, 1:-1] + p[2:, 2:])
+    clamped = mode in ("edge", "reflect")
+    assert ("vload_shuffled" in f.source) == (clamped and lanes <= 16)
+    assert ("vgather" in f.source) == (mode == "wrap" or (clamped and lanes > 16))
+
+
+def test_a_shuffle_reads_nothing_past_the_end() -> None:
+    """The last vector of the last row has fewer elements than lanes."""
+    A = sl.placeholder((16,), name="A")
+    B = sl.compute((16,), lambda i: A[sl.min(i + 3, 15)], name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[0])
+    f = sl.build(s)
+    assert "order = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 12, 12, 12)" in f.source
+    a = np.random.default_rng(0).random(16, "float32")
+    np.testing.assert_array_equal(f(a), a[[*range(3, 16), 15, 15, 15]])
+    np.testing.assert_array_equal(sl.build(s, target="python")(a), f(a))

@@ -343,12 +343,14 @@ def test_vector_memory(dtype: str) -> None:
         stream_fence()
         vstore(B, 261, vload_strided_masked(A, 2, 3, mask))
         vstore(B, 271, vload_strided_masked(A, 40, -4, mask))
+        vstore(B, 280, vload_shuffled(A, 5, (0, 0, 1, 3, 2, 8, 7, 7, 4)))
+        vstore(B, 289, vload_shuffled(A, 47, (2, 1, 0, 0, 1, 2, 2, 2, 2)))
 
     offs = np.array([3, 3, 40, 0, 7, 21, 8, 9, 44], np.int64)
     a = samples(dtype, 50)
     if dtype in FLOATS:
         a = np.nan_to_num(a)
-    agree(kernel, a, np.zeros(280, dtype), samples("bool", 9, 3), offs)
+    agree(kernel, a, np.zeros(298, dtype), samples("bool", 9, 3), offs)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64"])
@@ -433,6 +435,7 @@ def test_half_memory() -> None:
         vstore_half(B, 25, vload_strided_half(A, 1, 3, 5))
         vstore_half(B, 110, vload_strided_masked_half(A, 1, 3, mask))
         vstore_half(B, 115, vload_columns_half(A, 0, 4, 3, 5)[1])
+        vstore_half(B, 125, vload_shuffled_half(A, 27, (1, 0, 0, 2, 1)))
         vstore_masked_half(B, 30, v, mask)
         vscatter_half(B, offs + 35, v)
         vscatter_masked_half(B, offs + 60, v, mask)
@@ -444,7 +447,7 @@ def test_half_memory() -> None:
 
     a = np.random.default_rng(0).normal(size=30).astype(np.float16).view(np.uint16)
     offs = np.array([3, 9, 0, 21, 4], np.int64)
-    out = agree(kernel, a, np.zeros(125, np.uint16), samples("bool", 5), offs)[1]
+    out = agree(kernel, a, np.zeros(130, np.uint16), samples("bool", 5), offs)[1]
     assert out.view(np.float16)[105] == np.inf
 
 

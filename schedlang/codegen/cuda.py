@@ -110,7 +110,7 @@ class _KernelWriter(Statements):
     ) -> None:
         super().__init__(nest, names, target, public)
         self.expressions.aligned = self.one_access
-        self.expressions.tested = False
+        self.expressions.tested = self.expressions.shuffled = False
         self.launch = launch
         self.dynamic = launch.shared_bytes > target.device.shared_static
         self.offset = 0

@@ -20,11 +20,12 @@ NAMES = (
     "subtract", "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8",
     "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload",
     "vload_columns", "vload_columns_half", "vload_half", "vload_if", "vload_if_half",
-    "vload_masked", "vload_masked_half", "vload_strided", "vload_strided_half",
-    "vload_strided_masked", "vload_strided_masked_half", "vscatter", "vscatter_half",
-    "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked",
-    "vstore_masked_half", "vstore_stream", "vstore_stream_half", "vstore_strided",
-    "vstore_strided_half", "with_lane",
+    "vload_masked", "vload_masked_half", "vload_shuffled", "vload_shuffled_half",
+    "vload_strided", "vload_strided_half", "vload_strided_masked",
+    "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
+    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
+    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
+    "with_lane",
 )  # fmt: skip
 
 # what kernels of GPUs have instead of storage and streams of a CPU
@@ -34,6 +35,7 @@ GPU_ONLY = (
 )  # fmt: skip
 CPU_ONLY = (
     "apart", "heap_array", "rolled", "rounded", "stack_array", "stream_fence", "vload_if",
-    "vload_if_half", "vstore_stream", "vstore_stream_half",
+    "vload_if_half", "vload_shuffled", "vload_shuffled_half", "vstore_stream",
+    "vstore_stream_half",
 )  # fmt: skip
 GPU_NAMES = tuple(sorted({*NAMES, *GPU_ONLY} - set(CPU_ONLY)))

@@ -33,15 +33,18 @@ class Expressions:
     """Emits values; statements that must come first go through ``line``.
 
     ``aligned`` tells whether ``count`` elements from ``first`` on are one access of the target's;
-    with ``tested`` it has loads of vectors behind a test, in which no branch is seen.
+    with ``tested`` it has loads of vectors behind a test, in which no branch is seen, and with
+    ``shuffled`` vectors whose lanes are taken in another order than they lie.
     """
 
     def __init__(
         self, names: Names, line: Callable[[str], None], use: Callable[[str], str],
         aligned: Callable[[Buffer, Lin, int], bool] = never, tested: bool = True,
+        shuffled: bool = True,
     ) -> None:  # fmt: skip
         self.aligned = aligned
         self.tested = tested
+        self.shuffled = shuffled
         self.names = names
         self.line = line
         self.use = use

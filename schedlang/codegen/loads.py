@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from schedlang.codegen.context import Context, Text
@@ -12,6 +13,9 @@ from schedlang.ir.offsets import CLOSE, gathers, lane_step
 
 if TYPE_CHECKING:
     from schedlang.codegen.expression import Expressions
+
+# the lanes that a line lists
+MOST_SHUFFLED = 16
 
 
 def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text:
@@ -34,6 +38,13 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
         return Text(f"{use('load' + half)}({name}, {at})", ATOM, 0, 1)
     count, mask = lanes.count, context.mask
     if step is None:
+        if not mask and e.shuffled and (found := _order(e, node, context)) is not None:
+            start, far = found
+            within = replace(context, lanes=replace(lanes, start=lanes.start + start))
+            first = e.offset(node.buffer, node.indices, _at_lane(context, start))
+            at = e.index(first, within, node.buffer, node.indices)
+            order = _named(e, str(far), context)
+            return Text(f"{use('vload_shuffled' + half)}({name}, {at}, {order})", ATOM, count, 1)
         at = _lane_offsets(e, offset, context)
         if mask:
             return Text(f"{use('vgather_masked' + half)}({name}, {at}, {mask})", ATOM, count, 2)
@@ -52,6 +63,45 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
         text = f"{use('vload_strided_masked' + half)}({name}, {at}, {step}, {mask})"
         return Text(text, ATOM, count, 1)
     return Text(f"{use('vload_strided' + half)}({name}, {at}, {step}, {count})", ATOM, count, 1)
+
+
+def _order(
+    e: Expressions, node: Load, context: Context
+) -> tuple[int, tuple[int, ...]] | None:
+    """Return the lane that reads the first element, and how far from that each lane reads.
+
+    Return ``None`` where these are not numbers, where one vector does not hold all elements, and
+    where the list would not fit on a line.
+    """
+    lanes = context.lanes
+    assert lanes is not None
+    if lanes.count > MOST_SHUFFLED:
+        return None
+    offsets = [
+        e.offset(node.buffer, node.indices, _at_lane(context, lane)) for lane in range(lanes.count)
+    ]
+    far = [(offset - offsets[0]).const for offset in offsets]
+    known = [d for d in far if d is not None]
+    if len(known) < lanes.count or max(known) - min(known) >= lanes.count:
+        return None
+    low = min(known)
+    return known.index(low), tuple(d - low for d in known)
+
+
+def _named(e: Expressions, order: str, context: Context) -> str:
+    """Return the name of a shuffle's order, which is long; each block gives it once."""
+    if order not in context.named:
+        name = e.names.fresh("order")
+        e.line(f"{name} = {order}")
+        context.named[order] = Text(name)
+    return context.named[order].text
+
+
+def _at_lane(context: Context, lane: int) -> Context:
+    """Return the context of one lane alone."""
+    lanes = context.lanes
+    assert lanes is not None
+    return replace(context, values={**context.values, lanes.axis: lanes.start + lane})
 
 
 def _lane_offsets(e: Expressions, offset: Lin, context: Context) -> str:

@@ -170,7 +170,21 @@ def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
             # max(max(a, 0) - 2, 0) is max(a - 2, 0), if fewer are left so
             spread = _pruned(op, [part for found in parts for part in found], ranges)
             kept = spread if len(spread) < count else kept
+    kept = _pruned_by_all(op, kept, ranges)
     return kept[0] if len(kept) == 1 else Lin.of(Extreme(op, tuple(kept)))
+
+
+def _pruned_by_all(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
+    """Return ``args`` without those that the others together make superfluous.
+
+    Such is the 0 of ``max(i - 1, 1 - i, 0)``.
+    """
+    kept = list(args)
+    for arg in args:
+        others = [other for other in kept if other is not arg]
+        if len(others) > 1 and _beats(op, Lin.of(Extreme(op, tuple(others))), arg, ranges):
+            kept = others
+    return kept
 
 
 def _shifted_parts(op: str, arg: Lin) -> list[Lin]:

@@ -14,6 +14,7 @@ bounds nor signs.
     vload_if(test, A, off, other)         `other`, a vector, if one test fails
     vload_strided(A, off, step, lanes)    vstore_strided(A, off, step, v)
     vload_strided_masked(A, off, step, mask)                           step 1..4 or -1..-4
+    vload_shuffled(A, off, order)         lane l is off + order[l]; literals 0..lanes - 1
     vload_columns(A, off, step, columns, lanes)    a tuple: off + l * step + k is lane l of the k-th
     vgather(A, offs)              vscatter(A, offs, v)                 int64 vector of offsets
     vgather_masked(A, offs, mask) vscatter_masked(A, offs, v, mask)
@@ -136,6 +137,8 @@ from .scattered import (
     vgather_masked_half,
     vload_masked,
     vload_masked_half,
+    vload_shuffled,
+    vload_shuffled_half,
     vload_strided,
     vload_strided_half,
     vload_strided_masked,
@@ -180,10 +183,11 @@ __all__ = [
     "subtract", "tan", "tanh", "trunc", "uint16", "uint32", "uint64", "uint8",
     "vgather", "vgather_half", "vgather_masked", "vgather_masked_half", "vload",
     "vload_columns", "vload_columns_half", "vload_half", "vload_if", "vload_if_half",
-    "vload_masked", "vload_masked_half", "vload_strided", "vload_strided_half",
-    "vload_strided_masked", "vload_strided_masked_half", "vscatter", "vscatter_half",
-    "vscatter_masked", "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked",
-    "vstore_masked_half", "vstore_stream", "vstore_stream_half", "vstore_strided",
-    "vstore_strided_half", "with_lane",
+    "vload_masked", "vload_masked_half", "vload_shuffled", "vload_shuffled_half",
+    "vload_strided", "vload_strided_half", "vload_strided_masked",
+    "vload_strided_masked_half", "vscatter", "vscatter_half", "vscatter_masked",
+    "vscatter_masked_half", "vstore", "vstore_half", "vstore_masked", "vstore_masked_half",
+    "vstore_stream", "vstore_stream_half", "vstore_strided", "vstore_strided_half",
+    "with_lane",
 ]
 # fmt: on

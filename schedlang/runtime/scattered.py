@@ -219,6 +219,33 @@ def strided_masked_intrinsic(
     return vec(array, types.intp, stride, mask), codegen
 
 
+def shuffled_load_intrinsic(array: types.Type, order: types.Type, half: bool) -> Any:
+    """Return a load of one vector whose lanes are elements at literal distances from its first."""
+    if not is_flat(array) or not isinstance(order, types.BaseTuple):
+        return None
+    lanes = len(order)
+    far = [t.literal_value for t in order if isinstance(t, types.IntegerLiteral)]
+    if len(far) < lanes or not all(0 <= d < lanes for d in far):
+        return None
+    vec = Vec(value_dtype(array, half), lanes)
+
+    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+        raw = memory_type(vec, half)
+        ptr = base_pointer(context, builder, array, args[0], args[1])
+        ptr = builder.bitcast(ptr, raw.as_pointer())
+        # what lies past the last of them may be past the end of the array
+        read = ir.Constant(
+            ir.VectorType(ir.IntType(1), lanes), [int(i <= max(far)) for i in range(lanes)]
+        )
+        operands = [ptr, I32(size_of(vec, half)), read, ir.Constant(raw, None)]
+        loaded = call_llvm(builder, "masked.load", raw, operands, raw, ptr.type)
+        lane = ir.Constant(ir.VectorType(I32, lanes), far)
+        found = builder.shuffle_vector(loaded, ir.Constant(raw, ir.Undefined), lane)
+        return from_memory(context, builder, found, vec, half)
+
+    return vec(array, types.intp, order), codegen
+
+
 def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
     """Return a store of elements `stride` apart, one at a time."""
     if not vector_of(array, v, half):
@@ -333,6 +360,18 @@ def vload_strided_masked(typingctx: Any, A: Any, off: Any, stride: Any, mask: An
 def vload_strided_masked_half(typingctx: Any, A: Any, off: Any, stride: Any, mask: Any) -> Any:
     """`vload_strided_masked` of float16 elements, as float32."""
     return strided_masked_intrinsic(A, stride, mask, True)
+
+
+@intrinsic(prefer_literal=True)
+def vload_shuffled(typingctx: Any, A: Any, off: Any, order: Any) -> Any:
+    """Return a vector whose lane `l` is the element at off + order[l]; 0 <= order[l] < lanes."""
+    return shuffled_load_intrinsic(A, order, False)
+
+
+@intrinsic(prefer_literal=True)
+def vload_shuffled_half(typingctx: Any, A: Any, off: Any, order: Any) -> Any:
+    """`vload_shuffled` of float16 elements, as float32."""
+    return shuffled_load_intrinsic(A, order, True)
 
 
 @intrinsic

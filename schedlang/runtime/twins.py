@@ -205,6 +205,14 @@ def vload_strided_masked_half(A: Array, off: int, stride: int, mask: Array) -> A
     return vload_strided_masked(halves(A), off, stride, mask).astype(np.float32)
 
 
+def vload_shuffled(A: Array, off: int, order: tuple[int, ...]) -> Array:
+    return vgather(A, off + np.array(order))
+
+
+def vload_shuffled_half(A: Array, off: int, order: tuple[int, ...]) -> Array:
+    return vload_shuffled(halves(A), off, order).astype(np.float32)
+
+
 def vload_columns(A: Array, off: int, stride: int, columns: int, lanes: int) -> tuple[Array, ...]:
     return tuple(vload_strided(A, off + k, stride, lanes) for k in range(columns))
 
