@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from schedlang.codegen.cpu import Source
+from schedlang.codegen.order_hint import order_hints
 from schedlang.errors import BuildError
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Expr, Var
@@ -61,7 +63,7 @@ def render(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
             "and assume that there are no NaNs and infinities, all of it or nothing"
         )
-    parts = [header_lines(nest, steps, shown), _imports(source, compiled), ""]
+    parts = [header_lines(nest, steps, shown, order_hints(nest)), _imports(source, compiled), ""]
     if compiled:
         flags = "True" if fastmath else '{"contract"}'
         parts.append(
@@ -75,10 +77,13 @@ def render(
     return "\n".join(parts) + "\n\n\n" + body + f"\n\n\n__all__ = [{source.public!r}]\n"
 
 
-def header_lines(nest: Nest, steps: str, shown: str) -> str:
-    """Return the comment at the top: what it computes, the schedule, the loop nest as ``shown``."""
+def header_lines(nest: Nest, steps: str, shown: str, hints: Sequence[str] = ()) -> str:
+    """Return the comment at the top: what it computes, the schedule, the loop nest as ``shown``,
+    and ``hints`` about the schedule."""
     lines = [header(nest), "", "Schedule:", *("    " + x for x in steps.rstrip().splitlines())]
     lines += ["", "Loop nest:", *("    " + x for x in shown.splitlines()[2:])]
+    for hint in hints:
+        lines += ["", *wrap(hint, _WIDTH - 2, break_on_hyphens=False)]
     return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"
 
 

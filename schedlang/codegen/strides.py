@@ -7,34 +7,21 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from schedlang.codegen.columns import FEWEST
+from schedlang.codegen.sites import Site, extent_of, name_of, sites
 from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.expr.linear import Div, Extreme, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
-from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
+from schedlang.ir.nodes import Buffer, For, Load
 from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step, uses
 from schedlang.ir.printer import expr_text
 from schedlang.target import Target
 
-# what a size that is known at the call is taken for
-SYMBOLIC = 256
 # elements of an access that cost as much as a message is worth, and their part of all that a
 # kernel computes: a copy into panels, which a tile reads again and again, has less
 LEAST, SHARE = 1 << 14, 1 / 8
-
-
-@dataclass(frozen=True)
-class Site:
-    """A store and the loops around it, the outermost first."""
-
-    store: Store
-    loops: tuple[For, ...]
-
-    @property
-    def iterations(self) -> int:
-        return prod(map(_extent, self.loops))
 
 
 @dataclass(frozen=True)
@@ -57,32 +44,18 @@ def strided(nest: Nest, target: Target) -> list[str]:
     in registers, for what unrolled loops transpose in registers, for storage that ``storage_align``
     laid out for that, and for a copy that is small beside its use.
     """
-    sites = list(_sites(nest.body))
-    total = sum(site.iterations for site in sites)
+    found_at = list(sites(nest.body))
+    total = sum(site.iterations for site in found_at)
     found = [
-        a for site in sites for a in _far(site, nest, target)
+        a for site in found_at for a in _far(site, nest, target)
         if (count := _count(a)) >= LEAST and count >= SHARE * total
     ]  # fmt: skip
     return list(dict.fromkeys(_sentence(a, nest) for a in found))
 
 
-def _sites(body: Stmt) -> Iterator[Site]:
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(body, ())]
-    while stack:
-        stmt, loops = stack.pop()
-        if isinstance(stmt, Block):
-            stack.extend((s, loops) for s in reversed(stmt.stmts))
-        elif isinstance(stmt, For):
-            stack.append((stmt.body, (*loops, stmt)))
-        elif isinstance(stmt, If):
-            stack.append((stmt.body, loops))
-        elif isinstance(stmt, Store):
-            yield Site(stmt, loops)
-
-
 def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
     """Yield the accesses of a store whose lanes are not close to each other."""
-    loop = next((f for f in site.loops if f.kind == "vectorize" and _extent(f) > 1), None)
+    loop = next((f for f in site.loops if f.kind == "vectorize" and extent_of(f) > 1), None)
     if loop is None:
         return
     store = site.store
@@ -115,7 +88,7 @@ def _kept(site: Site, nest: Nest, target: Target) -> bool:
 def _transposed(site: Site, offset: Lin) -> bool:
     """Whether copies of an unrolled loop read rows that are transposed in registers."""
     return any(
-        f.kind == "unroll" and _extent(f) >= FEWEST and lane_step(offset, f.axis) == 1
+        f.kind == "unroll" and extent_of(f) >= FEWEST and lane_step(offset, f.axis) == 1
         for f in site.loops
     )
 
@@ -123,7 +96,7 @@ def _transposed(site: Site, offset: Lin) -> bool:
 def _count(access: Access) -> int:
     """Return how many elements are accessed; what copies of an unrolled loop share is read once."""
     return prod(
-        _extent(f) for f in access.site.loops
+        extent_of(f) for f in access.site.loops
         if f.kind != "unroll" or lane_step(access.offset, f.axis) != 0
     )  # fmt: skip
 
@@ -134,7 +107,7 @@ def _sentence(access: Access, nest: Nest) -> str:
     verb, kind = ("writes", "store") if access.written else ("reads", "load")
     apart = "anywhere" if access.step is None else f"{abs(access.step)} elements apart"
     return (
-        f"stage {access.site.store.stage}: vectorized {_name(loop, nest)} {verb} "
+        f"stage {access.site.store.stage}: vectorized {name_of(loop, nest)} {verb} "
         f"{buffer.name}[{at}] with lanes {apart}, each a {kind} of its own. "
         f"{_advice(access, nest)}"
     )
@@ -184,7 +157,7 @@ def _neighbours(access: Access, nest: Nest) -> str | None:
     for loop in reversed(access.site.loops):
         if loop is access.loop or lane_step(access.offset, loop.axis) != 1:
             continue
-        name, lanes = _name(loop, nest), _name(access.loop, nest)
+        name, lanes = name_of(loop, nest), name_of(access.loop, nest)
         fits = all(abs(lane_step(flat(b, store.indices), loop.axis) or 99) == 1
                    for b in store.buffers)  # fmt: skip
         if fits and not loop.axis.is_reduce:
@@ -201,7 +174,7 @@ def _advice_for_index(access: Access, nest: Nest) -> str:
     for atom in access.offset.atoms():
         if isinstance(atom, (Div, Mod)) and _moves(atom.num, access.loop.axis):
             step, size = lane_step(atom.num, access.loop.axis), atom.den.const
-            lanes = gcd(size, _extent(access.loop)) // (abs(step) or 1) if size and step else 0
+            lanes = gcd(size, extent_of(access.loop)) // (abs(step) or 1) if size and step else 0
             if lanes > 1:
                 return (
                     f"Split by {lanes} and vectorize those: {lanes} lanes stay within one block "
@@ -233,12 +206,4 @@ def _in_index(index: Expr, axis: Axis) -> bool:
     return any(node is axis for node in postorder([index]))
 
 
-def _name(loop: For, nest: Nest) -> str:
-    return nest.names.get(loop.axis, loop.axis.name)
-
-
-def _extent(loop: For) -> int:
-    return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
-
-
-__all__ = ["strided"]
+__all__ = ["LEAST", "strided"]

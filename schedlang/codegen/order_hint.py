@@ -1,0 +1,79 @@
+"""Innermost loops that step far through memory where another loop would not: a line for the file.
+
+Nothing vectorizes such a loop, and a compiler that exchanged loops by itself would not run what was
+written. So the file's header names the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schedlang.codegen.sites import Site, extent_of, name_of, sites
+from schedlang.codegen.strides import LEAST
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Expr
+from schedlang.expr.visit import postorder
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Buffer, For, Load, walk
+from schedlang.ir.offsets import CLOSE, flat, lane_step
+from schedlang.ir.printer import expr_text
+
+
+def order_hints(nest: Nest) -> list[str]:
+    """Return a sentence for each plain innermost loop that another one should replace."""
+    found = (_hint(site, nest) for site in sites(nest.body) if _is_plain(site))
+    return list(dict.fromkeys(text for text in found if text))
+
+
+def _is_plain(site: Site) -> bool:
+    """Return whether the loops around are not vectorized and run often enough to matter."""
+    return (
+        len(site.loops) > 1
+        and site.loops[-1].kind == "serial"
+        and all(f.kind in ("serial", "parallel") for f in site.loops)
+        and site.iterations >= LEAST
+    )
+
+
+def _hint(site: Site, nest: Nest) -> str:
+    inner, stage = site.loops[-1], site.store.stage
+    own = [f for f in site.loops if f.stage == stage]
+    accesses = list(_accesses(site))
+    far = [
+        (b, at, step) for b, at, offset in accesses
+        if (step := lane_step(offset, inner.axis)) is not None and abs(step) > CLOSE
+    ]  # fmt: skip
+    better = next((f for f in reversed(own) if _close(f, accesses)), None)
+    if not far or better is None or any(
+        isinstance(inside, For) and inside.stage != stage for inside, _ in walk(better.body)
+    ):  # fmt: skip
+        return ""
+    buffer, at, step = far[0]
+    names = ", ".join(name_of(f, nest) for f in [*(f for f in own if f is not better), better])
+    read = f"{buffer.name}[{', '.join(expr_text(i, nest.names) for i in at)}]"
+    return (
+        f"Hint for stage {stage}: its innermost loop {name_of(inner, nest)} accesses {read} "
+        f"{abs(step)} elements apart. In the order {names} neighbours follow each other, and LLVM may "
+        f"vectorize {name_of(better, nest)}."
+    )
+
+
+def _accesses(site: Site) -> Iterator[tuple[Buffer, tuple[Expr, ...], Lin]]:
+    store = site.store
+    for buffer in store.buffers:
+        yield buffer, tuple(store.indices), flat(buffer, store.indices)
+    for node in postorder((*store.values, *store.indices)):
+        if isinstance(node, Load):
+            yield node.buffer, tuple(node.indices), flat(node.buffer, node.indices)
+
+
+def _close(loop: For, accesses: list[tuple[Buffer, tuple[Expr, ...], Lin]]) -> bool:
+    """Return whether a loop moves through no buffer in steps of more than one element."""
+    return (
+        loop.kind == "serial"
+        and extent_of(loop) > 1
+        and all(lane_step(offset, loop.axis) in (0, 1) for _, _, offset in accesses)
+    )
+
+
+__all__ = ["order_hints"]
