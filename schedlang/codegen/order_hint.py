@@ -53,8 +53,8 @@ def _hint(site: Site, nest: Nest) -> str:
     read = f"{buffer.name}[{', '.join(expr_text(i, nest.names) for i in at)}]"
     return (
         f"Hint for stage {stage}: its innermost loop {name_of(inner, nest)} accesses {read} "
-        f"{abs(step)} elements apart. In the order {names} neighbours follow each other, and LLVM may "
-        f"vectorize {name_of(better, nest)}."
+        f"{abs(step)} elements apart. In the order {names} neighbours follow each other, and "
+        f"LLVM may vectorize {name_of(better, nest)}."
     )
 
 
