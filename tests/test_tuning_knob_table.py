@@ -1,4 +1,4 @@
-"""docs/tuning.md names every knob of the rules and every way to compute a stage, and no other."""
+"""docs/knobs.md names every knob of the rules and every way to compute a stage, and no other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.graphs import product
 from tests.marks import slow_but
 
 GPU = sl.Target("cuda", arch="sm_80")
-DOCUMENT = Path(__file__).parents[1] / "docs" / "tuning.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "knobs.md"
 # so many draws of each computation ask for every knob there is
 DRAWS = 24
 # those for a GPU take longer to draw

@@ -72,8 +72,10 @@ def best(
 
     Names do not matter. ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Where
     nothing was tuned for this machine, these versions, this target and these sizes, the nearest
-    there is will do, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. Without
-    a ``database`` the one in the cache folder is asked, then those that come with schedlang.
+    there is will do, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. A time
+    from before the final race is the least of many: it counts for as much more as the race added
+    to its winner's. Without a ``database`` the one in the cache folder is asked, then those that
+    come with schedlang.
 
     Raises :class:`~schedlang.errors.TuningError` if nothing fits.
 
