@@ -204,3 +204,22 @@ def test_a_shuffle_reads_nothing_past_the_end() -> None:
     a = np.random.default_rng(0).random(16, "float32")
     np.testing.assert_array_equal(f(a), a[[*range(3, 16), 15, 15, 15]])
     np.testing.assert_array_equal(sl.build(s, target="python")(a), f(a))
+
+
+def test_a_wide_statement_names_its_repeated_clamps_once() -> None:
+    A = sl.placeholder((64, 80), name="A")
+    P = sl.pad(A, 1, mode="edge", name="P")
+    around = [(i, j) for i in range(3) for j in range(3)]
+    C = sl.compute((64, 80), lambda y, x: sum(P[y + i, x + j] for i, j in around), name="C")
+    s = sl.schedule(C)
+    s[P].compute_inline()
+    assert str(s).splitlines()[2:] == [
+        "for y in 0..64:",
+        "  for x in 0..80:",
+        "    t1 = max(y - 1, 0)",
+        "    t2 = max(x - 1, 0)",
+        "    t3 = min(x + 1, 79)",
+        "    t4 = min(y + 1, 63)",
+        "    C[y, x] = A[t1, t2] + A[t1, x] + A[t1, t3] + A[y, t2] + A[y, x] + A[y, t3] + "
+        "A[t4, t2] + A[t4, x] + A[t4, t3]",
+    ]

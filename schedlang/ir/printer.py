@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from schedlang.expr.nodes import Axis, Binary, Expr, Select, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Expr, Select, Var
 from schedlang.expr.printer import ATOM, LONGEST, index_text, is_index, shortened, text
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
@@ -89,10 +90,17 @@ def expr_text(
 
 
 class Temporaries:
-    """Names for the parts of a statement's values that are long, or not short and used twice."""
+    """Names for the parts of a statement's values that are long, or not short and used twice.
 
-    def __init__(self, values: Sequence[Expr], taken: set[str]) -> None:
+    ``indices`` are the texts of those parts of an index that get a name, too.
+    """
+
+    def __init__(
+        self, values: Sequence[Expr], taken: set[str], indices: frozenset[str] = frozenset()
+    ) -> None:
         self.lines: list[str] = []
+        self._indices = indices
+        self._index_names: dict[str, str] = {}
         self._uses: dict[int, int] = {}
         self._taken = taken
         self._names: dict[int, str] = {}
@@ -109,15 +117,25 @@ class Temporaries:
         limit = SHARED if self._uses[id(node)] > 1 else LONG
         if id(node) not in self._always:
             limit = LONGEST
-        if len(printed) <= limit or is_index(node):
+        if is_index(node):
+            return self._index_name(printed)
+        if len(printed) <= limit:
             return None
+        name = self._names[id(node)] = self._name(printed)
+        return name
+
+    def _index_name(self, printed: str) -> str | None:
+        if printed in self._indices and printed not in self._index_names:
+            self._index_names[printed] = self._name(printed)
+        return self._index_names.get(printed)
+
+    def _name(self, printed: str) -> str:
         count = len(self.lines) + 1
         while f"t{count}" in self._taken:
             count += 1
         self._taken.add(f"t{count}")
-        self._names[id(node)] = f"t{count}"
         self.lines.append(f"t{count} = {printed}")
-        return self._names[id(node)]
+        return f"t{count}"
 
 
 def _evaluated(values: Sequence[Expr]) -> set[int]:
@@ -189,9 +207,34 @@ def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:
 
 
 def store_lines(store: Store, names: dict[Axis, str]) -> list[str]:
+    """Return the lines of a store; where one is wide, indices that repeat are named ahead of it."""
+    lines = _store_lines(store, names, frozenset())
+    repeated = _repeated(store, names) if max(map(len, lines)) > WIDE else frozenset()
+    return _store_lines(store, names, repeated) if repeated else lines
+
+
+def _repeated(store: Store, names: dict[Axis, str]) -> frozenset[str]:
+    """Return the texts of clamped or wrapped indices that several reads of a store have."""
+    counts: Counter[str] = Counter()
+    for load in (n for n in postorder(store.values) if isinstance(n, Load)):
+        for index in load.indices:
+            nodes = list(postorder([index]))
+            if any(isinstance(n, Load) for n in nodes):
+                continue
+            if any(isinstance(n, (Call, Select)) or _divides(n) for n in nodes):
+                counts[expr_text(index, names)] += 1
+    return frozenset(text for text, count in counts.items() if count > 1)
+
+
+def _divides(node: Expr) -> bool:
+    return isinstance(node, Binary) and node.op in ("//", "%")
+
+
+def _store_lines(store: Store, names: dict[Axis, str], indices: frozenset[str]) -> list[str]:
     inside = _inside(store.indices, names)
     targets = [f"{b.name}[{inside}]" for b in store.buffers]
-    parts = Temporaries(store.values, {*names.values(), *(b.name for b in store.buffers)})
+    taken = {*names.values(), *(b.name for b in store.buffers)}
+    parts = Temporaries(store.values, taken, indices)
     values = [expr_text(v, names, parts) for v in store.values]
     if len(values) > 1 and store.reducer is None:
         lazy = [isinstance(v, Select) and v.lazy for v in store.values]
