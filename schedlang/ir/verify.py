@@ -7,7 +7,7 @@ iterations run together.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.compute.bounds import facts_of
@@ -41,6 +41,7 @@ from schedlang.ir.printer import expr_text
 from schedlang.ir.races import check_races
 from schedlang.ir.sites import Site
 from schedlang.ir.threads import BOUND, kernel_tags
+from schedlang.ir.unfused import unfused
 
 TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 
@@ -100,6 +101,15 @@ def verify(nest: Nest) -> list[Unproven]:
 
 def report(nest: Nest) -> Report:
     """Check ``nest`` as :func:`verify` does, and return all that could not be proven."""
+    found = _report(nest)
+    if found.open:
+        apart = unfused(nest)
+        if apart is not nest and not _report(apart).open:
+            return replace(found, open=())
+    return found
+
+
+def _report(nest: Nest) -> Report:
     walker = _Walker(nest)
     walker.walk()
     open_ = dict.fromkeys(walker.open)
