@@ -161,8 +161,11 @@ def test_rows_that_are_read_within_a_tile():
 def test_more_than_is_counted_is_not_taken_for_right():
     size = points.MOST_POINTS * 2
     big, j = buffer("D", size), axis("j", size)
-    twice = loop(j, store(big, (j // 2,), 0.0))
-    found = report(nest([], [big], twice)).open
-    assert found == ("it is not proven that each element of D is written, and only once",)
-    racing = report(nest([], [big], loop(j, store(big, (j // 2,), 0.0), kind="parallel"))).open
-    assert any("parallel loop j reach different elements of D" in x for x in racing)
+    for index in (j // 2, j * j // size):
+        found = report(nest([], [big], loop(j, store(big, (index,), 0.0)))).open
+        assert found == ("it is not proven that each element of D is written, and only once",)
+    racing = loop(j, store(big, (j * j // size,), 0.0), kind="parallel")
+    found = report(nest([], [big], racing)).open
+    assert any("parallel loop j reach different elements of D" in x for x in found)
+    with pytest.raises(VerifyError, match="D is written by several iterations of parallel loop j"):
+        report(nest([], [big], loop(j, store(big, (j // 2,), 0.0), kind="parallel")))
