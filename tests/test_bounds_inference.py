@@ -476,7 +476,7 @@ def test_an_attached_box_of_fixed_size_is_vectorized_whatever_the_tensor():
     f = sl.build(s, [A, C])
     for size in (0, 1, 16, 53):
         np.testing.assert_allclose(f(values(size)), values(size) * 2 + 1, rtol=1e-6)
-    with pytest.raises(ScheduleError, match="at root it is n long, which is known at the call"):
+    with pytest.raises(ScheduleError, match="at root its extent is n, which is known only at run"):
         s[B].compute_root()
     assert len(s.steps) == 3
 

@@ -285,7 +285,7 @@ def test_a_split_that_made_fewer_iterations_says_so() -> None:
     s = sl.schedule(B)
     _, inner = s[B].split(B.op.axis[0], factor=4)
     with pytest.raises(
-        SchedlangError, match="has 2 iterations .*\n  It is a part of i, which has 2"
+        SchedlangError, match="has 2 iterations, .*\n  It comes from a split of i, which has only 2"
     ):
         s[B].bind(inner, sl.thread_axis((0, 4), "threadIdx.x"))
 

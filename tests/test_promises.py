@@ -24,7 +24,7 @@ def graph(n=100):
 CUT = "io, ii = s[C].split(i, factor=24, tail='cut')"
 ROWS = [
     # cut tails
-    (CUT, "s[C].split(io, factor=2)", "split(i, ..., tail='cut') could not be cut any more: "
+    (CUT, "s[C].split(io, factor=2)", "split(i, ..., tail='cut') could no longer be cut: "
      "i.outer is made into i.outer.outer and i.outer.inner"),
     (CUT, "s[C].split(io, factor=3, tail='cut')", "i.outer is made into"),
     (CUT, "s[C].fuse(ii, j); s[C].fuse(io, s[C].leaf_axes[1])", "i.outer is made into"),
@@ -44,26 +44,27 @@ ROWS = [
     # lanes
     ("s[C].vectorize(j)", "s[C].vectorize(i)", "would both be vectorized"),
     ("s[C].vectorize(i)", "s[C].vectorize(j)", "would both be vectorized"),
-    ("s[B].vectorize(x); s[B].parallel(y)", "s[B].reorder(x, y)", "y, which is parallel, would"),
-    ("s[B].vectorize(y)", "s[B].parallel(x)", "would be inside of vectorized y"),
-    ("s[B].parallel(x)", "s[B].vectorize(y)", "would be inside of vectorized y"),
+    ("s[B].vectorize(x); s[B].parallel(y)", "s[B].reorder(x, y)", "the parallel loop y would"),
+    ("s[B].vectorize(y)", "s[B].parallel(x)", "would be inside the vectorized loop y"),
+    ("s[B].parallel(x)", "s[B].vectorize(y)", "would be inside the vectorized loop y"),
     ("s[B].compute_at(s[C], i); s[C].vectorize(j)", "s[C].reorder(j, i)",
-     "computed at i, inside of vectorized j"),
-    ("s[B].compute_at(s[C], j)", "s[C].vectorize(i)", "computed at j, inside of vectorized i"),
+     "computed at i, inside the vectorized loop j"),
+    ("s[B].compute_at(s[C], j)", "s[C].vectorize(i)", "computed at j, inside the vectorized loop "
+                                                      "i"),
     # windows
     ("s[B].compute_at(s[C], j); s[B].store_root()", "s[C].parallel(i)", "same storage"),
     ("s[B].compute_at(s[C], j); s[B].store_root()", "s[C].bind(i, 'vthread')", "same storage"),
     ("s[B].compute_at(s[C], j); s[C].parallel(i)", "s[B].store_root()", "same storage"),
     ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i)", "s[C].parallel(j)", "same storage"),
-    ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i)", "s[C].vectorize(j)", "vectorized j"),
+    ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i)", "s[C].vectorize(j)", "vectorized loop j"),
     ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i); s[C].parallel(i)", "s[C].reorder(j, i)",
      None),
     # threads of a CPU, of a GPU
     ("s[C].parallel(i)", "s[C].bind(j, 'threadIdx.x')", "and no target has both"),
     ("s[B].bind(y, 'blockIdx.x')", "s[C].parallel(i)", "and no target has both"),
     # what an inlined stage would lose
-    ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "inlined it stores nothing"),
-    ("s[B].double_buffer()", "s[B].compute_inline()", "inlined it stores nothing"),
+    ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "an inlined stage stores nothing"),
+    ("s[B].double_buffer()", "s[B].compute_inline()", "an inlined stage stores nothing"),
 ]  # fmt: skip
 
 
@@ -94,7 +95,7 @@ def test_a_stage_whose_box_had_a_fixed_size(step):
     outer, _ = s[C].split(space["i"], factor=8)
     s[B].compute_at(s[C], outer)
     getattr(s[B], step)(space["y"])
-    with pytest.raises(ScheduleError, match="at root it is n long, which is known at the call"):
+    with pytest.raises(ScheduleError, match="at root its extent is n, which is known only at run"):
         s[B].compute_root()
     assert len(s.steps) == 3
 

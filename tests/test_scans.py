@@ -113,9 +113,10 @@ def test_first_rows_belong_to_one_state() -> None:
     z = first_row(X, "z")
     ups = [sl.compute((T, H), lambda t, i, s=s: s[t - 1, i] + X[t, i], name="u") for s in (h, c)]
     two = sl.scan([z, z], ups, [h, c], inputs=[X], name="R")
-    with pytest.raises(ComputeError, match="scan R: z belongs to two states\n  Give each state"):
+    with pytest.raises(ComputeError, match="scan R: z belongs to two of its states\n"
+                                           "  Give each state"):
         sl.schedule(two)
     P = sl.compute((H,), lambda i: z[0, i] * 0.1, name="P")
     U = sl.compute((T, H), lambda t, i: h[t - 1, i] + P[i], name="U")
-    with pytest.raises(ComputeError, match="P reads z: these are the first rows of scan Q"):
+    with pytest.raises(ComputeError, match="P reads z: z holds the first rows of scan Q"):
         sl.schedule(sl.scan(z, U, h, inputs=[X], name="Q"))

@@ -21,72 +21,74 @@ from tests.graphs import diamond, matmul, pointwise, recurrence
 MATMUL = [
     # split
     ("", "s[C].split(i, factor=0)",
-     "split(i, factor=0) on stage C: factor is 0, and it must be 1 or more\n  Try factor=8"),
+     "split(i, factor=0) on stage C: factor is 0, but must be 1 or more\n  Try factor=8"),
     ("", "s[C].split(i, nparts=-2)",
-     "split(i, nparts=-2) on stage C: nparts is -2, and it must be 1 or more"),
+     "split(i, nparts=-2) on stage C: nparts is -2, but must be 1 or more"),
     ("", "s[C].split(i, factor=2.0)",
-     "split(i, factor=2.0) ... factor is 2.0, and it must be an integer; use // to divide"),
+     "split(i, factor=2.0) ... factor is 2.0, but must be an integer; use // to divide"),
     ("", "s[C].split(i, factor=True)",
-     "factor is True, and it must be an integer"),
+     "factor is True, but must be an integer"),
     ("", "s[C].split(i, factor=sl.var('n'))",
-     "factor is n, which is known at the call only"),
+     "factor is n, which is known only at run time"),
     ("", "s[C].split(i, factor=2 ** 70)",
-     "overflow 64-bit integers"),
+     "offsets would overflow 64-bit integers\n  Use a smaller factor"),
     ("", "s[C].split(i, factor=4, nparts=2)",
      "split(i, factor=4, nparts=2) ... exactly one of factor and nparts"),
     ("", "s[C].split(i)",
-     "split(i) on stage C: exactly one of factor and nparts is needed"),
+     "split(i) on stage C: exactly one of factor and nparts is required"),
     ("", "s[C].split(i, factor=5, tail='round')",
-     "tail='round' is none of 'auto', 'guard', 'cut'"),
+     "tail='round' is not a known tail strategy\n  Choose one of 'auto', 'guard', 'cut'"),
     ("", "s[C].split(x, factor=4)",
      "split(x, factor=4) on stage C: x belongs to stage D\n  The loops of C: i, j, k"),
     ("", "s[C].split(sl.reduce_axis(4, name='q'), factor=4)",
-     "q belongs to no stage here\n  The loops of C: i, j, k. They are s[C].leaf_axes.\n  An axis"),
+     "q belongs to no stage of this schedule\n  The loops of C: i, j, k. They are "
+     "s[C].leaf_axes.\n  An axis"),
     ("", "s[C].split('i', factor=4)",
-     "'i' is no axis\n  The loops of C: i, j, k"),
+     "'i' is not an axis\n  The loops of C: i, j, k"),
     ("s[C].split(i, factor=4)", "s[C].split(i, factor=4)",
-     "i is no loop any more: it was made into i.outer, i.inner\n  Use i.outer, i.inner"),
+     "i is no longer a loop: a split or fuse turned it into i.outer, i.inner\n"
+     "  Use i.outer, i.inner"),
     ("s[C].fuse(i, j)", "s[C].split(j, factor=4)",
-     "j is no loop any more: it was made into i.j.fused"),
+     "j is no longer a loop: a split or fuse turned it into i.j.fused"),
     ("s[C].vectorize(j)", "s[C].split(j, factor=4)",
-     "j is already vectorized\n  A loop has one kind"),
+     "j is already vectorized\n  Split and fuse a loop first"),
     ("s[D].compute_at(s[C], i)", "s[C].split(i, factor=4)",
-     "stage D is computed at i, which would be gone\n  Split and fuse first"),
+     "stage D is computed at i, which this step removes\n  Split and fuse first"),
     ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i)", "s[C].split(i, factor=4)",
-     "stage D is stored at i, which would be gone"),
+     "stage D is stored at i, which this step removes"),
     ("s[C].pragma(i, 'my.hint')", "s[C].split(i, factor=4)",
-     "i carries pragma 'my.hint', which would be gone"),
+     "i has the pragma 'my.hint', which this step would remove"),
     ("s[C].prefetch(B, i, 1)", "s[C].split(i, factor=4)",
-     "i carries a prefetch of B, which would be gone"),
+     "i has a prefetch of B, which this step would remove"),
     # tile, fuse, reorder
     ("", "s[C].tile(i, j, 0, 4)",
      "tile(i, j, 0, 4) on stage C: x_factor is 0"),
     ("", "s[C].tile(i, j, 4, 'all')",
-     "tile(i, j, 4, 'all') on stage C: y_factor is 'all', and it must be an integer"),
+     "tile(i, j, 4, 'all') on stage C: y_factor is 'all', but must be an integer"),
     ("", "s[C].tile(i, i, 4, 4)",
-     "tile(i, i, 4, 4) on stage C: i is named twice"),
+     "tile(i, i, 4, 4) on stage C: i is given twice"),
     ("s[C].reorder(i, k, j)", "s[C].fuse(i, k)",
      "fuse(i, k) on stage C: k is a reduction axis and i is not"),
     ("outer, _ = s[C].split(i, factor=4)", "s[C].fuse(outer, j)",
-     "i.outer and j are not neighbours\n  The order is i.outer, i.inner, j, k"),
+     "j is not directly inside i.outer\n  The order is i.outer, i.inner, j, k"),
     ("", "s[C].fuse(j, i)",
-     "j is just inside i, and fuse takes the outer loop first\n  Write fuse(i, j)"),
+     "j is directly inside i, but fuse takes the outer loop first\n  Write fuse(i, j)"),
     ("", "s[C].fuse(i, i)",
-     "fuse(i, i) on stage C: i is named twice"),
+     "fuse(i, i) on stage C: i is given twice"),
     ("s[C].parallel(j)", "s[C].fuse(i, j)",
      "j is already parallel"),
     ("", "s[C].reorder(i, j, i)",
-     "reorder(i, j, i) on stage C: i is named twice"),
+     "reorder(i, j, i) on stage C: i is given twice"),
     ("", "s[C].reorder()",
-     "reorder() on stage C: no axis is named"),
+     "reorder() on stage C: no axis is given"),
     ("", "s[C].reorder(i, x)",
      "reorder(i, x) on stage C: x belongs to stage D"),
     ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i)", "s[C].reorder(j, i)",
-     "D is stored at i and computed at j, which would then be outside of it"),
+     "D is stored at i and computed at j, which would then be outside i"),
     # annotations
     ("", "s[C].vectorize(k)",
      "vectorize(k) on stage C: k is a reduction axis, so all its lanes would add into the "
-     "same element ... data axis instead (i, j) ... before any other step of C:\n"
+     "same element ... data axis instead (i, j) ... before any other step on C:\n"
      "      CF = s.rfactor(C, s[C].op.reduce_axis[0]) ... <-- here"),
     ("", "s[C].parallel(k)",
      "parallel(k) on stage C: k is a reduction axis, so all its iterations would add into"),
@@ -95,78 +97,78 @@ MATMUL = [
     ("", "s[C].bind(k, 'vthread')",
      "bind(k, 'vthread') on stage C: k is a reduction axis"),
     ("s[C].vectorize(j)", "s[C].unroll(j)",
-     "unroll(j) on stage C: j is already vectorized\n  A loop has one kind"),
+     "unroll(j) on stage C: j is already vectorized\n  Split and fuse a loop first"),
     ("s[C].bind(j, 'threadIdx.x')", "s[C].vectorize(j)",
      "vectorize(j) on stage C: j is already bound to threadIdx.x"),
     ("s[D].compute_at(s[C], j)", "s[C].vectorize(j)",
-     "stage D is computed at j, and a stage has no storage a lane\n  Attach D outside of j"),
+     "stage D is computed at j, and a stage has no storage per lane\n  Attach D outside j"),
     ("", "s[C].bind(i, 'warp')",
-     "bind(i, 'warp') on stage C: 'warp' is no thread\n  Choose one of blockIdx.x"),
+     "bind(i, 'warp') on stage C: 'warp' is not a thread\n  Choose one of blockIdx.x"),
     ("", "s[C].bind(i, j)",
-     "bind(i, j) on stage C: j is no thread"),
+     "bind(i, j) on stage C: j is not a thread"),
     ("s[C].bind(i, 'threadIdx.x')", "s[C].bind(j, 'threadIdx.x')",
-     "i of this stage is bound to threadIdx.x already\n  Bind j to another thread, or fuse"),
+     "i of this stage is already bound to threadIdx.x\n  Bind j to another thread, or fuse"),
     ("s[C].bind(i, 'threadIdx.x')", "s[C].bind(i, 'threadIdx.y')",
      "i is already bound to threadIdx.x"),
     ("", "s[C].bind(i, sl.thread_axis('threadIdx.x', 32))",
-     "i has 64 iterations and threadIdx.x 32 threads\n  Split it by nparts=32"),
+     "i has 64 iterations, but threadIdx.x has 32 threads\n  Split it with nparts=32"),
     ("", "s[C].pragma(i, 'non_temporal')",
      "pragma(i, 'non_temporal') on stage C: no target knows 'non_temporal'; did you mean "
-     "'nontemporal'? ... A note of your own has a dot in its name: 'my.non_temporal'"),
+     "'nontemporal'? ... The name of a pragma of your own contains a dot: 'my.non_temporal'"),
     ("", "s[C].pragma(i, 'streaming')", "did you mean 'nontemporal'?\n"),
     ("", "s[C].pragma(i, 'auto_unroll_max_steps')", "did you mean 'auto_unroll_max_step' or "),
     ("", "s[C].pragma(i, 'zzz')", "no target knows 'zzz'\n  'nontemporal' has an effect"),
     ("", "s[C].pragma(i, 'x = 1; import os')",
-     "a pragma's name is made of letters, digits"),
+     "the name of a pragma may contain only letters, digits"),
     ("", "s[C].pragma(i, 3)",
-     "pragma(i, 3) ... a pragma's name is made of"),
+     "pragma(i, 3) ... the name of a pragma may contain only"),
     ("", "s[C].pragma(i, 'my.hint', 'a\\nimport os')",
-     "is not one line of printable text"),
+     "is not one line of printable text\n  Give a finite number"),
     ("", "s[C].pragma(i, 'my.hint', [1])",
      "neither a number nor a string"),
     ("", "s[C].pragma(i, 'my.hint', float('nan'))",
      "the value nan is not finite"),
     ("", "s[D].prefetch(B, D.op.axis[0], 1)",
-     "stage D: neither D nor what it reads from touches B\n  It reads A and writes D"),
+     "stage D: neither D nor the stages it reads use B\n  It reads A and writes D"),
     ("", "s[C].prefetch(B, i, -1)",
-     "offset is -1, and it must be 0 or more"),
+     "offset is -1, but must be 0 or more"),
     ("", "s[C].prefetch('B', i, 1)",
-     "neither C nor what it reads from touches 'B'"),
+     "neither C nor the stages it reads use 'B'"),
     # placement
     ("", "s[D].compute_at(s[D], x)",
      "compute_at(D, x) on stage D: a stage cannot be computed inside itself\n  Legal "
      "places, outermost first: root, (C, i), (C, j), (C, k)"),
     ("", "s[C].compute_at(s[C], i)",
-     "a stage cannot be computed inside itself\n  Attach its producers"),
+     "a stage cannot be computed inside itself\n  Attach the stages that it reads"),
     ("", "s[C].compute_at(s[D], x)",
-     "C is an output, which is computed whole\n  Attach its producers"),
+     "C is an output, which is computed at root\n  Attach the stages that it reads"),
     ("", "s[D].compute_at(s[C], x)",
      "compute_at(C, x) on stage D: x belongs to stage D\n  The loops of C: i, j, k"),
     ("s[C].split(i, factor=4)", "s[D].compute_at(s[C], i)",
-     "i is no loop any more: it was made into i.outer, i.inner"),
+     "i is no longer a loop: a split or fuse turned it into i.outer, i.inner"),
     ("s[C].vectorize(j)", "s[D].compute_at(s[C], j)",
-     "j is vectorized, and a stage has no storage a lane\n  Attach it outside of j"),
+     "j is vectorized, and a stage has no storage per lane\n  Attach it outside j"),
     ("s[C].vectorize(j)", "s[D].compute_at(s[C], k)",
-     "compute_at(C, k) on stage D: j is vectorized, and a stage has no storage a lane"),
+     "compute_at(C, k) on stage D: j is vectorized, and a stage has no storage per lane"),
     ("", "s[D].compute_at(s[B], i)",
      "s[B]: B is an input and has no loops"),
     ("", "s[D].compute_at(3, i)",
-     "compute_at(...) on stage D: 3 is no stage\n  Give a tensor of this schedule"),
+     "compute_at(...) on stage D: 3 is not a stage\n  Give a tensor of this schedule"),
     ("s[D].compute_at(s[C], j); s[D].store_at(s[C], i); s[C].reorder(k, i, j)",
      "s[D].compute_at(s[C], k)",
-     "compute_at(C, k) on stage D: it is stored at i of C, which does not hold that loop"),
+     "compute_at(C, k) on stage D: D is stored at i of C, which does not enclose k"),
     ("s = sl.schedule(sl.compute((4,), lambda i: C[i, i], name='E'))", "s[C].compute_inline()",
-     "C is a reduction, which needs an element to accumulate in\n  Use s[C].compute_at"),
+     "C is a reduction, which must be stored to accumulate\n  Use s[C].compute_at"),
     ("", "s[C].compute_inline()",
-     "C is an output and must be stored\n  Inline its producers"),
+     "C is an output and must be stored\n  Inline the stages that it reads"),
     ("s[D].set_store_predicate(x < 3)", "s[D].compute_inline()",
-     "D has a store predicate, and inlined it has no store"),
+     "D has a store predicate, but an inlined stage stores nothing"),
     ("", "s[D].store_at(s[C], i)",
-     "D is not computed inside a loop\n  Call compute_at first"),
+     "D is not attached to a loop\n  Call compute_at first"),
     ("", "s[D].store_root()",
-     "store_root() on stage D: D is not computed inside a loop"),
+     "store_root() on stage D: D is not attached to a loop"),
     ("s[D].compute_at(s[C], i)", "s[D].store_at(s[C], j)",
-     "it is computed at i of C, and j is inside of that\n  Store at i or at a loop around it"),
+     "D is computed at i of C, and j is inside i\n  Store at i or at a loop around it"),
     # caches and rfactor
     ("", "s.cache_read(A, 'shared', [C])",
      "cache_read(A, 'shared', [C]): C does not read A\n  Its readers: D"),
@@ -175,158 +177,160 @@ MATMUL = [
     ("", "s.cache_read(sl.placeholder((4,), name='Z'), 'shared', [C])",
      "cache_read(Z, 'shared', [C]): C does not read Z\n  Its readers: none"),
     ("", "s.cache_read(A, 'registers', [D])",
-     "'registers' is no scope\n  Choose one of global, shared, local"),
+     "'registers' is not a scope\n  Choose one of global, shared, local"),
     ("", "s.cache_read(A, 'shared', [])",
-     "no reader is named\n  Its readers: D"),
+     "no reader is given\n  Its readers: D"),
     ("", "s.cache_read('A', 'shared', [D])",
-     "cache_read('A', 'shared', ...): 'A' is no tensor"),
+     "cache_read('A', 'shared', ...): 'A' is not a tensor"),
     ("", "s.cache_read(A, 'shared', [B])",
      "s[B]: B is an input and has no loops"),
     ("s[C].split(i, factor=4)", "s.cache_write(C, 'local')",
-     "cache_write(C, 'local'): C has been scheduled already\n  cache_write comes before ... "
-     "call it first. s.at(0) gives"),
+     "cache_write(C, 'local'): C is already scheduled\n  Call cache_write before ... "
+     "takes over its computation. s.at(0) returns"),
     ("s[C].reorder(j, i)", "s.cache_write(C, 'local')",
-     "C has been scheduled already"),
+     "C is already scheduled"),
     ("s[D].compute_at(s[C], k)", "s.cache_write(C, 'local')",
-     "stage D is computed at k, which goes to a new stage\n  Call cache_write first"),
+     "stage D is computed at k, which moves to a new stage\n  Call cache_write first"),
     ("", "s.cache_write(C, 'l2')",
-     "'l2' is no scope"),
+     "'l2' is not a scope"),
     ("", "s.cache_write(A, 'local')",
      "s[A]: A is an input and has no loops\n  s.cache_read(A, scope, readers)"),
     ("s[D].compute_inline()", "s.cache_write(D, 'local')",
-     "D is inlined and has no storage to write to\n  Call s[D].compute_root() first"),
+     "D is inlined and stores nothing\n  Call s[D].compute_root() first"),
     ("", "s.cache_write([C, D], 'local')",
      "cache_write(C, D, ...): these are not the outputs of one computation"),
     ("", "s.rfactor(C, i)",
      "rfactor(C, i): i is a data axis\n  Factor one of k"),
     ("", "s.rfactor(D, x)",
-     "rfactor(D, x): D is no reduction"),
+     "rfactor(D, x): D is not a reduction"),
     ("s[C].split(k, factor=4)", "s.rfactor(C, k)",
-     "k is no loop any more: it was made into k.outer, k.inner"),
+     "k is no longer a loop: a split or fuse turned it into k.outer, k.inner"),
     ("s[C].split(i, factor=4)", "s.rfactor(C, k)",
-     "C has been scheduled beyond splits of its reduction axes\n  rfactor makes its loops "
-     "anew"),
+     "C is already scheduled, beyond splits of its reduction axes\n  rfactor rebuilds the "
+     "loops of the stage"),
     ("s[C].reorder(k, i)", "s.rfactor(C, k)",
-     "C has been scheduled beyond splits of its reduction axes"),
+     "C is already scheduled, beyond splits of its reduction axes"),
     ("s[C].parallel(i)", "s.rfactor(C, k)",
-     "C has been scheduled beyond splits of its reduction axes"),
+     "C is already scheduled, beyond splits of its reduction axes"),
     ("s[D].compute_at(s[C], k)", "s.rfactor(C, k)",
-     "stage D is computed at k, which goes to a new stage\n  Call rfactor first"),
+     "stage D is computed at k, which moves to a new stage\n  Call rfactor first"),
     ("", "s.rfactor(C, k, 5)",
-     "factor_axis=5 is no place for k among the axes\n  Give 0..2, or -1 for the last place"),
+     "factor_axis=5 is out of range for C\n  Use a position from 0 to 2, or -1 for the last"),
     ("", "s.rfactor(C, k, 'last')",
-     "factor_axis is 'last', and it must be an integer"),
+     "factor_axis is 'last', but must be an integer"),
     ("", "s[C].pragma(j, 'nontemporal')",
-     "C adds to what it stored before, which is to be in the cache\n  Sum elsewhere and store"),
+     "C adds to what it stored before, which must stay in cache\n  Accumulate elsewhere"),
     ("", "s[D].pragma(y, 'nontemporal', False)",
-     "'nontemporal' takes no value, and False was given"),
+     "'nontemporal' takes no value\n  Leave out False"),
     ("s[D].compute_inline()", "s[D].pragma(y, 'nontemporal')",
      "D is inlined and stores nothing"),
     # storage
     ("", "s[D].set_scope('texture')",
-     "set_scope('texture') on stage D: 'texture' is no scope"),
+     "set_scope('texture') on stage D: 'texture' is not a scope"),
     ("", "s[C].set_scope('shared')",
-     "C is an output, which lives in global memory\n  Compute it elsewhere first: "
+     "C is an output, which is stored in global memory\n  Compute it in 'shared' first: "
      "s.cache_write"),
     ("", "s[D].storage_align(i, 32, 1)",
-     "storage_align(i, 32, 1) on stage D: i is no dimension of D\n  Its dimensions: x, y"),
+     "storage_align(i, 32, 1) on stage D: i is not a dimension of D\n  Its dimensions: x, y"),
     ("", "s[D].storage_align(0, 32, 1)",
-     "0 is no dimension of D\n  Its dimensions: x, y"),
+     "0 is not a dimension of D\n  Its dimensions: x, y"),
     ("outer, _ = s[D].split(x, factor=4)", "s[D].storage_align(outer, 32, 1)",
-     "x.outer is no dimension of D\n  Its dimensions: x, y"),
+     "x.outer is not a dimension of D\n  Its dimensions: x, y"),
     ("", "s[D].storage_align(x, 0)",
-     "factor is 0, and it must be 1 or more"),
+     "factor is 0, but must be 1 or more"),
     ("", "s[D].storage_align(x, 32, 32)",
-     "offset 32 is not below factor 32"),
+     "offset 32 is not less than factor 32\n  Use a smaller offset"),
     ("", "s[D].storage_align(x, 2 ** 40)",
-     "would waste their memory\n  Use a factor of 65536 or less"),
+     "would waste memory\n  Use a factor of 65536 or less"),
     ("", "s[C].storage_align(i, 32)",
-     "C is an output, whose layout is its caller's\n  Align an intermediate stage"),
+     "C is an output, whose layout the caller chooses\n  Align an intermediate stage"),
     ("", "s[C].transform_layout(lambda i, j: (j, i))",
-     "C is an output, whose layout is its caller's\n  Change that of an intermediate stage"),
+     "C is an output, whose layout the caller chooses\n  Transform an intermediate stage"),
     ("", "s[D].transform_layout(lambda x, y: (y, i))",
-     "transform_layout((y, i)) on stage D: i is no part of a dimension\n  Use a dimension (x, y)"),
+     "transform_layout((y, i)) on stage D: i is not a part of one dimension\n"
+     "  Use a dimension d (x, y)"),
     ("", "s[D].transform_layout(lambda x, y: (x, y + 1))",
-     "y + 1 is no part of a dimension"),
+     "y + 1 is not a part of one dimension"),
     ("", "s[D].transform_layout(lambda x, y: x)",
-     "the parts of y do not make up y again, each of its values once\n  Give y itself, or y//n"),
+     "its parts of y do not tell each value of y exactly once\n  Use y itself, or y//n"),
     ("", "s[D].transform_layout(lambda x, y: (y // 8, x, y % 4))",
-     "the parts of y do not make up y again"),
+     "its parts of y do not tell each value of y exactly once"),
     ("", "s[D].transform_layout(lambda x, y: (x, y, y))",
-     "the parts of y do not make up y again"),
+     "its parts of y do not tell each value of y exactly once"),
     ("", "s[D].transform_layout(lambda x: x)",
-     "it does not take the 2 dimensions of D: x, y\n  Write lambda x, y: (...)."),
+     "the index map must take the 2 dimensions of D: x, y\n  Write lambda x, y: (...)."),
     ("", "s[D].transform_layout(lambda x, y: (y // 2**52, x, y % 2**52))",
-     "parts of 4503599627370496 elements would waste their memory\n  Use numbers up to 65536"),
+     "parts of 4503599627370496 elements would waste memory\n  Use constants of 65536 or less"),
     ("", "s[D].transform_layout([1, 0])",
-     "an index map is a function\n  Write e.g. lambda i, j: (j // 16, i, j % 16)"),
+     "the index map must be a function, not [1, 0]\n"
+     "  Write e.g. lambda i, j: (j // 16, i, j % 16)"),
     ("s[D].storage_align(x, 32)", "s[D].transform_layout(lambda x, y: (y, x))",
-     "D has a storage_align, which is about its dimensions as they are"),
+     "D has a storage_align, which applies to its present dimensions"),
     ("s[D].transform_layout(lambda x, y: (y // 4, x, y % 4))", "s[D].storage_align(y, 32)",
-     "transform_layout put y in pieces: it is no dimension in memory\n  Align one that is whole"),
+     "transform_layout divided y, so y is no dimension in memory\n  Align an undivided"),
     ("", "s[C].double_buffer()",
-     "C is an output and has no second buffer"),
+     "C is an output, which the caller allocates"),
     ("s[D].compute_inline()", "s[D].double_buffer()",
      "D is inlined and has no buffer"),
     ("", "s[C].set_store_predicate(i + 1)",
-     "a predicate is bool, not int64\n  Compare it, e.g. tx == 0"),
+     "a predicate is bool, not int64\n  Write a comparison, e.g. tx == 0"),
     ("", "s[C].set_store_predicate(None)",
-     "None is no expression"),
+     "None is not an expression"),
     ("", "s[C].set_store_predicate(x == 0)",
      "x is neither a loop of C nor a thread axis\n  The loops of C: i, j, k"),
     ("", "s[C].set_store_predicate(A[0, 0] > 0)",
-     "it reads A, and a predicate is about loops and threads"),
+     "it reads A, but a predicate may use only loops and threads"),
     ("", "s[C].set_store_predicate(i < sl.var('m'))",
-     "m is no size of this computation"),
+     "m is not a size of this computation"),
     ("s[D].compute_inline()", "s[D].set_store_predicate(x < 3)",
-     "D is inlined and has no store of its own"),
+     "D is inlined and stores nothing itself"),
     # the schedule itself
     ("", "s[A]",
      "s[A]: A is an input and has no loops\n  s.cache_read(A, scope, readers) gives it"),
     ("E = sl.compute((4,), lambda i: i * 2, name='E')", "s[E]",
-     "s[E]: no such stage in this schedule\n  The stages of this schedule: D, C"),
+     "s[E]: this schedule has no stage E\n  The stages of this schedule: D, C"),
     ("", "s[matmul()['C']]",
-     "s[C]: a tensor of that name is here, but not this one: it is of another computation"),
+     "s[C]: this C belongs to another computation than the C of this schedule"),
     ("", "s[7]",
-     "s[7]: 7 is no stage\n  Give a tensor of this schedule"),
+     "s[7]: 7 is not a tensor\n  Give a tensor of this schedule"),
     ("", "s['Q']",
-     "s[Q]: no such stage in this schedule"),
+     "s[Q]: this schedule has no stage Q"),
     ("", "s.tensor('C', 1)",
-     "s.tensor('C', 1): C has 1 output(s), counted from 0"),
+     "s.tensor('C', 1): C has 1 output\n  Give 0"),
     ("s[C].parallel(i)", "s.at(3)",
-     "at(3): the schedule has 1 steps"),
+     "at(3): the schedule has 1 step\n  Give a number from 0 to 1"),
     ("s[C].parallel(i)", "s.diff(0)",
-     "diff(0): the schedule has steps 1..1"),
+     "diff(0): the schedule has 1 step\n  Give a number from 1 to 1"),
     ("", "s.apply('explode', 'C')",
-     "'explode' is no primitive: they are split, fuse"),
+     "'explode' is not a primitive; choose one of split, fuse"),
 ]  # fmt: skip
 
 DIAMOND = [
     # placement
     ("", "s[F].compute_at(s[C], i)",
-     "C does not read F, directly or through others\n"
+     "C does not read F, directly or through other stages\n"
      "  Legal places, outermost first: root, (E, j)"),
     ("s[C].compute_inline()", "s[D].compute_at(s[C], C.op.axis[0])",
      "C is inlined and has no loops\n  Legal places, outermost first: root, (E, j)"),
     ("s[D].compute_at(s[C], C.op.axis[0])", "s[C].compute_inline()",
-     "stage D is computed at one of its loops, which would be gone\n  Attach D elsewhere"),
+     "stage D is computed at one of its loops, which inlining removes\n  First attach D elsewhere"),
     ("s[D].compute_at(s[C], C.op.axis[0])", "s[D].store_at(s[E], E.op.axis[0])",
-     "it is computed at i of C, which is not inside j of E"),
+     "D is computed at i of C, which is not inside j of E"),
 ]  # fmt: skip
 
 RECURRENCE = [
     # split
     ("", "s[R].split(R.op.scan_axis, factor=2)",
-     "R.t is a scan's time axis, whose steps follow one another\n  Split an axis of the "
+     "R.t is the time axis of a scan, whose steps run one after another\n  Split an axis of the "
      "scan's update instead: s[step].op.axis[1]."),
     # annotations
     ("", "s[R].parallel(R.op.scan_axis)",
-     "parallel(R.t) on stage R: R.t is a scan's time axis ... Use ... s[step].op.axis[1]."),
+     "parallel(R.t) on stage R: R.t is the time axis of a scan ... Use ... s[step].op.axis[1]."),
     ("", "s[R].unroll(R.op.scan_axis)",
-     "unroll(R.t) on stage R: R.t is a scan's time axis"),
-    ("", "s[R].fuse()", "a scan has one loop, over time ... s[step].op.axis[1]"),
+     "unroll(R.t) on stage R: R.t is the time axis of a scan"),
+    ("", "s[R].fuse()", "a scan has a single loop, over time ... s[step].op.axis[1]"),
     ("", "s[step].parallel(step.op.axis[0])",
-     "is the time axis of scan R, whose steps follow one another in a loop of the scan's own"),
+     "is the time axis of scan R, which runs its steps one after another in a loop of its own"),
     ("", "s[step].split(step.op.axis[0], factor=2)", "is the time axis of scan R"),
     ("", "s[step].fuse(*step.op.axis)", "is the time axis of scan R"),
     ("", "s[step].reorder(step.op.axis[1], step.op.axis[0])", "is the time axis of scan R"),
@@ -335,23 +339,23 @@ RECURRENCE = [
     ("", "s[step].compute_at(s[out], out.op.axis[0])",
      "step is part of a scan, which computes it in its time loop"),
     ("", "s[R].compute_at(s[out], out.op.axis[0])",
-     "R is a scan, whose rows are computed once, one after another\n  Leave it at root"),
+     "R is a scan, which computes each row once, one after another\n  Leave R at root"),
     ("", "s[R].compute_inline()",
      "R is part of a scan, whose rows must be stored"),
     ("", "s[first].compute_inline()",
      "first is part of a scan, whose rows must be stored"),
     # caches and rfactor
     ("", "s.cache_write(R, 'local')",
-     "R is a scan, whose rows are read back from where they are"),
+     "R is a scan, which reads its earlier rows back from its result"),
 ]  # fmt: skip
 
 
 SYMBOLIC = [
     ("", "s[B].vectorize(i)",
-     "the extent of i, n, is known at the call only, and a vector has a fixed number of lanes\n"
+     "the extent of i, n, is known only at run time, and a vector has a fixed number of lanes\n"
      "  Split it first"),
     ("", "s[B].unroll(i)",
-     "the extent of i, n, is known at the call only, and an unrolled loop is written out"),
+     "the extent of i, n, is known only at run time, and an unrolled loop is written out"),
 ]  # fmt: skip
 HUGE = [
     ("", "s[B].unroll(i)",
@@ -359,7 +363,7 @@ HUGE = [
     ("k = sl.reduce_axis(2**40, name='k'); l = sl.reduce_axis(2**40, name='l'); "
      "S = sl.compute((), lambda: sl.sum(A[k] * A[l], axis=[k, l]), name='S'); s = sl.schedule(S)",
      "s[S].fuse(k, l)",
-     "fuse(k, l) on stage S: it has 1208925819614629174706176 iterations, which overflow 64 bits"),
+     "fuse(k, l) on stage S: the 1208925819614629174706176 iterations overflow a 64-bit counter"),
 ]  # fmt: skip
 TABLES = [
     (matmul, MATMUL), (diamond, DIAMOND), (recurrence, RECURRENCE),
@@ -389,14 +393,15 @@ def test_every_primitive_is_refused_somewhere() -> None:
 @pytest.mark.parametrize(
     ("outputs", "kind", "match"),
     [
-        (lambda g: g.A, ValueError, r"sl.schedule\(A\): A is an input, with nothing to schedule"),
+        (lambda g: g.A, ValueError, r"sl.schedule\(A\): A is an input and has nothing to schedule"),
         (lambda g: [g.C, g.A], ValueError, r"A is an input"),
         (lambda g: [], TypeError, "give at least one output tensor"),
-        (lambda g: None, TypeError, r"sl.schedule\(None\): give the tensors that sl.compute"),
+        (lambda g: None, TypeError, r"sl.schedule\(None\): None is not a tensor; give tensors "
+                                    r"that sl.compute"),
         (lambda g: "C", TypeError, r"sl.schedule\('C'\)"),
         (lambda g: [[3]], TypeError, r"sl.schedule\(3\)"),
         (lambda g: g.i, TypeError, r"sl.schedule\(i\)"),
-        (lambda g: [g.C, g.C], ValueError, "C is named twice; name each output once"),
+        (lambda g: [g.C, g.C], ValueError, "C is given twice; give each output once"),
     ],
 )
 def test_schedule_of_the_wrong_thing(outputs: Any, kind: type[Exception], match: str) -> None:
@@ -463,7 +468,7 @@ def test_attached_to_a_stage_that_is_inlined_later() -> None:
 def test_attached_under_a_loop_that_is_vectorized_later() -> None:
     g = SimpleNamespace(**matmul())
     g.s[g.D].compute_at(g.s[g.C], g.k)
-    with pytest.raises(ScheduleError, match="at k, inside of vectorized j(.|\\n)*Attach D"):
+    with pytest.raises(ScheduleError, match="at k, inside the vectorized loop j(.|\\n)*Attach D"):
         g.s[g.C].vectorize(g.j)
     assert len(g.s.steps) == 1
 
@@ -498,7 +503,7 @@ def test_partial_sums_as_a_refusal_writes_them(before: str, outputs: int) -> Non
     with pytest.raises(ScheduleError) as caught:
         s[tensors[0]].vectorize(taken["axis"])
     lines = str(caught.value).splitlines()
-    start = next(n for n, line in enumerate(lines) if "before any other step of T:" in line)
+    start = next(n for n, line in enumerate(lines) if "before any other step on T:" in line)
     written = [x.strip() for x in lines[start + 1 :] if x.startswith("      ") and " = " in x]
     fresh = sl.schedule(tensors)
     given = {"s": fresh, **{t.name.replace(".", "_"): t for t in tensors}}
@@ -509,13 +514,13 @@ def test_partial_sums_as_a_refusal_writes_them(before: str, outputs: int) -> Non
 def test_unknown_attributes_of_stages_and_schedules() -> None:
     g = matmul()
     s, C = g["s"], g["C"]
-    with pytest.raises(AttributeError, match="no 'vectorise'; did you mean 'vectorize'"):
+    with pytest.raises(AttributeError, match="no attribute 'vectorise'; did you mean 'vectorize'"):
         s[C].vectorise(C.op.axis[0])
-    with pytest.raises(AttributeError, match=r"rfactor is a step of the schedule: s\.rfactor"):
+    with pytest.raises(AttributeError, match=r"rfactor is a method of the schedule: s\.rfactor"):
         s[C].rfactor(C)
-    with pytest.raises(AttributeError, match=r"step of a stage.*s\[T\]\.split.*stages.*: D, C$"):
+    with pytest.raises(AttributeError, match=r"method of a stage.*s\[T\]\.split.*stages are D, C$"):
         s.split(C.op.axis[0], factor=4)
-    with pytest.raises(AttributeError, match="no 'as_pyton'; did you mean 'as_python'"):
+    with pytest.raises(AttributeError, match="no attribute 'as_pyton'; did you mean 'as_python'"):
         s.as_pyton()
     assert not hasattr(s[C], "zzz") and not hasattr(s, "__array__")
 
@@ -532,7 +537,8 @@ def test_a_parent_that_is_an_input_is_refused(primitive: str) -> None:
         '{"stage": "C"}', '{"tensor": "B", "input": 0}'
     )
     assert wrong != text
-    with pytest.raises(ScheduleError, match=r"B is no stage of this schedule, so it has no loops"):
+    with pytest.raises(ScheduleError, match=r"B is not a stage of this schedule, so it has no "
+                                            r"loops"):
         sl.Schedule.from_json(wrong, C)
 
 
@@ -545,6 +551,6 @@ def test_the_nest_in_a_message_says_where_it_was_cut() -> None:
     s[middle].vectorize(j)
     with pytest.raises(ScheduleError) as caught:
         s[middle].unroll(j)
-    nest = str(caught.value).partition("each part once.\n")[2].splitlines()
+    nest = str(caught.value).partition("each resulting loop once.\n")[2].splitlines()
     assert nest[0] == nest[-1] == "    ..." and len(nest) == 15
     assert "      vectorize j in 0..64:    <-- here" in nest

@@ -40,48 +40,48 @@ for _ in range(400):
     DEEP = [DEEP]
 
 HOSTILE: list[tuple[str, Any, str]] = [
-    ("schedlang", 2, r"a schedule of format 2; format 1 can be read"),
-    ("schedlang", True, r"a schedule of format True"),
-    ("author", "x", r"no schedule: it should hold"),
-    ("steps", {}, r"a schedule holds a list of steps, not \{\}"),
-    ("steps.0", "__import__('os')", r"step 1 is not of the form primitive, stage, args"),
-    ("steps.0.why", "x", r"step 1 is not of the form"),
-    ("steps.0.primitive", "explode", r"step 1 names 'explode', which is no primitive"),
-    ("steps.0.primitive", "__class__", r"step 1 names '__class__', which is no primitive"),
-    ("steps.0.primitive", ["split"], r"step 1 names \['split'\], which is no primitive"),
-    ("steps.0.stage", 3, r"step 1, split: stage is a name and args an object"),
-    ("steps.0.stage", "Q", r"step 1, split, does not fit: there is no stage 'Q'"),
-    ("steps.2.stage", "C", r"step 3, cache_read, does not fit: there is no stage 'C'"),
-    ("steps.0.args", [], r"step 1, split: stage is a name and args an object"),
-    ("steps.0.args.by", 4, r"step 1, split, takes no argument 'by'"),
-    ("steps.0.args.state", 4, r"step 1, split, takes no argument 'state'"),
-    ("steps.0.args.__class__", 4, r"takes no argument '__class__'"),
-    ("steps.1.args", {}, r"step 2, compute_at, needs its argument 'parent'"),
-    ("steps.0.args.factor", 0, r"step 1, split, does not fit: split\(i, factor=0\)"),
-    ("steps.0.args.factor", 10**300, r"offsets overflow 64-bit integers"),
-    ("steps.0.args.factor", 1e300, r"it must be an integer"),
-    ("steps.0.args.factor", "__import__('os').system('true')", r"it must be an integer"),
-    ("steps.0.args.factor", DEEP, r"lists in lists, which no primitive takes"),
-    ("steps.0.args.factor", {"__reduce__": 1}, r"which is no argument of a primitive"),
-    ("steps.0.args.tail", None, r"tail=None is none of"),
-    ("steps.0.args.axis", "i", r"'i' is no axis"),
-    ("steps.0.args.axis.axis", "j", r"it names axis 'j' of C where i stands"),
-    ("steps.0.args.axis.loop", 9, r"it names axis 9 of C, which has 3: i, j, k"),
-    ("steps.0.args.axis.loop", -1, r"it names axis -1 of C"),
-    ("steps.0.args.axis.loop", True, r"it names axis True of C"),
-    ("steps.0.args.axis.stage", "D", r"it names axis 'i' of D where x stands"),
-    ("steps.0.args.axis.stage", ["C"], r"it names stage \['C'\]; the stages are D, C"),
-    ("steps.1.args.parent", {"stage": "Q"}, r"it names stage 'Q'; the stages are D, C"),
-    ("steps.1.args.parent", 5, r"step 2, compute_at, does not fit"),
-    ("steps.2.args.tensor.tensor", "A", r"it names tensor 'A' where B stands"),
-    ("steps.2.args.tensor.input", 77, r"it names tensor 'B', which is not there"),
-    ("steps.2.args.tensor", "B", r"step 3, cache_read, does not fit"),
-    ("steps.2.args.readers", 5, r"step 3, cache_read, does not fit"),
-    ("steps.2.args.readers", [5, None], r"step 3, cache_read, does not fit"),
-    ("steps.3.args.predicate.expr", [["call", "system", [], "bool", False]], r"does not fit"),
-    ("steps.3.args.predicate.expr", [["leaf", "Q/0"]], r"does not fit"),
-    ("steps.3.args.predicate.expr", "i < 3", r"step 4, set_store_predicate, does not fit"),
-    ("steps.3.args.predicate", "__import__('os')", r"is no expression"),
+    ("schedlang", 2, r"the schedule has format 2, but this version of schedlang reads format 1"),
+    ("schedlang", True, r"the schedule has format True"),
+    ("author", "x", r"the text is not a schedule: it must be an object of"),
+    ("steps", {}, r'"steps" of a schedule must be a list, not \{\}'),
+    ("steps.0", "__import__('os')", r'step 1 must be an object of "primitive", "stage" and "args"'),
+    ("steps.0.why", "x", r"step 1 must be an object of"),
+    ("steps.0.primitive", "explode", r"step 1: 'explode' is not a primitive; choose one of split"),
+    ("steps.0.primitive", "__class__", r"step 1: '__class__' is not a primitive"),
+    ("steps.0.primitive", ["split"], r"step 1: \['split'\] is not a primitive"),
+    ("steps.0.stage", 3, r'step 1, split: "stage" must be a name and "args" an object'),
+    ("steps.0.stage", "Q", r"step 1, split, cannot be replayed: there is no stage 'Q'"),
+    ("steps.2.stage", "C", r"step 3, cache_read, cannot be replayed: there is no stage 'C'"),
+    ("steps.0.args", [], r'step 1, split: "stage" must be a name and "args" an object'),
+    ("steps.0.args.by", 4, r"step 1, split, has no argument 'by'"),
+    ("steps.0.args.state", 4, r"step 1, split, has no argument 'state'"),
+    ("steps.0.args.__class__", 4, r"has no argument '__class__'"),
+    ("steps.1.args", {}, r"step 2, compute_at, is missing its argument 'parent'"),
+    ("steps.0.args.factor", 0, r"step 1, split, cannot be replayed: split\(i, factor=0\)"),
+    ("steps.0.args.factor", 10**300, r"offsets would overflow 64-bit integers"),
+    ("steps.0.args.factor", 1e300, r"but must be an integer"),
+    ("steps.0.args.factor", "__import__('os').system('true')", r"but must be an integer"),
+    ("steps.0.args.factor", DEEP, r"nested list, which no primitive takes"),
+    ("steps.0.args.factor", {"__reduce__": 1}, r"is not an argument of a primitive"),
+    ("steps.0.args.tail", None, r"tail=None is not a known tail strategy"),
+    ("steps.0.args.axis", "i", r"'i' is not an axis"),
+    ("steps.0.args.axis.axis", "j", r"axis 0 of C is i, not 'j'"),
+    ("steps.0.args.axis.loop", 9, r"there is no axis 9 of C, whose axes are i, j, k"),
+    ("steps.0.args.axis.loop", -1, r"there is no axis -1 of C"),
+    ("steps.0.args.axis.loop", True, r"there is no axis True of C"),
+    ("steps.0.args.axis.stage", "D", r"axis 0 of D is x, not 'i'"),
+    ("steps.0.args.axis.stage", ["C"], r"there is no stage \['C'\]; the stages are D, C"),
+    ("steps.1.args.parent", {"stage": "Q"}, r"there is no stage 'Q'; the stages are D, C"),
+    ("steps.1.args.parent", 5, r"step 2, compute_at, cannot be replayed"),
+    ("steps.2.args.tensor.tensor", "A", r"the tensor at position 1 is B, not 'A'"),
+    ("steps.2.args.tensor.input", 77, r"there is no tensor 'B' at position 77"),
+    ("steps.2.args.tensor", "B", r"step 3, cache_read, cannot be replayed"),
+    ("steps.2.args.readers", 5, r"step 3, cache_read, cannot be replayed"),
+    ("steps.2.args.readers", [5, None], r"step 3, cache_read, cannot be replayed"),
+    ("steps.3.args.predicate.expr", [["call", "system", [], "bool", False]], r"cannot be replayed"),
+    ("steps.3.args.predicate.expr", [["leaf", "Q/0"]], r"cannot be replayed"),
+    ("steps.3.args.predicate.expr", "i < 3", r"step 4, set_store_predicate, cannot be replayed"),
+    ("steps.3.args.predicate", "__import__('os')", r"is not an expression"),
 ]
 
 
@@ -99,14 +99,15 @@ def test_json_that_does_not_fit(case: int) -> None:
     ids=range(12),
 )
 def test_text_that_is_no_schedule(text: Any) -> None:
-    with pytest.raises(ScheduleError, match="this is no schedule"):
+    with pytest.raises(ScheduleError, match="the text is not a schedule"):
         Schedule.from_json(text, matmul()["C"])
 
 
 def test_json_for_another_computation() -> None:
     _, data = recorded()
     E = sl.compute((64, 48), lambda i, j: i * j, name="C")
-    with pytest.raises(ScheduleError, match="compute_at, does not fit: there is no stage 'D'"):
+    with pytest.raises(ScheduleError, match="compute_at, cannot be replayed: there is no stage "
+                                            "'D'"):
         Schedule.from_json(json.dumps(data), E)
 
 

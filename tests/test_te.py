@@ -201,7 +201,7 @@ def test_thread_axis_forms() -> None:
     assert te.thread_axis((0, 64), "threadIdx.x").extent == 64
     assert te.thread_axis((0, 2), "vthread", name="vx").tag == "vthread"
     assert te.thread_axis("vthread").tag == "vthread"
-    with pytest.raises(ComputeError, match="'threadIdx' is no thread"):
+    with pytest.raises(ComputeError, match="'threadIdx' is not a thread"):
         te.thread_axis("threadIdx")
     with pytest.raises(ComputeTypeError, match=r"give \(0, extent\)"):
         te.thread_axis((1, 64), "threadIdx.x")
@@ -213,10 +213,10 @@ def test_thread_axis_forms_under_the_name_of_schedlang() -> None:
         sl.thread_axis("threadIdx.x", 64), sl.thread_axis(tag="threadIdx.x", dom=(0, 64)),
     ):  # fmt: skip
         assert (axis.tag, axis.extent) == ("threadIdx.x", 64)
-    with pytest.raises(ComputeError, match="'x' is no thread; choose one of blockIdx.x"):
+    with pytest.raises(ComputeError, match="'x' is not a thread; choose one of blockIdx.x"):
         sl.thread_axis((0, 4), "x")
     for wrong in (0, -1, True, 2.5, (1, 4), (0, 4, 2), "threadIdx.y", sl.var("n")):
-        with pytest.raises(ComputeTypeError, match=r"give \(0, extent\), with a fixed extent"):
+        with pytest.raises(ComputeTypeError, match=r"give \(0, extent\) or an extent"):
             sl.thread_axis("threadIdx.x", wrong)
 
 
@@ -225,7 +225,7 @@ def test_extent_of_a_thread_axis_is_checked() -> None:
     B = te.compute((256,), lambda i: A[i] + 1, name="B")
     s = te.create_schedule(B.op)
     bx, tx = s[B].split(B.op.axis[0], factor=64)
-    with pytest.raises(ScheduleError, match="64 iterations and threadIdx.x 32 threads"):
+    with pytest.raises(ScheduleError, match="64 iterations, but threadIdx.x has 32 threads"):
         s[B].bind(tx, te.thread_axis((0, 32), "threadIdx.x"))
     s[B].bind(tx, te.thread_axis((0, 64), "threadIdx.x"))
 

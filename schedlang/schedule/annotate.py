@@ -35,6 +35,7 @@ from schedlang.stage.state import (
 )  # fmt: skip
 
 MOST_UNROLLED = 1024
+VALUES = "Give a finite number, one line of text, or no value."
 _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
@@ -45,8 +46,11 @@ def _made_of(stage: Stage, axis: Axis, threads: int) -> str:
             asked = relation.nparts if axis is relation.outer else relation.factor
             if asked == threads:
                 parent = relation.parent
-                return f"It is a part of {parent.name}, which has {parent.extent} and no more."
-    return f"Split it by nparts={threads} or factor={threads}."
+                return (
+                    f"It comes from a split of {parent.name}, which has only {parent.extent} "
+                    f"iterations: use a thread axis of extent {axis.extent}."
+                )
+    return f"Split it with nparts={threads} or factor={threads}."
 
 
 def _kind(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> Result:
@@ -67,8 +71,8 @@ def _one_target(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -
             cpu, gpu = ("it", f"{own.name} of {other.name}") if kind == "parallel" else (
                 f"{own.name} of {other.name}", "it")  # fmt: skip
             refuse(
-                asked, f"{cpu} would be shared by the threads of a CPU and {gpu} by those of a "
-                "GPU, and no target has both", "Use parallel for a CPU, bind for a GPU.",
+                asked, f"{cpu} would run on the threads of a CPU and {gpu} on those of a GPU, "
+                "and no target has both", "Use parallel for a CPU, bind for a GPU.",
                 state, axis,
             )  # fmt: skip
 
@@ -82,11 +86,11 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: 
         _refuse_time(stage, axis, asked)
     if not axis.is_reduce:
         return
-    data = names(a for a in stage.leaf if not a.is_reduce) or "there is none"
+    data = names(a for a in stage.leaf if not a.is_reduce) or "it has none"
     refuse(
         asked,
         f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
-        f"Use a data axis instead ({data}), or make partial sums, before any other step of "
+        f"Use a data axis instead ({data}), or make partial sums before any other step on "
         f"{stage.name}:\n{indent(partial_sums(stage, axis), '    ')}",
         state, axis,
     )  # fmt: skip
@@ -94,7 +98,7 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: 
 
 def _refuse_time(stage: Stage, axis: Axis, asked: str) -> None:
     refuse(
-        asked, f"{axis.name} is a scan's time axis, whose steps follow one another",
+        asked, f"{axis.name} is the time axis of a scan, whose steps run one after another",
         f"Use an axis of the scan's update instead{update_axis(stage)}.",
     )  # fmt: skip
 
@@ -105,9 +109,9 @@ def _refuse_symbolic(state: State, stage: Stage, axis: Axis, asked: str, does: s
         return
     if isinstance(axis.extent, Expr):
         refuse(
-            asked, f"the extent of {axis.name}, {axis.extent}, is known at the call only, {does}",
+            asked, f"the extent of {axis.name}, {axis.extent}, is known only at run time, {does}",
             f"Split it first: outer, inner = s[{stage.name}].split({axis.name}, factor=8).\n"
-            "Or attach the stage first, where the box that is computed has a fixed size.",
+            "Or first attach the stage at a loop where it computes a region of fixed size.",
             state, axis,
         )  # fmt: skip
 
@@ -130,7 +134,7 @@ def unroll(state: State, stage: Stage, axis: Axis) -> Result:
     if isinstance(declared, int) and declared > MOST_UNROLLED:
         refuse(
             asked, f"{axis.extent} copies of the body would not compile in reasonable time",
-            "Split it and unroll the inner part.", state, axis,
+            "Split it and unroll the inner loop.", state, axis,
         )  # fmt: skip
     return _kind(state, stage, axis, "unroll", asked)
 
@@ -148,7 +152,8 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
     asked = _asked("bind", stage, axis, f", {wanted}")
     leaf_position(state, stage, axis, asked)
     if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
-        refuse(asked, f"{wanted} is no thread", f"Choose one of {', '.join(THREADS)}, vthread.")
+        hint = f"Choose one of {', '.join(THREADS)}, vthread."
+        refuse(asked, f"{wanted} is not a thread", hint)
     if axis.kind == "scan":
         _refuse_time(stage, axis, asked)
     if tag.startswith("threadIdx"):
@@ -159,15 +164,15 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
     other = next((a for a, k in stage.kinds.items() if k == tag and tag != "vthread"), None)
     if other is not None and other is not axis:
         refuse(
-            asked, f"{other.name} of this stage is bound to {tag} already",
-            f"Bind {axis.name} to another thread, or fuse the two loops and bind that.",
+            asked, f"{other.name} of this stage is already bound to {tag}",
+            f"Bind {axis.name} to another thread, or fuse the two loops and bind the result.",
             state, axis,
         )  # fmt: skip
     if isinstance(thread, Axis) and isinstance(thread.extent, int) and thread.extent > 0:
         if isinstance(axis.extent, int) and axis.extent != thread.extent:
             refuse(
                 asked,
-                f"{axis.name} has {axis.extent} iterations and {tag} {thread.extent} threads",
+                f"{axis.name} has {axis.extent} iterations, but {tag} has {thread.extent} threads",
                 _made_of(stage, axis, thread.extent), state, axis,
             )  # fmt: skip
     return _kind(state, stage, axis, str(tag), asked)
@@ -177,29 +182,32 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     asked = _asked("pragma", stage, axis, f", {shown(name)}")
     leaf_position(state, stage, axis, asked)
     if not isinstance(name, str) or not _PRAGMA.fullmatch(name):
-        refuse(asked, "a pragma's name is made of letters, digits, _ and dots")
+        refuse(asked, "the name of a pragma may contain only letters, digits, _ and dots")
     if name not in (NONTEMPORAL, *TE_PRAGMAS) and "." not in name:
         refuse(
             asked, f"no target knows {name!r}{_meant(name)}",
-            f"{NONTEMPORAL!r} has an effect; te's {', '.join(TE_PRAGMAS[:3])}, ... are taken and "
-            f"have none.\nA note of your own has a dot in its name: 'my.{name}'.",
+            f"{NONTEMPORAL!r} has an effect; te's {', '.join(TE_PRAGMAS[:3])}, ... are accepted "
+            f"without effect.\nThe name of a pragma of your own contains a dot: 'my.{name}'.",
         )  # fmt: skip
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         value = int(value)
     if not isinstance(value, (type(None), bool, int, float, str)):
-        refuse(asked, f"the value {shown(value)} is neither a number nor a string")
+        refuse(asked, f"the value {shown(value)} is neither a number nor a string", VALUES)
     if isinstance(value, float) and not math.isfinite(value):
-        refuse(asked, f"the value {value} is not finite")
+        refuse(asked, f"the value {value} is not finite", VALUES)
     if isinstance(value, str) and not value.isprintable():
-        refuse(asked, f"the value {shown(value)} is not one line of printable text")
+        refuse(asked, f"the value {shown(value)} is not one line of printable text", VALUES)
     if name == NONTEMPORAL and value is not None:
-        refuse(asked, f"{NONTEMPORAL!r} takes no value, and {shown(value)} was given")
+        refuse(asked, f"{NONTEMPORAL!r} takes no value", f"Leave out {shown(value)}.")
     if name == NONTEMPORAL and isinstance(stage.attach, Inline):
-        refuse(asked, f"{stage.name} is inlined and stores nothing")
+        refuse(
+            asked, f"{stage.name} is inlined and stores nothing",
+            f"Call s[{stage.name}].compute_root() first.",
+        )  # fmt: skip
     if name == NONTEMPORAL and stage.reduce_leaves:
         refuse(
-            asked, f"{stage.name} adds to what it stored before, which is to be in the cache",
-            f"Sum elsewhere and store the result once: s.cache_write({stage.name}, 'local').",
+            asked, f"{stage.name} adds to what it stored before, which must stay in cache",
+            f"Accumulate elsewhere and store once: s.cache_write({stage.name}, 'local').",
         )  # fmt: skip
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
 
@@ -217,12 +225,15 @@ def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any
     asked = f"prefetch({names((tensor, axis, offset))}) on stage {stage.name}"
     leaf_position(state, stage, axis, asked)
     if stage.is_scan:
-        refuse(asked, f"{stage.name} is a scan", "Prefetch in the stage of its update.")
+        refuse(
+            asked, f"{stage.name} is a scan, which reads nothing itself",
+            "Prefetch in the stage of its update.",
+        )  # fmt: skip
     behind = (s for s in state.stages.values() if state.links.depends(stage.name, s.name))
     touched = (t for s in (stage, *behind) for t in (*s.op.input_tensors, *s.outputs))
     if not any(t is tensor for t in touched):
         read = names(stage.op.input_tensors) or "nothing"
-        why = f"neither {stage.name} nor what it reads from touches {shown(tensor)}"
+        why = f"neither {stage.name} nor the stages it reads use {shown(tensor)}"
         refuse(asked, why, f"It reads {read} and writes {names(stage.outputs)}.")
     ahead = count(offset, "offset", asked, 0)
     hint = Prefetch(tensor, axis, ahead)

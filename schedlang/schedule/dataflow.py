@@ -61,7 +61,7 @@ def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage
     found = [s.name for s in state.stages.values() if _reads(s, tensor)]
     hint = f"Its readers: {', '.join(found) or 'none'}."
     if not readers:
-        refuse(asked, "no reader is named", hint)
+        refuse(asked, "no reader is given", hint)
     for reader in readers:
         if not _reads(reader, tensor):
             refuse(asked, f"{reader.name} does not read {tensor.name}", hint)
@@ -92,18 +92,18 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     op = stage.op
     if not isinstance(op, ComputeOp):
         refuse(
-            asked, f"{stage.name} is a scan, whose rows are read back from where they are",
-            "Cache the stages that its update reads, with s.cache_read.",
+            asked, f"{stage.name} is a scan, which reads its earlier rows back from its result",
+            "Cache the stages that its update reads with s.cache_read.",
         )  # fmt: skip
     if stage.relations or stage.leaf != stage.roots or _annotated(stage):
         refuse(
-            asked, f"{stage.name} has been scheduled already",
-            "cache_write comes before the stage's other steps, since the cache stage takes over "
-            "its computation: call it first. s.at(0) gives the schedule before its first step.",
+            asked, f"{stage.name} is already scheduled",
+            "Call cache_write before the other steps on the stage, since the cache stage takes "
+            "over its computation. s.at(0) returns the schedule before its first step.",
         )  # fmt: skip
     if isinstance(stage.attach, Inline):
         refuse(
-            asked, f"{stage.name} is inlined and has no storage to write to",
+            asked, f"{stage.name} is inlined and stores nothing",
             f"Call s[{stage.name}].compute_root() first.",
         )  # fmt: skip
     _refuse_held(state, op.reduce_axis, asked, "cache_write")
@@ -133,7 +133,7 @@ def _refuse_held(state: State, axes: Sequence[Axis], asked: str, primitive: str)
             if found is not None:
                 refuse(
                     asked,
-                    f"stage {other.name} is computed at {found.name}, which goes to a new stage",
+                    f"stage {other.name} is computed at {found.name}, which moves to a new stage",
                     f"Call {primitive} first, then s[{other.name}].compute_at(...).",
                 )  # fmt: skip
 
@@ -153,25 +153,28 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
     asked = f"rfactor({stage.name}, {shown(axis)})"
     op = stage.op
     if not isinstance(op, ComputeOp) or op.reducer is None:
-        refuse(asked, f"{stage.name} is no reduction", "rfactor splits a reduction in two.")
+        refuse(
+            asked, f"{stage.name} is not a reduction",
+            "rfactor factors the reduction of a stage; it applies to no other stage.",
+        )  # fmt: skip
     leaf_position(state, stage, axis, asked)
     if not axis.is_reduce:
         reduced = names(stage.reduce_leaves)
         refuse(asked, f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
     if isinstance(factor_axis, (bool, Expr)) or not hasattr(factor_axis, "__index__"):
-        refuse(asked, f"factor_axis is {shown(factor_axis)}, and it must be an integer")
+        refuse(asked, f"factor_axis is {shown(factor_axis)}, but must be an integer")
     place, last = int(factor_axis), len(op.axis)
     if not -last - 1 <= place <= last:
         refuse(
-            asked, f"factor_axis={shown(place)} is no place for {axis.name} among the axes",
-            f"Give 0..{last}, or -1 for the last place.",
+            asked, f"factor_axis={shown(place)} is out of range for {stage.name}",
+            f"Use a position from 0 to {last}, or -1 for the last one.",
         )  # fmt: skip
     place = place if place >= 0 else place + last + 1
     beyond = any(not a.is_reduce for r in stage.relations for a in (*parts(r), *sources(r)))
     if _annotated(stage) or beyond or stage.leaf[:last] != op.axis:
         refuse(
-            asked, f"{stage.name} has been scheduled beyond splits of its reduction axes",
-            "rfactor makes its loops anew, so it comes before the stage's other steps.",
+            asked, f"{stage.name} is already scheduled, beyond splits of its reduction axes",
+            "rfactor rebuilds the loops of the stage: call it before the other steps on it.",
         )  # fmt: skip
     _refuse_held(state, stage.reduce_leaves, asked, "rfactor")
     return _factored(state, stage, op, axis, place)

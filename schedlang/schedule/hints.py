@@ -22,11 +22,11 @@ OTHERWISE = {
 def no_attribute(name: str, known: Iterable[str]) -> str:
     """Return why a stage has no attribute ``name``; ``known`` are those it has."""
     if name in OF_SCHEDULE:
-        return f"{name} is a step of the schedule: s.{name}(...)"
+        return f"{name} is a method of the schedule: s.{name}(...)"
     if name in OTHERWISE:
-        return f"a stage has no {name!r}: s[T].{OTHERWISE[name]} does that"
+        return f"a stage has no method {name!r}: use s[T].{OTHERWISE[name]}"
     public = [n for n in known if not n.startswith("_")]
-    return f"a stage has no {name!r}{nearest(name, public)}"
+    return f"a stage has no attribute {name!r}{nearest(name, public)}"
 
 
 def nearest(name: str, known: list[str]) -> str:

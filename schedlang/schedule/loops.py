@@ -41,8 +41,8 @@ def split(
     leaf_position(state, stage, axis, asked)
     if len(given) != 1:
         refuse(
-            asked, "exactly one of factor and nparts is needed",
-            "factor= is the extent of the inner loop, nparts= that of the outer one.",
+            asked, "exactly one of factor and nparts is required",
+            "factor= is the extent of the inner loop, nparts= that of the outer loop.",
         )  # fmt: skip
     made, result = _split(state, stage, axis, factor, nparts, tail, asked)
     return keep(made, state, stage.name, asked, axis), result
@@ -56,10 +56,13 @@ def _split(
     size = None if factor is None else count(factor, what, asked, hint=f"Try {what}=8.")
     pieces = None if nparts is None else count(nparts, "nparts", asked, hint="Try nparts=8.")
     if not isinstance(tail, str) or tail not in TAILS:
-        refuse(asked, f"tail={tail!r} is none of {', '.join(map(repr, TAILS))}")
+        refuse(
+            asked, f"tail={tail!r} is not a known tail strategy",
+            f"Choose one of {', '.join(map(repr, TAILS))}.",
+        )  # fmt: skip
     if axis.kind == "scan":
         refuse(
-            asked, f"{axis.name} is a scan's time axis, whose steps follow one another",
+            asked, f"{axis.name} is the time axis of a scan, whose steps run one after another",
             f"Split an axis of the scan's update instead{update_axis(stage)}.",
         )  # fmt: skip
     plain(state, stage, axis, asked)
@@ -76,13 +79,13 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     asked = f"fuse({names(axes)}) on stage {stage.name}"
     if not axes:
         if stage.is_scan:
-            hint = f"Fuse axes of its update's stage{update_axis(stage)}."
-            refuse(asked, "a scan has one loop, over time", hint)
+            hint = f"Fuse axes of the stage of its update instead{update_axis(stage)}."
+            refuse(asked, "a scan has a single loop, over time", hint)
         unit = Axis("fused", 1)
         return _related(state, stage, Unit(unit), (unit, *stage.leaf)), unit
     positions = [leaf_position(state, stage, a, asked) for a in axes]
     if len(set(axes)) != len(axes):
-        refuse(asked, f"{_doubled(axes).name} is named twice", "Name each loop once.")
+        refuse(asked, f"{_doubled(axes).name} is given twice", "Give each loop once.")
     for a in axes:
         if len(axes) > 1:
             plain(state, stage, a, asked)
@@ -92,7 +95,10 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     for inner in axes[1:]:
         relation = make_fuse(fused, inner)
         if isinstance(relation.fused.extent, int) and relation.fused.extent >= LARGEST:
-            refuse(asked, f"it has {relation.fused.extent} iterations, which overflow 64 bits")
+            refuse(
+                asked, f"the {relation.fused.extent} iterations overflow a 64-bit counter",
+                "Fuse fewer loops.",
+            )  # fmt: skip
         stage = state.stages[stage.name]
         at = next(k for k, a in enumerate(stage.leaf) if a is fused)
         leaf = (*stage.leaf[:at], relation.fused, *stage.leaf[at + 2 :])
@@ -102,22 +108,25 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
 
 def _check_fusable(state: State, stage: Stage, a: Axis, b: Axis, distance: int, asked: str) -> None:
     if "scan" in (a.kind, b.kind):
-        refuse(asked, "a scan's time axis is not fused, since its steps follow one another")
+        refuse(
+            asked, "the time axis of a scan cannot be fused: its steps run one after another",
+            "Fuse other axes of the scan's update.",
+        )  # fmt: skip
     if a.is_reduce != b.is_reduce:
         reducing, data = (a, b) if a.is_reduce else (b, a)
         refuse(
             asked, f"{reducing.name} is a reduction axis and {data.name} is not",
-            "Fuse data axes with data axes, reduction axes with reduction axes.", state, a,
+            "Fuse data axes with data axes, and reduction axes with reduction axes.", state, a,
         )  # fmt: skip
     if distance == -1:
         refuse(
-            asked, f"{a.name} is just inside {b.name}, and fuse takes the outer loop first",
-            f"Write fuse({b.name}, {a.name}), or reorder({a.name}, {b.name}) first.", state, b,
+            asked, f"{a.name} is directly inside {b.name}, but fuse takes the outer loop first",
+            f"Write fuse({b.name}, {a.name}), or call reorder({a.name}, {b.name}) first.", state, b,
         )  # fmt: skip
     if distance != 1:
         refuse(
-            asked, f"{a.name} and {b.name} are not neighbours",
-            f"The order is {names(stage.leaf)}; reorder({a.name}, {b.name}, ...) first.", state, a,
+            asked, f"{b.name} is not directly inside {a.name}",
+            f"The order is {names(stage.leaf)}: call reorder({a.name}, {b.name}) first.", state, a,
         )  # fmt: skip
 
 
@@ -128,10 +137,10 @@ def _doubled(axes: tuple[Axis, ...]) -> Axis:
 def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
     asked = f"reorder({names(axes)}) on stage {stage.name}"
     if not axes:
-        refuse(asked, "no axis is named", "List axes from outer to inner.")
+        refuse(asked, "no axis is given", "List the axes from outer to inner.")
     positions = [leaf_position(state, stage, a, asked) for a in axes]
     if len(set(positions)) != len(positions):
-        refuse(asked, f"{_doubled(axes).name} is named twice", "Name each loop once.")
+        refuse(asked, f"{_doubled(axes).name} is given twice", "Give each loop once.")
     for axis in axes:
         not_time(state, stage, axis, asked)
     leaf = list(stage.leaf)
@@ -145,8 +154,8 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
         if here and position(leaf, store.axis) > position(leaf, spot.axis):
             refuse(
                 asked, f"{other.name} is stored at {store.axis.name} and computed at "
-                f"{spot.axis.name}, which would then be outside of it",
-                f"Reorder first, then s[{other.name}].store_at(...).", state, spot.axis,
+                f"{spot.axis.name}, which would then be outside {store.axis.name}",
+                f"Reorder first, then call s[{other.name}].store_at(...).", state, spot.axis,
             )  # fmt: skip
     made = state.updated(stage.with_(leaf=tuple(leaf)))
     return keep(made, state, stage.name, asked, axes[0]), None
@@ -159,7 +168,7 @@ def tile(
     leaf_position(state, stage, x, asked)
     leaf_position(state, stage, y, asked)
     if x is y:
-        refuse(asked, f"{x.name} is named twice", "Tile two different loops, or split one.")
+        refuse(asked, f"{x.name} is given twice", "Tile two different loops, or split one.")
     name, before = stage.name, state
     state, (xo, xi) = _split(state, stage, x, x_factor, None, tail, asked, "x_factor")
     state, (yo, yi) = _split(state, state.stages[name], y, y_factor, None, tail, asked, "y_factor")

@@ -79,10 +79,10 @@ def lost_order(
     assert reducer is not None
     return explain(
         f"{primitive} on stage {name}",
-        f"it changes the order in which {reducer.name} combines, and the result depends on it "
-        f"where values tie: {reducer.ties}",
-        f"{hint}\nOr decide ties in fcombine, e.g. by the smaller index, as sl.argmax does; "
-        "sl.comm_reducer(..., trusted=True) says that ties do not matter.",
+        f"it changes the order in which {reducer.name} combines values, and where values tie the "
+        f"result depends on that order: {reducer.ties}",
+        f"{hint}\nOr break ties in fcombine, e.g. by the smaller index, as sl.argmax does. If "
+        "ties do not matter, say so: sl.comm_reducer(..., trusted=True).",
     )
 
 

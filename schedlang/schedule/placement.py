@@ -13,28 +13,29 @@ from schedlang.schedule.refuse import leaf_position, refuse, shown
 from schedlang.stage.relations import position
 from schedlang.stage.state import NONTEMPORAL, At, Inline, Root, Stage, State
 
+OUTPUT = "Attach the stages that it reads instead."
+
 
 def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     asked = f"compute_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
     parent = _parent(parent, asked)
     if parent.name == stage.name:
-        hint = "Attach its producers." if state.is_output(stage) else _places(state, stage)
+        hint = OUTPUT if state.is_output(stage) else _places(state, stage)
         refuse(asked, "a stage cannot be computed inside itself", hint)
     if state.is_output(stage):
-        why = f"{stage.name} is an output, which is computed whole"
-        refuse(asked, why, "Attach its producers.")
+        refuse(asked, f"{stage.name} is an output, which is computed at root", OUTPUT)
     if stage.is_scan:
         refuse(
-            asked, f"{stage.name} is a scan, whose rows are computed once, one after another",
-            "Leave it at root.",
+            asked, f"{stage.name} is a scan, which computes each row once, one after another",
+            f"Leave {stage.name} at root.",
         )  # fmt: skip
     if _scan_role(state, stage):
         refuse(
             asked, f"{stage.name} is part of a scan, which computes it in its time loop",
-            "Attach the stages that it reads.",
+            OUTPUT,
         )  # fmt: skip
     if not state.links.depends(parent.name, stage.name):
-        why = f"{parent.name} does not read {stage.name}, directly or through others"
+        why = f"{parent.name} does not read {stage.name}, directly or through other stages"
         refuse(asked, why, _places(state, stage))
     if isinstance(parent.attach, Inline):
         refuse(asked, f"{parent.name} is inlined and has no loops", _places(state, stage))
@@ -43,15 +44,15 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
     if lanes is not None:
         refuse(
-            asked, f"{lanes.name} is vectorized, and a stage has no storage a lane",
-            f"Attach it outside of {lanes.name}, or vectorize a loop of {stage.name} instead.",
+            asked, f"{lanes.name} is vectorized, and a stage has no storage per lane",
+            f"Attach it outside {lanes.name}, or vectorize a loop of {stage.name} instead.",
             state, lanes,
         )  # fmt: skip
     if isinstance(stage.store, At) and not _encloses(state, stage.store, At(parent.name, axis)):
         refuse(
             asked,
-            f"it is stored at {stage.store.axis.name} of {stage.store.stage}, which does not hold "
-            "that loop",
+            f"{stage.name} is stored at {stage.store.axis.name} of {stage.store.stage}, which does "
+            f"not enclose {axis.name}",
             f"Call s[{stage.name}].compute_root() first, then compute_at and store_at.",
         )  # fmt: skip
     return state.updated(stage.with_(attach=At(parent.name, axis))), None
@@ -59,7 +60,7 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
 
 def _parent(parent: Any, asked: str) -> Stage:
     if not isinstance(parent, Stage):
-        why = f"{shown(parent)} is no stage of this schedule, so it has no loops"
+        why = f"{shown(parent)} is not a stage of this schedule, so it has no loops"
         refuse(asked, why, "Give a stage that reads this one.")
     return parent
 
@@ -82,29 +83,38 @@ def _scan_role(state: State, stage: Stage) -> str | None:
 def compute_inline(state: State, stage: Stage) -> Result:
     asked = f"compute_inline() on stage {stage.name}"
     if state.is_output(stage):
-        refuse(asked, f"{stage.name} is an output and must be stored", "Inline its producers.")
+        refuse(
+            asked, f"{stage.name} is an output and must be stored",
+            "Inline the stages that it reads instead.",
+        )  # fmt: skip
     if isinstance(stage.op, ScanOp) or _scan_role(state, stage):
         refuse(
             asked, f"{stage.name} is part of a scan, whose rows must be stored",
-            "Inline the stages that its update reads.",
+            "Inline the stages that its update reads instead.",
         )  # fmt: skip
     if stage.op.reducer is not None:
         refuse(
-            asked, f"{stage.name} is a reduction, which needs an element to accumulate in",
+            asked, f"{stage.name} is a reduction, which must be stored to accumulate",
             f"Use s[{stage.name}].compute_at(...) instead.",
         )  # fmt: skip
     held = next(iter(state.attached(stage)), None)
     if held is not None:
         refuse(
-            asked, f"stage {held.name} is computed at one of its loops, which would be gone",
-            f"Attach {held.name} elsewhere first, or s[{held.name}].compute_root().",
+            asked, f"stage {held.name} is computed at one of its loops, which inlining removes",
+            f"First attach {held.name} elsewhere, or call s[{held.name}].compute_root().",
         )  # fmt: skip
     if stage.predicate is not None:
-        refuse(asked, f"{stage.name} has a store predicate, and inlined it has no store")
+        refuse(
+            asked, f"{stage.name} has a store predicate, but an inlined stage stores nothing",
+            "Inline it without the predicate, or attach it with compute_at.",
+        )  # fmt: skip
     lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name == NONTEMPORAL]
-    lost += ["a second buffer"] if stage.double_buffer else []
+    lost += ["a double buffer"] if stage.double_buffer else []
     if lost:
-        refuse(asked, f"{stage.name} has {lost[0]}, and inlined it stores nothing")
+        refuse(
+            asked, f"{stage.name} has {lost[0]}, but an inlined stage stores nothing",
+            "Leave out one of the two steps, or attach the stage with compute_at.",
+        )  # fmt: skip
     return state.updated(stage.with_(attach=Inline(), store=None)), None
 
 
@@ -124,9 +134,9 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     spot = _computed(stage, asked)
     wanted = At(parent.name, axis)
     if not _encloses(state, wanted, spot):
-        where = f"it is computed at {spot.axis.name} of {spot.stage}"
+        where = f"{stage.name} is computed at {spot.axis.name} of {spot.stage}"
         if spot.stage == parent.name:
-            why = f"{where}, and {axis.name} is inside of that"
+            why = f"{where}, and {axis.name} is inside {spot.axis.name}"
         else:
             why = f"{where}, which is not inside {axis.name} of {parent.name}"
         refuse(asked, why, f"Store at {spot.axis.name} or at a loop around it.", state, axis)
@@ -147,7 +157,7 @@ def _encloses(state: State, outer: At, inner: At) -> bool:
 
 def _computed(stage: Stage, asked: str) -> At:
     if not isinstance(stage.attach, At):
-        refuse(asked, f"{stage.name} is not computed inside a loop", "Call compute_at first.")
+        refuse(asked, f"{stage.name} is not attached to a loop", "Call compute_at first.")
     return stage.attach
 
 

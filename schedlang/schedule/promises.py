@@ -43,7 +43,7 @@ def _cuts(
     hint = f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'."
     if old.made_from(split.parent) is None:
         refuse(asked, f"its tail cannot be cut: {why}", hint, before, axis)
-    refuse(asked, f"the tail of {call} could not be cut any more: {why}", hint, before, axis)
+    refuse(asked, f"the tail of {call} could no longer be cut: {why}", hint, before, axis)
 
 
 def _attached_cuts(
@@ -54,7 +54,7 @@ def _attached_cuts(
         return
     problem = _lost_cut(state, stage)
     if problem is not None and _lost_cut(before, stage) is None:
-        refuse(asked, "a tail could not be cut", problem, before, axis)
+        refuse(asked, "an earlier tail='cut' could no longer be done", problem, before, axis)
 
 
 def _lost_cut(state: State, stage: Stage) -> str | None:
@@ -74,25 +74,25 @@ def _lanes(state: State, stage: Stage, before: State, asked: str, axis: Axis | N
         kind = stage.kinds.get(inner, "")
         if kind == "vectorize" and 1 not in (lanes.extent, inner.extent):
             refuse(
-                asked, f"{inner.name} and {lanes.name} would both be vectorized, and one loop of a "
-                "stage can be its lanes", "Vectorize one of them and unroll the other, or fuse "
+                asked, f"{inner.name} and {lanes.name} would both be vectorized, and only one loop "
+                "of a stage can be", "Vectorize one of them and unroll the other, or fuse "
                 "them first.", before, axis,
             )  # fmt: skip
         if kind == "parallel" and 1 not in (lanes.extent, inner.extent):
             refuse(
-                asked, f"{inner.name}, which is parallel, would be inside of vectorized "
+                asked, f"the parallel loop {inner.name} would be inside the vectorized loop "
                 f"{lanes.name}, whose iterations are the lanes of one thread",
-                f"Reorder first, so that {inner.name} is outside of {lanes.name}.", before, axis,
+                f"Reorder first, so that {inner.name} is outside {lanes.name}.", before, axis,
             )  # fmt: skip
     for held in state.attached(stage):
         spot = held.attach
         if isinstance(spot, At) and spot.stage == stage.name:
             if position(stage.leaf, spot.axis) >= place:
-                where = "" if spot.axis is lanes else f", inside of vectorized {lanes.name}"
+                where = "" if spot.axis is lanes else f", inside the vectorized loop {lanes.name}"
                 refuse(
                     asked, f"stage {held.name} is computed at {spot.axis.name}{where}, and a stage "
-                    "has no storage a lane",
-                    f"Attach {held.name} outside of {lanes.name}, or vectorize a loop of "
+                    "has no storage per lane",
+                    f"Attach {held.name} outside {lanes.name}, or vectorize a loop of "
                     f"{held.name}.", before, axis,
                 )  # fmt: skip
 
@@ -106,7 +106,7 @@ def _windows(state: State, before: State, asked: str, axis: Axis | None) -> None
         if why is None or store_refusal(before, old) is not None:
             continue
         if old.store is stage.store:
-            refuse(asked, "an earlier step could not be any more", why, before, axis)
+            refuse(asked, "it would make an earlier store_at illegal", why, before, axis)
         raise ScheduleError(why)
 
 
@@ -116,9 +116,9 @@ def fixed(stage: Stage, before: State, asked: str) -> None:
         kind = stage.kinds.get(axis, "")
         if kind in ("vectorize", "unroll") and isinstance(axis.extent, Expr):
             refuse(
-                asked, f"{axis.name} is {participle(kind)}, and at root it is {axis.extent} long, "
-                "which is known at the call only",
-                f"Split {axis.name} by a number before it is {participle(kind)}.", before, axis,
+                asked, f"{axis.name} is {participle(kind)}, but at root its extent is "
+                f"{axis.extent}, which is known only at run time",
+                f"Split {axis.name} by a constant before it is {participle(kind)}.", before, axis,
             )  # fmt: skip
 
 

@@ -61,15 +61,18 @@ def names(values: Iterable[object]) -> str:
 def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> int:
     """Return ``value`` as an integer of ``least`` or more."""
     if isinstance(value, Expr) and not isinstance(value, Const):
-        refuse(asked, f"{what} is {value}, which is known at the call only", "Give a number.")
+        refuse(asked, f"{what} is {value}, which is known only at run time", "Give an integer.")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        why = f"{what} is {shown(value)}, and it must be an integer{divide_whole(value)}"
+        why = f"{what} is {shown(value)}, but must be an integer{divide_whole(value)}"
         refuse(asked, why)
     number = int(value)
     if number < least:
-        refuse(asked, f"{what} is {number}, and it must be {least} or more", hint)
+        refuse(asked, f"{what} is {number}, but must be {least} or more", hint)
     if number >= LARGEST:
-        refuse(asked, f"{what} is {shown(number)}: offsets overflow 64-bit integers")
+        refuse(
+            asked, f"{what} is {shown(number)}: offsets would overflow 64-bit integers",
+            f"Use a smaller {what}.",
+        )  # fmt: skip
     return number
 
 
@@ -80,7 +83,7 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     """
     if not isinstance(axis, Axis):
         hint = f"The loops of {stage.name}: {_loops(stage)}.{_meant(stage, axis)}"
-        refuse(asked, f"{shown(axis)} is no axis", hint)
+        refuse(asked, f"{shown(axis)} is not an axis", hint)
     for position, leaf in enumerate(stage.leaf):
         if leaf is axis:
             return position
@@ -88,21 +91,22 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     if relation is not None:
         made = ", ".join(a.name for a in parts(relation))
         refuse(
-            asked, f"{axis.name} is no loop any more: it was made into {made}",
+            asked, f"{axis.name} is no longer a loop: a split or fuse turned it into {made}",
             f"Use {made}. The loops of {stage.name}: {_loops(stage)}.",
         )  # fmt: skip
     owner = next(
         (s for s in state.stages.values() if any(a is axis for a in (*s.leaf, *s.roots))), None
     )
-    whose = f"belongs to stage {owner.name}" if owner is not None else "belongs to no stage here"
+    of_none = "belongs to no stage of this schedule"
+    whose = f"belongs to stage {owner.name}" if owner is not None else of_none
     hint = f"The loops of {stage.name}: {_loops(stage)}."
     alike = next((a for a in stage.leaf if a.name == axis.name), None)
     if alike is not None:
-        hint += f" The {axis.name} among them is {_written(stage, alike)}."
+        hint += f" The {axis.name} of {stage.name} is {_written(stage, alike)}."
     elif owner is None:
         hint += f" They are s[{stage.name}].leaf_axes."
     if owner is None:
-        hint += "\nAn axis of another schedule, or one made after a copy, is not this schedule's."
+        hint += "\nAn axis made by another schedule, or by a copy, is not an axis of this one."
     refuse(asked, f"{axis.name} {whose}", hint)
 
 
@@ -110,9 +114,9 @@ def _meant(stage: Stage, value: object) -> str:
     """How to write the axis that is given by its name, or by its position among the loops."""
     for position, axis in enumerate(stage.leaf):
         if isinstance(value, str) and value == axis.name:
-            return f" The {value} among them is {_written(stage, axis)}."
+            return f" Write {_written(stage, axis)}."
         if type(value) is int and value in (position, position - len(stage.leaf)):
-            return f" In place of {value} write {_written(stage, axis)}."
+            return f" Write {_written(stage, axis)} instead of {value}."
     return ""
 
 
@@ -145,10 +149,10 @@ def not_time(state: State, stage: Stage, axis: Axis, asked: str) -> None:
         return
     for scan in (state.stages[name] for name in state.links.scans):
         if isinstance(scan.op, ScanOp) and any(t in scan.op.update for t in stage.outputs):
-            others = ", ".join(a.name for a in stage.op.axis[1:]) or "there are none"
+            others = ", ".join(a.name for a in stage.op.axis[1:]) or "it has none"
             refuse(
-                asked, f"{axis.name} is the time axis of scan {scan.name}, whose steps follow one "
-                "another in a loop of the scan's own",
+                asked, f"{axis.name} is the time axis of scan {scan.name}, which runs its steps "
+                "one after another in a loop of its own",
                 f"Schedule the other axes, s[{stage.name}].op.axis[1:] ({others}).",
             )  # fmt: skip
 
@@ -160,7 +164,7 @@ def one_kind(state: State, stage: Stage, axis: Axis, asked: str) -> None:
     if kind is not None:
         refuse(
             asked, f"{axis.name} is already {participle(kind)}",
-            "A loop has one kind: split and fuse first, then annotate each part once.", state, axis,
+            "Split and fuse a loop first, then annotate each resulting loop once.", state, axis,
         )  # fmt: skip
 
 
@@ -171,15 +175,16 @@ def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
         for spot, what in ((other.attach, "computed"), (other.store, "stored")):
             if getattr(spot, "axis", None) is axis:
                 refuse(
-                    asked, f"stage {other.name} is {what} at {axis.name}, which would be gone",
-                    f"Split and fuse first, then s[{other.name}].compute_at(...).", state, axis,
+                    asked, f"stage {other.name} is {what} at {axis.name}, which this step removes",
+                    f"Split and fuse first, then call s[{other.name}].compute_at(...).",
+                    state, axis,
                 )  # fmt: skip
-    carried = [f"pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]
+    carried = [f"the pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]
     carried += [f"a prefetch of {p.tensor.name}" for p in stage.prefetches if p.axis is axis]
     if carried:
         refuse(
-            asked, f"{axis.name} carries {carried[0]}, which would be gone",
-            "Split and fuse first, then give hints to the new loops.", state, axis,
+            asked, f"{axis.name} has {carried[0]}, which this step would remove",
+            "Split and fuse first, then annotate the new loops.", state, axis,
         )  # fmt: skip
 
 

@@ -44,7 +44,10 @@ class _Translation:
 
     def __init__(self, old: State, new: State) -> None:
         if len(old.stages) != len(new.stages):
-            raise ScheduleError("the steps were recorded on a computation with other stages")
+            raise ScheduleError(
+                f"the steps were recorded on a computation of {len(old.stages)} stages, and this "
+                f"one has {len(new.stages)}: give the same computation under other names"
+            )
         self.old, self.new = old, new
         self.stages = dict(zip(old.stages, new.stages))
 
@@ -81,7 +84,10 @@ class _Translation:
             old, new = variables(self.old.outputs), variables(self.new.outputs)
             at = [v.name for v in old].index(name.removeprefix("size "))
             if sum(v.name == new[at].name for v in new) > 1:
-                raise ScheduleError(f"two sizes are called {new[at].name}: which one is not said")
+                raise ScheduleError(
+                    f"two sizes are named {new[at].name}, so the name is ambiguous: give each "
+                    "sl.var a name of its own"
+                )
             return ["leaf", f"size {new[at].name}"]
         stage, slash, position = name.rpartition("/")
         return ["leaf", f"{self.stages[stage]}/{position}"] if slash else item

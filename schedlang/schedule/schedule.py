@@ -77,11 +77,11 @@ class Schedule:
                 stages = list(self.state.stages)
                 listed = ", ".join(stages if len(stages) <= 6 else [*stages[:5], "..."])
                 raise MissingNameError(
-                    f"{name} is a step of a stage, not of the schedule: s[T].{name}(...), where T "
-                    f"is the tensor whose loops it changes; the stages of this schedule: {listed}"
+                    f"{name} is a method of a stage, not of the schedule: write s[T].{name}(...), "
+                    f"where T is the tensor whose loops it changes; the stages are {listed}"
                 )
             known = [n for n in dir(Schedule) if not n.startswith("_")]
-            raise MissingNameError(f"a schedule has no {name!r}{nearest(name, known)}")
+            raise MissingNameError(f"a schedule has no attribute {name!r}{nearest(name, known)}")
 
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):
@@ -90,7 +90,7 @@ class Schedule:
             return StageView(self, self._one_stage(key, "s")[0].name)
         if not isinstance(key, (str, Tensor, ComputeOp, ScanOp, PlaceholderOp)):
             asked = f"s[{shown(key)}]"
-            refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
+            refuse(asked, f"{shown(key)} is not a tensor", "Give a tensor of this schedule.")
         if isinstance(key, str):
             if key in self.state.stages:
                 return StageView(self, key)
@@ -110,9 +110,9 @@ class Schedule:
                 if name is not None:
                     return StageView(self, name)
             key = key.name
-        why = "no such stage in this schedule"
+        why = f"this schedule has no stage {key}"
         if key in self.state.stages:
-            why = "a tensor of that name is here, but not this one: it is of another computation"
+            why = f"this {key} belongs to another computation than the {key} of this schedule"
         listed = ", ".join(self.state.stages)
         refuse(f"s[{key}]", why, f"The stages of this schedule: {listed}.")
 
@@ -121,7 +121,9 @@ class Schedule:
         outputs = self[stage].outputs
         if type(output) is not int or not 0 <= output < len(outputs):
             asked = f"s.tensor({stage!r}, {shown(output)})"
-            refuse(asked, f"{stage} has {len(outputs)} output(s), counted from 0")
+            last = len(outputs) - 1
+            hint = "Give 0." if not last else f"Give a position from 0 to {last}."
+            refuse(asked, f"{stage} has {len(outputs)} output{'s' * (last > 0)}", hint)
         return outputs[output]
 
     def apply(self, primitive: str, stage: str, **args: Any) -> Any:
@@ -138,7 +140,7 @@ class Schedule:
     def _stage(self, key: Any, asked: str) -> Stage:
         if isinstance(key, (Tensor, StageView, ComputeOp, ScanOp, str)):
             return self.state.stages[self[key].name]
-        refuse(asked, f"{shown(key)} is no stage", "Give a tensor of this schedule.")
+        refuse(asked, f"{shown(key)} is not a stage", "Give a tensor of this schedule.")
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """Return a copy of ``tensor`` in ``scope``, which ``readers`` read in its place.
@@ -162,7 +164,7 @@ class Schedule:
         """
         asked = f"cache_read({shown(tensor)}, {scope!r}, ...)"
         if not isinstance(tensor, Tensor):
-            refuse(asked, f"{shown(tensor)} is no tensor", "Give the tensor to copy.")
+            refuse(asked, f"{shown(tensor)} is not a tensor", "Give the tensor to copy.")
         items = list(readers) if isinstance(readers, (list, tuple)) else [readers]
         found = tuple(self._stage(r, asked) for r in items)
         return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=found)
@@ -227,7 +229,7 @@ class Schedule:
         asked = f"{primitive}({names(items)}, ...)" if primitive != "s" else f"s[[{names(items)}]]"
         stages = [self._stage(t, asked) for t in items]
         if not stages or any(s is not stages[0] for s in stages):
-            hint = "Give one tensor, or all outputs of one sl.compute."
+            hint = "Give one tensor, or all outputs of a single sl.compute."
             refuse(asked, "these are not the outputs of one computation", hint)
         return stages[0], several
 
@@ -271,7 +273,8 @@ class Schedule:
     def at(self, count: int) -> Schedule:
         """Return the schedule after its first ``count`` steps."""
         if type(count) is not int or not 0 <= count <= len(self._steps):
-            refuse(f"at({shown(count)})", f"the schedule has {len(self._steps) or 'no'} steps")
+            hint = f"Give a number from 0 to {len(self._steps)}." if self._steps else "Give 0."
+            refuse(f"at({shown(count)})", self._has(), hint)
         twin = self.copy()
         twin._steps, twin._states = self._steps[:count], self._states[:count]
         return twin
@@ -279,8 +282,8 @@ class Schedule:
     def diff(self, count: int) -> str:
         """Return the change that step ``count`` (from 1) made to the nest, as a unified diff."""
         if type(count) is not int or not 1 <= count <= len(self._steps):
-            had = f"has steps 1..{len(self._steps)}" if self._steps else "has no steps yet"
-            refuse(f"diff({shown(count)})", f"the schedule {had}")
+            hint = f"Give a number from 1 to {len(self._steps)}." if self._steps else ""
+            refuse(f"diff({shown(count)})", self._has(), hint)
         before, after = str(self.at(count - 1)), str(self.at(count))
         step = self._steps[count - 1]
         title = f"step {count}: {step.primitive}" + (f" on {step.stage}" if step.stage else "")
@@ -288,6 +291,10 @@ class Schedule:
             before.splitlines(), after.splitlines(), "before", title, n=2, lineterm=""
         )
         return "\n".join(lines)
+
+    def _has(self) -> str:
+        steps = len(self._steps)
+        return f"the schedule has {steps or 'no'} step{'s' * (steps != 1)}"
 
     def as_python(self) -> str:
         """Return the schedule as statements to paste where the tensors are bound to their names."""
@@ -315,12 +322,14 @@ class Schedule:
         for position, step in enumerate(trace.from_json(text), 1):
             where = f"step {position}, {step.primitive},"
             if step.stage not in (("",) if step.primitive in ON_SCHEDULE else made.state.stages):
-                raise ScheduleError(f"{where} does not fit: there is no stage {shown(step.stage)}")
+                raise ScheduleError(
+                    f"{where} cannot be replayed: there is no stage {shown(step.stage)}"
+                )
             try:
                 args = {k: decode(made.state, v) for k, v in step.args.items()}
                 made.apply(step.primitive, step.stage, **args)
             except (SchedlangError, TypeError, AttributeError, RecursionError) as error:
-                raise ScheduleError(f"{where} does not fit: {error}") from None
+                raise ScheduleError(f"{where} cannot be replayed: {error}") from None
         return made
 
     def __reduce__(self) -> Any:
@@ -368,17 +377,18 @@ def plain_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
             tensors.append(item)
         else:
             raise ComputeTypeError(
-                f"{call}({shown(item)}): give the tensors that sl.compute returned"
+                f"{call}({shown(item)}): {shown(item)} is not a tensor; give tensors that "
+                "sl.compute or sl.scan returned"
             )
     for tensor in tensors:
         if isinstance(tensor.op, PlaceholderOp):
             raise ComputeError(
-                f"{call}({tensor.name}): {tensor.name} is an input, with nothing to schedule; give "
-                "tensors that sl.compute or sl.scan returned"
+                f"{call}({tensor.name}): {tensor.name} is an input and has nothing to schedule; "
+                "give tensors that sl.compute or sl.scan returned"
             )
     doubled = next((t for k, t in enumerate(tensors) if t in tensors[:k]), None)
     if doubled is not None:
-        raise ComputeError(f"{call}: {doubled.name} is named twice; name each output once")
+        raise ComputeError(f"{call}: {doubled.name} is given twice; give each output once")
     return Schedule(tensors)
 
 

@@ -436,8 +436,8 @@ class StageView:
         """te's ``tensorize``, which is refused: users describe no hardware instructions here."""
         refuse(
             f"tensorize({getattr(axis, 'name', axis)}, ...) on stage {self.name}",
-            "hardware instructions are not described by users",
-            "Give a data axis to vectorize: it emits vector instructions.",
+            "schedlang has no user-defined hardware intrinsics",
+            "Vectorize a data axis instead: vectorize emits vector instructions.",
         )
 
     def transform_layout(self, index_map: Callable[..., Any]) -> None:

@@ -54,7 +54,9 @@ ON_SCHEDULE = ("cache_read",)
 def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -> tuple[State, Any]:
     """Return the state after one step, and what the call returns."""
     if primitive not in PRIMITIVES:
-        raise ScheduleError(f"{shown(primitive)} is no primitive: they are {', '.join(PRIMITIVES)}")
+        raise ScheduleError(
+            f"{shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
+        )
     function = PRIMITIVES[primitive]
     if primitive in ON_SCHEDULE:
         return function(state, **args)
@@ -126,7 +128,7 @@ def decode(state: State, value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if not isinstance(value, dict):
-        raise ScheduleError("it holds lists in lists, which no primitive takes")
+        raise ScheduleError("an argument is a nested list, which no primitive takes")
     if "axis" in value:
         return _decode_axis(state, value)
     if "tensor" in value:
@@ -137,7 +139,7 @@ def decode(state: State, value: Any) -> Any:
         leaves: dict[str, Any] = {n: a for a, n in _leaf_names(state).items()}
         leaves |= {tag: thread_axis(tag) for tag in THREADS}
         return expr_from_data(value["expr"], leaves)
-    raise ScheduleError(f"it holds {shown(value)}, which is no argument of a primitive")
+    raise ScheduleError(f"{shown(value)} is not an argument of a primitive")
 
 
 def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
@@ -154,7 +156,7 @@ def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
         dom, tag = (None if tag == "" else tag), dom
     if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
         raise ComputeError(
-            f"thread_axis: {tag!r} is no thread; choose one of {', '.join(THREADS)}, vthread"
+            f"thread_axis: {tag!r} is not a thread; choose one of {', '.join(THREADS)}, vthread"
         )
     if dom is None:
         return Axis(tag, 0, "thread", tag=tag)
@@ -162,7 +164,8 @@ def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
     whole = len(span) == 2 and all(_whole(v) for v in span)
     if not whole or int(span[0]) != 0 or int(span[1]) < 1:
         raise ComputeTypeError(
-            f"thread_axis({dom!r}, {tag!r}): give (0, extent), with a fixed extent of 1 or more"
+            f"thread_axis({dom!r}, {tag!r}): {dom!r} is not a range of threads; give "
+            "(0, extent) or an extent, where the extent is a constant of 1 or more"
         )
     return Axis(tag, int(span[1]), "thread", tag=tag)
 
@@ -176,7 +179,7 @@ def _whole(value: Any) -> bool:
 def _stage(state: State, name: Any) -> Stage:
     if not isinstance(name, str) or name not in state.stages:
         raise ScheduleError(
-            f"it names stage {shown(name)}; the stages are {', '.join(state.stages)}"
+            f"there is no stage {shown(name)}; the stages are {', '.join(state.stages)}"
         )
     return state.stages[name]
 
@@ -187,12 +190,12 @@ def _decode_axis(state: State, value: dict[str, Any]) -> Axis:
     position = value.get("loop", value.get("dim"))
     if type(position) is not int or not 0 <= position < len(axes):
         raise ScheduleError(
-            f"it names axis {shown(position)} of {stage.name}, which has {len(axes)}: {names(axes)}"
+            f"there is no axis {shown(position)} of {stage.name}, whose axes are {names(axes)}"
         )
     axis = axes[position]
     if axis.name != value["axis"]:
         raise ScheduleError(
-            f"it names axis {shown(value['axis'])} of {stage.name} where {axis.name} stands"
+            f"axis {position} of {stage.name} is {axis.name}, not {shown(value['axis'])}"
         )
     return axis
 
@@ -206,8 +209,8 @@ def _decode_tensor(state: State, value: dict[str, Any]) -> Tensor:
         position = value.get("output")
     name, whole = shown(value["tensor"]), type(position) is int
     if not whole or not 0 <= position < len(tensors):
-        raise ScheduleError(f"it names tensor {name}, which is not there")
+        raise ScheduleError(f"there is no tensor {name} at position {shown(position)}")
     tensor: Tensor = tensors[position]
     if tensor.name != value["tensor"]:
-        raise ScheduleError(f"it names tensor {name} where {tensor.name} stands")
+        raise ScheduleError(f"the tensor at position {position} is {tensor.name}, not {name}")
     return tensor

@@ -20,6 +20,8 @@ from schedlang.stage.layout import Part, incomplete, part_of, stored_extents, wh
 from schedlang.stage.state import SCOPES, Inline, Stage, State
 
 WIDEST = 1 << 16
+ROWS = "whose rows are stored one after another"
+TRANSFORM = "Transform a stage that its update reads."
 
 
 def set_scope(state: State, stage: Stage, scope: str) -> Result:
@@ -27,40 +29,41 @@ def set_scope(state: State, stage: Stage, scope: str) -> Result:
     check_scope(scope, asked)
     if state.is_output(stage) and scope != "global":
         refuse(
-            asked, f"{stage.name} is an output, which lives in global memory",
-            f"Compute it elsewhere first: s.cache_write({stage.name}, {scope!r}).",
+            asked, f"{stage.name} is an output, which is stored in global memory",
+            f"Compute it in {scope!r} first: s.cache_write({stage.name}, {scope!r}).",
         )  # fmt: skip
     return state.updated(stage.with_(scope=scope)), None
 
 
 def check_scope(scope: Any, asked: str) -> None:
     if not isinstance(scope, str) or scope not in SCOPES:
-        refuse(asked, f"{scope!r} is no scope", f"Choose one of {', '.join(SCOPES)}.")
+        refuse(asked, f"{scope!r} is not a scope", f"Choose one of {', '.join(SCOPES)}.")
 
 
 def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: Any = 0) -> Result:
     asked = f"storage_align({names((axis, factor, offset))}) on stage {stage.name}"
     if stage.is_scan:
-        refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
+        refuse(asked, f"{stage.name} is a scan, {ROWS}", "Align a stage that its update reads.")
     if not any(a is axis for a in stage.op.axis):
         hint = f"Its dimensions: {names(stage.op.axis) or 'none'}."
-        refuse(asked, f"{shown(axis)} is no dimension of {stage.name}", hint)
+        refuse(asked, f"{shown(axis)} is not a dimension of {stage.name}", hint)
     unit, shift = count(factor, "factor", asked), count(offset, "offset", asked, 0)
     if shift >= unit:
-        refuse(asked, f"offset {shift} is not below factor {unit}")
+        refuse(asked, f"offset {shift} is not less than factor {unit}", "Use a smaller offset.")
     if unit > WIDEST:
-        refuse(asked, f"rows a multiple of {unit} elements apart would waste their memory",
+        refuse(asked, f"strides that are multiples of {unit} elements would waste memory",
                f"Use a factor of {WIDEST} or less.")  # fmt: skip
     if state.is_output(stage):
         refuse(
-            asked, f"{stage.name} is an output, whose layout is its caller's",
+            asked, f"{stage.name} is an output, whose layout the caller chooses",
             "Align an intermediate stage, or one made by cache_read or cache_write.",
         )  # fmt: skip
     whole = whole_dims(stage.layout, len(stage.op.axis))
     if stage.layout and whole[_position(stage, axis)] is None:
         refuse(
-            asked, f"transform_layout put {axis.name} in pieces: it is no dimension in memory",
-            f"Align one that is whole there, or give transform_layout {axis.name} itself.",
+            asked, f"transform_layout divided {axis.name}, so {axis.name} is no dimension in "
+                   f"memory",
+            f"Align an undivided dimension, or keep {axis.name} whole in transform_layout.",
         )  # fmt: skip
     align = {**stage.align, axis: (unit, shift)}
     return state.updated(stage.with_(align=align)), None
@@ -74,14 +77,15 @@ def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
     """Return what ``index_map`` makes of the dimensions of ``stage``."""
     asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
     if stage.is_scan:
-        refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
+        refuse(asked, f"{stage.name} is a scan, {ROWS}", TRANSFORM)
     if not callable(index_map):
-        refuse(asked, "an index map is a function", "Write e.g. lambda i, j: (j // 16, i, j % 16).")
+        hint = "Write e.g. lambda i, j: (j // 16, i, j % 16)."
+        refuse(asked, f"the index map must be a function, not {shown(index_map)}", hint)
     try:
         inspect.signature(index_map).bind(*axes)
     except TypeError:
         refuse(
-            asked, f"it does not take the {len(axes)} dimensions of {stage.name}: "
+            asked, f"the index map must take the {len(axes)} dimensions of {stage.name}: "
             f"{names(axes) or 'none'}", f"Write lambda {names(axes)}: (...).",
         )  # fmt: skip
     made = index_map(*axes)
@@ -94,41 +98,47 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
     comma = "," if isinstance(indices, tuple) and len(indices) == 1 else ""
     asked = f"transform_layout(({listed}{comma})) on stage {stage.name}"
     if stage.is_scan:
-        refuse(asked, f"{stage.name} is a scan, whose rows lie one after another")
+        refuse(asked, f"{stage.name} is a scan, {ROWS}", TRANSFORM)
     if state.is_output(stage):
         refuse(
-            asked, f"{stage.name} is an output, whose layout is its caller's",
-            "Change that of an intermediate stage, or of one made by cache_read or cache_write.",
+            asked, f"{stage.name} is an output, whose layout the caller chooses",
+            "Transform an intermediate stage, or one made by cache_read or cache_write.",
         )  # fmt: skip
     parts: list[Part] = []
     if not isinstance(indices, tuple):
-        refuse(asked, "indices are a list of expressions over its dimensions")
+        refuse(
+            asked, f"the indices are {shown(indices)}, but must be a tuple of expressions",
+            f"Write them over the dimensions: {names(axes) or 'none'}.",
+        )  # fmt: skip
     for index in indices:
         part = part_of(index, axes) if isinstance(index, Expr) else None
         if part is None:
             refuse(
-                asked, f"{shown(index)} is no part of a dimension",
-                f"Use a dimension ({names(axes)}), d//n or d%n of one, with fixed n.",
+                asked, f"{shown(index)} is not a part of one dimension",
+                f"Use a dimension d ({names(axes)}), d//n or d%n, where n is a constant.",
             )  # fmt: skip
         if max(part.divisor, part.modulus) > WIDEST:
-            refuse(asked, f"parts of {max(part.divisor, part.modulus)} elements would waste their "
-                   "memory", f"Use numbers up to {WIDEST}.")  # fmt: skip
+            refuse(asked, f"parts of {max(part.divisor, part.modulus)} elements would waste "
+                   "memory", f"Use constants of {WIDEST} or less.")  # fmt: skip
         parts.append(part)
     missing = incomplete(tuple(parts), len(axes))
     if missing is not None:
         name = axes[missing].name
         refuse(
-            asked, f"the parts of {name} do not make up {name} again, each of its values once",
-            f"Give {name} itself, or {name}//n and {name}%n with the same n.",
+            asked, f"its parts of {name} do not tell each value of {name} exactly once",
+            f"Use {name} itself, or {name}//n and {name}%n with the same n.",
         )  # fmt: skip
     extents = stored_extents(tuple(parts), [to_lin(a.extent) for a in axes], Ranges())
     stored = prod(e.const for e in extents if e.const is not None)
     if stored >= LARGEST // 8:
-        refuse(asked, f"{stored} elements would be stored, and their offsets overflow 64 bits")
+        refuse(
+            asked, f"it would store {stored} elements, whose offsets overflow 64-bit integers",
+            "Use smaller constants, or a smaller tensor.",
+        )  # fmt: skip
     if stage.align:
         refuse(
-            asked, f"{stage.name} has a storage_align, which is about its dimensions as they are",
-            "Transform the layout first, and align a dimension of it then.",
+            asked, f"{stage.name} has a storage_align, which applies to its present dimensions",
+            "Transform the layout first, then align one of the new dimensions.",
         )  # fmt: skip
     return state.updated(stage.with_(layout=tuple(parts))), None
 
@@ -137,11 +147,14 @@ def double_buffer(state: State, stage: Stage) -> Result:
     asked = f"double_buffer() on stage {stage.name}"
     if state.is_output(stage):
         refuse(
-            asked, f"{stage.name} is an output and has no second buffer",
+            asked, f"{stage.name} is an output, which the caller allocates",
             "Double-buffer a stage that is computed inside a loop.",
         )  # fmt: skip
     if isinstance(stage.attach, Inline):
-        refuse(asked, f"{stage.name} is inlined and has no buffer")
+        refuse(
+            asked, f"{stage.name} is inlined and has no buffer",
+            f"Call s[{stage.name}].compute_root() or compute_at first.",
+        )  # fmt: skip
     return state.updated(stage.with_(double_buffer=True)), None
 
 
@@ -150,18 +163,21 @@ def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
     try:
         cond = as_expr(predicate)
     except SchedlangError:
-        refuse(asked, f"{shown(predicate)} is no expression", "Compare axes, e.g. tx == 0.")
+        refuse(asked, f"{shown(predicate)} is not an expression", "Compare axes, e.g. tx == 0.")
     if cond.dtype != "bool":
-        refuse(asked, f"a predicate is bool, not {cond.dtype}", "Compare it, e.g. tx == 0.")
+        refuse(asked, f"a predicate is bool, not {cond.dtype}", "Write a comparison, e.g. tx == 0.")
     if stage.is_scan or isinstance(stage.attach, Inline):
         what = "a scan" if stage.is_scan else "inlined"
-        refuse(asked, f"{stage.name} is {what} and has no store of its own")
+        refuse(
+            asked, f"{stage.name} is {what} and stores nothing itself",
+            "Set the predicate on a stage that stores its elements.",
+        )  # fmt: skip
     own, sizes = {*stage.leaf, *stage.roots}, variables(state.outputs)
     for node in postorder([cond]):
         if isinstance(node, Read):
             refuse(
-                asked, f"it reads {node.tensor.name}, and a predicate is about loops and threads",
-                "Put conditions on values into the computation, with sl.select.",
+                asked, f"it reads {node.tensor.name}, but a predicate may use only loops and "
+                "threads", "Write conditions on values in the computation, with sl.select.",
             )  # fmt: skip
         if isinstance(node, Axis) and not node.tag and node not in own:
             refuse(
@@ -169,5 +185,8 @@ def set_store_predicate(state: State, stage: Stage, predicate: Any) -> Result:
                 f"The loops of {stage.name}: {names(stage.leaf)}.",
             )  # fmt: skip
         if isinstance(node, Var) and not any(v is node for v in sizes):
-            refuse(asked, f"{node.name} is no size of this computation")
+            refuse(
+                asked, f"{node.name} is not a size of this computation",
+                f"Use its sizes ({names(sizes) or 'it has none'}), loops and thread axes.",
+            )  # fmt: skip
     return state.updated(stage.with_(predicate=cond)), None

@@ -38,27 +38,35 @@ def from_json(text: str | bytes) -> list[Step]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError, TypeError) as error:
-        raise ScheduleError(f"this is no schedule in JSON: {error}") from None
+        raise ScheduleError(f"the text is not a schedule in JSON: {error}") from None
     if not isinstance(data, dict) or set(data) != {"schedlang", "steps"}:
-        raise ScheduleError('this is no schedule: it should hold "schedlang" and "steps"')
+        raise ScheduleError(
+            'the text is not a schedule: it must be an object of "schedlang" and "steps", as '
+            "s.to_json() writes it"
+        )
     if type(data["schedlang"]) is not int or data["schedlang"] != FORMAT:
         found = shown(data["schedlang"])
-        raise ScheduleError(f"this is a schedule of format {found}; format {FORMAT} can be read")
+        raise ScheduleError(
+            f"the schedule has format {found}, but this version of schedlang reads format "
+            f"{FORMAT}: write it again with s.to_json()"
+        )
     steps = data["steps"]
     if not isinstance(steps, list):
-        raise ScheduleError(f"a schedule holds a list of steps, not {shown(steps)}")
+        raise ScheduleError(f'the "steps" of a schedule must be a list, not {shown(steps)}')
     return [_step(k, item) for k, item in enumerate(steps, 1)]
 
 
 def _step(position: int, item: Any) -> Step:
     where = f"step {position}"
     if not isinstance(item, dict) or set(item) != {"primitive", "stage", "args"}:
-        raise ScheduleError(f"{where} is not of the form primitive, stage, args")
+        raise ScheduleError(f'{where} must be an object of "primitive", "stage" and "args"')
     primitive, stage, args = item["primitive"], item["stage"], item["args"]
     if not isinstance(primitive, str) or primitive not in PRIMITIVES:
-        raise ScheduleError(f"{where} names {shown(primitive)}, which is no primitive")
+        raise ScheduleError(
+            f"{where}: {shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
+        )
     if not isinstance(stage, str) or not isinstance(args, dict):
-        raise ScheduleError(f"{where}, {primitive}: stage is a name and args an object")
+        raise ScheduleError(f'{where}, {primitive}: "stage" must be a name and "args" an object')
     taken = dict(inspect.signature(PRIMITIVES[primitive]).parameters)
     for name in ("state",) if primitive in ON_SCHEDULE else ("state", "stage"):
         del taken[name]
@@ -66,9 +74,9 @@ def _step(position: int, item: Any) -> Step:
     needed = (n for n, p in taken.items() if p.default is inspect.Parameter.empty)
     missing = next((n for n in needed if n not in args), None)
     if extra is not None:
-        raise ScheduleError(f"{where}, {primitive}, takes no argument {shown(extra)}")
+        raise ScheduleError(f"{where}, {primitive}, has no argument {shown(extra)}")
     if missing is not None:
-        raise ScheduleError(f"{where}, {primitive}, needs its argument {missing!r}")
+        raise ScheduleError(f"{where}, {primitive}, is missing its argument {missing!r}")
     return Step(primitive, stage, args)
 
 

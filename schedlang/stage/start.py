@@ -44,12 +44,14 @@ def _check_scans(ops: Sequence[Operation]) -> None:
     for scan in (op for op in ops if isinstance(op, ScanOp)):
         for tensor in (*scan.init, *scan.state):
             if tensor in held:
-                whose = "two states" if held[tensor] is scan else f"scan {held[tensor].name} too"
+                twice = f"{tensor.name} belongs to two of its states"
+                if held[tensor] is not scan:
+                    twice = f"{tensor.name} already belongs to scan {held[tensor].name}"
                 raise ComputeError(
                     explain(
                         f"scan {scan.name}",
-                        f"{tensor.name} belongs to {whose}",
-                        "Give each state a placeholder, and first rows, of its own.",
+                        twice,
+                        "Give each state its own placeholder and its own first rows.",
                     )
                 )
             held[tensor] = scan
@@ -60,8 +62,9 @@ def _check_scans(ops: Sequence[Operation]) -> None:
                 raise ComputeError(
                     explain(
                         f"{op.name} reads {tensor.name}",
-                        f"these are the first rows of scan {owner.name}, and stored as such",
-                        f"Give the scan rows of its own, as sl.compute({tensor.name}.shape, "
+                        f"{tensor.name} holds the first rows of scan {owner.name}, which are "
+                        "stored in the result of the scan",
+                        f"Give the scan a copy: sl.compute({tensor.name}.shape, "
                         f"lambda *i: {tensor.name}[i]).",
                     )
                 )

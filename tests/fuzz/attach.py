@@ -48,7 +48,7 @@ def check_attach_order(rng: Random, text: str, nest: str, space: dict[str, Any])
         exec(other, replayed)
     except ScheduleError as error:
         # a box is of fixed size only once its stage is attached
-        if "is known at the call only" in str(error):
+        if "is known only at run time" in str(error):
             return False
         raise
     if str(replayed["s"]) != nest:
