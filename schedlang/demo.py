@@ -24,8 +24,6 @@ C = sl.compute(
 """
 
 REST = 0.12
-# half of a cache of 2 MiB: what a core keeps of B while the rows of A go by
-GROUP_BYTES = 1 << 20
 
 
 def matmul(n: int, lanes: int) -> tuple[Any, Any, Any, Any]:
@@ -76,9 +74,14 @@ def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
     return s
 
 
-def panels_a_group(panels: int, depth: int, lanes: int) -> int:
-    """As many panels as fit ``GROUP_BYTES``, in an even number of groups."""
-    fitting = GROUP_BYTES // (4 * depth * lanes)
+def panels_a_group(
+    panels: int, depth: int, lanes: int, target: sl.Target | None = None
+) -> int:
+    """Return how many panels fit half of a core's second-level cache, in an even number of groups.
+
+    They stay there while the rows of A go by.
+    """
+    fitting = (target or sl.Target()).caches[1].size // 2 // (4 * depth * lanes)
     sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
     return next(sizes, 1)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import platform
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from schedlang.errors import BuildError
+from schedlang.host import KIB, USUAL_CACHES, Cache, host_caches, host_datapath, host_vectors
 
 # what kernels are built for in this version, and what te programs may name beside that
 KINDS = ("cpu", "python", "cuda", "cuda-emulator")
@@ -72,7 +71,6 @@ class Device:
 # the targets of the ``with`` statements around, the innermost last
 _AROUND: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
-KIB = 1024
 DEVICES = {
     "sm_80": Device("sm_80", 163 * KIB, 164 * KIB, 2048, 32),
     "sm_86": Device("sm_86", 99 * KIB, 100 * KIB, 1536, 16),
@@ -95,11 +93,14 @@ class Target:
     What is not given is the host's; registers of another width than the host's count 32 from 64
     bytes on (AVX-512), else 16. ``datapath_bytes`` is what a core computes of a register at once:
     half of it where vectors take two passes, as on Zen 4, so that wider ones save instructions and
-    no arithmetic. For GPUs ``arch`` names the architecture, sm_90 if it is left out,
-    and ``device`` what that allows.
+    no arithmetic. ``caches`` are the data caches of a core, the first level first; where registers
+    of another width tell of another machine, they have usual sizes. For GPUs ``arch`` names the
+    architecture, sm_90 if it is left out, and ``device`` what that allows.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
+    >>> Target("cpu", caches=(Cache(48 * 1024, 12), Cache(1 << 20, 16))).caches[-1].size
+    1048576
     >>> Target("cuda", arch="sm_80").device.shared_opt_in
     166912
     """
@@ -111,6 +112,7 @@ class Target:
     target: InitVar[str | None] = None
     host: InitVar[Any] = None
     datapath_bytes: int = 0
+    caches: tuple[Cache, ...] = ()
 
     def __post_init__(self, target: str | None, host: Any) -> None:
         words = (target or self.kind).split()
@@ -150,6 +152,15 @@ class Target:
                 f"Target({kind!r}, datapath_bytes={self.datapath_bytes!r}): the bytes that a core "
                 "computes at once are a power of two; left out, they are this machine's"
             )
+        if not all(isinstance(c, Cache) and c.sets > 0 for c in self.caches):
+            raise BuildError(
+                f"Target({kind!r}, caches={self.caches!r}): each level is a "
+                "schedlang.target.Cache(size, ways) with a size in bytes; left out, they are this "
+                "machine's"
+            )
+        own = self.vector_bytes in (0, width)
+        caches = tuple(self.caches) or (host_caches() if own else USUAL_CACHES)
+        object.__setattr__(self, "caches", caches)
         object.__setattr__(self, "vector_bytes", self.vector_bytes or width)
         known = host_datapath() if self.vector_bytes == width else self.vector_bytes
         at_once = min(self.datapath_bytes or known, self.vector_bytes)
@@ -241,57 +252,6 @@ def choices() -> str:
     return ", ".join(f'"{kind}"' for kind in KINDS[:-1]) + f' or "{KINDS[-1]}"'
 
 
-def host_vectors() -> tuple[int, int]:
-    """Return bytes of a vector register of this machine, and how many there are."""
-    machine = platform.machine().lower()
-    if machine in ("arm64", "aarch64"):
-        return 16, 32
-    flags = frozenset(_cpu_facts().get("flags", "").split())
-    if "avx512f" in flags:
-        return 64, 32
-    if "avx2" in flags or not flags:
-        return 32, 16
-    return 16, 16
-
-
 def _power_of_two(value: Any) -> bool:
     whole = hasattr(value, "__index__") and not isinstance(value, bool)
     return whole and int(value).bit_count() == 1 and value > 0
-
-
-def host_datapath() -> int:
-    """Return the bytes of a vector register that this machine's cores compute at once."""
-    width, facts = host_vectors()[0], _cpu_facts()
-    numbers = (facts.get("cpu family", ""), facts.get("model", ""))
-    if facts.get("vendor_id") != "AuthenticAMD" or not all(n.isdigit() for n in numbers):
-        return width
-    family, model = map(int, numbers)
-    return min(width, _amd_datapath(family, model))
-
-
-def _amd_datapath(family: int, model: int) -> int:
-    """Return the bytes that AMD's cores compute at once.
-
-    Source: AMD's Software Optimization Guides for families 17h, 19h and 1Ah; of the last the cores
-    for laptops have half the width.
-    """
-    if family == 0x17:
-        return 16 if model < 0x30 else 32
-    if family == 0x1A:
-        return 32 if model >> 4 in (0x2, 0x6) else 64
-    return 32 if family == 0x19 else 64
-
-
-@lru_cache(maxsize=1)
-def _cpu_facts() -> dict[str, str]:
-    """What the system says of the first core, where it does so without a library."""
-    found: dict[str, str] = {}
-    if not os.path.exists("/proc/cpuinfo"):
-        return found
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            name, _, value = line.partition(":")
-            if not line.strip():
-                break
-            found[name.strip()] = value.strip()
-    return found

@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from schedlang.autotune.costs.arithmetic import instructions, operations
-from schedlang.autotune.costs.footprint import CACHES, Reach, line_traffic
+from schedlang.autotune.costs.footprint import Reach, line_traffic
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
@@ -26,6 +26,8 @@ from schedlang.target import Target
 
 # cycles of a multiply-add until its sum can be added to
 LATENCY = 4
+# bytes a cycle from behind the first, the second and the last level of caches
+RATES = (32.0, 16.0, 8.0)
 # what a size that is known at the call is taken for
 SYMBOLIC = 256
 # cycles to start a parallel loop
@@ -66,7 +68,7 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
     """
     cycles, work, launches = 0.0, 0.0, set()
     sizes = [b.bytes for b in nest.buffers]
-    resident = None not in sizes and sum(n or 0 for n in sizes) <= CACHES[-1].size
+    resident = None not in sizes and sum(n or 0 for n in sizes) <= target.caches[-1].size
     for site in _sites(nest.body):
         own, flops = _cost(site, target, resident)
         outer = next((n for n, f in enumerate(site.loops) if f.kind == "parallel"), None)
@@ -163,8 +165,8 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
         each *= 2.0
     loop_overhead = 1.0 if around else 0.0
     reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
-    moved = line_traffic(reach, loops, _extent, resident)
-    traffic = sum(bytes_ / cache.rate for bytes_, cache in zip(moved, CACHES))
+    moved = line_traffic(reach, loops, _extent, target.caches, resident)
+    traffic = sum(bytes_ / rate for bytes_, rate in zip(moved, RATES))
     compute = times * (each + loop_overhead)
     done = times * copies * lanes * site.share * flops
     return max(compute, traffic) + 0.3 * min(compute, traffic), done

@@ -10,31 +10,12 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Div, Lin, Mod
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.simplify import to_lin
+from schedlang.host import LINE, Cache
 from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import strides
 
-LINE = 64
 # bytes whose distance in memory is that of their addresses
 PAGE = 4096
-
-
-@dataclass(frozen=True)
-class Cache:
-    """A level: the bytes that a core has of it, its associativity, and the bytes a cycle that come
-    from the level behind it.
-    """
-
-    size: int
-    ways: int
-    rate: float
-
-    @property
-    def sets(self) -> int:
-        return self.size // (self.ways * LINE)
-
-
-# round numbers of cores of servers; the last level is of all cores
-CACHES = (Cache(32 << 10, 8, 32.0), Cache(1 << 20, 8, 16.0), Cache(16 << 20, 16, 8.0))
 
 
 @dataclass(frozen=True)
@@ -80,9 +61,9 @@ class Footprint:
 
 def line_traffic(
     accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
-    resident: bool = False,
+    caches: Sequence[Cache], resident: bool = False,
 ) -> list[float]:  # fmt: skip
-    """Return bytes that miss each of :data:`CACHES` while ``loops`` run.
+    """Return bytes that miss each of ``caches`` while ``loops`` run.
 
     For each level the outer loops whose data it cannot hold bring what is inside of them anew in
     each iteration: all data together, and those of an access whose lines fall into few sets.
@@ -91,8 +72,8 @@ def line_traffic(
     # by how many of the outer loops are taken out
     kept = [_footprints(access, loops, extent) for access in accesses]
     found = []
-    for cache in CACHES:
-        last = cache is CACHES[-1]
+    for cache in caches:
+        last = cache is caches[-1]
         depth = 0
         while depth < len(loops) and sum(k[depth].bytes for k in kept) > cache.size:
             depth += 1
@@ -166,4 +147,4 @@ def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:
     return Footprint(-(-run // LINE), tuple(steps))
 
 
-__all__ = ["CACHES", "LINE", "Cache", "Footprint", "Reach", "line_traffic"]
+__all__ = ["Footprint", "Reach", "line_traffic"]

@@ -20,7 +20,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Cast, Expr, Var
 from schedlang.expr.visit import preorder
-from schedlang.target import Target
+from schedlang.target import Cache, Target
 
 EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 
@@ -139,16 +139,22 @@ _TARGET = ("kind", "vector_bytes", "vector_registers", "arch", "datapath_bytes")
 
 
 def target_data(target: Target) -> dict[str, Any]:
-    """Return a target as data; ``Target(**data)`` is the same on any machine."""
-    return {name: getattr(target, name) for name in _TARGET}
+    """Return a target as data, of which :func:`target_from` is the same on any machine."""
+    caches = [[cache.size, cache.ways] for cache in target.caches]
+    return {name: getattr(target, name) for name in _TARGET} | {"caches": caches}
+
+
+def target_from(data: Mapping[str, Any]) -> Target:
+    """Return the target that :func:`target_data` holds."""
+    caches = tuple(Cache(int(size), int(ways)) for size, ways in data["caches"])
+    return Target(**{name: data[name] for name in _TARGET}, caches=caches)
 
 
 def task_from_data(data: Mapping[str, Any]) -> Task:
     """Return the task that :attr:`Task.data` holds: data in, no code."""
     given = data["inputs"]
-    target = {k: data["target"][k] for k in _TARGET}
     return Task(
-        from_data(data["computation"]), Target(**target), dict(data["sizes"]),
+        from_data(data["computation"]), target_from(data["target"]), dict(data["sizes"]),
         None if given is None else [_unpacked(text) for text in given],
         int(data["seed"]), float(data["tolerance"]), Limits(*data["limits"]), bool(data["timed"]),
     )  # fmt: skip

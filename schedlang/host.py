@@ -1,0 +1,121 @@
+"""What this machine says of its cores: vector registers, datapath, caches."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+LINE = 64
+KIB = 1024
+# of the last level a core is given this much at most: others share it, and virtual machines tell
+# of all that their host has
+MOST_OF_LAST = 16 * KIB * KIB
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A level of data caches: the bytes that a core has of it, and its associativity.
+
+    >>> Cache(32 * 1024, 8).sets
+    64
+    """
+
+    size: int
+    ways: int
+
+    @property
+    def sets(self) -> int:
+        return self.size // (self.ways * LINE)
+
+
+# round numbers of servers' cores
+USUAL_CACHES = (Cache(32 * KIB, 8), Cache(KIB * KIB, 8), Cache(16 * KIB * KIB, 16))
+
+
+def host_vectors() -> tuple[int, int]:
+    """Return bytes of a vector register of this machine, and how many there are."""
+    machine = platform.machine().lower()
+    if machine in ("arm64", "aarch64"):
+        return 16, 32
+    flags = frozenset(_cpu_facts().get("flags", "").split())
+    if "avx512f" in flags:
+        return 64, 32
+    if "avx2" in flags or not flags:
+        return 32, 16
+    return 16, 16
+
+
+@lru_cache(maxsize=1)
+def host_caches() -> tuple[Cache, Cache, Cache]:
+    """Return the data caches of this machine's first core; what it does not say is usual."""
+    found = dict(zip((1, 2, 3), USUAL_CACHES))
+    found.update(_cache_facts(CACHES))
+    return found[1], found[2], found[3]
+
+
+def _cache_facts(folder: Path) -> Iterator[tuple[int, Cache]]:
+    """Yield the levels that Linux describes in ``folder``, a directory for each cache."""
+    for at in sorted(folder.glob("index*")):
+        try:
+            kind = (at / "type").read_text(encoding="ascii").strip()
+            level = int((at / "level").read_text(encoding="ascii"))
+            size = int((at / "size").read_text(encoding="ascii").strip().removesuffix("K")) * KIB
+            ways = int((at / "ways_of_associativity").read_text(encoding="ascii"))
+            cores = _listed((at / "shared_cpu_list").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        if kind in ("Data", "Unified") and level <= 3 and size > 0 and ways > 0:
+            yield level, Cache(size if level < 3 else min(size, cores * MOST_OF_LAST), ways)
+
+
+def _listed(text: str) -> int:
+    """Return how many numbers a list of the kernel's has.
+
+    >>> _listed("0-3,8"), _listed("0")
+    (5, 1)
+    """
+    spans = [part.split("-") for part in text.strip().split(",")]
+    return sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+
+
+def host_datapath() -> int:
+    """Return the bytes of a vector register that this machine's cores compute at once."""
+    width, facts = host_vectors()[0], _cpu_facts()
+    numbers = (facts.get("cpu family", ""), facts.get("model", ""))
+    if facts.get("vendor_id") != "AuthenticAMD" or not all(n.isdigit() for n in numbers):
+        return width
+    family, model = map(int, numbers)
+    return min(width, _amd_datapath(family, model))
+
+
+def _amd_datapath(family: int, model: int) -> int:
+    """Return the bytes that AMD's cores compute at once.
+
+    Source: AMD's Software Optimization Guides for families 17h, 19h and 1Ah; of the last the cores
+    for laptops have half the width.
+    """
+    if family == 0x17:
+        return 16 if model < 0x30 else 32
+    if family == 0x1A:
+        return 32 if model >> 4 in (0x2, 0x6) else 64
+    return 32 if family == 0x19 else 64
+
+
+@lru_cache(maxsize=1)
+def _cpu_facts() -> dict[str, str]:
+    """What the system says of the first core, where it does so without a library."""
+    found: dict[str, str] = {}
+    if not os.path.exists("/proc/cpuinfo"):
+        return found
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if not line.strip():
+                break
+            found[name.strip()] = value.strip()
+    return found
