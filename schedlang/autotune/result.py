@@ -89,7 +89,7 @@ class TuningResult:
 
     @property
     def broken(self) -> bool:
-        """Return whether an error ended the search: a full disk, lost workers, a fault in a template.
+        """Return whether an error ended the search: a full disk, lost workers, a broken template.
 
         The result is the best until then, and ``ended`` is the error.
         """
