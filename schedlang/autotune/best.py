@@ -70,9 +70,9 @@ def best(
 ) -> Best:
     """Return the fastest known schedule of ``C``, a tensor or a list of them.
 
-    Nothing is measured. Schedules of every equal computation count, whatever its names. ``sizes``
-    gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database`` the one in the
-    cache folder is searched, and those that come with schedlang.
+    Nothing is measured. Equal computations share their schedules: names may differ, dtypes may not.
+    ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database`` the
+    one in the cache folder is searched, and those that come with schedlang.
 
     If these sizes, this target, this machine or these versions were not measured, the nearest
     schedule is returned, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. The
