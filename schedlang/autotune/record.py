@@ -48,8 +48,9 @@ class Trial:
     * ``detail``: the first line of what went wrong.
     * ``steps``: the schedule as JSON (:meth:`schedlang.Schedule.to_json`).
     * ``decisions``: the answers to the template's knobs, by name.
-    * ``seconds``: the median time of a call, if it was timed; ``raced`` tells whether it is from a
-      race, and ``first`` is the time before that.
+    * ``seconds``: the median time of a call, if it was timed, over samples of at least 40 ms
+      together; a call of half a second is timed once. ``raced`` tells whether it is from a race,
+      and ``first`` is the time before that.
     * ``disturbed``, ``first_disturbed``: whether other processes took a core during every sample of
       these, of which the shortest then counts.
     * ``estimate``: the cost that was expected; less is better, and it has no unit.
