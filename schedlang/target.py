@@ -88,14 +88,16 @@ DEFAULT_ARCH = "sm_90"
 
 @dataclass(frozen=True)
 class Target:
-    """Where a kernel runs: the bytes of a vector register, and how many of them there are.
+    """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
-    What is not given is the host's; registers of another width than the host's count 32 from 64
-    bytes on (AVX-512), else 16. ``datapath_bytes`` is what a core computes of a register at once:
-    half of it where vectors take two passes, as on Zen 4, so that wider ones save instructions and
-    no arithmetic. ``caches`` are the data caches of a core, the first level first; where registers
-    of another width tell of another machine, they have usual sizes. For GPUs ``arch`` names the
-    architecture, sm_90 if it is left out, and ``device`` what that allows.
+    ``kind`` is ``"cpu"``, ``"python"``, ``"cuda"`` or ``"cuda-emulator"``. ``vector_bytes`` is the
+    size of a vector register and ``vector_registers`` their number, by default the host's; of
+    another size than the host's there are 32 from 64 bytes on (AVX-512), else 16.
+    ``datapath_bytes`` is what a core computes of a register at once: half of it where vectors take
+    two passes, as on Zen 4, so that wider vectors save instructions and no arithmetic. ``caches``
+    are the data caches of a core, the first level first, by default the host's; with registers of
+    another size than the host's they have usual sizes. ``arch`` names the architecture of a GPU, by
+    default sm_90, and ``device`` has its limits.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8

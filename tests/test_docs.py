@@ -77,6 +77,8 @@ QUICK = [path.name for path in FILES if path.name not in ("tuning.md", "measurin
 
 @pytest.mark.parametrize("path", slow_but(QUICK, FILES, lambda p: p.name))
 def test_document(path: Path, request: pytest.FixtureRequest) -> None:
+    if path.name == "tuning.md":
+        request.getfixturevalue("own_cache")
     run_document(path, request, "python slow")
 
 
@@ -86,6 +88,12 @@ def test_document(path: Path, request: pytest.FixtureRequest) -> None:
 )
 def test_document_with_its_searches(path: Path, request: pytest.FixtureRequest) -> None:
     run_document(path, request)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search finds no trials of an earlier one."""
+    monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
 
 
 def run_document(path: Path, request: pytest.FixtureRequest, left_out: str = "") -> None:

@@ -68,14 +68,18 @@ def best(
     database: Database | str | Path | None = None,
     sizes: Mapping[Any, int] | None = None,
 ) -> Best:
-    """Return the fastest known schedule of ``C``, a tensor or a list of them, by what it computes.
+    """Return the fastest known schedule of ``C``, a tensor or a list of them.
 
-    Names do not matter. ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Where
-    nothing was tuned for this machine, these versions, this target and these sizes, the nearest
-    there is will do, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. A time
-    from before the final race is the least of many: it counts for as much more as the race added
-    to its winner's. Without a ``database`` the one in the cache folder is asked, then those that
-    come with schedlang.
+    Nothing is measured. Equal computations share their schedules: names may differ, dtypes may not.
+    ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database`` the
+    one in the cache folder is searched, and those that come with schedlang.
+
+    If these sizes, this target, this machine or these versions were not measured, the nearest
+    schedule is returned, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. The
+    sizes count most, then the target, the machine and the versions; of equally near sizes the
+    larger come first, then the shorter times. A time from before a final race is the least of many
+    noisy ones: it is first multiplied by the factor by which the race slowed its winner. The
+    untuned schedule is returned only for the sizes that it was measured at.
 
     Raises :class:`~schedlang.errors.TuningError` if nothing fits.
 
@@ -117,12 +121,12 @@ def apply_best(
     database: Database | str | Path | None = None, target: Target | str | None = None,
     sizes: Mapping[Any, int] | None = None,
 ) -> Iterator[Applied]:  # fmt: skip
-    """Inside, ``sl.schedule(C)`` starts with the best known steps for ``C``, if there are any.
+    """Start every ``sl.schedule(C)`` inside from the steps of ``sl.best(C)``, if there are any.
 
-    They are looked up as :func:`best` does, by default for the CPU of this machine; ``sizes`` may
-    name more than each computation has. It holds for this thread or task alone; of several, the
-    innermost counts. A ``database`` whose file does not exist is empty, and a
-    :class:`~schedlang.errors.DatabaseWarning` says so.
+    Yield the :class:`Applied`, which lists what was found. The default target is the CPU of this
+    machine; ``sizes`` may name more than each computation has. Other threads and tasks are not
+    affected; of nested contexts the innermost counts. If the file of ``database`` does not exist, a
+    :class:`~schedlang.errors.DatabaseWarning` says so, and nothing is known.
 
     >>> import tempfile, schedlang as sl
     >>> B = sl.compute((8,), lambda i: i + 1, name="B")

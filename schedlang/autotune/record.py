@@ -39,16 +39,26 @@ OUTCOMES = (
 class Trial:
     """One candidate and how it ended.
 
-    ``seconds`` is the median of a call where the outcome is ``"ok"`` and it was timed; ``steps``
-    the schedule as JSON (:meth:`schedlang.Schedule.to_json`); ``decisions`` what the template's
-    knobs answered; ``estimate`` what was expected (smaller is better, no unit); ``detail`` the
-    first line of what went wrong; ``source`` a hash of the loop nest, which decides the emitted
-    source; ``strategy`` what proposed it; ``took`` the seconds that building, checking and timing
-    took; ``resumed`` whether a database had it; ``template`` the name of the user's template that
-    made it, empty for the rules; ``raced`` whether ``seconds`` are those of a race, and ``first``
-    what they were before it; ``disturbed`` and ``first_disturbed`` whether other work made more of
-    these than they are; ``checked`` what counted as right (tolerance, data given), ``limits`` the
-    seconds and memory that it had.
+    * ``outcome``: ``"ok"`` if the result is right and was timed (for a GPU that is not there, if it
+      was compiled); ``"wrong answer"`` if an element is off or was not written, or something else
+      was written; ``"build failed"`` and ``"run failed"`` for an exception; ``"build timed out"``,
+      ``"run timed out"`` and ``"out of memory"`` beyond the
+      :class:`~schedlang.autotune.runner.task.Limits`; ``"crashed"`` if the process ended, once more
+      in a process of its own if others had used the first.
+    * ``detail``: the first line of what went wrong.
+    * ``steps``: the schedule as JSON (:meth:`schedlang.Schedule.to_json`).
+    * ``decisions``: the answers to the template's knobs, by name.
+    * ``seconds``: the median time of a call, if it was timed, over samples of at least 40 ms
+      together; a call of half a second is timed once. ``raced`` tells whether it is from a race,
+      and ``first`` is the time before that.
+    * ``disturbed``, ``first_disturbed``: whether other processes took a core during every sample of
+      these, of which the shortest then counts.
+    * ``estimate``: the cost that was expected; less is better, and it has no unit.
+    * ``took``: the seconds that building, checking and timing took.
+    * ``strategy``: the name of the strategy that proposed it; ``template``: that of the user's
+      template that made it, empty for the rules; ``source``: a hash of the loop nest.
+    * ``resumed``: whether the database had it; ``checked``: its tolerance and inputs; ``limits``:
+      its seconds and memory.
     """
 
     number: int

@@ -30,7 +30,9 @@ class TuningResult:
     """The best schedule of a search, its kernel, its time, and every trial.
 
     ``trials`` are the :class:`~schedlang.autotune.record.Trial` records in the order in which they
-    ended. ``print`` shows a summary.
+    ended. ``print`` shows a summary. Its GFLOP/s count the operations that a ``where=`` lets
+    through, and are left out where data decide these. Its ``measured`` line counts the candidates
+    that were skipped because an earlier one had the same loop nest.
     """
 
     def __init__(self, kernel: Kernel, schedule: Schedule, best: Trial, facts: Facts) -> None:
@@ -76,7 +78,8 @@ class TuningResult:
 
     @property
     def seconds(self) -> float | None:
-        """The median of a call of the best kernel; ``None`` where nothing was timed."""
+        """The median time of a call of the best kernel, from the final race if there was time for
+        one; ``None`` where nothing was timed."""
         return self.best.seconds
 
     @property
@@ -86,9 +89,9 @@ class TuningResult:
 
     @property
     def broken(self) -> bool:
-        """Return whether the search was broken off: a disk that is full, workers that are gone.
+        """Return whether an error ended the search: a full disk, lost workers, a broken template.
 
-        The result is the best until then; ``ended`` is the error.
+        The result is the best until then, and ``ended`` is the error.
         """
         return self.facts.broken
 

@@ -28,16 +28,37 @@ class Exhausted(Exception):
 
 
 class Strategy(Protocol):
-    """Proposes candidates, and learns how trials ended; ``name``, if it has one, is shown."""
+    """A search strategy: proposes candidates, and learns how their trials ended.
+
+    Any object with these methods is one; results show its ``name``, if it has one. :func:`valid`
+    draws a candidate. This one takes the first that is drawn and learns nothing:
+
+    >>> import random, tempfile, schedlang as sl
+    >>> class Blind:
+    ...     name = "blind"
+    ...     def __init__(self, seed):
+    ...         self.rng = random.Random(seed)
+    ...     def propose(self, space):
+    ...         return sl.autotune.search.valid(space, self.rng)
+    ...     def learn(self, trial):
+    ...         pass
+    >>> A = sl.placeholder((64,), name="A")
+    >>> B = sl.compute((64,), lambda i: A[i] * 2, name="B")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = sl.autotune(B, trials=1, search=Blind(0), database=folder + "/tuning.jsonl")
+    >>> result.trials[0].strategy
+    'blind'
+    """
 
     def propose(self, space: Space) -> Candidate: ...
     def learn(self, trial: Trial) -> None: ...
 
 
 class Random:
-    """Independent draws; of a few that are valid the one that is expected to be fastest.
+    """Independent draws: the best of eight by the estimate, of four for a GPU.
 
-    The baseline: the same proposals under the same seed, whatever is measured.
+    One draw in four (for a GPU, in two) ignores the estimate. A seed gives the same proposals on
+    one machine, whatever is measured.
     """
 
     name = "random"

@@ -57,43 +57,57 @@ def autotune(
     sizes: Mapping[Any, int] | None = None, tolerance: float | None = None, progress: Any = None,
     limits: Limits | None = None, workers: int | None = None,
 ) -> TuningResult:  # fmt: skip
-    """Search for a fast schedule of ``outputs``; the best found so far, also after Ctrl-C.
+    """Search for a fast schedule of ``outputs``, a tensor or a list of them.
 
-    Candidates come from rules over the computation, or from ``template(s, knobs)``, which applies
-    steps to a schedule ``s`` and asks ``knobs`` for each decision
-    (:class:`~schedlang.autotune.knobs.Knobs`). Each is built, checked against the NumPy oracle and
-    timed in a child process: one that crashes, hangs or takes all memory costs a trial and no
-    more. The fastest few are timed again in turns. The untuned schedule, which has no steps, is
-    timed as well on a CPU; where nothing that the rules make is faster, it is one trial more, and
-    the result.
+    Return the best schedule so far, also after Ctrl-C. Candidates come from rules over the
+    computation, or from ``template(s, knobs)``, which applies steps to a schedule ``s`` and asks
+    ``knobs`` (:class:`~schedlang.autotune.knobs.Knobs`) for each decision. A child process builds
+    each candidate, checks it against the NumPy oracle and times it, so that one that crashes, hangs
+    or takes all memory costs one trial. At the end the fastest four race in turns, and the winner
+    is the result. On a CPU the untuned schedule, which has no steps, is timed too: if it beats all
+    candidates of the rules, it is one more trial, and the result.
 
-    ``target``: as :func:`~schedlang.runtime.build.build` takes it. ``trials``: how many are
-    measured, those of earlier runs in ``database`` counted in; 64, or as many as there is time for
-    where a ``timeout`` is given alone. The first is the best schedule that ``database`` (by default
-    also one that comes with schedlang) knows for such a computation.
-    ``resume=False`` starts anew. ``timeout``: seconds for all of it, the start of the workers and
-    the last race included, of which the untuned schedule has a tenth; where no candidate has worked
-    by then, the first that does ends the search. It also ends where half of ``trials`` (at least
-    64) bring no gain of one percent. ``search``: ``"random"``, ``"evolve"`` or an object with
-    ``propose`` and ``learn`` (:mod:`schedlang.autotune.search`); ``seed`` decides what is drawn.
-    ``database``: a file or a :class:`~schedlang.autotune.database.Database`; by default one in the
-    cache folder. Every trial is written as it ends. ``executor``: any
-    ``concurrent.futures.Executor``, to measure on its workers; ``workers``: how many processes
-    build at once (one a core, at most 8, and fewer where the arrays of each would not leave half of
-    the memory). ``inputs``: the data to run on, arrays by name or in order; by default random,
-    floats uniform in [-1, 1], integers from -8 (unsigned ones from 0) to 8.
-    ``sizes``: values of symbolic sizes, by name or by ``sl.var``. ``tolerance``: how far an element
-    may be off, as a part of its size plus the size typical of its array; by default what rounding
-    explains; integers may be off where floats are cast to them, by default few and by 1.
-    ``progress``: True for a bar, False for none, a function that takes each trial. ``limits``:
-    seconds and memory of a candidate.
+    * ``target``: as :func:`~schedlang.runtime.build.build` takes it. What it leaves out, such as
+      the vector width, is this machine's, also with an ``executor``.
+    * ``trials``: how many candidates to measure, those of earlier runs in ``database`` included.
+      The default is 64, or no limit if ``timeout`` is given. A search also ends when half of
+      ``trials`` (at least 64) bring no gain of one percent.
+    * ``timeout``: seconds for the whole search: the start of the workers, the candidates, the race
+      (up to a fifth) and the untuned schedule (up to a tenth). If no candidate has worked by then,
+      the first that does ends the search. If there is no time for the race, the first times count.
+    * ``search``: ``"random"``, ``"evolve"``, or a
+      :class:`~schedlang.autotune.search.Strategy` of your own. ``seed`` decides the draws.
+    * ``database``: a file or a :class:`~schedlang.autotune.database.Database`, by default
+      ``tuning.jsonl`` in the cache folder. Every trial is written as it ends.
+    * ``resume``: count the trials in ``database`` and measure none of them again, except those of
+      another template, tolerance or input, those that failed under other limits, and those that
+      other processes disturbed. The rules then try the schedule of ``sl.best`` first.
+    * ``executor``: any ``concurrent.futures.Executor``, whose workers measure. They need this
+      version of schedlang. One of them is asked for its cores, threads, memory and GPU, for which
+      the search is planned. A job whose worker is lost is sent once more; one whose worker cannot
+      measure goes to another. Several jobs in a row that fail everywhere end the search, and so
+      does a silence of minutes. A worker keeps its child process for 30 seconds and the arrays of
+      its last two searches.
+    * ``workers``: how many processes build at once: by default one a core, at most 8, and fewer
+      where their arrays would take more than half of the memory.
+    * ``inputs``: the data to run on, arrays by name or in order. The default is random: floats in
+      [-1, 1], integers in -8..8 (unsigned 0..8), scalar arguments in 0.5..1.5 (integers 1..4).
+    * ``sizes``: values of symbolic sizes, by name or by ``sl.var``.
+    * ``tolerance``: how far an element may be off, as a part of its size plus the typical (root
+      mean square) size of its array. The default is what rounding explains. Integers must be equal,
+      except where floats are cast to integers: there the tolerance holds too, and one in a hundred
+      may be off by 1.
+    * ``progress``: True for a bar, False for none, or a function of each trial; by default a bar in
+      a terminal, if rich is installed.
+    * ``limits``: the :class:`~schedlang.autotune.runner.task.Limits` of a candidate.
 
-    For ``target="cuda"`` on a machine without a GPU candidates are compiled to machine code and
-    ranked by estimates; nothing is timed, and the result says so.
+    For ``target="cuda"`` on a machine without a GPU, candidates are compiled to machine code and
+    ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast
+    a GPU is. If the GPU is not there, they use the data sheet of one with the same architecture.
 
     Raises :class:`~schedlang.errors.TuningError` for options that cannot be, and where no candidate
-    works; :class:`~schedlang.errors.BuildError` for a ``target`` that there is not, as ``build``
-    does, and :class:`~schedlang.errors.MissingExtraError` where what compiles for it is not there.
+    works; :class:`~schedlang.errors.BuildError` for an unknown ``target``, and
+    :class:`~schedlang.errors.MissingExtraError` where what compiles for it is not installed.
 
     >>> import tempfile, numpy as np, schedlang as sl
     >>> A = sl.placeholder((64, 64), name="A")

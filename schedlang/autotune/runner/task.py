@@ -27,9 +27,11 @@ EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds for a build, seconds for a checked or a timed run, and bytes that a process may have
-    beyond what it and its threads start with (0: no limit; by default half of the machine's
-    memory).
+    """The limits of a candidate: seconds to ``build``, seconds to ``run``, bytes of ``memory``.
+
+    ``run`` bounds the call that is checked, and again the calls that are timed. ``memory`` bounds
+    what a process takes beyond what it and its threads start with: by default half of the machine's
+    memory, 0 for no limit. A candidate beyond a limit is a failed trial.
     """
 
     build: float = 20.0
