@@ -154,11 +154,12 @@ class Target:
                 f"Target({kind!r}, datapath_bytes={self.datapath_bytes!r}): the bytes that a core "
                 "computes at once are a power of two; left out, they are this machine's"
             )
-        if not all(isinstance(c, Cache) and c.sets > 0 for c in self.caches):
+        sound = all(isinstance(cache, Cache) and cache.sets > 0 for cache in self.caches)
+        if not sound or len(self.caches) > 3:
             raise BuildError(
-                f"Target({kind!r}, caches={self.caches!r}): each level is a "
-                "schedlang.target.Cache(size, ways) with a size in bytes; left out, they are this "
-                "machine's"
+                f"Target({kind!r}, caches={self.caches!r}): caches are up to three levels, each a "
+                "schedlang.target.Cache(size, ways) with its size in bytes; left out, they are "
+                "this machine's"
             )
         own = self.vector_bytes in (0, width)
         caches = tuple(self.caches) or (host_caches() if own else USUAL_CACHES)

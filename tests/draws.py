@@ -12,9 +12,10 @@ from schedlang.autotune.space import Candidate, Space
 from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
+from schedlang.host import USUAL_CACHES
 
-AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16)
-AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32)
+AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16, caches=USUAL_CACHES)
+AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32, caches=USUAL_CACHES)
 # of the candidates that are drawn so many at least are worth building
 LEAST = 0.3
 

@@ -1,4 +1,5 @@
-"""The nests of the benchmarks' schedules, for AVX2: eight floats a vector, sixteen registers."""
+"""The nests of the benchmarks' schedules, for AVX2: eight floats a vector, sixteen registers, a
+second-level cache of 2 MiB."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ import pytest
 
 import schedlang as sl
 from benchmarks import schedules, works
+from schedlang.host import Cache
 from schedlang.ir.nodes import Alloc, walk
 from tests.conftest import Golden
 
-AVX2 = sl.Target("cpu", vector_bytes=32)
+AVX2 = sl.Target("cpu", vector_bytes=32, caches=(Cache(32 << 10, 8), Cache(2 << 20, 16)))
 MADE = re.compile(r"(?:heap|stack)_array\((\d+), float32\)  # (.+)$", re.MULTILINE)
 
 

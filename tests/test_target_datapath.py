@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import schedlang as sl
-from schedlang import target
+from schedlang import host
 from schedlang.autotune.costs.estimate import estimate
-from schedlang.autotune.runner.task import target_data
+from schedlang.autotune.runner.task import target_data, target_from
 from schedlang.errors import BuildError
 
 
@@ -27,8 +27,8 @@ def test_the_datapath_of_a_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     facts = {"vendor_id": vendor, "cpu family": str(family), "model": str(model), "flags": flags}
-    monkeypatch.setattr(target, "_cpu_facts", lambda: facts)
-    monkeypatch.setattr(target.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(host, "_cpu_facts", lambda: facts)
+    monkeypatch.setattr(host.platform, "machine", lambda: "x86_64")
     made = sl.Target("cpu")
     assert (made.vector_bytes, made.datapath_bytes) == widths
     assert made.passes == widths[0] // widths[1]
@@ -38,7 +38,7 @@ def test_another_width_than_the_hosts_is_computed_at_once() -> None:
     assert sl.Target("cpu", vector_bytes=16).passes == 1
     assert sl.Target("cpu", vector_bytes=32, datapath_bytes=64).datapath_bytes == 32
     assert (
-        sl.Target(**target_data(sl.Target("cpu", vector_bytes=64, datapath_bytes=32))).passes == 2
+        target_from(target_data(sl.Target("cpu", vector_bytes=64, datapath_bytes=32))).passes == 2
     )
     with pytest.raises(BuildError, match="datapath_bytes=24"):
         sl.Target("cpu", datapath_bytes=24)

@@ -166,7 +166,7 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
     loop_overhead = 1.0 if around else 0.0
     reach = [Reach(b, tuple(i)) for b, i in (*reads, *((b, store.indices) for b in store.buffers))]
     moved = line_traffic(reach, loops, _extent, target.caches, resident)
-    traffic = sum(bytes_ / rate for bytes_, rate in zip(moved, RATES))
+    traffic = sum(bytes_ / rate for bytes_, rate in zip(moved, RATES[-len(moved) :]))
     compute = times * (each + loop_overhead)
     done = times * copies * lanes * site.share * flops
     return max(compute, traffic) + 0.3 * min(compute, traffic), done
