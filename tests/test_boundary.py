@@ -129,33 +129,37 @@ n = var("n")
 A = placeholder((4, 3), name="A")
 E = placeholder((0,), name="E")
 REFUSALS = {
-    "no tensor": (lambda: pad(3, 1), ComputeTypeError, "a tensor is needed"),
+    "no tensor": (lambda: pad(3, 1), ComputeTypeError, "is not a tensor; give one made by"),
     "mode": (
-        lambda: pad(A, 1, mode="mirror"), ComputeError, "the modes are constant, edge, reflect"),
-    "count": (lambda: pad(A, (1, 2, 3)), ComputeError, r"A has 2 dimension\(s\), before has 3"),
+        lambda: pad(A, 1, mode="mirror"), ComputeError, "is not a mode; choose one of constant, "
+                                                        "edge, reflect"),
+    "count": (lambda: pad(A, (1, 2, 3)), ComputeError, r"before has 3 widths, but A has 2 "
+                                                       r"dimensions"),
     "after count": (lambda: pad(A, 1, (1,)), ComputeError, "after has 1"),
     "NumPy's pairs": (
         lambda: pad(A, ((1, 2), (3, 4))), ComputeTypeError,
-        r"not in pairs; write pad\(A, before=\(1, 3\), after=\(2, 4\)\)"),
+        r"not as pairs; write pad\(A, before=\(1, 3\), after=\(2, 4\)\)"),
     "negative": (
-        lambda: pad(A, (1, -1)), ComputeError, r"before\[1\] is -1: an extent is 0 or more"),
-    "float width": (lambda: pad(A, 1.5), ComputeTypeError, "an extent is an integer"),
+        lambda: pad(A, (1, -1)), ComputeError, r"before\[1\] is -1, but an extent must be 0 or "
+                                               r"more"),
+    "float width": (lambda: pad(A, 1.5), ComputeTypeError, "an extent must be an integer"),
     "reflect too far": (lambda: pad(A, 3, mode="reflect"), ComputeError,
-                        "a pad of 3 needs 4 elements to mirror, and dimension 1 .* has 3"),
+                        "a width of 3 needs 4 elements to reflect, but dimension 1 .* has 3"),
     "reflect too far after": (
         lambda: pad(A, 0, (4, 0), "reflect"), ComputeError, "dimension 0 .* has 4"),
     "edge of nothing": (lambda: pad(E, 1, mode="edge"), ComputeError, "dimension 0 is empty"),
-    "wrap of nothing": (lambda: pad(E, n, mode="wrap"), ComputeError, "nothing to continue"),
+    "wrap of nothing": (lambda: pad(E, n, mode="wrap"), ComputeError, "no element to pad with"),
     "value": (
         lambda: pad(placeholder((2,), "int8"), 1, value=300), ComputeTypeError, "300 does not fit"),
     "fraction": (
-        lambda: pad(placeholder((2,), "int8"), 1, value=0.5), ComputeTypeError, "0.5 is no int8"),
+        lambda: pad(placeholder((2,), "int8"), 1, value=0.5), ComputeTypeError, "0.5 is not a "
+                                                                                "value of int8"),
     "value of a mode that has its own": (
         lambda: pad(A, 1, mode="edge", value=3), ComputeError,
-        "mode='edge', value=3.: that mode takes its values from A; give no value, or mode="),
+        "mode='edge', value=3.: this mode pads with elements of A; leave out value=, or use mode="),
     "value dtype": (lambda: pad(A, 1, value=var("x", "float64")), ComputeTypeError,
-                    "the value is float64, A float32; cast it with"),
-    "value tensor": (lambda: pad(A, 1, value=A), ComputeTypeError, "stands where an element"),
+                    "the value is float64, but A is float32; cast it with"),
+    "value tensor": (lambda: pad(A, 1, value=A), ComputeTypeError, "is used where an element"),
     "name": (lambda: pad(A, 1, name="a b"), ComputeError, "cannot name a tensor"),
 }  # fmt: skip
 
@@ -169,5 +173,5 @@ def test_refusal(case):
 
 def test_symbolic_extent_that_turns_out_empty_is_found_at_the_call():
     P = pad(placeholder((n,), "int32", name="N"), 1, mode="edge")
-    with pytest.raises(BoundsError, match="N of shape .* has 0 there"):
+    with pytest.raises(BoundsError, match="N of shape .* has extent 0 there"):
         reference(P)(np.empty(0, "int32"))

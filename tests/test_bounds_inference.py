@@ -189,7 +189,8 @@ def test_a_cut_whose_outer_loop_is_gone_is_refused():
     C = line(100)
     s = sl.schedule(C)
     outer, _ = s[C].split(C.op.axis[0], factor=24, tail="cut")
-    with pytest.raises(ScheduleError, match="i.outer is made into i.outer.outer and i.outer.inner"):
+    with pytest.raises(ScheduleError, match="i.outer was turned into i.outer.outer and "
+                                            "i.outer.inner"):
         s[C].split(outer, factor=3)
     assert len(s.steps) == 1
 
@@ -300,7 +301,7 @@ def test_storage_outside_of_a_parallel_loop_is_refused():
     s[B].compute_at(s[C], C.op.axis[1])
     s[B].store_root()
     with pytest.raises(
-        ScheduleError, match="iterations that run together would write the same storage"
+        ScheduleError, match="iterations that run at the same time would write the same storage"
     ):
         s[C].parallel(C.op.axis[0])
     assert len(s.steps) == 2
@@ -368,13 +369,13 @@ def test_threads_with_storage_of_their_own_share_no_loop():
     s[C].bind(C.op.axis[0], "threadIdx.x")
     s[B].compute_at(s[C], C.op.axis[0])
     s[B].bind(B.op.axis[0], "threadIdx.x")
-    with pytest.raises(LoweringError, match="each threadIdx.x has local storage of its own"):
+    with pytest.raises(LoweringError, match="each threadIdx.x has its own local storage"):
         lower_state(s.state)
     s[B].set_scope("shared")
     with pytest.raises(
         LoweringError,
-        match="(?s)is 14 long, and it is computed inside 12 threadIdx.x"
-        ".*bind the part that is 12 long: the inner one of factor=12, or the outer",
+        match="(?s)i has 14 iterations, but B is computed inside a loop of 12 threadIdx.x"
+        ".*bind the loop of extent 12: the inner loop of factor=12, or the outer",
     ):
         lower_state(s.state)
 

@@ -213,9 +213,9 @@ def test_what_cannot_be_prefetched_is_refused():
     D = sl.compute((64,), lambda i: far[i] + 1, name="D")
     C = sl.compute((64,), lambda i: D[i] + far[i] + far[999999 - i] + A[at[i]], name="C")
     refusals = {
-        far: "an iteration touches 62500 lines of far, 1024 are the most",
-        D: "D is not read inside i, or is computed there",
-        A: "where A is read depends on data",
+        far: "an iteration reads 62500 cache lines of far, and at most 1024 are prefetched",
+        D: "i does not read D from outside the loop",
+        A: "the indices of A depend on data",
     }
     for tensor, why in refusals.items():
         s = sl.schedule(C)

@@ -298,7 +298,8 @@ def test_a_store_predicate_that_mixes_elements_and_the_threads_of_a_sum() -> Non
     s[B].bind(k, "threadIdx.x")
     tx = sl.thread_axis("threadIdx.x")
     s[B].set_store_predicate(sl.any(B.op.axis[0] < 2, tx.var.equal(0)))
-    with pytest.raises(LoweringError, match="of which one stores the sum, and i chooses elements"):
+    with pytest.raises(LoweringError, match="so that only one stores, with i, which selects "
+                                            "elements"):
         sl.build(s, [A, B], target="cuda-emulator")
 
 

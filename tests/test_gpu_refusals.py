@@ -166,23 +166,23 @@ def sums_of_threads_in_local_storage() -> Any:
 
 
 REFUSED: list[tuple[Callable[[], Any], type[SchedlangError], str]] = [
-    (unbound, BuildError, r"stage B stands at root.*none of its data axes \(i, j\) is bound"),
-    (parallel, BuildError, "i of stage C is parallel.*Bind it"),
+    (unbound, BuildError, r"stage B is at root.*none of its data axes \(i, j\) is bound"),
+    (parallel, BuildError, "i of stage C is parallel.*Bind the loop"),
     (too_many_threads, BuildError, "a block of 4096 threads.*sm_90 allows 1024"),
     (too_much_shared, BuildError,
-     "needs 1,048,576 B of shared memory; sm_90 allows 49,152 static, 232,448 opt-in; "
+     "needs 1,048,576 B of shared memory; sm_90 allows 49,152 B static, 232,448 B opt-in; "
      "B is 64x4096 float32"),
-    (extents_differ, BuildError, "both are threadIdx.x of one kernel.*Split both"),
+    (extents_differ, BuildError, "both are bound to threadIdx.x of one kernel.*Split both"),
     (longer_than_the_threads_around, LoweringError,
-     "it is 64 long, and it is computed inside 16 threadIdx.x"),
-    (shared_at_root, BuildError, "B is shared storage made outside of all kernels"),
-    (global_inside, BuildError, "B is global storage made inside of a kernel"),
-    (local_outside_of_threads, BuildError, "local storage made outside of the thread loops"),
-    (reduction_inside_its_threads, LoweringError, "each thread would add up all of it"),
+     "has 64 iterations, but B is computed inside a loop of 16 threadIdx.x"),
+    (shared_at_root, BuildError, "B is shared storage allocated outside every kernel"),
+    (global_inside, BuildError, "B is global storage allocated inside a kernel"),
+    (local_outside_of_threads, BuildError, "local storage allocated outside the thread loops"),
+    (reduction_inside_its_threads, LoweringError, "each thread would compute the whole reduction"),
     (sums_of_threads_in_local_storage, BuildError,
-     "reduce stage B together, and its storage is local.*set_scope"),
-    (nothing_to_double, BuildError, "no serial loop of a kernel fills it first"),
-    (lanes_across_threads, BuildError, "added up across threads, which lanes cannot wait for"),
+     "reduce stage B together, but its storage is local.*set_scope"),
+    (nothing_to_double, BuildError, "no serial loop of a kernel fills and then reads B"),
+    (lanes_across_threads, BuildError, "reduced across threads, which vector lanes cannot"),
 ]  # fmt: skip
 
 
@@ -202,7 +202,7 @@ def test_a_gpu_kernel_on_a_cpu_says_what_to_do() -> None:
 
 def test_limits_are_those_of_the_architecture() -> None:
     s = too_much_shared()
-    with pytest.raises(BuildError, match="sm_80 allows 49,152 static, 166,912 opt-in"):
+    with pytest.raises(BuildError, match="sm_80 allows 49,152 B static, 166,912 B opt-in"):
         sl.build(s, target=sl.Target("cuda", arch="sm_80"))
     with pytest.raises(BuildError, match="choose one of sm_80, "):
         sl.Target("cuda", arch="sm_12")
@@ -220,7 +220,8 @@ def test_shared_rows_are_not_kept_for_each_thread() -> None:
     s[B].compute_at(s[C], inner)
     s[B].store_at(s[C], thread)
     s[B].set_scope("shared")
-    with pytest.raises(LoweringError, match=r"it is shared, by all threads of i.inner.outer"):
+    with pytest.raises(LoweringError, match=r"B has scope shared, but there each thread of "
+                                            r"i.inner.outer"):
         sl.build(s, [A, C], target="cuda-emulator")
 
 
@@ -232,7 +233,7 @@ def test_local_storage_that_no_thread_has() -> None:
     s = sl.schedule(C)
     s[C].bind(C.op.axis[0], "threadIdx.x")
     s[B].compute_at(s[C], C.op.axis[0])
-    with pytest.raises(BuildError, match="1x400000 float32, 1,600,000 B in each thread; sm_90 al"):
+    with pytest.raises(BuildError, match="1x400000 float32, 1,600,000 B per thread; sm_90 al"):
         sl.build(s, [A, C], target="cuda")
 
 
@@ -269,7 +270,7 @@ def test_a_second_copy_between_kernels_is_refused() -> None:
         s[stage].bind(stage.op.axis[0], "threadIdx.x")
     s[B].double_buffer()
     with pytest.raises(
-        BuildError, match="double_buffer on the storage B: no serial loop of a kern"
+        BuildError, match="double_buffer\(\) of B: no serial loop of a kern"
     ):
         sl.build(s, target="cuda")
 

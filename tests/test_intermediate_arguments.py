@@ -71,7 +71,7 @@ def test_overlapping_boxes_of_a_sum_would_race(n):
     s[C].parallel(outer)
     s[B].compute_at(s[C], outer)
     s[B].reorder(k, B.op.axis[0])
-    with pytest.raises(LoweringError, match="each element once"):
+    with pytest.raises(LoweringError, match="elements must be computed exactly once"):
         sl.build(s, [A, B, C])
 
 
@@ -115,7 +115,7 @@ def test_one_of_two_outputs():
     C = sl.compute((10,), lambda i: Q[i], name="C")
     s = sl.schedule(C)
     s[P].compute_at(s[C], C.op.axis[0])
-    with pytest.raises(LoweringError, match="P.v0 is an argument, stored whole, and P.v1"):
+    with pytest.raises(LoweringError, match="the argument P.v0 must be computed whole, but P.v1"):
         sl.lower(s, [A, P, C])
     s[P].compute_root()
     a = np.arange(20, dtype="float32")
@@ -149,7 +149,7 @@ def test_an_inlined_argument_reads_what_is_attached():
     s[D].compute_inline()
     outer, _ = s[C].split(C.op.axis[0], factor=8)
     s[B].compute_at(s[C], outer)
-    with pytest.raises(LoweringError, match="D is an argument and so stored besides being inlin"):
+    with pytest.raises(LoweringError, match="D is inlined, but as an argument it is stored"):
         sl.lower(s, [A, D, C])
     s[B].compute_root()
     a = np.arange(20, dtype="float32")
@@ -159,10 +159,10 @@ def test_an_inlined_argument_reads_what_is_attached():
 
 
 @pytest.mark.parametrize(("name", "inline", "match"), [
-    ("init", False, "init among the arguments: it is a part of scan R"),
-    ("update", False, "update among the arguments: it is a part of scan R"),
+    ("init", False, "init among the arguments: init is part of scan R"),
+    ("update", False, "update among the arguments: update is part of scan R"),
     ("step", False, "step among the arguments, computed in the loop of scan R"),
-    ("step", True, "step among the arguments: it is an inlined step of a scan"),
+    ("step", True, "step among the arguments: step is inlined into a scan"),
 ])  # fmt: skip
 def test_rows_of_a_scan(name, inline, match):
     X = sl.placeholder((6, 4), name="X")

@@ -116,7 +116,7 @@ def test_wrong_arguments():
         interpret(made, [])
     with pytest.raises(CallError, match="A is float32"):
         interpret(made, [np.ones(8)])
-    with pytest.raises(CallError, match="the orders are"):
+    with pytest.raises(CallError, match="is not an order; choose one of"):
         interpret(made, [ONES], "sideways")
 
 

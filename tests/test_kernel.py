@@ -145,7 +145,7 @@ class Interface:
 
 def test_array_protocols(kernel: Any) -> None:
     np.testing.assert_array_equal(kernel(Exported(x), Interface(y)), z)
-    with pytest.raises(CallTypeError, match="lives in a GPU's memory"):
+    with pytest.raises(CallTypeError, match="is in GPU memory"):
         kernel(OnDevice(x), y)
 
 

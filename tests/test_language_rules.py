@@ -96,7 +96,7 @@ def test_any_and_all_of_nothing_and_of_conditions() -> None:
         assert run(C, nothing) == wanted == sl.reference(C)(nothing)
     C = sl.compute((8,), lambda i: sl.all(i > 2, i < 5), name="C")
     assert run(C).sum() == 2
-    with pytest.raises(ComputeTypeError, match="takes one value, got 2"):
+    with pytest.raises(ComputeTypeError, match="takes one condition, got 2"):
         sl.all(A[k] > 0, A[k] < 1, axis=k)
 
 
@@ -120,7 +120,7 @@ def test_positions_where_a_condition_holds(name: str, dtype: str) -> None:
 
 def test_an_axis_that_is_named_twice_is_named() -> None:
     A, k = sl.placeholder((4,), name="A"), sl.reduce_axis(4, name="k")
-    with pytest.raises(ComputeError, match=r"sl\.sum\(\.\.\., axis=\[k, k\]\): k is named twice"):
+    with pytest.raises(ComputeError, match=r"sl\.sum\(\.\.\., axis=\[k, k\]\): k is given twice"):
         sl.sum(A[k], axis=[k, k])
 
 
@@ -221,5 +221,5 @@ def test_bits_that_have_no_form_are_refused() -> None:
     with pytest.raises(ComputeTypeError, match="no integer"):
         te.compute((4,), lambda i: te.clz(A[i]))
     for name in ("shift_left", "shift_right"):
-        with pytest.raises(ComputeTypeError, match="bitwise operators need integers"):
+        with pytest.raises(ComputeTypeError, match="bitwise operators take integers"):
             getattr(te, name)(A[0], 1)

@@ -49,7 +49,7 @@ def test_the_layout_of_an_argument_is_refused():
     C = sl.compute((4, 8), lambda i, j: B[i, j] + 1, name="C")
     s = sl.schedule(C)
     s[B].transform_layout(lambda i, j: (j, i))
-    with pytest.raises(LoweringError, match="B stands among the arguments"):
+    with pytest.raises(LoweringError, match="B is an argument, whose layout the caller chooses"):
         sl.build(s, [A, B, C])
 
 

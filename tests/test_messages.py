@@ -36,7 +36,7 @@ def test_a_target_that_is_not_there_names_those_that_are(target: str) -> None:
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator", "nvptx"])
 def test_a_stage_that_no_thread_runs_says_what_to_bind(target: str) -> None:
     _, _, s = two_stages()
-    with pytest.raises(BuildError, match=r"stage B stands at root(.|\n)*none of its data axes"):
+    with pytest.raises(BuildError, match=r"stage B is at root(.|\n)*none of its data axes"):
         sl.build(s, target=target)
 
 

@@ -34,8 +34,8 @@ def scheduled(C: Any) -> list[Any]:
      (lambda X, i: X[i, 0] * 0.5, "int32", 'X[i, 0].astype("float32") * 0.5'),
      (lambda X, i: X[i, 0] / 255, "uint8", 'X[i, 0].astype("float32") / 255'),
      (lambda X, i: 1 / (X[i, 0] + 1), "uint8", '1 / (X[i, 0] + 1).astype("float32")'),
-     (lambda X, i: np.sqrt(X[i, 0]), "int32", 'X[i, 0].astype("float32") in place of X[i, 0]'),
-     (lambda X, i: sl.max(X[i, 0], 0.5), "uint8", 'X[i, 0].astype("float32") in place of X[i, 0]'),
+     (lambda X, i: np.sqrt(X[i, 0]), "int32", 'X[i, 0].astype("float32") instead of X[i, 0]'),
+     (lambda X, i: sl.max(X[i, 0], 0.5), "uint8", 'X[i, 0].astype("float32") instead of X[i, 0]'),
      (lambda X, i: sl.select(X[i, 0] > 1, X[i, 0], 0.5), "uint8", ".astype"),
      (lambda X, i: X[i, 0] ** 0.5, "uint8", 'X[i, 0] ** sl.const(0.5, "float32")')],
 )  # fmt: skip
@@ -43,7 +43,7 @@ def test_it_is_said_once_at_the_users_line(body: Any, dtype: str, says: str) -> 
     (found,) = scheduled(gray(body, dtype))
     assert found.filename == __file__
     text = str(found.message)
-    assert text.startswith("gray computes ") and "in float64: it comes of integers" in text
+    assert text.startswith("gray computes ") and "in float64: integers with Python floats" in text
     assert says in text, text
 
 

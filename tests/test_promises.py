@@ -25,16 +25,16 @@ CUT = "io, ii = s[C].split(i, factor=24, tail='cut')"
 ROWS = [
     # cut tails
     (CUT, "s[C].split(io, factor=2)", "split(i, ..., tail='cut') could no longer be cut: "
-     "i.outer is made into i.outer.outer and i.outer.inner"),
-    (CUT, "s[C].split(io, factor=3, tail='cut')", "i.outer is made into"),
-    (CUT, "s[C].fuse(ii, j); s[C].fuse(io, s[C].leaf_axes[1])", "i.outer is made into"),
-    (CUT, "s[C].fuse(io, ii)", "i.outer is made into i.outer.i.inner.fused"),
+     "i.outer was turned into i.outer.outer and i.outer.inner"),
+    (CUT, "s[C].split(io, factor=3, tail='cut')", "i.outer was turned into"),
+    (CUT, "s[C].fuse(ii, j); s[C].fuse(io, s[C].leaf_axes[1])", "i.outer was turned into"),
+    (CUT, "s[C].fuse(io, ii)", "i.outer was turned into i.outer.i.inner.fused"),
     (CUT, "s[C].reorder(ii, io)", "i.inner is not inside i.outer"),
     (CUT, "s[C].reorder(j, k, ii, io)", "i.inner is not inside i.outer"),
-    (CUT, "s[C].tile(io, j, 2, 2)", "i.outer is made into"),
-    (CUT, "s[C].vectorize(io)", "i.outer is no plain loop: it is vectorize"),
-    (CUT, "s[C].unroll(io)", "i.outer is no plain loop: it is unroll"),
-    (CUT, "s[C].bind(io, 'blockIdx.x')", "i.outer is no plain loop: it is blockIdx.x"),
+    (CUT, "s[C].tile(io, j, 2, 2)", "i.outer was turned into"),
+    (CUT, "s[C].vectorize(io)", "i.outer is not a plain loop: it is vectorized"),
+    (CUT, "s[C].unroll(io)", "i.outer is not a plain loop: it is unrolled"),
+    (CUT, "s[C].bind(io, 'blockIdx.x')", "i.outer is not a plain loop: it is bound to blockIdx.x"),
     (CUT, "s[C].bind(ii, 'threadIdx.x')", "i.inner is bound to threadIdx.x"),
     ("", "s[C].tile(k, i, 8, 24, tail='cut'); s[C].fuse(*s[C].leaf_axes[:1])", None),
     ("s[B].compute_at(s[C], i)", "xo, xi = s[B].split(x, factor=7, tail='cut'); "

@@ -199,7 +199,7 @@ def test_samples_and_trust() -> None:
         over(samples=[-2, 3])
     with pytest.raises(ComputeError, match="an element has 1 part"):
         over(samples=[(1, 2)])
-    with pytest.raises(ComputeTypeError, match="a list of elements"):
+    with pytest.raises(ComputeTypeError, match="a list of one element or more"):
         over(samples=7)
     positive = sl.comm_reducer(gcd, lambda t: 0, name="gcd")
     C = sl.compute((1,), lambda i: positive(sl.abs(X[k]), axis=k), name="G")

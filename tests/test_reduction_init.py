@@ -153,9 +153,10 @@ def test_a_start_inside_the_reduction_is_refused() -> None:
     s = sl.schedule(C)
     s[C].reorder(C.op.reduce_axis[0], *C.op.axis)
     s[bias].compute_at(s[C], C.op.axis[1])
-    with pytest.raises(LoweringError, match=r"starts its reduction from it \(init=\), ahead of"):
+    with pytest.raises(LoweringError, match=r"initializes its reduction from bias \(init=\) "
+                                            r"before"):
         sl.build(s, target="python")
-    assert "starts its reduction" in str(s)
+    assert "initializes its reduction" in str(s)
 
 
 def test_two_parts_gathers_and_data() -> None:
@@ -199,7 +200,7 @@ def test_a_recurrence_may_start_from_its_state() -> None:
 
 def test_what_a_start_may_not_be() -> None:
     A, k = sl.placeholder((4, 4), name="A"), sl.reduce_axis(4, name="k")
-    with pytest.raises(ComputeError, match="init= uses k; it may use data axes only"):
+    with pytest.raises(ComputeError, match="init= uses k, but may use only data axes"):
         sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k, init=A[i, k]), name="C")
-    with pytest.raises(sl.errors.BoundsError, match="index 0 runs over 1..4"):
+    with pytest.raises(sl.errors.BoundsError, match="index 0 takes the values 1..4"):
         sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k, init=A[i + 1, 0]), name="C")

@@ -76,10 +76,10 @@ def test_a_rest_of_symbolic_length_is_refused_with_what_to_do(kind: str):
     # the lanes of a vector may be masked
     if kind == "unroll":
         with pytest.raises(
-            LoweringError, match=r"the loop runs .*known at the call only"
+            LoweringError, match=r"the loop has .*known only at run time"
         ) as caught:
             tiled("cut", "")
-        assert "what split(i, ..., tail='cut') leaves of i. Use tail='guard'" in str(caught.value)
+        assert "the tail of split(i, ..., tail='cut'). Use tail='guard'" in str(caught.value)
         assert "T = s.cache_write(C, 'local')" in str(caught.value)
     for f in (tiled("guard", ""), tiled("cut", "private")):
         for n, m in SIZES:

@@ -422,10 +422,10 @@ def lower_cases() -> Iterator[Any]:
     yield g.s, [g.A, g.C], "B is missing from the arguments"
     yield g.s, [g.A, g.B], "C is missing from the arguments"
     yield g.s, [], "A is missing from the arguments"
-    yield g.s, [g.A, g.B, g.B, g.C], "B stands twice among the arguments"
-    yield g.s, [g.A, g.B, Z, g.C], "argument 2, Z, is no tensor of this computation"
-    yield g.s, [g.A, g.B, "C"], "argument 2 is 'C': arguments are tensors and sizes"
-    yield sl.schedule(Y), [X, Y], "no argument determines [nm]"
+    yield g.s, [g.A, g.B, g.B, g.C], "B is given twice as an argument"
+    yield g.s, [g.A, g.B, Z, g.C], "argument 2, Z, is not a tensor of this computation"
+    yield g.s, [g.A, g.B, "C"], "argument 2 is 'C', but arguments must be tensors or sizes"
+    yield sl.schedule(Y), [X, Y], "no argument determines the size [nm]"
 
 
 @pytest.mark.parametrize("case", range(7))
@@ -440,11 +440,11 @@ def test_arguments_are_refused(case: int) -> None:
 def test_attached_where_another_reader_is_left_out() -> None:
     g = SimpleNamespace(**diamond())
     g.s[g.D].compute_at(g.s[g.C], g.i)
-    assert "# compute_at(C, i) on stage D: E reads it outside that loop" in str(g.s)
-    with pytest.raises(LoweringError, match="No loop holds all its readers: leave it at root"):
+    assert "# compute_at(C, i) on stage D: E reads D outside that loop" in str(g.s)
+    with pytest.raises(LoweringError, match="No loop encloses all its readers: leave it at root"):
         sl.lower(g.s, [g.A, g.E])
     g.s[g.C].compute_at(g.s[g.E], g.j)
-    match = r"E reads it outside that loop\n  Legal places, outermost first: root, \(E, j\)\."
+    match = r"E reads D outside that loop\n  Legal places, outermost first: root, \(E, j\)\."
     with pytest.raises(LoweringError, match=match):
         sl.lower(g.s, [g.A, g.E])
 
@@ -452,7 +452,7 @@ def test_attached_where_another_reader_is_left_out() -> None:
 def test_attached_where_another_reader_joins_later() -> None:
     g = SimpleNamespace(**diamond())
     g.s[g.D].compute_at(g.s[g.E], g.j)
-    assert "C reads it outside that loop" in str(g.s)
+    assert "C reads D outside that loop" in str(g.s)
     g.s[g.C].compute_at(g.s[g.E], g.j)
     assert "#" not in str(g.s)
     assert sl.lower(g.s, [g.A, g.E]).loops

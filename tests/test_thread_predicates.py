@@ -64,7 +64,7 @@ def test_a_thread_of_another_kernel():
     s[B].bind(B.op.axis[0], "threadIdx.x")
     s[C].bind(C.op.axis[0], "blockIdx.x")
     s[C].set_store_predicate(TX == 0)
-    with pytest.raises(LoweringError, match="or of a stage that is computed in the same kernel"):
+    with pytest.raises(LoweringError, match="or of another stage of the same kernel"):
         sl.lower(s, [A, C])
 
 

@@ -691,7 +691,7 @@ def test_a_computation_under_other_names_is_an_equal_one() -> None:
     assert structure(twin) == structure(g.C)
     assert names_of([twin]).parts[1] == "n1" and names_of([g.C]) == names
     for wrong in (Names(), Names(names.parts, ("n",)), Names((*names.parts, "x"))):
-        with pytest.raises(ComputeError, match="do not fit a computation"):
+        with pytest.raises(ComputeError, match="are given, but the computation has"):
             renamed([g.C], wrong)
     with pytest.raises(ComputeError, match="cannot name"):
         renamed([g.C], Names(("1+1", *names.parts[1:])))

@@ -115,9 +115,9 @@ def nested_cut_of_a_symbolic_part():
 
 
 def test_a_kernel_that_is_not_proven_says_so():
-    with pytest.warns(UnprovenWarning, match="each element of C is written, and only once"):
+    with pytest.warns(UnprovenWarning, match="each element of C is written exactly once"):
         f = sl.build(nested_cut_of_a_symbolic_part(), target="python")
-    assert f.unproven == ("it is not proven that each element of C is written, and only once",)
+    assert f.unproven == ("it is not proven that each element of C is written exactly once",)
     for size in (0, 1, 5, 6, 23):
         a = np.arange(size, dtype="float32")
         np.testing.assert_array_equal(f(a), a * 2)
@@ -150,7 +150,7 @@ def test_rows_that_are_read_within_a_tile():
     made = loop(k, store(wide, (o * 8 + k, 0), 0.0))
     used = loop(m, store(wide, (o * 8 + m, 1), load(wide, o * 8 + (m + 3) % 8, 0)))
     assert report(nest([], [wide], loop(o, made, used, kind="parallel"))).open == (
-        "it is not proven that each element of D is written, and only once",
+        "it is not proven that each element of D is written exactly once",
     )
     past = loop(m, store(wide, (o * 8 + m, 1), load(wide, o * 8 + m + 1, 0)))
     guarded = guard(o < 511, past)
@@ -163,9 +163,9 @@ def test_more_than_is_counted_is_not_taken_for_right():
     big, j = buffer("D", size), axis("j", size)
     for index in (j // 2, j * j // size):
         found = report(nest([], [big], loop(j, store(big, (index,), 0.0)))).open
-        assert found == ("it is not proven that each element of D is written, and only once",)
+        assert found == ("it is not proven that each element of D is written exactly once",)
     racing = loop(j, store(big, (j * j // size,), 0.0), kind="parallel")
     found = report(nest([], [big], racing)).open
-    assert any("parallel loop j reach different elements of D" in x for x in found)
+    assert any("parallel loop j access different elements of D" in x for x in found)
     with pytest.raises(VerifyError, match="D is written by several iterations of parallel loop j"):
         report(nest([], [big], loop(j, store(big, (j // 2,), 0.0), kind="parallel")))

@@ -35,18 +35,18 @@ def test_a_right_nest_passes():
 
 
 def test_an_axis_outside_of_its_loop():
-    refused(nest([A], [C], loop(i, store(C, (i,), load(A, j)))), "j is used outside of its loop")
+    refused(nest([A], [C], loop(i, store(C, (i,), load(A, j)))), "j is used outside its loop")
 
 
 def test_a_loop_that_runs_past_its_axis():
     """What is simplified by the axis alone would be wrong further on."""
     body = loop(k, guard(k < 4, store(C, (k,), 0.0)), extent=8)
-    refused(nest([A], [C], body), "loop k runs to 8, and its axis to 4")
+    refused(nest([A], [C], body), "loop k runs to 8, but its axis to 4")
 
 
 def test_an_axis_after_its_loop():
     body = (loop(i, store(C, (i,), 0.0)), store(C, (i,), 0.0))
-    refused(nest([A], [C], *body), "i is used outside of its loop")
+    refused(nest([A], [C], *body), "i is used outside its loop")
 
 
 def test_a_loop_inside_a_loop_over_the_same_variable():
@@ -95,7 +95,7 @@ def test_a_condition_that_is_no_bool():
 
 def test_a_scalar_that_is_no_argument():
     alpha = Var("alpha", "float32", weak=False)
-    refused(nest([A], [C], loop(i, store(C, (i,), alpha))), "alpha is no argument")
+    refused(nest([A], [C], loop(i, store(C, (i,), alpha))), "alpha is not an argument")
 
 
 def test_a_loop_of_unknown_kind():
@@ -124,7 +124,7 @@ def test_a_load_before_the_start():
 
 def test_a_store_past_the_end():
     refused(
-        nest([A], [C], loop(axis("i", 9), store(C, (i,), 0.0), extent=9)), "outside of its loop"
+        nest([A], [C], loop(axis("i", 9), store(C, (i,), 0.0), extent=9)), "outside its loop"
     )
     wide = axis("i", 9)
     refused(nest([A], [C], loop(wide, store(C, (wide,), 0.0))), "leaves 0..8: it is 8")

@@ -39,15 +39,15 @@ def bind(
             values[variable] = _scalar(variable, rest.pop(0))
     if rest:
         count = len(args) - len(rest)
-        raise CallTypeError(f"{len(args)} arguments were given, {count} are taken: "
+        raise CallTypeError(f"{len(args)} arguments were given, but at most {count} are taken: "
                             f"{_listed(tensors, variables)}")  # fmt: skip
     _solve(arrays, values, sizes)
     missing = [v for v in variables if v not in values]
     if missing:
         what = "size" if missing[0].is_size else "scalar"
         raise CallTypeError(
-            f"{what} {missing[0].name} is not given and no argument's shape determines it: pass "
-            f"{missing[0].name}=..."
+            f"{what} {missing[0].name} is not given, and the shape of no argument determines it: "
+            f"pass {missing[0].name}=..."
         )
     for tensor, array in arrays.items():
         _check_shape(tensor, array, values)
@@ -66,12 +66,12 @@ def _arrays(
             value = args[position]
         elif tensor.name not in named:
             raise CallTypeError(
-                f"{tensor.name} is not given: {len(tensors)} array(s) are needed, "
-                f"{', '.join(map(declared, tensors))}"
+                f"{tensor.name} is not given: pass {len(tensors)} "
+                f"array{'s' * (len(tensors) != 1)}, {', '.join(map(declared, tensors))}"
             )
         elif names.count(tensor.name) > 1:
             raise CallTypeError(
-                f"several placeholders are named {tensor.name}: give them by position"
+                f"several placeholders are named {tensor.name}: pass them by position"
             )
         else:
             value = named[tensor.name]
@@ -90,8 +90,8 @@ def _array(tensor: Tensor, value: Any) -> np.ndarray:
         )
     if array.ndim != tensor.ndim:
         raise CallError(
-            f"{tensor.name} has {tensor.ndim} dimension(s), {shape_text(tensor.shape)}; got an "
-            f"array of shape {array.shape}"
+            f"{tensor.name} has shape {shape_text(tensor.shape)}, of {tensor.ndim} "
+            f"dimension{'s' * (tensor.ndim != 1)}, got an array of shape {array.shape}"
         )
     return array
 
@@ -126,7 +126,9 @@ def _scalar(variable: Var, value: Any) -> Any:
         low, high = dtypes.limits(variable.dtype)
         low = 0 if variable.is_size else low
         if not low <= int(number) <= high:
-            raise CallError(f"{variable.name} is {int(number)}: it must lie in {low}..{high}")
+            raise CallError(
+                f"{variable.name} is {int(number)}, but {variable.dtype} holds {low}..{high}"
+            )
     if wanted == "b" and kind != "b":
         raise CallTypeError(f"{variable.name} is a bool, got {value!r}")
     return np.asarray(number).astype(variable.dtype)[()]

@@ -40,8 +40,8 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
         device is not None and device()[0] not in _HOST
     ):
         raise CallTypeError(
-            f"{what} lives in a GPU's memory and this kernel runs on the CPU: "
-            "copy it first, with .cpu() or cupy.asnumpy"
+            f"{what} is in GPU memory, but this kernel runs on the CPU: copy it first, with "
+            ".cpu() or cupy.asnumpy"
         )
     if device is not None:
         return np.from_dlpack(value)
@@ -54,8 +54,8 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
     kind = type(value).__name__
     if written:
         raise CallTypeError(
-            f"{what} is a {kind}, which does not share its memory: pass an array "
-            "to write into, such as np.empty(...)"
+            f"{what} is a {kind}, which does not share its memory: pass an array to write into, "
+            "such as np.empty(...)"
         )
     if hasattr(value, "__array__"):
         return np.asarray(value)
@@ -75,8 +75,8 @@ def _buffer(value: Any, what: str) -> np.ndarray | None:
         return np.asarray(view)
     except (TypeError, ValueError, RuntimeError) as error:
         raise CallTypeError(
-            f"{what} is a {type(value).__name__} of elements {view.format!r}, which are no dtype "
-            f"of NumPy's ({first_line(error)}): pass np.frombuffer(..., dtype=...)"
+            f"{what} is a {type(value).__name__} with elements {view.format!r}, which is not a "
+            f"NumPy dtype ({first_line(error)}): pass np.frombuffer(..., dtype=...)"
         ) from None
 
 

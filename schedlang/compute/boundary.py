@@ -51,20 +51,24 @@ def pad(
     """
     if not isinstance(tensor, Tensor):
         raise ComputeTypeError(
-            f"pad({tensor!r}, ...): a tensor is needed, such as sl.placeholder's"
+            f"pad({tensor!r}, ...): {tensor!r} is not a tensor; give one made by sl.placeholder or "
+            "sl.compute"
         )
     if mode not in MODES:
-        raise ComputeError(f"pad({tensor.name}, mode={mode!r}): the modes are {', '.join(MODES)}")
+        raise ComputeError(
+            f"pad({tensor.name}, mode={mode!r}): {mode!r} is not a mode; choose one of "
+            f"{', '.join(MODES)}"
+        )
     if mode != "constant" and value is not None:
         raise ComputeError(
-            f"pad({tensor.name}, mode={mode!r}, value={value}): that mode takes its values from "
-            f'{tensor.name}; give no value, or mode="constant"'
+            f"pad({tensor.name}, mode={mode!r}, value={value}): this mode pads with elements of "
+            f'{tensor.name}; leave out value=, or use mode="constant"'
         )
     if after is None and _are_pairs(before):
         first, last = (shape_text(side) for side in zip(*before))
         raise ComputeTypeError(
-            f"pad({tensor.name}, {before}): the ends of a dimension are given apart, not in pairs; "
-            f"write pad({tensor.name}, before={first}, after={last})"
+            f"pad({tensor.name}, {before}): pad takes the widths before and after as two "
+            f"arguments, not as pairs; write pad({tensor.name}, before={first}, after={last})"
         )
     starts = _widths(tensor, before, "before")
     ends = starts if after is None else _widths(tensor, after, "after")
@@ -98,8 +102,9 @@ def _widths(tensor: Tensor, given: Any, side: str) -> tuple[Extent, ...]:
     items = tuple(given) if isinstance(given, (tuple, list)) else (given,) * tensor.ndim
     if len(items) != tensor.ndim:
         raise ComputeError(
-            f"pad({tensor.name}, {side}={given}): {tensor.name} has {tensor.ndim} dimension(s), "
-            f"{side} has {len(items)}"
+            f"pad({tensor.name}, {side}={given}): {side} has {len(items)} "
+            f"width{'s' * (len(items) != 1)}, but {tensor.name} has {tensor.ndim} "
+            f"dimension{'s' * (tensor.ndim != 1)}; give one width for each"
         )
     return tuple(check_extent(v, f"pad({tensor.name}): {side}[{k}]") for k, v in enumerate(items))
 
@@ -111,10 +116,10 @@ def _check_fill(tensor: Tensor, position: int, widths: tuple[Extent, ...], mode:
     for width in widths:
         size = to_lin(width).const
         if (size is None or size > 0) and extent == 0:
-            why = f"dimension {position} is empty, so there is nothing to continue"
+            why = f"dimension {position} is empty, so there is no element to pad with"
         elif mode == "reflect" and size is not None and size >= extent:
-            why = (f"a pad of {size} needs {size + 1} elements to mirror, and dimension {position} "
-                   f"of {shape_text(tensor.shape)} has {extent}")  # fmt: skip
+            why = (f"a width of {size} needs {size + 1} elements to reflect, but dimension "
+                   f"{position} of {shape_text(tensor.shape)} has {extent}")  # fmt: skip
         else:
             continue
         hint = 'Use mode="constant", or pad less.'
@@ -129,8 +134,8 @@ def _filler(tensor: Tensor, value: Any) -> Expr:
     filler: Expr = value
     if filler.dtype != tensor.dtype:
         raise ComputeTypeError(
-            f"pad({tensor.name}, value={filler}): the value is {filler.dtype}, {tensor.name} "
-            f"{tensor.dtype}; cast it with sl.cast({filler}, {tensor.dtype!r})"
+            f"pad({tensor.name}, value={filler}): the value is {filler.dtype}, but {tensor.name} "
+            f"is {tensor.dtype}; cast it with sl.cast({filler}, {tensor.dtype!r})"
         )
     return filler
 

@@ -181,13 +181,13 @@ def _check_read(
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
         scan = scan and bool(op.axis) and (lin - Lin.of(op.axis[0])).const is not None
         if scan and not late:
-            let_pass = let_pass or f"\n{read} is outside too: index 0 runs over {outside}."
+            let_pass = let_pass or f"\n{read} is out of bounds too: index 0 takes {outside}."
             continue
         raise BoundsError(
             explain(
                 f"{op.name} reads {read}",
-                f"index {position} runs over {outside}, and {read.tensor.name} of shape "
-                f"{shape_text(read.tensor.shape)} has {extent} there",
+                f"index {position} takes the values {outside}, but {read.tensor.name} of shape "
+                f"{shape_text(read.tensor.shape)} has extent {extent} there",
                 f"Clamp the index with {_clamped(index, extent, below, above)}, guard the read "
                 f"with sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad "
                 f"with sl.pad, or shrink the shape.{let_pass}",

@@ -379,8 +379,8 @@ def _refuse_outside(
             raise BoundsError(
                 explain(
                     f"{op.name} reads {node}",
-                    f"index {position} is {value}, and {node.tensor.name} of shape "
-                    f"{shape_text(shape)} has {size} there",
+                    f"index {position} is {value}, but {node.tensor.name} of shape "
+                    f"{shape_text(shape)} has extent {size} there",
                     "Correct the index, or guard the read with sl.if_then_else(cond, ..., ...).",
                 )
             )

@@ -36,7 +36,7 @@ def compute(
     """
     if callable(name) and not callable(fcompute):
         raise ComputeTypeError(
-            f"sl.compute({shape}, {fcompute}, ...): the shape is one tuple; write "
+            f"sl.compute({shape}, {fcompute}, ...): the shape must be one tuple; write "
             f"sl.compute(({shape}, {fcompute}), fcompute)"
         )
     check_name(name, "a tensor")
@@ -46,8 +46,8 @@ def compute(
     extents = check_shape(shape, name)
     if not callable(fcompute):
         raise ComputeTypeError(
-            f"sl.compute(shape, fcompute, name={name!r}): fcompute is a function of the axes, "
-            f"got {type(fcompute).__name__}"
+            f"sl.compute(shape, fcompute, name={name!r}): fcompute must be a function of the axes, "
+            f"got {type(fcompute).__name__}; write e.g. lambda i, j: A[i, j] * 2"
         )
     axes = tuple(Axis(n, e) for n, e in zip(_axis_names(fcompute, len(extents), name), extents))
     try:
@@ -59,9 +59,9 @@ def compute(
         raise ComputeTypeError(
             explain(
                 f"sl.compute for {name}",
-                "it indexes a NumPy array, whose indices are numbers; an axis has no value here",
-                "Make the array an input: declare it, arr = sl.placeholder(shape, dtype, "
-                'name="arr"), index that, and pass the NumPy array to the kernel.',
+                "it indexes a NumPy array with an axis, which has no value here",
+                "Make the array an input: declare arr = sl.placeholder(shape, dtype, "
+                'name="arr"), index arr, and pass the NumPy array to the kernel.',
             )
         ) from error
     op = _operation(name, axes, result)
@@ -102,9 +102,9 @@ def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]
         raise ComputeError(
             explain(
                 f"sl.compute for {name}",
-                f"the shape has {ndim} dimension(s), the lambda takes {len(names)} axes "
-                f"({', '.join(names)})",
-                "Give the lambda one parameter a dimension, or *idx.",
+                f"the shape has {ndim} dimension{'s' * (ndim != 1)}, but the lambda takes "
+                f"{len(names)} ({', '.join(names) or 'none'})",
+                "Give the lambda one parameter for each dimension, or *idx.",
             )
         )
     for axis in names:
@@ -115,7 +115,10 @@ def _axis_names(fcompute: Callable[..., Any], ndim: int, name: str) -> list[str]
 def _operation(name: str, axes: tuple[Axis, ...], result: Any) -> ComputeOp:
     if isinstance(result, (tuple, list)):
         if not result:
-            raise ComputeError(f"sl.compute for {name}: the lambda returns an empty tuple")
+            raise ComputeError(
+                f"sl.compute for {name}: the lambda returns an empty tuple; return one value or "
+                "more"
+            )
         if any(isinstance(r, Reduction) for r in result):
             return _tuple_of_reductions(name, axes, tuple(result))
         return ComputeOp(name, axes, tuple(_value(name, r) for r in result))
@@ -132,15 +135,18 @@ def _tuple_of_reductions(name: str, axes: tuple[Axis, ...], results: tuple[Any, 
     raise ComputeError(
         explain(
             f"sl.compute for {name}",
-            "a tuple of reductions is not one reduction",
-            "Reduce tuples with one sl.comm_reducer, or compute each reduction in its own stage.",
+            "a tuple of reductions is not a reduction of tuples",
+            "Reduce tuples with one sl.comm_reducer, or compute each reduction in a stage of its "
+            "own.",
         )
     )
 
 
 def _value(name: str, result: Any) -> Expr:
     if result is None:
-        raise ComputeTypeError(f"sl.compute for {name}: the lambda returns None")
+        raise ComputeTypeError(
+            f"sl.compute for {name}: the lambda returns None; return the value of an element"
+        )
     return settled(as_expr(result))
 
 
@@ -152,16 +158,17 @@ def check_leaves(op: ComputeOp) -> None:
             if not isinstance(node, Axis) or node in own:
                 continue
             if node.is_reduce:
-                why = f"it uses reduction axis {node.name} outside a reduction over it"
+                why = f"it uses the reduction axis {node.name} outside a reduction over it"
                 hint = f"Reduce over it: sl.sum(..., axis={node.name})."
             else:
-                why = f"it uses axis {node.name}, which belongs to another computation"
-                hint = f"Use this computation's own axes: {', '.join(a.name for a in op.axis)}."
+                why = f"it uses the axis {node.name}, which belongs to another computation"
+                known = ", ".join(a.name for a in op.axis) or "it has none"
+                hint = f"Use the axes of this computation: {known}."
             raise ComputeError(explain(f"sl.compute for {op.name}", why, hint))
     data = set(op.axis)
     for value in op.init or ():
         for node in postorder([value]):
             if isinstance(node, Axis) and node not in data:
                 raise ComputeError(
-                    f"sl.compute for {op.name}: init= uses {node.name}; it may use data axes only"
+                    f"sl.compute for {op.name}: init= uses {node.name}, but may use only data axes"
                 )

@@ -121,7 +121,7 @@ class Writer:
         if isinstance(node, (Axis, Var)) and self.leaves is not None:
             if node not in self.leaves:
                 given = ", ".join(self.leaves.values()) or "it has none"
-                raise ComputeError(f"{node.name} is none of the expression's leaves: {given}")
+                raise ComputeError(f"{node.name} is not a leaf of the expression; leaves: {given}")
             return ["leaf", self.leaves[node]]
         if isinstance(node, Var):
             return ["var", self.name(node.name), node.dtype, node.weak]
@@ -139,7 +139,7 @@ class Writer:
             return ["select", *at, node.dtype, node.lazy, node.weak]
         if isinstance(node, Read) and self.leaves is None:
             return ["read", *self.tensor(node.tensor), at]
-        raise ComputeError(f"{node}: a {type(node).__name__} has no data form here")
+        raise ComputeError(f"{node}: a {type(node).__name__} cannot be written as data here")
 
     def reducer(self, reducer: Reducer) -> int:
         if not self.has(reducer):

@@ -45,16 +45,17 @@ def ties_of(
         ab, ba = _combine(reducer, a, b), _combine(reducer, b, a)
         tied = _tied(reducer, a, b)
         untied = tuple(np.where(tied, x, y) for x, y in zip(ab, ba))
-        _refuse(reducer, "commutative", (a, b), ab, untied)
+        _refuse(reducer, "fcombine is not commutative", (a, b), ab, untied)
         nested = _combine(reducer, a, _combine(reducer, b, c))
-        _refuse(reducer, "associative", (a, b, c), _combine(reducer, ab, c), nested)
-        _refuse(reducer, "neutral to its identity", (a,), _combine(reducer, unit, a), a)
+        _refuse(reducer, "fcombine is not associative", (a, b, c), _combine(reducer, ab, c), nested)
+        broken = "fidentity is not a neutral element of fcombine"
+        _refuse(reducer, broken, (a,), _combine(reducer, unit, a), a)
         wrong = np.flatnonzero(~_equal(ab, ba, (a, b)))
     if not wrong.size:
         return ""
     k = int(wrong[0])
     first, second, one, other = (_shown(s, k) for s in (a, b, ab, ba))
-    return f"{first} with {second} gives {one}, and in the other order {other}"
+    return f"{first} with {second} gives {one}, but in the other order {other}"
 
 
 def _combine(reducer: Reducer, left: Parts, right: Parts) -> Parts:
@@ -124,12 +125,13 @@ def _given(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
     asked = f"sl.comm_reducer(..., samples=...) of {reducer.name}"
     count = len(reducer.lhs)
     if not isinstance(samples, (list, tuple)) or not samples:
-        raise ComputeTypeError(f"{asked}: samples is a list of elements, with one at least")
+        raise ComputeTypeError(f"{asked}: samples must be a list of one element or more")
     rows = [s if isinstance(s, (list, tuple)) else (s,) for s in samples]
     for row in rows:
         if len(row) != count:
             raise ComputeError(
-                f"{asked}: an element has {count} part(s), and {row!r} has {len(row)}"
+                f"{asked}: an element has {count} part{'s' * (count != 1)}, but {row!r} has "
+                f"{len(row)}"
             )
     drawn = rng.integers(0, len(rows), (3 * LONGEST, TRIPLES))
     return tuple(np.array([r[k] for r in rows]).astype(v.dtype)[drawn]
@@ -178,7 +180,7 @@ def _shown(state: Parts, k: int) -> str:
 
 
 def _refuse(
-    reducer: Reducer, law: str, given: tuple[Parts, ...], left: Parts, right: Parts
+    reducer: Reducer, broken: str, given: tuple[Parts, ...], left: Parts, right: Parts
 ) -> None:
     wrong = np.flatnonzero(~_equal(left, right, given))
     if not wrong.size:
@@ -188,10 +190,10 @@ def _refuse(
     raise ComputeError(
         explain(
             f"reducer {reducer.name}",
-            f"fcombine is not {law}: on {listed} it gives {_shown(left, k)} and {_shown(right, k)}",
-            "A schedule may combine in any order, so the combiner must be commutative and "
-            "associative and fidentity its neutral element.\n"
-            "If the inputs never have such values, give sl.comm_reducer samples=[...], a list of "
-            "elements that occur, or trusted=True to answer for it yourself.",
+            f"{broken}: on {listed} it gives {_shown(left, k)} and {_shown(right, k)}",
+            "A schedule may combine elements in any order, so fcombine must be commutative and "
+            "associative, and fidentity must be its neutral element.\n"
+            "If such values never occur, pass sl.comm_reducer typical elements, samples=[...], or "
+            "trusted=True to skip this check.",
         )
     )

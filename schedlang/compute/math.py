@@ -109,7 +109,7 @@ def _reduced(name: str, given: tuple[Any, ...], axis: Any, where: Any) -> Reduct
         return None
     if len(values) != 1:
         raise ComputeTypeError(
-            f"sl.{name}(..., axis=...) takes one value, got {len(values)}; join conditions first: "
+            f"sl.{name}(..., axis=...) takes one condition, got {len(values)}; combine them first: "
             f"sl.{name}(sl.{name}(a, b), axis=k)"
         )
     return truth(name, values[0], axis, where)
@@ -118,10 +118,13 @@ def _reduced(name: str, given: tuple[Any, ...], axis: Any, where: Any) -> Reduct
 def _joined(op: str, name: str, conditions: tuple[Any, ...]) -> Expr:
     items = [as_expr(c) for c in conditions]
     if not items:
-        raise ComputeTypeError(f"sl.{name}() needs at least one condition")
+        raise ComputeTypeError(f"sl.{name}() without arguments: give at least one condition")
     for item in items:
         if item.dtype != "bool":
-            raise ComputeTypeError(f"sl.{name}({item}): a condition is bool, not {item.dtype}")
+            raise ComputeTypeError(
+                f"sl.{name}({item}): a condition is bool, not {item.dtype}; compare it, "
+                f"e.g. {item} != 0"
+            )
     result = items[0]
     for item in items[1:]:
         result = binary(op, result, item)

@@ -29,8 +29,8 @@ def warn_of_float64(outputs: Sequence[Tensor]) -> None:
     warn_user(
         explain(
             f"{op.name} computes {_as_written(node)} in float64",
-            "it comes of integers and Python floats alone, as in NumPy, while no input or output "
-            "is float64, and a vector holds half as many",
+            "integers with Python floats give float64, as in NumPy, but no input or output is "
+            "float64, and a vector holds only half as many float64 elements as float32",
             f"For float32 write {_narrower(node)}; for float64 {_narrower(node, 'float64')}.",
         ),
         PrecisionWarning,
@@ -59,7 +59,7 @@ def _narrower(node: Expr, dtype: str = "float32") -> str:
     """Return how to write ``node`` so that ``dtype`` is asked for."""
     if not isinstance(node, Binary):
         operand = next((c for c in map(_plain, node.children) if not isinstance(c, Const)), node)
-        return f'{_called(operand)}.astype("{dtype}") in place of {operand}'
+        return f'{_called(operand)}.astype("{dtype}") instead of {operand}'
     a, b = _plain(node.a), _plain(node.b)
     number = next((c for c in (a, b) if isinstance(c, Const)), None)
     other = b if number is a else a

@@ -37,11 +37,11 @@ _BINARY = frozenset(("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", "
 def rebuild(data: Any) -> tuple[Tensor, ...]:
     """Return the tensors that ``data`` describes; see :func:`schedlang.compute.data.from_data`."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ComputeError(f"this is no {FORMAT} data: its 'format' should be {FORMAT!r}")
+        raise ComputeError(f"this is not {FORMAT} data: its 'format' must be {FORMAT!r}")
     if data.get("version") != VERSION or isinstance(data["version"], bool):
         raise ComputeError(
-            f"{FORMAT} data of version {data.get('version')!r} cannot be read: this schedlang "
-            f"reads version {VERSION}"
+            f"{FORMAT} data of version {data.get('version')!r} cannot be read: this version of "
+            f"schedlang reads version {VERSION}"
         )
     unknown = set(data) - {"format", "version", "items", "outputs"}
     if unknown:
@@ -78,7 +78,7 @@ class _Reader:
             make = self.kinds.get(kind) if isinstance(kind, str) else None
             if make is None:
                 raise ComputeError(
-                    f"item {position} of the data is of no known kind, {_short(kind)}: the kinds "
+                    f"item {position} of the data has the unknown kind {_short(kind)}; the kinds "
                     f"are {', '.join(self.kinds)}"
                 )
             fields = item[1:]
@@ -96,13 +96,15 @@ class _Reader:
     def ref(self, place: Any, kind: type | tuple[type, ...], what: str) -> Any:
         if isinstance(place, bool) or not isinstance(place, int):
             raise ComputeError(
-                f"{what} is {_short(place)}: the number of an earlier item is needed"
+                f"{what} is {_short(place)}, but must be the number of an earlier item"
             )
         if not 0 <= place < len(self.made):
-            raise ComputeError(f"{what} is item {place}, which is not before it")
+            raise ComputeError(f"{what} is item {place}, which is not an earlier item")
         found = self.made[place]
         if not isinstance(found, kind):
-            raise ComputeError(f"{what} is item {place}, a {type(found).__name__.lower()}")
+            raise ComputeError(
+                f"{what} cannot be item {place}, which is of kind {type(found).__name__.lower()}"
+            )
         return found
 
     def expr(self, place: Any, what: str = "an operand") -> Expr:
@@ -117,26 +119,30 @@ class _Reader:
             if axis.kind != kind:
                 raise ComputeError(f"axis {axis.name} is a {axis.kind} axis, not a {kind} axis")
         if len(set(axes)) != len(axes):
-            raise ComputeError(f"a {kind} axis is named twice")
+            raise ComputeError(f"a {kind} axis is given twice")
         return axes
 
     def extent(self, value: Any) -> Any:
         if isinstance(value, list) and len(value) == 1:
             return self.expr(value[0], "an extent")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ComputeError(f"an extent is {_short(value)}: it is an integer or [item]")
+            raise ComputeError(f"an extent is {_short(value)}, but must be an integer or [item]")
         return value
 
     def tensor(self, value: Any) -> Tensor:
         if not isinstance(value, list) or len(value) != 2:
-            raise ComputeError(f"a tensor is {_short(value)}: it is [item, output number]")
+            raise ComputeError(f"a tensor is {_short(value)}, but must be [item, output number]")
         op = self.ref(value[0], (PlaceholderOp, ComputeOp, ScanOp), "a tensor's operation")
         outputs = (self.inputs[op],) if isinstance(op, PlaceholderOp) else op.outputs
         number = value[1]
         if isinstance(number, bool) or not isinstance(number, int):
-            raise ComputeError(f"the output number of {op.name} is {_short(number)}")
+            raise ComputeError(
+                f"the output number of {op.name} is {_short(number)}, but must be an integer"
+            )
         if not 0 <= number < len(outputs):
-            raise ComputeError(f"{op.name} has {len(outputs)} output(s), and no output {number}")
+            raise ComputeError(
+                f"{op.name} has no output {number}: it has {len(outputs)}, counted from 0"
+            )
         return outputs[number]
 
     def tensors(self, values: Any, what: str) -> list[Tensor]:
@@ -147,7 +153,7 @@ def _axis(reader: _Reader, name: Any, extent: Any, kind: Any, lo: Any, tag: Any)
     check_name(name, "an axis")
     if kind not in ("data", "reduce") or tag != "":
         raise ComputeError(
-            f"axis {name} of kind {_short(kind)}: a computation has data and reduce axes"
+            f"axis {name} is of kind {_short(kind)}, but must be of kind data or reduce"
         )
     start, length = reader.extent(lo), check_extent(reader.extent(extent), f"axis {name}")
     if kind == "reduce":
@@ -170,13 +176,13 @@ def _const(_: _Reader, dtype: Any, value: Any, weak: Any) -> Const:
     if dtypes.is_float(kind) and isinstance(value, str):
         if value not in ("inf", "-inf", "nan"):
             raise ComputeError(
-                f"a constant is {_short(value)}: inf, -inf and nan are the only words"
+                f"a constant is {_short(value)}, but must be a number, inf, -inf or nan"
             )
         value = float(value)
     wanted = bool if kind == "bool" else float if dtypes.is_float(kind) else int
     number = isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))
     if not number and not (wanted is float and type(value) is int):
-        raise ComputeError(f"a constant of {kind} is {_short(value)}")
+        raise ComputeError(f"a constant of {kind} cannot be {_short(value)}")
     if wanted is int:
         construct.const(value, kind)
     if _flag(weak) and kind not in ("int64", "float64"):
@@ -234,7 +240,9 @@ def _agree(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
     pairs = zip(kept.children, fresh.children)
     if same and isinstance(fresh, type(kept)) and all(a.dtype == b.dtype for a, b in pairs):
         return
-    raise ComputeError(f"{kept} is recorded as {_typed(kept)}, and is {_typed(fresh)} of {fresh}")
+    raise ComputeError(
+        f"{kept} is recorded as {_typed(kept)}, but the language gives {_typed(fresh)}: {fresh}"
+    )
 
 
 def _typed(value: Expr) -> str:
@@ -253,7 +261,9 @@ def _read(reader: _Reader, op: Any, number: Any, indices: Any) -> Read:
 
 def _leaf(reader: _Reader, name: Any) -> Expr:
     if not isinstance(name, str) or name not in reader.leaves:
-        raise ComputeError(f"there is no leaf {_short(name)}: there are {', '.join(reader.leaves)}")
+        raise ComputeError(
+            f"there is no leaf {_short(name)}; the leaves are {', '.join(reader.leaves)}"
+        )
     return reader.leaves[name]
 
 
@@ -276,7 +286,9 @@ def _reducer(
     operands = set(left + right)
     for node in postorder(results):
         if isinstance(node, (Axis, Read)) or (isinstance(node, Var) and node not in operands):
-            raise ComputeError(f"reducer {name}: its combiner uses {node}, none of its operands")
+            raise ComputeError(
+                f"reducer {name}: its combiner uses {node}, which is not one of its operands"
+            )
     if not left:
         raise ComputeError(f"reducer {name} has no operands")
     if ties is not None and not isinstance(ties, str):
@@ -322,15 +334,17 @@ def _compute(
     start = None if init is None else reader.exprs(init, "init")
     kinds = [v.dtype for v in values]
     if not values or any(v.weak for v in values):
-        raise ComputeError(f"{name}: its body has no values, or one without a dtype of its own")
+        raise ComputeError(f"{name}: its body has no values, or a value without a dtype")
     if (fold is None) != (not folded) or (fold is None and (cond is not None or start is not None)):
-        raise ComputeError(f"{name}: a reducer, its axes, where and init go together")
+        raise ComputeError(
+            f"{name}: a reducer needs reduction axes, and axes, where and init need a reducer"
+        )
     if fold is not None and [v.dtype for v in fold.lhs] != kinds:
         raise ComputeError(f"{name}: reducer {fold.name} does not combine {', '.join(kinds)}")
     if cond is not None and cond.dtype != "bool":
         raise ComputeError(f"{name}: where is {cond.dtype}, not bool")
     if start is not None and [v.dtype for v in start] != kinds:
-        raise ComputeError(f"{name}: init does not fit {', '.join(kinds)}")
+        raise ComputeError(f"{name}: the dtypes of init must be {', '.join(kinds)}")
     if fold is not None and not fold.vouched and ufunc_of(fold) is None and not _is_arg(fold):
         fold = replace(fold, ties=ties_of(fold, values, cond))
     op = ComputeOp(name, axes, values, folded, fold, cond, start)
@@ -360,7 +374,7 @@ def _scan(
 def _names(names: Any, count: int) -> list[str]:
     labels = [check_name(n, "a tensor") for n in _list(names, "the names")]
     if len(labels) != count:
-        raise ComputeError(f"{count} outputs have {len(labels)} names")
+        raise ComputeError(f"got {len(labels)} names, expected {count}, one for each output")
     return labels
 
 
@@ -379,7 +393,7 @@ def _flag(value: Any) -> bool:
 def _dtype(value: Any) -> str:
     if not isinstance(value, str) or value not in dtypes.DTYPES:
         raise ComputeError(
-            f"{_short(value)} is no dtype: the dtypes are {', '.join(dtypes.DTYPES)}"
+            f"{_short(value)} is not a dtype; choose one of {', '.join(dtypes.DTYPES)}"
         )
     return value
 

@@ -49,8 +49,8 @@ class Reduction:
         raise ComputeError(
             explain(
                 f"arithmetic on sl.{self.reducer.name}(...)",
-                "a reduction stands alone at the top of its lambda",
-                "Give it a stage of its own, and compute with its elements in the next:\n"
+                "a reduction must be the whole value of its lambda",
+                "Give the reduction a stage of its own, and use its elements in the next stage:\n"
                 f"    T = sl.compute(shape, lambda i: sl.{self.reducer.name}(..., axis=k))\n"
                 "    C = sl.compute(shape, lambda i: T[i] * 2)",
             )
@@ -72,20 +72,22 @@ def reduce_axis(dom: Any, name: str = "rv") -> Axis:
     """
     if not isinstance(dom, (tuple, list)) and _is_bound(name):
         raise ComputeTypeError(
-            f"sl.reduce_axis({dom}, {name}): a range is one tuple; write "
+            f"sl.reduce_axis({dom}, {name}): a range must be one tuple; write "
             f"sl.reduce_axis(({dom}, {name}))"
         )
     check_name(name, "a reduction axis")
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
             raise ComputeError(
-                f"reduce_axis({dom}): give the extent, or (lo, hi) with hi not included"
+                f"reduce_axis({dom}): give the extent, or (lo, hi), where hi is excluded"
             )
         lo, hi = dom
         lo, hi = _bound(lo, name), _bound(hi, name)
         extent = hi - lo
         if isinstance(extent, int) and extent < 0:
-            raise ComputeError(f"reduce_axis({dom}, name={name!r}): hi is below lo")
+            raise ComputeError(
+                f"reduce_axis({dom}, name={name!r}): hi is less than lo; give (lo, hi)"
+            )
         if not isinstance(extent, int):
             extent = simplify(extent)
         return Axis(name, check_extent(extent, f"reduction axis {name}"), "reduce", lo)
@@ -100,35 +102,37 @@ def _bound(value: Any, name: str) -> int | Expr:
     if isinstance(value, Expr) and not isinstance(value, Const):
         return check_extent(value, f"the range of reduction axis {name}")
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ComputeTypeError(f"the range of reduction axis {name} holds {value!r}: use integers")
+        raise ComputeTypeError(
+            f"the range of reduction axis {name} contains {value!r}; give integers"
+        )
     return int(value)
 
 
 def _axes(axis: Any, name: str) -> tuple[Axis, ...]:
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     if not axes:
-        raise ComputeError(f"sl.{name}(..., axis=()): name at least one reduce_axis")
+        raise ComputeError(f"sl.{name}(..., axis=()): give at least one reduce_axis")
     for a in axes:
         if not isinstance(a, Axis):
             raise ComputeTypeError(
                 explain(
                     f"sl.{name}(...)" if a is None else f"sl.{name}(..., axis={a!r})",
-                    "an axis made by sl.reduce_axis is needed",
-                    "Name the reduction axis, and index with it:\n"
+                    "a reduction needs an axis made by sl.reduce_axis",
+                    "Make the reduction axis and index with it:\n"
                     '    k = sl.reduce_axis(n, name="k")\n'
                     f"    C = sl.compute(shape, lambda i: sl.{name}(A[i, k], axis=k))",
                 )
             )
         if not a.is_reduce:
             raise ComputeError(
-                f"sl.{name}(..., axis={a.name}): {a.name} is a {a.kind} axis; reduce over one made "
-                "by sl.reduce_axis"
+                f"sl.{name}(..., axis={a.name}): {a.name} is a {a.kind} axis; reduce over an axis "
+                "made by sl.reduce_axis"
             )
     doubled = next((a for k, a in enumerate(axes) if any(a is b for b in axes[:k])), None)
     if doubled is not None:
         listed = ", ".join(a.name for a in axes)
         raise ComputeError(
-            f"sl.{name}(..., axis=[{listed}]): {doubled.name} is named twice; name each axis once"
+            f"sl.{name}(..., axis=[{listed}]): {doubled.name} is given twice; give each axis once"
         )
     return axes
 
@@ -140,14 +144,16 @@ def reduction(
     cond = None if where is None else as_expr(where)
     if cond is not None and cond.dtype != "bool":
         raise ComputeTypeError(
-            f"sl.{reducer.name}(..., where={cond}): a condition is bool, not {cond.dtype}"
+            f"sl.{reducer.name}(..., where={cond}): a condition is bool, not {cond.dtype}; compare "
+            f"it, e.g. {cond} != 0"
         )
     start = None
     if init is not None:
         items = init if isinstance(init, (tuple, list)) else (init,)
         if len(items) != len(sources):
             raise ComputeError(
-                f"sl.{reducer.name}: init has {len(items)} values for {len(sources)}"
+                f"sl.{reducer.name}(..., init=...): init has {len(items)} values, but the "
+                f"reduction has {len(sources)}; give one for each"
             )
         start = tuple(_start(reducer.name, v, s.dtype) for v, s in zip(items, sources))
     return Reduction(reducer, sources, axes, cond, start, visible)
@@ -162,8 +168,8 @@ def _start(name: str, value: ExprLike, dtype: str) -> Expr:
     indices = start.weak and dtypes.is_integer(start.dtype)
     if not indices and not np.can_cast(start.dtype, dtype, "same_kind"):
         raise ComputeTypeError(
-            f"sl.{name}(..., init={start}): it is {start.dtype}, and the reduction {dtype}; cast "
-            f"it with sl.cast({start}, {dtype!r})"
+            f"sl.{name}(..., init={start}): init is {start.dtype}, but the reduction is {dtype}; "
+            f"cast it with sl.cast({start}, {dtype!r})"
         )
     return convert(start, dtype)
 
@@ -257,8 +263,8 @@ def _extreme(
     if axis is not None and not is_reduction(axis):
         if where is not None or init is not None:
             raise ComputeTypeError(
-                f"sl.{name}(a, b) of expressions takes no where= or init=, which belong to a "
-                f"reduction: sl.{name}(expr, axis=k, where=...)"
+                f"sl.{name}(a, b) of two expressions takes no where= or init=; only a reduction "
+                f"does: sl.{name}(expr, axis=k, where=...)"
             )
         found = call(name, expr, axis)
         for value in values:
@@ -268,7 +274,8 @@ def _extreme(
     for given, known in zip(values, (where, init)):
         if known is not None or len(values) > 2:
             raise ComputeTypeError(
-                f"sl.{name}(expr, axis, {given}, ...): where and init follow the axis, each once"
+                f"sl.{name}(expr, axis, {given}, ...): only where and init follow the axis, each "
+                "once"
             )
     where, init = (*values, *(where, init)[len(values) :])
     axes, source = _axes(axis, name), _source(expr, None)
@@ -281,8 +288,8 @@ def _refuse_empty(name: str, axes: tuple[Axis, ...]) -> None:
     for a in axes:
         if isinstance(a.extent, int) and a.extent == 0:
             raise ComputeError(
-                f"sl.{name} over {a.name}: the axis is empty, and {name} of nothing has no value; "
-                "give init= if it should have one"
+                f"sl.{name} over {a.name}: the axis is empty, and the {name} of no elements is "
+                "undefined; give init= to define it"
             )
 
 
@@ -293,8 +300,9 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
         least = weak_range(as_expr(a.lo))[0]
         if least is None or least < 0:
             raise ComputeError(
-                f"sl.{name} over {a.name}: it starts at {a.lo}, and an index below 0 stands for no "
-                f"element; reduce over sl.reduce_axis({a.extent}) and shift what is read"
+                f"sl.{name} over {a.name}: the axis starts at {a.lo}, but the result is an index, "
+                f"which cannot be negative; reduce over sl.reduce_axis({a.extent}) and shift the "
+                "indices of the reads"
             )
     value = _source(expr, None)
     position: Expr = axes[0]
@@ -397,8 +405,8 @@ def _custom(
     starts = identities if isinstance(identities, (tuple, list)) else (identities,)
     if len(results) != len(kinds) or len(starts) != len(kinds):
         raise ComputeError(
-            f"reducer {name}: {len(kinds)} operand(s), but fcombine gives {len(results)} and "
-            f"fidentity {len(starts)}"
+            f"reducer {name}: it has {len(kinds)} operand{'s' * (len(kinds) != 1)}, but fcombine "
+            f"returns {len(results)} and fidentity {len(starts)}; return one value for each"
         )
     result = tuple(_same(name, as_expr(r), t) for r, t in zip(results, kinds))
     identity = tuple(_identity(name, v, t) for v, t in zip(starts, kinds))
@@ -418,7 +426,8 @@ def _same(name: str, value: Expr, dtype: str) -> Expr:
         return convert(value, dtype)
     if value.dtype != dtype:
         raise ComputeTypeError(
-            f"reducer {name}: fcombine gives {value.dtype} for an operand of {dtype}; cast it back"
+            f"reducer {name}: fcombine returns {value.dtype} for an operand of {dtype}; cast it "
+            f"with sl.cast(..., {dtype!r})"
         )
     return value
 
@@ -428,8 +437,8 @@ def _identity(name: str, value: Any, dtype: str) -> Const:
     unit = as_expr(value)
     if any(isinstance(n, (Axis, Var, Read)) for n in postorder([unit])):
         raise ComputeError(
-            f"reducer {name}: the identity {unit} has no constant value; it is the same at every "
-            "element, and init= may start a reduction anywhere else"
+            f"reducer {name}: the identity {unit} is not a constant; give a constant, and use "
+            "init= to start a reduction from another value"
         )
     with np.errstate(all="ignore"):
         return const(evaluate(unit, {}).item(), dtype)

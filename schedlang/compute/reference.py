@@ -64,7 +64,7 @@ def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
     wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     if not wanted or not all(isinstance(t, Tensor) for t in wanted):
         raise ComputeTypeError(
-            f"reference({outputs!r}): give a tensor made by sl.compute or sl.scan, or several"
+            f"reference({outputs!r}): give one or more tensors made by sl.compute or sl.scan"
         )
     _scan_bodies(operations(wanted), wanted)
     return Reference(wanted, tuple(placeholders(wanted)), tuple(variables(wanted)))
@@ -105,8 +105,8 @@ def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]
         shape = [extent_of(e, sizes) for e in tensor.shape]
         if any(n < 0 for n in shape):
             raise CallError(
-                f"{tensor.name} of shape {shape_text(tensor.shape)} would have extents {shape} "
-                "for these arguments: an extent is 0 or more"
+                f"{tensor.name} of shape {shape_text(tensor.shape)} would have the extents {shape} "
+                "for these arguments, but an extent must be 0 or more"
             )
         results.append(np.empty(shape, tensor.dtype))
     return results
@@ -125,7 +125,7 @@ def _scan_bodies(
         if isinstance(op, ScanOp):
             for state in op.state:
                 if owner.setdefault(state, op) is not op:
-                    why = f"state {state.name} belongs to scan {owner[state].name} too"
+                    why = f"state {state.name} already belongs to scan {owner[state].name}"
                     _refuse(f"scan {op.name}", why, "Give each scan its own placeholders.")
             updates.update({t.op: op for t in op.update})
     bodies: dict[ScanOp, list[ComputeOp]] = {op: [] for op in order if isinstance(op, ScanOp)}
@@ -133,13 +133,14 @@ def _scan_bodies(
         found = {owner.get(t) or owner.get(t.op) for t in op.input_tensors} - {None}
         if isinstance(op, ScanOp):
             if found - {op} or any(t.op in owner for t in op.init):
-                hint = "Let one scan carry all the states, or read the other's finished result."
-                _refuse(f"scan {op.name}", "it depends on rows of another recurrence", hint)
+                hint = "Put all states into one scan, or read the result of the other scan."
+                _refuse(f"scan {op.name}", "it depends on the rows of another scan", hint)
             continue
         found |= {updates[op]} if op in updates else set()
         if len(found) > 1:
             _refuse(
-                op.name, "it reads the states of several scans", "Read a scan's result instead."
+                op.name, "it reads the states of several scans",
+                "Read the result of a scan instead.",
             )
         for scan in found:
             assert scan is not None and isinstance(op, ComputeOp)
@@ -157,11 +158,11 @@ def _scan_bodies(
 def _check_step(scan: ScanOp, op: ComputeOp, owner: Mapping[Any, ScanOp]) -> None:
     length = to_lin(scan.state[0].shape[0])
     if not op.axis or to_lin(op.axis[0].extent) != length:
-        _refuse(op.name, f"it reads a state of scan {scan.name}, and its first axis is not time",
-                f"Make its first dimension {length}, like the states'.")  # fmt: skip
+        _refuse(op.name, f"it reads a state of scan {scan.name}, but its first axis is not time",
+                f"Make its first dimension {length}, as in the states.")  # fmt: skip
     for read in reads(op.roots):
         if owner.get(read.tensor.op) is scan and not _same_row(read, op):
-            why = f"a step of scan {scan.name} is known only for the row being computed"
+            why = f"a step of scan {scan.name} exists only for the row that is being computed"
             hint = f"Index it by {op.axis[0].name}, or make it a state."
             _refuse(f"{op.name} reads {read}", why, hint)
 

@@ -49,8 +49,8 @@ def renamed(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
     data, parts, sizes = _slots(outputs)
     if (len(names.parts), len(names.sizes)) != (len(parts), len(sizes)):
         raise ComputeError(
-            f"{len(names.parts)} names and {len(names.sizes)} sizes do not fit a computation that "
-            f"has {len(parts)} and {len(sizes)}"
+            f"{len(names.parts)} names and {len(names.sizes)} sizes are given, but the "
+            f"computation has {len(parts)} and {len(sizes)}"
         )
     for (at, k), name in zip((*parts, *sizes), (*names.parts, *names.sizes)):
         at[k] = name

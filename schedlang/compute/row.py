@@ -44,6 +44,7 @@ def wrong_count(tensor: Tensor, items: tuple[Any, ...]) -> str:
     shape = ", ".join(map(str, tensor.shape))
     return explain(
         f"{tensor.name}[{', '.join(map(str, items))}]",
-        f"{tensor.name} has {tensor.ndim} dimension(s), got {len(items)} index(es)",
+        f"{tensor.name} has {tensor.ndim} dimension{'s' * (tensor.ndim != 1)}, got {len(items)} "
+        f"{'index' if len(items) == 1 else 'indices'}",
         f"Its shape is ({shape}{',' if tensor.ndim == 1 else ''}).",
     )

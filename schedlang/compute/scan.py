@@ -43,8 +43,8 @@ def scan(
                                                        (state, "state")))  # fmt: skip
     if not len(inits) == len(updates) == len(states):
         raise ComputeError(
-            f"scan {name}: {len(inits)} init, {len(updates)} update and {len(states)} "
-            "state tensors; give one of each a state"
+            f"scan {name}: got {len(inits)} init, {len(updates)} update and {len(states)} state "
+            "tensors; give one of each for every state"
         )
     for i, u, s in zip(inits, updates, states):
         _check(name, i, u, s)
@@ -52,14 +52,15 @@ def scan(
     for s in states[1:]:
         if to_lin(s.shape[0]) != to_lin(length):
             raise ComputeError(
-                f"scan {name}: states {states[0].name} and {s.name} differ in length"
+                f"scan {name}: the states {states[0].name} and {s.name} differ in length; give "
+                "all states the same first dimension"
             )
     rows = inits[0].shape[0]
     for i in inits[1:]:
         if to_lin(i.shape[0]) != to_lin(rows):
             raise ComputeError(
-                f"scan {name}: init {inits[0].name} has {rows} rows and {i.name} {i.shape[0]}; "
-                "all states start with as many"
+                f"scan {name}: the first dimension of init {inits[0].name} is {rows}, but that of "
+                f"{i.name} is {i.shape[0]}; give all states the same number of first rows"
             )
     axis = Axis(f"{name}.t", _rows_after(length, rows), "scan", rows)
     spatial = tuple(a for u in updates for a in u.op.axis[1:])
@@ -93,20 +94,24 @@ def _list(value: Any, what: str) -> list[Tensor]:
     )
     for item in items:
         if not isinstance(item, Tensor):
-            raise ComputeTypeError(f"scan: {what} holds {item!r}, which is no tensor")
+            raise ComputeTypeError(f"scan: {what} contains {item!r}, which is not a tensor")
     return items
 
 
 def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
     if not isinstance(state.op, PlaceholderOp):
-        raise ComputeError(f"scan {name}: state {state.name} must be a placeholder")
+        raise ComputeError(
+            f"scan {name}: the state {state.name} must be a placeholder; make it by sl.placeholder"
+        )
     for what, tensor in (("init", init), ("update", update)):
         if not isinstance(tensor.op, ComputeOp):
-            raise ComputeError(f"scan {name}: {what} {tensor.name} must be made by sl.compute")
+            raise ComputeError(
+                f"scan {name}: the {what} {tensor.name} must be made by sl.compute"
+            )
         if tensor.dtype != state.dtype:
             raise ComputeError(
-                f"scan {name}: {what} {tensor.name} is {tensor.dtype}, state "
-                f"{state.name} {state.dtype}"
+                f"scan {name}: {what} {tensor.name} is {tensor.dtype}, but state {state.name} is "
+                f"{state.dtype}; give both the same dtype"
             )
         if [to_lin(e) for e in tensor.shape[1:]] != [to_lin(e) for e in state.shape[1:]]:
             raise ComputeError(
@@ -115,13 +120,13 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
             )
     if to_lin(update.shape[0]) != to_lin(state.shape[0]):
         raise ComputeError(
-            f"scan {name}: update {update.name} has {update.shape[0]} rows, state {state.name} "
-            f"{state.shape[0]}"
+            f"scan {name}: update {update.name} has {update.shape[0]} rows, but state "
+            f"{state.name} has {state.shape[0]}; give both the same first dimension"
         )
     first, length = to_lin(init.shape[0]).const, to_lin(state.shape[0]).const
     if first is None or first < 1:
         raise ComputeError(
-            f"scan {name}: init {init.name} must have a fixed number of rows, 1 or more"
+            f"scan {name}: init {init.name} must have a constant number of rows, 1 or more"
         )
     if length is not None and first > length:
         raise ComputeError(f"scan {name}: init {init.name} has more rows than state {state.name}")

@@ -148,12 +148,12 @@ class Tensor:
         extent = self.shape[position]
         last = extent - -value
         if isinstance(last, int) and last < 0:
-            hint = f"dimension {position} has the indices 0..{extent}, {extent} not included"
+            hint = f"dimension {position} has the indices 0..{extent}, {extent} excluded"
         else:
             written = [*map(str, items[:position]), str(last), *map(str, items[position + 1 :])]
             hint = f"write {self.name}[{', '.join(written)}]"
         asked = f"{self.name}[{', '.join(map(str, items))}]"
-        raise BoundsError(f"{asked}: negative indices do not wrap: {hint}")
+        raise BoundsError(f"{asked}: negative indices do not count from the end: {hint}")
 
     def __call__(self, *indices: Any) -> Expr:
         """te's spelling of ``T[indices]``."""
@@ -163,7 +163,7 @@ class Tensor:
         """Return the element of a 0-d tensor, for use in arithmetic."""
         if self.ndim:
             raise ComputeTypeError(
-                f"tensor {self.name} of shape {shape_text(self.shape)} stands where an element is "
+                f"tensor {self.name} of shape {shape_text(self.shape)} is used where an element is "
                 f"needed: index it, e.g. {self._element()}; {self._per_element()}"
             )
         return self[()]
@@ -176,7 +176,7 @@ class Tensor:
 
     def _per_element(self) -> str:
         call = f"sl.compute({shape_text(self.shape)}, lambda {self._axes()}: {self._element()} * 2)"
-        return f"arithmetic is written per element inside sl.compute, as in {call}"
+        return f"write arithmetic per element inside sl.compute, as in {call}"
 
     def __matmul__(self, other: Any) -> NoReturn:
         raise ComputeTypeError(
@@ -202,8 +202,8 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise ComputeTypeError(
-            f"tensor {self.name} as a NumPy array: it has no values while it is described: "
-            f"kernels take arrays, and {self._per_element()}"
+            f"tensor {self.name} as a NumPy array: a tensor describes a computation and has no "
+            f"values; pass arrays to a kernel, and {self._per_element()}"
         )
 
     if TYPE_CHECKING:
@@ -216,13 +216,13 @@ class Tensor:
             if name in ("T", "transpose"):
                 turned = f"{self.name}[{', '.join('ijklmn'[: self.ndim][::-1])}]"
                 raise MissingNameError(
-                    f"tensor {self.name} has no {name}: read it with its indices swapped, "
+                    f"tensor {self.name} has no attribute {name!r}: read it with swapped indices, "
                     f"{turned}, inside sl.compute"
                 )
             if name in ("astype", "equal"):
                 raise MissingNameError(
-                    f"tensor {self.name} has no {name}, its elements do: {self._element()}.{name}"
-                    "(...) inside sl.compute"
+                    f"tensor {self.name} has no attribute {name!r}, but its elements do: write "
+                    f"{self._element()}.{name}(...) inside sl.compute"
                 )
             raise MissingNameError(f"tensor {self.name} has no attribute {name!r}")
 
@@ -230,8 +230,8 @@ class Tensor:
         where = f"index {position} of {self.name}"
         if isinstance(value, slice) or value is Ellipsis or value is None:
             raise ComputeTypeError(
-                f"{where}: a slice has no element; read single elements, "
-                f"and write loops as axes of sl.compute"
+                f"{where}: slices are not supported; read single elements and write loops as axes "
+                "of sl.compute"
             )
         if not isinstance(value, (Expr, Tensor)) and hasattr(value, "__index__"):
             value = int(value)
@@ -240,26 +240,26 @@ class Tensor:
             whole = _floored(index)
             if whole is not None and (isinstance(index, Const) or _divides(index)):
                 raise ComputeTypeError(
-                    f"{where} is {index.dtype}: an index is an integer, and / gives a float; "
+                    f"{where} is {index.dtype}, but must be an integer, and / gives a float; "
                     f"divide with //, which gives {whole}"
                 )
             raise ComputeTypeError(
-                f"{where} is {index.dtype} ({index}): an index is an integer; "
+                f"{where} is {index.dtype} ({index}), but must be an integer; "
                 f"convert it with sl.cast({index}, 'int64')"
             )
         return index if index.weak or index.dtype == dtypes.INDEX else Cast(index, dtypes.INDEX)
 
     def __iter__(self) -> Any:
         raise ComputeTypeError(
-            f"tensor {self.name} cannot be iterated over: index it in sl.compute, and reduce with "
-            "sl.sum(..., axis=k) and its like, where k = sl.reduce_axis(extent)"
+            f"tensor {self.name} cannot be iterated over: index it in sl.compute, and reduce it "
+            "with, e.g., sl.sum(..., axis=k), where k = sl.reduce_axis(extent)"
         )
 
     def __bool__(self) -> bool:
         raise ComputeTypeError(
-            f"tensor {self.name} has no truth value while it is described: choose per element, "
-            f"e.g. sl.select({self._element()} > 0, ...) inside sl.compute; "
-            f"whether there is a tensor is asked by {self.name} is None"
+            f"tensor {self.name} has no truth value: choose per element, e.g. "
+            f"sl.select({self._element()} > 0, ...) inside sl.compute; to test for a missing "
+            f"tensor, write {self.name} is None"
         )
 
     def __float__(self) -> float:
@@ -333,11 +333,11 @@ def declared(tensor: Tensor) -> str:
 def check_name(name: object, what: str) -> str:
     """Return ``name`` if it can stand in emitted source, else a refusal."""
     if not isinstance(name, str):
-        raise ComputeTypeError(f"the name of {what} is a string, got {type(name).__name__}")
+        raise ComputeTypeError(f"the name of {what} must be a string, got {type(name).__name__}")
     if not all(_IDENTIFIER.match(part) and not keyword.iskeyword(part) for part in name.split(".")):
         raise ComputeError(
-            f"{name!r} cannot name {what}: a name is a Python identifier "
-            "(letters, digits, _), since it appears in the printed nest and in emitted source"
+            f"{name!r} cannot name {what}: a name must be a Python identifier (letters, digits, "
+            "_), since it appears in printed nests and in emitted source"
         )
     return name
 
@@ -354,8 +354,8 @@ def check_extent(value: Any, what: str) -> Extent:
     if isinstance(value, Expr):
         if value.dtype != dtypes.INDEX or not value.weak:
             raise ComputeTypeError(
-                f"{what} is {value} ({value.dtype}): an extent is an integer or an expression over "
-                'sizes made by sl.var("n")'
+                f"{what} is {value} ({value.dtype}), but an extent must be an integer or an "
+                'expression over sizes made by sl.var("n")'
             )
         for leaf in postorder([value]):
             if isinstance(leaf, Axis):
@@ -365,14 +365,16 @@ def check_extent(value: Any, what: str) -> Extent:
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ComputeTypeError(
-            f'{what} is {value!r}: an extent is an integer, or a size made by sl.var("n")'
-            f"{divide_whole(value)}"
+            f"{what} is {value!r}, but an extent must be an integer or a size made by "
+            f'sl.var("n"){divide_whole(value)}'
         )
     extent = int(value)
     if extent < 0:
-        raise ComputeError(f"{what} is {extent}: an extent is 0 or more")
+        raise ComputeError(f"{what} is {extent}, but an extent must be 0 or more")
     if extent >= 2**62:
-        raise ComputeError(f"{what} is {extent}: offsets into it overflow 64-bit integers")
+        raise ComputeError(
+            f"{what} is {extent}: offsets would overflow 64-bit integers; give less than 2**62"
+        )
     return extent
 
 
@@ -385,7 +387,8 @@ def check_shape(shape: Any, what: str) -> Shape:
         size *= extent if isinstance(extent, int) else 1
     if size >= 2**60:
         raise ComputeError(
-            f"{what} of shape {shape_text(checked)} has {size} elements: offsets overflow 64 bits"
+            f"{what} of shape {shape_text(checked)} has {size} elements: offsets would overflow "
+            "64-bit integers; give a shape of less than 2**60 elements"
         )
     return checked
 
@@ -405,12 +408,12 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     if isinstance(shape, str) and isinstance(dtype, (tuple, list, int)):
         wanted = shape_text(dtype if isinstance(dtype, (tuple, list)) else (dtype,))
         raise ComputeTypeError(
-            f"sl.placeholder({shape!r}, {dtype}): the shape comes first; write "
+            f"sl.placeholder({shape!r}, {dtype}): the shape must come first; write "
             f"sl.placeholder({wanted}, name={shape!r})"
         )
     if isinstance(dtype, (Integral, Expr)) and not isinstance(shape, (tuple, list)):
         raise ComputeTypeError(
-            f"sl.placeholder({shape}, {dtype}, ...): the shape is one tuple; write "
+            f"sl.placeholder({shape}, {dtype}, ...): the shape must be one tuple; write "
             f"sl.placeholder(({shape}, {dtype}), ...)"
         )
     check_name(name, "a placeholder")

@@ -14,8 +14,8 @@ _DENSE = (("is_sparse", ".to_dense()"), ("is_sparse_csr", ".to_dense()"),
           ("is_mkldnn", ".to_dense()"), ("is_nested", ".to_padded_tensor(0)"),
           ("is_quantized", ".dequantize()"))  # fmt: skip
 TRANSFORMED = (
-    "{} is a tensor that stands for others, as inside of torch.vmap, torch.func.grad and "
-    "torch.compile, and has no memory of its own: call the kernel outside of these; for a batch "
+    "{} is a tensor that stands for others, as inside torch.vmap, torch.func.grad and "
+    "torch.compile, and has no memory of its own: call the kernel outside these; for a batch, "
     "give the computation one more dimension"
 )
 
@@ -39,8 +39,8 @@ def detached(value: Any, what: str) -> Any:
         return value
     if torch.is_grad_enabled():
         raise CallTypeError(
-            f"{what} is a tensor that requires grad, and a kernel records none: call it under "
-            "torch.no_grad(), or pass its .detach()"
+            f"{what} is a tensor that requires grad, but a kernel records no gradients: call it "
+            "under torch.no_grad(), or pass its .detach()"
         )
     return value.detach()
 
@@ -58,7 +58,7 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
         raise CallTypeError(TRANSFORMED.format(what))
     if value.device.type == "meta":
         raise CallTypeError(
-            f"{what} is a meta tensor, which has a shape and no elements: pass one with data, such "
+            f"{what} is a meta tensor, which has a shape but no elements: pass one with data, such "
             "as torch.empty_like(..., device='cpu')"
         )
     for kind, call in _DENSE:
@@ -69,28 +69,28 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
         raise CallTypeError(f"{what} is a tensor of layout {value.layout}: pass its .to_dense()")
     if value.device.type != "cpu":
         raise CallTypeError(
-            f"{what} lives in a GPU's memory ({value.device}) and this kernel runs on the CPU: "
-            "copy it first, with .cpu()"
+            f"{what} is in GPU memory ({value.device}), but this kernel runs on the CPU: copy it "
+            "first, with .cpu()"
         )
     for lazy in ("conj", "neg"):
         if getattr(value, f"is_{lazy}")():
             how = "conjugates" if lazy == "conj" else "negates"
             raise CallTypeError(
-                f"{what} is a view that {how} another tensor's elements as they are read: pass its "
-                f".resolve_{lazy}()"
+                f"{what} is a view that {how} the elements of another tensor when they are read: "
+                f"pass its .resolve_{lazy}()"
             )
     plain = detached(value, what)
     try:
         found: np.ndarray = plain.numpy()
     except TypeError as error:
         raise CallTypeError(
-            f"{what} got dtype {value.dtype}, which NumPy does not have: convert it, such as with "
-            f".float() ({first_line(error)})"
+            f"{what} has dtype {value.dtype}, which NumPy does not have ({first_line(error)}): "
+            "convert it, e.g. with .float()"
         ) from None
     except Exception as error:
         # of subclasses, and of modes that a library sets for all tensors
         raise CallTypeError(
-            f"{what} is a {type(value).__name__} that does not show its memory "
+            f"{what} is a {type(value).__name__} that does not expose its memory "
             f"({first_line(error)}): pass a plain tensor on the CPU"
         ) from None
     return found

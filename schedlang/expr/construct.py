@@ -30,7 +30,7 @@ def const(value: ExprLike, dtype: object = None) -> Const:
     if dtype is not None:
         name = dtypes.canonical(dtype)
         if isinstance(value, Expr):
-            raise ComputeTypeError(f"const({value}): a constant is made from a number")
+            raise ComputeTypeError(f"const({value}): {value} is an expression; give a number")
         return Const(_checked(value, name), name)
     if isinstance(value, np.generic):
         return Const(value.item(), dtypes.canonical(value.dtype))
@@ -38,12 +38,12 @@ def const(value: ExprLike, dtype: object = None) -> Const:
         return Const(value, "bool")
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:
-            raise ComputeTypeError(f"{value} fits no integer dtype: they end at 64 bits")
+            raise ComputeTypeError(f"{value} fits no integer dtype: the largest have 64 bits")
         return Const(value, dtypes.INDEX, weak=True)
     if isinstance(value, float):
         return Const(value, "float64", weak=True)
     raise ComputeTypeError(
-        f"{type(value).__name__} {value!r} cannot stand in an expression: use a number, an axis, "
+        f"{type(value).__name__} {value!r} cannot be used in an expression: use a number, an axis, "
         "or an element of a tensor such as A[i, j]"
     )
 
@@ -55,7 +55,9 @@ def _checked(value: Any, dtype: str) -> Any:
     if dtypes.is_float(dtype):
         return float(value)
     if isinstance(value, float) and not value.is_integer():
-        raise ComputeTypeError(f"{value} is no {dtype}: cast it with sl.cast or round it first")
+        raise ComputeTypeError(
+            f"{value} is not a value of {dtype}: round it, or convert it with sl.cast"
+        )
     low, high = dtypes.limits(dtype)
     if not low <= int(value) <= high:
         raise ComputeTypeError(f"{value} does not fit {dtype} ({low}..{high})")
@@ -87,9 +89,9 @@ def convert(value: Expr, dtype: str) -> Expr:
             raise ComputeTypeError(
                 explain(
                     f"{value} in {dtype} arithmetic",
-                    f"it ranges over {low}..{high}, and {dtype} holds {least}..{most}",
-                    f"Cast the tensor's element first, e.g. A[i].astype('int64'), or the axis "
-                    f"with sl.cast({value}, '{dtype}') where wrapping is meant.",
+                    f"it takes the values {low}..{high}, but {dtype} holds {least}..{most}",
+                    f"Cast the element of the tensor first, e.g. A[i].astype('int64'), or, to wrap "
+                    f"around, the axis: sl.cast({value}, '{dtype}').",
                 )
             )
     return Cast(value, dtype)
@@ -102,7 +104,8 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     if op in ("<<", ">>", "&", "|", "^"):
         if dtypes.is_float(dtype):
             raise ComputeTypeError(
-                f"{a} {op} {b}: bitwise operators need integers or bools, not {dtype}"
+                f"{a} {op} {b}: bitwise operators take integers or bools, not {dtype}; cast the "
+                "operands first"
             )
         if dtype == "bool" and op in ("<<", ">>"):
             dtype = "int8"
@@ -111,7 +114,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
             dtype = "float64"
     elif op == "**" and dtypes.is_integer(dtype) and isinstance(b, Const) and b.value < 0:
         raise ComputeTypeError(
-            f"{a} ** {b.value}: integers to negative powers are refused, as NumPy does; "
+            f"{a} ** {b.value}: integers to negative powers are not defined, as in NumPy; "
             "cast the base to a float first"
         )
     elif dtype == "bool" and op in ("-",):
@@ -196,10 +199,10 @@ def _fold(op: str, a: Expr, b: Expr) -> Const | None:
 def unary(op: str, value: ExprLike) -> Expr:
     a = as_expr(value)
     if op == "~" and dtypes.is_float(a.dtype):
-        raise ComputeTypeError(f"~{a}: needs an integer or a bool, not {a.dtype}")
+        raise ComputeTypeError(f"~{a}: ~ takes an integer or a bool, not {a.dtype}; cast it first")
     if op == "-":
         if a.dtype == "bool":
-            raise ComputeTypeError(f"-{a}: a bool has no negative; use ~ or cast it first")
+            raise ComputeTypeError(f"-{a}: a bool cannot be negated by -; use ~ or cast it first")
         if isinstance(a, Const):
             return Const(-a.value, a.dtype, a.weak) if a.weak else Unary(op, a, a.dtype)
     return Unary(op, a, a.dtype, a.weak)

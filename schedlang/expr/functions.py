@@ -60,7 +60,9 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
     """Return a call of ``fn`` with its operands brought to the dtype the function computes in."""
     spec = FUNCTIONS[fn]
     if len(args) != spec.arity:
-        raise ComputeTypeError(f"sl.{fn} takes {spec.arity} operand(s), got {len(args)}")
+        raise ComputeTypeError(
+            f"sl.{fn} takes {spec.arity} operand{'s' * (spec.arity != 1)}, got {len(args)}"
+        )
     dtype, weak = args[0].dtype, args[0].weak
     if spec.arity == 2:
         dtype, weak = dtypes.promote(dtype, weak, args[1].dtype, args[1].weak)
@@ -75,7 +77,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
         kind = "int" if dtypes.is_float(result) else "float"
         wanted = f"{kind}{8 * dtypes.itemsize(result)}"
         if weak or dtype != wanted:
-            raise ComputeTypeError(f"{fn}({args[0]}): its operand is {wanted}, not {dtype}")
+            raise ComputeTypeError(f"{fn}({args[0]}): the operand must be {wanted}, not {dtype}")
         return Call(fn, args, result)
     if spec.rule == "test":
         if not dtypes.is_float(dtype):

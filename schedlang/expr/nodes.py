@@ -84,12 +84,12 @@ class Expr:
                 return (self.a is self.b) == (self.op == "==")
         if isinstance(self, Const):
             return bool(self.value)
-        hint = ("Use sl.select(cond, a, b) or sl.if_then_else(cond, a, b) in place of if, "
-                "and & | ~ in place of and, or, not (chained comparisons too).")  # fmt: skip
+        hint = ("Use sl.select(cond, a, b) or sl.if_then_else(cond, a, b) instead of if, and "
+                "& | ~ instead of and, or, not and chained comparisons.")  # fmt: skip
         if isinstance(self, Binary) and self.op in ("<", ">"):
-            hint += ("\nPython's max and min ask this too, in an order of their own: "
-                     "write sl.max(a, b), sl.min(a, b).")  # fmt: skip
-        why = "an expression has no value while the computation is described"
+            hint += ("\nPython's max and min need truth values too: write sl.max(a, b), "
+                     "sl.min(a, b).")  # fmt: skip
+        why = "an expression describes a computation and has no value yet"
         raise ComputeTypeError(explain(f"the truth value of {self}", why, hint))
 
     def __index__(self) -> int:
@@ -98,17 +98,17 @@ class Expr:
         raise ComputeTypeError(
             explain(
                 f"the integer value of {self}",
-                f"{self} is an expression and has no integer value here",
-                f"Use sl.cast({self}, 'int64') to convert it, sl.reduce_axis in place of range, "
-                "and a tensor in place of a list that it indexes: pass the list as an input, "
-                "declared by sl.placeholder.",
+                f"{self} is an expression and has no value yet",
+                f"To convert it, use sl.cast({self}, 'int64'); instead of range, use "
+                "sl.reduce_axis; to index a list with it, make the list an input, declared by "
+                "sl.placeholder.",
             )
         )
 
     def __float__(self) -> float:
         raise ComputeTypeError(
-            f"float({self}): an expression has no value here; use .astype('float32'), and "
-            "sl.exp or np.exp in place of math.exp"
+            f"float({self}): an expression has no value yet; use .astype('float32'), and sl.exp "
+            "or np.exp instead of math.exp"
         )
 
     def __repr__(self) -> str:

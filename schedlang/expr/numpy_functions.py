@@ -51,7 +51,7 @@ def _clip(x: Any, low: Any = None, high: Any = None) -> Expr:
 def _round(x: Any, decimals: int = 0) -> Expr:
     if decimals:
         raise ComputeTypeError(
-            f"np.round({x}, {decimals}): an expression is rounded to integral values; write "
+            f"np.round({x}, {decimals}): only rounding to integral values is supported; write "
             f"sl.round({x} * {10 ** abs(decimals)}) and scale it back"
         )
     return call("round", x)
@@ -96,10 +96,11 @@ def refuse_numpy(name: str, what: str) -> NoReturn:
             f'Reduce over an axis: k = sl.reduce_axis(n, name="k"), and {reduce}(A[i, k], axis=k)'
         )
         hint += " inside sl.compute"
-        hint += "." if reduce.endswith(name) else "; the rest of it goes into the next stage."
+        hint += "." if reduce.endswith(name) else "; compute the rest in the next stage."
     raise ComputeTypeError(
         explain(
             f"np.{name} of {what}",
-            "NumPy works on arrays, and what is described here has no values yet", hint,
+            f"NumPy works on arrays, but {what} describes a computation and has no values yet",
+            hint,
         )
     )  # fmt: skip

@@ -70,12 +70,12 @@ def _iter(self: Expr) -> NoReturn:
     listed = reduced[0] if len(reduced) == 1 else f"[{', '.join(reduced)}]"
     element = "..." if isinstance(self, Axis) else str(self)
     if reduced:
-        hint = f"To add up over {', '.join(reduced)}, write sl.sum({element}, axis={listed})."
+        hint = f"To sum over {', '.join(reduced)}, write sl.sum({element}, axis={listed})."
     else:
-        hint = ("To add up over an axis, write sl.sum(..., axis=k), where "
+        hint = ("To sum over an axis, write sl.sum(..., axis=k), where "
                 "k = sl.reduce_axis(extent).")  # fmt: skip
     what = "an axis" if isinstance(self, Axis) else "one value"
-    why = f"it is {what} and cannot be iterated over while the computation is described"
+    why = f"it is {what}, which cannot be iterated over"
     raise ComputeTypeError(explain(f"iterating over {self}", why, hint))
 
 

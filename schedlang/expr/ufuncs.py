@@ -28,14 +28,14 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     name = ufunc.__name__
     if method != "__call__" or kwargs:
         raise ComputeTypeError(
-            f"np.{name}.{method} on an expression: only plain calls such as np.{name}(A[i]) build "
-            "an expression; for a reduction use sl.sum, sl.max, ... over a reduce_axis"
+            f"np.{name}.{method} of an expression: only plain calls such as np.{name}(A[i]) are "
+            "supported; for a reduction, use sl.sum, sl.max, ... over a reduce_axis"
         )
     for value in inputs:
         if isinstance(value, np.ndarray) and value.ndim:
             raise ComputeTypeError(
-                f"np.{name} between an expression and an array of shape {value.shape}: declare the "
-                "array as sl.placeholder and read an element of it"
+                f"np.{name} of an expression and an array of shape {value.shape}: declare the "
+                "array by sl.placeholder and read an element of it"
             )
     args = [v.item() if isinstance(v, np.ndarray) else v for v in inputs]
     if name in _OPERATORS:
@@ -52,7 +52,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if _CALLS.get(name):
         return call(_CALLS[name], *args)
     raise ComputeTypeError(
-        f"np.{name} has no counterpart on expressions: the ones that do are "
+        f"np.{name} is not supported on expressions; the supported functions are "
         f"{', '.join(sorted(n for n in _NAMES if n))}"
     )
 

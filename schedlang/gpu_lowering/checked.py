@@ -72,7 +72,7 @@ class Memory:
             if wrong.any():
                 value = int(np.broadcast_to(at, wrong.shape)[wrong][0])
                 raise VerifyError(
-                    f"{self.buffer.name}: index {k} is {value}, outside of 0..{extent} "
+                    f"{self.buffer.name}: index {k} is {value}, outside 0..{extent} "
                     f"(stage {stage})"
                 )
             total = total + at * stride
@@ -128,7 +128,7 @@ class Memory:
     def _race(self, spot: Spot, offset: int, what: str) -> None:
         raise VerifyError(
             f"{self.buffer.name}{self.index(offset)} is {what} by one thread and accessed by "
-            f"another with no barrier in between (stage {spot.stage})"
+            f"another without a barrier in between (stage {spot.stage})"
         )
 
     def index(self, offset: int) -> list[int]:

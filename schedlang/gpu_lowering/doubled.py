@@ -58,11 +58,11 @@ def no_next_tile(buffer: Buffer) -> BuildError:
     """Return why ``buffer`` cannot have two copies."""
     return BuildError(
         explain(
-            f"double_buffer on the storage {buffer.name}",
-            "no serial loop of a kernel fills it first and uses it then, so that there is no next "
-            "tile to fetch ahead",
-            "Attach the stage at a serial loop of its consumer (compute_at), one that is "
-            "split off the reduction for example, or leave double_buffer out.",
+            f"double_buffer() of {buffer.name}",
+            f"no serial loop of a kernel fills and then reads {buffer.name}, so there is no next "
+            "tile to load ahead",
+            "Attach the stage at a serial loop of its consumer (compute_at), e.g. the outer loop "
+            "of a split reduction axis, or leave out double_buffer.",
         )
     )
 

@@ -19,7 +19,7 @@ def check_limits(launch: Launch, target: Target) -> None:
         raise BuildError(
             explain(
                 asked,
-                f"a block of {shape} threads is too large, {limits.arch} allows {limits.threads}",
+                f"a block of {shape} threads is too large; {limits.arch} allows {limits.threads}",
                 "Split the axes bound to threadIdx by smaller factors.",
             )
         )
@@ -31,7 +31,7 @@ def check_limits(launch: Launch, target: Target) -> None:
             raise BuildError(
                 explain(
                     asked,
-                    f"{index.tag} runs over {index.extent}, {limits.arch} allows {most}",
+                    f"{index.tag} has extent {index.extent}; {limits.arch} allows {most}",
                     "Bind the longest axis to blockIdx.x, or split and fuse it differently.",
                 )
             )
@@ -41,8 +41,8 @@ def check_limits(launch: Launch, target: Target) -> None:
                 explain(
                     asked,
                     f"{buffer.name} is local, {'x'.join(map(str, buffer.shape))} {buffer.dtype}, "
-                    f"{buffer.bytes:,} B in each thread; {limits.arch} allows {limits.local:,}",
-                    "Attach the stage at a loop further in, or spread it over more threads.",
+                    f"{buffer.bytes:,} B per thread; {limits.arch} allows {limits.local:,} B",
+                    "Attach the stage at a loop further in, or distribute it over more threads.",
                 )
             )
     if launch.shared_bytes > limits.shared_opt_in:
@@ -54,7 +54,7 @@ def check_limits(launch: Launch, target: Target) -> None:
             explain(
                 asked,
                 f"it needs {launch.shared_bytes:,} B of shared memory; {limits.arch} allows "
-                f"{limits.shared_static:,} static, {limits.shared_opt_in:,} opt-in; {buffers}",
+                f"{limits.shared_static:,} B static, {limits.shared_opt_in:,} B opt-in; {buffers}",
                 "Make the tiles smaller, or attach the stages at loops further in.",
             )
         )

@@ -60,7 +60,7 @@ def simulate(
     program breaks a rule. Without ``watched``, races are not detected, which is faster.
     """
     if order not in ORDERS:
-        raise CallError(f"order={order!r}: the orders are {', '.join(ORDERS)}")
+        raise CallError(f"order={order!r} is not an order; choose one of {', '.join(ORDERS)}")
     nest = program.nest
     scalars: dict[Any, Any] = dict(sizes)
     memories: dict[Buffer, Memory] = {}
@@ -320,8 +320,8 @@ class _Blocks:
         inside = np.where(other < self.shape[1], other, 0)
         if (self.active & ~(self.active[:, inside] & (other < self.shape[1]))).any():
             raise VerifyError(
-                f"kernel {self.launch.name}: a thread exchanges with one of its warp that is not "
-                "there"
+                f"kernel {self.launch.name}: a thread exchanges a value with an inactive thread of "
+                "its warp"
             )
         warps = -(-self.shape[1] // 32)
         self.counters.exchanges += warps * int(self.active.any(axis=1).sum()) * len(stmt.into)

@@ -41,10 +41,10 @@ def check_host(nest: Nest, block: Block) -> None:
                 raise BuildError(
                     explain(
                         f"building {nest.name} for CUDA",
-                        f"{stmt.axis.name} of stage {stmt.stage} is parallel, which is how threads "
-                        "of a CPU share a loop",
-                        f'Bind it: s[{stmt.stage}].bind(axis, "blockIdx.x"); parallel stays for '
-                        'target="cpu".',
+                        f"{stmt.axis.name} of stage {stmt.stage} is parallel, and parallel is for "
+                        "the threads of a CPU",
+                        f'Bind the loop instead: s[{stmt.stage}].bind(axis, "blockIdx.x"), or '
+                        'build with target="cpu".',
                     )
                 )
             if not is_region(stmt):
@@ -56,9 +56,9 @@ def check_host(nest: Nest, block: Block) -> None:
                 raise BuildError(
                     explain(
                         f"building {nest.name} for CUDA",
-                        "a condition on data stands around its kernels, and the host that launches "
-                        "them does not read device memory",
-                        "Bind a loop outside of the condition.",
+                        "a condition on data encloses its kernels, and the host that launches them "
+                        "cannot read device memory",
+                        "Bind a loop outside the condition.",
                     )
                 )
             check_host(nest, stmt.body)
@@ -71,10 +71,10 @@ def _check_storage(nest: Nest, buffer: Buffer) -> None:
         raise BuildError(
             explain(
                 f"building {nest.name} for CUDA",
-                f"{buffer.name} is {buffer.scope} storage made outside of all kernels, and "
-                f"{buffer.scope} storage does not outlive one",
-                "Compute that stage at a loop of its consumer that is bound to blockIdx (or inside "
-                "of it), or leave it global.",
+                f"{buffer.name} is {buffer.scope} storage allocated outside every kernel, and "
+                f"{buffer.scope} storage exists only within a kernel",
+                "Compute the stage at a loop of its consumer that is bound to blockIdx, or inside "
+                "such a loop, or leave its scope global.",
             )
         )
 
@@ -94,13 +94,13 @@ def _unbound(nest: Nest, stmt: Stmt) -> None:
     raise BuildError(
         explain(
             f"building {nest.name} for CUDA",
-            f"stage {stage} stands at root, where each stage is a kernel of its own, and none of "
+            f"stage {stage} is at root, where each stage is a kernel of its own, but none of "
             f"its data axes{listed} is bound to blocks or threads",
             f"Bind one, as in\n"
             f"    outer, inner = s[{stage}].split({axis}, factor=64)\n"
             f'    s[{stage}].bind(outer, "blockIdx.x")\n'
             f'    s[{stage}].bind(inner, "threadIdx.x")\n'
-            "(an axis to bind can be made by fuse(*axes), of no axes too), or compute the stage "
-            "inside of another: compute_at, compute_inline.",
+            "(fuse() makes an axis to bind where there is none), or compute the stage inside "
+            "another one: compute_at, compute_inline.",
         )
     )

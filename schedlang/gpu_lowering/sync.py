@@ -124,10 +124,9 @@ class _Placer:
             raise BuildError(
                 explain(
                     f"building {self.launch.name} for CUDA",
-                    f"stages {', '.join(stages)} share storage inside of `if {stmt.cond}`, which "
-                    "some threads of a block enter and others do not, so that they cannot wait for "
-                    "each other there",
-                    "Compute the producer outside of that condition.",
+                    f"stages {', '.join(stages)} share storage inside `if {stmt.cond}`, which only "
+                    "some threads of a block enter, so the threads cannot synchronize there",
+                    "Compute the producer outside that condition.",
                 )
             )
         every = (*own, *self.inner_accesses(stmt.body, loops, tests))

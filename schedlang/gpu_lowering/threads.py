@@ -28,9 +28,9 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
             raise BuildError(
                 explain(
                     f"building {title} for CUDA",
-                    f"{stmt.axis.name} of stage {stmt.stage} is {stmt.extent} long and "
-                    f"{first.axis.name} of stage {first.stage} {first.extent}, and both are "
-                    f"{stmt.tag} of one kernel",
+                    f"{stmt.axis.name} of stage {stmt.stage} has {stmt.extent} iterations and "
+                    f"{first.axis.name} of stage {first.stage} has {first.extent}, but both are "
+                    f"bound to {stmt.tag} of one kernel",
                     f"Split both by the same factor (or nparts) before bind(..., {stmt.tag!r}).",
                 )
             )
@@ -38,9 +38,9 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
             raise BuildError(
                 explain(
                     f"building {title} for CUDA",
-                    f"{stmt.axis.name} of stage {stmt.stage} is {stmt.tag} and {stmt.extent} long, "
-                    "and the size of a block is fixed",
-                    "Split it by a number, and bind the inner part.",
+                    f"{stmt.axis.name} of stage {stmt.stage} is bound to {stmt.tag} and has "
+                    f"{stmt.extent} iterations, but the size of a block is fixed",
+                    "Split it by a constant and bind the inner loop.",
                 )
             )
     own = [s for s, _ in walk(region) if isinstance(s, For) and s.kind == "thread"]
@@ -164,9 +164,9 @@ class _Flat:
                 explain(
                     f"building {self.title} for CUDA",
                     f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
-                    "together, and a data axis inside of that is cut into parts",
-                    f'Split the data axes of {region.stage} with tail="guard", or put them '
-                    "outside of the reduction.",
+                    "together, but the split of a data axis inside the reduction has a cut tail",
+                    f'Split the data axes of {region.stage} with tail="guard", or reorder them '
+                    "outside the reduction.",
                 )
             )
         if any(b.scope == "local" for b in parts.store.buffers):
@@ -174,10 +174,10 @@ class _Flat:
                 explain(
                     f"building {self.title} for CUDA",
                     f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
-                    "together, and its storage is local, which one thread has alone",
-                    f'Let them share it: s[{region.stage}].set_scope("shared"). Attach it at a '
-                    "loop of the block then, with its data axes bound to the other threads: at a "
-                    "thread's loop each thread would have all of the block's.",
+                    "together, but its storage is local, which is private to a thread",
+                    f'Share it: s[{region.stage}].set_scope("shared"). Then attach it at a loop '
+                    "outside the thread loops and bind its data axes to the other threads: at a "
+                    "thread loop, each thread would store the elements of the whole block.",
                 )
             )
 
@@ -218,7 +218,8 @@ class _Flat:
             raise BuildError(
                 explain(
                     f"vectorize({loop.axis.name}) on stage {loop.stage}",
-                    "its elements are added up across threads, which lanes cannot wait for",
+                    "its elements are reduced across threads, which vector lanes cannot "
+                    "synchronize with",
                     f"Use s[{loop.stage}].unroll({loop.axis.name}).",
                 )
             )
@@ -241,9 +242,9 @@ class _Flat:
             raise BuildError(
                 explain(
                     f"building {self.title} for CUDA",
-                    f"{buffer.name} is global storage made inside of a kernel",
-                    'Give it storage that a kernel has: s[...].set_scope("shared") or "local", '
-                    "or compute that stage at root.",
+                    f"{buffer.name} is global storage allocated inside a kernel",
+                    'Give the stage set_scope("shared") or set_scope("local"), or compute it at '
+                    "root.",
                 )
             )
         self.check_size(alloc)
@@ -258,8 +259,8 @@ class _Flat:
             raise BuildError(
                 explain(
                     f"building {self.title} for CUDA",
-                    f"{buffer.name} is {buffer.scope} storage of a size that only the call tells",
-                    "Split the loops around it by numbers, so that its box is fixed.",
+                    f"{buffer.name} is {buffer.scope} storage whose size is known only at run time",
+                    "Split the loops around it by constants, so that its size is fixed.",
                 )
             )
 
@@ -288,9 +289,9 @@ class _Flat:
             raise BuildError(
                 explain(
                     f"building {self.title} for CUDA",
-                    f"{buffer.name} is local storage made outside of the thread loops that fill it "
-                    f"(stage {store.stage}), and each thread has local storage of its own",
-                    'Let the threads share it, set_scope("shared"), or compute it inside of the '
+                    f"{buffer.name} is local storage allocated outside the thread loops that fill "
+                    f"it (stage {store.stage}), but local storage is private to a thread",
+                    'Share it between threads, set_scope("shared"), or compute it inside the '
                     "thread loops of its consumer.",
                 )
             )

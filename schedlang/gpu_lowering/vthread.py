@@ -51,9 +51,9 @@ def _spread(loop: For) -> list[Stmt]:
         raise BuildError(
             explain(
                 f'bind({loop.axis.name}, "vthread") on stage {loop.stage}',
-                f"there are {loop.extent} of it, which is known at the call only, and each has "
-                "storage of its own",
-                "Split it by a number, and bind the inner part.",
+                f"it has {loop.extent} iterations, which is known only at run time, and each "
+                "virtual thread needs storage of its own",
+                "Split it by a constant and bind the inner loop.",
             )
         )
     own = _differing(loop)

@@ -77,9 +77,15 @@ def interpret(
     :class:`~schedlang.errors.CallError` where ``args`` do not fit it.
     """
     if order not in ORDERS:
-        raise CallError(f"interpret(order={order!r}): the orders are {', '.join(ORDERS)}")
+        raise CallError(
+            f"interpret(order={order!r}): {order!r} is not an order; choose one of "
+            f"{', '.join(ORDERS)}"
+        )
     if cooperative(nest):
-        raise CallError(f"{nest.name}: its threads fill storage together, which needs barriers")
+        raise CallError(
+            f"interpret({nest.name}): its threads share storage, which needs barriers that the "
+            'interpreter does not have; use sl.build(..., target="cuda-emulator") instead'
+        )
     program = transcribe(nest)
     given = [a for a in nest.args if isinstance(a, Var) or a not in nest.outputs]
     if len(given) != len(args):

@@ -108,7 +108,7 @@ def _first_outside(
         if wrong.size:
             first = wrong[0]
             where = ", ".join(f"{axis.name} = {int(row[first])}" for axis, row in values.items())
-            return int(at[first]), where or "it runs"
+            return int(at[first]), where and f" where {where}"
     return ()
 
 

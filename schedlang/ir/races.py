@@ -69,7 +69,7 @@ def check_races(
             raise VerifyError(_race(loop, a, b))
         if apart is None:
             unproven[
-                f"it is not proven that iterations of {loop.kind} loop {loop.axis.name} reach "
+                f"it is not proven that the iterations of {loop.kind} loop {loop.axis.name} access "
                 f"different elements of {a.buffer.name} (stage {a.site.store.stage})"
             ] = None
     return list(unproven)

@@ -130,7 +130,7 @@ class _Writer:
             if given is not None and node in given:
                 return given[node]
             if node not in self.names:
-                raise VerifyError(f"{node.name} is used outside of its loop")
+                raise VerifyError(f"{node.name} is used outside its loop")
             return self.names[node]
         for scope in reversed(scopes):
             if id(node) in scope:

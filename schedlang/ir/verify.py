@@ -73,8 +73,8 @@ class Unproven:
         return explain(
             f"{what} stage {self.stage}",
             f"index {self.position} of {name}, {self.index}, cannot be proven to lie in "
-            f"0..{extent}, and it takes too many values to try them all",
-            f"Clamp it with sl.max(0, sl.min(index, {extent} - 1)), or guard it with "
+            f"0..{extent}, and has too many values to check each of them",
+            f"Clamp it with sl.max(0, sl.min(index, {extent} - 1)), or guard the read with "
             f"sl.if_then_else((index >= 0) & (index < {extent}), {name}[...], ...).",
         )
 
@@ -117,7 +117,7 @@ def _report(nest: Nest) -> Report:
         sites = [s for s in walker.sites if output in s.store.buffers]
         if not check_finalised(output, sites):
             open_[
-                f"it is not proven that each element of {output.name} is written, and only once"
+                f"it is not proven that each element of {output.name} is written exactly once"
             ] = None
     return Report(walker.unproven, tuple(open_))
 
@@ -197,7 +197,7 @@ class _Walker:
         declared = loop.axis.extent
         if isinstance(loop.extent, int) and isinstance(declared, int) and loop.extent > declared:
             # what is simplified by the axis alone would be wrong further on
-            self.fail(f"loop {loop.axis.name} runs to {loop.extent}, and its axis to {declared}")
+            self.fail(f"loop {loop.axis.name} runs to {loop.extent}, but its axis to {declared}")
         extent = to_lin(loop.extent)
         self.axes.add(loop.axis)
         self.ranges.learn(loop.axis, Lin.of(0), extent - 1)
@@ -222,10 +222,10 @@ class _Walker:
         for node in postorder([root]):
             if isinstance(node, Axis):
                 if node not in self.axes and not self.names_thread(node, stmt):
-                    self.fail(f"{node.name} is used outside of its loop")
+                    self.fail(f"{node.name} is used outside its loop")
             elif isinstance(node, Var):
                 if node not in self.scalars:
-                    self.fail(f"{node.name} is no argument and has no value here")
+                    self.fail(f"{node.name} is not an argument and has no value here")
             elif isinstance(node, Load):
                 loads.append(node)
             elif isinstance(node, Select):
@@ -306,7 +306,7 @@ class _Walker:
         elif found:
             text = (
                 f"index {position} of {buffer.name}, {self.text(index)}, leaves 0..{extent}: it "
-                f"is {found[0]} where {found[1]}"
+                f"is {found[0]}{found[1]}"
             )
             if stores:
                 self.fail(text)

@@ -128,9 +128,9 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     if kind in ("vectorize", "unroll") and extent.const is None:
         why = explain(
             f"{kind}({axis.name}) on stage {n.stage.name}",
-            f"the loop runs {extent} times, which is known at the call only",
+            f"the loop has {extent} iterations, which is known only at run time",
             rest_of_cut(n.stage, n.peel, axis, kind)
-            or f"Split it first, and {kind} the inner part.",
+            or f"Split it first and {kind} the inner loop.",
         )
         n.job.problems.append(Problem(why, n.stage.name))
     guards = guards_at(n, depth)

@@ -61,8 +61,9 @@ def lower_state(
         given = next((t for t in stage.outputs if t in tensors), None)
         if strict and stage.layout and given is not None:
             raise LoweringError(
-                f"{given.name} stands among the arguments, and the layout of an argument is its "
-                f"caller's: leave it out, or leave out transform_layout on stage {stage.name}"
+                f"{given.name} is an argument, whose layout the caller chooses, but stage "
+                f"{stage.name} has a transform_layout: leave {given.name} out of the arguments, or "
+                "leave out transform_layout"
             )
     placement = place(state, tensors)
     alias = _aliases(state)
@@ -131,28 +132,29 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
             continue
         if not isinstance(arg, Tensor):
             raise ComputeTypeError(
-                f"argument {position} is {arg!r}: arguments are tensors and sizes"
+                f"argument {position} is {arg!r}, but arguments must be tensors or sizes (sl.var)"
             )
         if arg not in known:
             raise LoweringError(
-                f"argument {position}, {arg.name}, is no tensor of this computation; its tensors "
-                "are "
+                f"argument {position}, {arg.name}, is not a tensor of this computation, whose "
+                "tensors are "
                 f"{', '.join(t.name for t in [*placeholders(state.outputs), *state.defined])}"
             )
         if arg in tensors:
-            raise LoweringError(f"{arg.name} stands twice among the arguments")
+            raise LoweringError(f"{arg.name} is given twice as an argument; give each tensor once")
         tensors.add(arg)
         checked.append(arg)
     for tensor in [*placeholders(state.outputs), *state.outputs]:
         if tensor not in tensors:
             raise LoweringError(
-                f"{tensor.name} is missing from the arguments: inputs and outputs must all be there"
+                f"{tensor.name} is missing from the arguments; give all inputs and outputs"
             )
     have = sizes_of(checked) | {a for a in checked if isinstance(a, Var)}
     for v in scalars:
         if v not in have:
             raise LoweringError(
-                f"no argument determines {v.name}: pass it, or a tensor whose shape is {v.name}"
+                f"no argument determines the size {v.name}; give {v.name} itself, or a tensor of "
+                f"which {v.name} is a dimension"
             )
     return checked
 

@@ -11,7 +11,7 @@ from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import reads
 from schedlang.stage.relations import position
-from schedlang.stage.state import At, Attach, Inline, Root, Stage, State
+from schedlang.stage.state import At, Attach, Inline, Root, Stage, State, participle
 
 
 @dataclass(frozen=True)
@@ -125,21 +125,22 @@ def _store_refusal(
             return None
         if found and kind.startswith("threadIdx"):
             return explain(
-                asked, f"it is shared, by all threads of {axis.name} ({kind}) of {owner}, which "
-                "would each keep rows of their own there",
-                f'Store it outside of {axis.name}, or give it set_scope("local").',
+                asked, f"{stage.name} has scope shared, but there each thread of {axis.name} "
+                f"({kind}) of {owner} would need rows of its own",
+                f'Store it outside {axis.name}, or call s[{stage.name}].set_scope("local").',
             )  # fmt: skip
         if not found and kind not in ("", "unroll"):
             return explain(
-                asked, f"it is computed inside {axis.name} of {owner}, which is {kind}, so that "
-                "iterations that run together would write the same storage",
-                f"Store it inside {axis.name}, or leave that loop serial.",
+                asked, f"{stage.name} is computed inside {axis.name} of {owner}, which is "
+                f"{participle(kind)}, so iterations that run at the same time would write the same "
+                "storage", f"Store it inside {axis.name}, or keep {axis.name} serial.",
             )  # fmt: skip
     if found or isinstance(wanted, Root):
         return None
     return explain(
-        asked, f"{wanted.axis.name} of {wanted.stage} is not around the loop {spot.axis.name} of "
-        f"{spot.stage}, where it is computed", "Store it at that loop or outside of it.",
+        asked, f"{stage.name} is computed at {spot.axis.name} of {spot.stage}, which is not inside "
+        f"{wanted.axis.name} of {wanted.stage}",
+        f"Store it at {spot.axis.name} or at a loop around it.",
     )  # fmt: skip
 
 
@@ -246,7 +247,10 @@ def _refusal(
     asked = f"compute_at({spot.stage}, {spot.axis.name}) on stage {stage.name}"
     parent = state.stages.get(spot.stage)
     if parent is None or not any(a is spot.axis for a in parent.leaf):
-        return explain(asked, f"{spot.axis.name} is not a loop of {spot.stage} any more")
+        return explain(
+            asked, f"{spot.axis.name} is no longer a loop of {spot.stage}",
+            "Attach it at one of the present loops.",
+        )  # fmt: skip
     around = (spot.stage, spot.axis)
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
@@ -255,21 +259,23 @@ def _refusal(
         stored = [r for r in outside if isinstance(state.stages[r].attach, Inline)]
         if stored:
             return explain(
-                asked, f"{stored[0]} is an argument and so stored besides being inlined, and reads "
-                "it outside that loop", f"Leave {stored[0]} out of the arguments, or "
-                f"{stage.name} at root.",
+                asked, f"{stored[0]} is inlined, but as an argument it is stored too, which reads "
+                f"{stage.name} outside that loop", f"Leave {stored[0]} out of the arguments, or "
+                f"compute {stage.name} at root.",
             )  # fmt: skip
         return explain(
             asked,
-            f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} it outside that loop",
+            f"{' and '.join(outside)} read{'s' if len(outside) == 1 else ''} {stage.name} outside "
+            "that loop",
             places_text(places),
         )  # fmt: skip
     if starts_from(state, parent, stage) and not ahead_of_init(parent, spot.axis):
         first = parent.reduce_leaves[0].name
         return explain(
             asked,
-            f"{parent.name} starts its reduction from it (init=), ahead of the loop over {first}",
-            f"Attach it outside of {first}, or leave it at root.",
+            f"{parent.name} initializes its reduction from {stage.name} (init=) before the loop "
+            f"over {first}",
+            f"Attach it outside {first}, or leave it at root.",
         )  # fmt: skip
     kind = parent.kinds.get(spot.axis, "")
     within = parent.leaf[: position(parent.leaf, spot.axis) + 1]
@@ -277,8 +283,8 @@ def _refusal(
     if kind == "vectorize" or lanes is not None:
         name = (spot.axis if lanes is None else lanes).name
         return explain(
-            asked, f"{name} is vectorized, and a stage has no storage a lane",
-            f"Attach it outside of {name}, or vectorize a loop of {stage.name} instead.",
+            asked, f"{name} is vectorized, and a stage has no storage per lane",
+            f"Attach it outside {name}, or vectorize a loop of {stage.name} instead.",
         )  # fmt: skip
     return None
 
@@ -333,6 +339,6 @@ def legal_places(
 
 def places_text(places: list[tuple[str, str]]) -> str:
     if not places:
-        return "No loop holds all its readers: leave it at root, or inline it."
+        return "No loop encloses all its readers: leave it at root, or inline it."
     listed = ", ".join(f"({stage}, {axis})" for stage, axis in places)
     return f"Legal places, outermost first: root, {listed}."

@@ -36,9 +36,9 @@ def prefetch(
     A text instead says why there is nothing to ask for.
     """
     if box is None:
-        return f"{hint.tensor.name} is not read inside {hint.axis.name}, or is computed there"
+        return f"{hint.axis.name} does not read {hint.tensor.name} from outside the loop"
     if None in box.lo or None in box.hi:
-        return f"where {hint.tensor.name} is read depends on data"
+        return f"the indices of {hint.tensor.name} depend on data"
     steps = _steps(hint.tensor, box, ranges)
     if isinstance(steps, str):
         return steps
@@ -77,14 +77,17 @@ def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | 
         assert lo is not None and hi is not None
         extent = largest_extent(lo, hi, ranges)
         if extent is None:
-            return f"how much of {tensor.name} an iteration touches is not known"
+            return f"the part of {tensor.name} that an iteration reads has no known size"
         last = dim == len(box.lo) - 1
         width = max(1, LINE_BYTES // dtypes.itemsize(tensor.dtype)) if last else 1
         count = floordiv(defined(extent, ranges) + width - 1, Lin.of(width), ranges)
         total *= count.const if count.const is not None else 1
         found.append((count, width))
     if total > MOST_LINES:
-        return f"an iteration touches {total} lines of {tensor.name}, {MOST_LINES} are the most"
+        return (
+            f"an iteration reads {total} cache lines of {tensor.name}, and at most {MOST_LINES} "
+            "are prefetched"
+        )
     return found
 
 

@@ -124,9 +124,9 @@ def _of_team(n: Nesting, test: Expr) -> bool:
     if own and others:
         why = explain(
             f"set_store_predicate({test}) on stage {n.stage.name}",
-            f"the threads of {team.get(own[0], own[0].tag)} add up together, of which one stores "
-            f"the sum, and {others[0].tag or others[0].name} chooses elements",
-            "Give them as two conditions that hold together: sl.all(a, b).",
+            f"it mixes {team.get(own[0], own[0].tag)}, whose threads reduce together so that only "
+            f"one stores, with {others[0].tag or others[0].name}, which selects elements",
+            "Write them as two conditions, joined by sl.all(a, b).",
         )
         n.job.problems.append(Problem(why, n.stage.name))
     return bool(own)

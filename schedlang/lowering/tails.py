@@ -14,7 +14,7 @@ from schedlang.expr.rules import floordiv, mod
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
 from schedlang.lowering.region import whole
 from schedlang.stage.relations import Relation, Split, parts, sources
-from schedlang.stage.state import Stage
+from schedlang.stage.state import Stage, participle
 
 MOST_COPIES = 4
 
@@ -109,7 +109,7 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
         rest = mod(plan.extents[split.parent], plan.strides[split], Ranges(plan.ranges.known))
         if user is None or rest.const == 0:
             continue
-        why = f"{split.outer.name} is made into {' and '.join(_named(user))}"
+        why = f"{split.outer.name} was turned into {' and '.join(_named(user))}"
         found.append(_refused(split, stage, why))
     return found
 
@@ -126,7 +126,7 @@ def broken_cut(stage: Stage) -> tuple[Split, str] | None:
             continue
         user = stage.made_from(split.outer)
         if user is not None:
-            return split, f"{split.outer.name} is made into {' and '.join(_named(user))}"
+            return split, f"{split.outer.name} was turned into {' and '.join(_named(user))}"
         why = _illegal(stage, split, stage.leaf) or _uncounted(split, extent, inner, plan)
         if why is not None:
             return split, why
@@ -140,11 +140,11 @@ def _named(relation: Relation) -> list[str]:
 def _uncounted(split: Split, extent: Lin, inner: Lin, plan: Plan) -> str | None:
     """Return why no number of whole parts follows from the sizes of a call, or ``None``."""
     if inner.const is None:
-        return (f"the extent of {split.inner.name}, {inner}, is known at the call only, and may be "
-                "0 there, so that no number of whole parts follows from it")  # fmt: skip
+        return (f"the extent of {split.inner.name}, {inner}, is known only at run time and may be "
+                "0, so the number of whole parts is undefined")  # fmt: skip
     if not Ranges(plan.ranges.known).nonneg(extent):
-        return (f"the extent of {split.parent.name}, {extent}, may be below 0 for sizes of a call, "
-                "and what is left of that is none")  # fmt: skip
+        return (f"the extent of {split.parent.name}, {extent}, may be negative at run time, which "
+                "leaves nothing to cut")  # fmt: skip
     return None
 
 
@@ -156,10 +156,10 @@ def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
         return ""
     name = split.parent.name
     return (
-        f"They are what split({name}, ..., tail='cut') leaves of {name}. Use tail='guard', or a "
-        "stage whose tile is rounded up:\n"
-        f"T = s.cache_write({stage.name}, 'local') before the other steps, s[T].compute_at at a "
-        f"loop outside of {split.inner.name}, and {kind} the loop of T."
+        f"They are the tail of split({name}, ..., tail='cut'). Use tail='guard', or compute a tile "
+        "of fixed size in a stage of its own:\n"
+        f"T = s.cache_write({stage.name}, 'local') before the other steps, s[T].compute_at a "
+        f"loop outside {split.inner.name}, then {kind} the loop of T."
     )
 
 
@@ -219,7 +219,7 @@ def _illegal(stage: Stage, split: Split, leaf: tuple[Axis, ...]) -> str | None:
     outer = split.outer
     kind = stage.kinds.get(outer, "")
     if kind not in ("", "parallel"):
-        return f"{outer.name} is no plain loop: it is {kind}"
+        return f"{outer.name} is not a plain loop: it is {participle(kind)}"
     start = next(k for k, a in enumerate(leaf) if a is outer)
     inner = _inside(stage, split.inner)
     behind = set(leaf[start + 1 :])

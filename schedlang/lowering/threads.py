@@ -26,9 +26,10 @@ def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
             found.append(
                 explain(
                     f"bind({axis.name}, {kind!r}) on stage {stage.name}",
-                    f"it is {extent} long, and it is computed inside {around[1]} {kind}",
-                    f"Split it, and bind the part that is {around[1]} long: the inner one of "
-                    f"factor={around[1]}, or the outer one of nparts={around[1]}.",
+                    f"{axis.name} has {extent} iterations, but {stage.name} is computed inside a "
+                    f"loop of {around[1]} {kind} threads",
+                    f"Split {axis.name} and bind the loop of extent {around[1]}: the inner loop of "
+                    f"factor={around[1]}, or the outer loop of nparts={around[1]}.",
                 )
             )
     return found
@@ -52,8 +53,8 @@ def no_thread(state: State, body: Block) -> list[Problem]:
         why = explain(
             f"set_store_predicate({state.stages[stage].predicate}) on stage {stage}",
             f"no loop of its kernel is bound to {axis.tag}",
-            f"Bind a loop of {stage}, or of a stage that is computed in the same kernel, to "
-            f"{axis.tag}, or leave the predicate out.",
+            f"Bind a loop of {stage}, or of another stage of the same kernel, to {axis.tag}, or "
+            "leave out the predicate.",
         )
         found.append(Problem(why, stage))
     return found
@@ -91,22 +92,22 @@ def wrong_threads(
         asked = f"bind({axis.name}, {kind!r}) on stage {child.name}"
         if axis.is_reduce:
             why = (
-                f"it is computed inside {kind}, so that each thread would add up all of it, and "
-                "none can wait for the others' parts"
+                f"{child.name} is computed inside a loop bound to {kind}, so each thread would "
+                "compute the whole reduction by itself, without the other threads"
             )
             hint = (
-                f"Compute {child.name} at a loop outside of {kind}, where its own loops are bound "
-                f"to it, or leave {axis.name} unbound."
+                f"Compute {child.name} at a loop outside {kind} and bind its own loops to {kind}, "
+                f"or leave {axis.name} unbound."
             )
             found.append(explain(asked, why, hint))
         elif kind not in shared:
             why = (
-                f"it is computed inside {kind}, and each {kind} has {scope_name} storage of its "
-                "own, of which it would fill one part"
+                f"{child.name} is computed inside a loop bound to {kind}, and each {kind} has its "
+                f"own {scope_name} storage, of which it would fill only a part"
             )
             hint = (
-                f'Give it storage that they share, s[{child.name}].set_scope("shared"), or leave '
-                f"{axis.name} unbound."
+                f'Use storage that the threads share, s[{child.name}].set_scope("shared"), or '
+                f"leave {axis.name} unbound."
             )
             found.append(explain(asked, why, hint))
     return found

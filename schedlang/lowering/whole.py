@@ -27,12 +27,14 @@ def scan_rows(
             if not isinstance(scan.op, ScanOp):
                 continue
             if any(t in (*scan.op.init, *scan.op.update) for t in stage.outputs):
-                why = f"it is a part of scan {scan.name}, and its rows are stored in {scan.name}"
-                hint = f"Leave it out and take them from {scan.name}."
+                why = (f"{stage.name} is part of scan {scan.name}, and its rows are stored in "
+                       f"{scan.name}")  # fmt: skip
+                hint = f"Leave it out of the arguments and read the rows from {scan.name}."
                 yield Problem(explain(asked, why, hint), stage.name)
         if stage.name in placement.steps and isinstance(stage.attach, Inline):
-            why = "it is an inlined step of a scan, which is computed row by row and not stored"
-            hint = f"Leave it out, or take s[{stage.name}].compute_inline() back."
+            why = (f"{stage.name} is inlined into a scan, which computes it row by row without "
+                   "storing it")  # fmt: skip
+            hint = f"Leave it out of the arguments, or leave out s[{stage.name}].compute_inline()."
             yield Problem(explain(asked, why, hint), stage.name)
 
 
@@ -51,18 +53,18 @@ def not_whole(
         given = [t for t in stage.outputs if t in buffers]
         others = [t.name for t in stage.outputs if t not in buffers]
         if others:
-            why = (f"{given[0].name} is an argument, stored whole, and {others[0]}, which is "
-                   "computed with it, only as far as that loop reads it")  # fmt: skip
-            hint = f"Leave {stage.name} at root, or give both as arguments, or neither."
+            why = (f"the argument {given[0].name} must be computed whole, but {others[0]}, which "
+                   "is computed with it, only where that loop reads it")  # fmt: skip
+            hint = f"Leave {stage.name} at root, or give both or neither as arguments."
             yield Problem(explain(asked, why, hint), stage.name)
             continue
         found = _written_once(buffers[given[0]], body)
         if found is not None:
-            why = (f"{stage.name} is an argument, so all of it must be computed, each element "
-                   f"once, and what that loop needs of it {found}")  # fmt: skip
+            why = (f"{stage.name} is an argument, so each of its elements must be computed exactly "
+                   f"once, and {found}")  # fmt: skip
             hint = (
-                f"Leave {stage.name} out of the arguments, or compute it at root, where the loop "
-                f"may read a copy:\nT = s.cache_read({stage.name}, 'local', [...]), "
+                f"Leave {stage.name} out of the arguments, or compute it at root and let the loop "
+                f"read a copy:\nT = s.cache_read({stage.name}, 'local', [...]), "
                 f"s[{stage.name}].compute_root(), s[T].compute_at(...)"
             )
             yield Problem(explain(asked, why, hint), stage.name)
@@ -86,8 +88,8 @@ def _written_once(buffer: Buffer, body: Block) -> str | None:
     try:
         proven = check_finalised(buffer, stores)
     except VerifyError as error:
-        return f"is something else ({error})"
-    return None if proven else "is not proven to be that"
+        return f"at that loop this does not hold ({error})"
+    return None if proven else "at that loop this is not proven"
 
 
 __all__ = ["not_whole", "scan_rows"]

@@ -11,9 +11,9 @@ from schedlang.ir.nodes import Note
 from schedlang.lowering.lower import lower_state
 from schedlang.lowering.placement import store_refusal
 from schedlang.lowering.tails import broken_cut
-from schedlang.schedule.refuse import participle, refuse
+from schedlang.schedule.refuse import refuse
 from schedlang.stage.relations import Split, position
-from schedlang.stage.state import At, Stage, State
+from schedlang.stage.state import At, Stage, State, participle
 
 
 def keep(state: State, before: State, name: str, asked: str, axis: Axis | None = None) -> State:

@@ -13,7 +13,7 @@ from schedlang.ir.printer import INDENT, statement_lines
 from schedlang.lowering.lower import lower_state
 from schedlang.lowering.plan import runs_over
 from schedlang.stage.relations import parts
-from schedlang.stage.state import Stage, State
+from schedlang.stage.state import Stage, State, participle
 
 CONTEXT = 6
 LARGEST = 2**62
@@ -187,8 +187,3 @@ def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
             "Split and fuse first, then annotate the new loops.", state, axis,
         )  # fmt: skip
 
-
-def participle(kind: str) -> str:
-    """Return how a message says that a loop is of ``kind``."""
-    known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
-    return known.get(kind, f"bound to {kind}")

@@ -27,6 +27,12 @@ TE_PRAGMAS = (
 THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "xyz")
 
 
+def participle(kind: str) -> str:
+    """Return how a message says that a loop is of ``kind``."""
+    known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
+    return known.get(kind, f"bound to {kind}")
+
+
 @dataclass(frozen=True)
 class Root:
     """Computed whole, before its consumers."""
