@@ -71,8 +71,8 @@ def test_a_tile_whose_reductions_are_all_unrolled_has_the_same_budget():
 
 
 @pytest.mark.parametrize(("rows", "columns", "advice"), [
-    (15, 32, "14 of i would fit"), (5, 128, "2 of i would fit"),
-    (1, 600, "496 of j would fit"),
+    (15, 32, "14 along i would fit"), (5, 128, "2 along i would fit"),
+    (1, 600, "496 along j would fit"),
 ])  # fmt: skip
 def test_the_advice_fits_and_one_more_would_not(rows, columns, advice):
     _, (text,) = built(product(rows, columns), 512)
@@ -116,7 +116,7 @@ def test_a_tail_that_keeps_sums_in_memory_is_named(tail):
     s[C].unroll(row)
     s[C].vectorize(lane)
     f, texts = built(s, 512)
-    assert [("the tail of j split by 32, j.outer*32 + j.inner < 100, is" in t) for t in texts] == (
+    assert [("test j.outer*32 + j.inner < 100 (tail of j split by 32)" in t) for t in texts] == (
         [True] if tail == "guard" else []
     )
     a, b = np.random.default_rng(0).random((2, 6400)).astype("float32")

@@ -71,7 +71,7 @@ def test_bytes_are_uint8() -> None:
 )
 def test_what_is_read_only_is_no_output(out: Any) -> None:
     given = bytes(4)
-    with pytest.raises(CallError, match="argument 1.*is read-only and cannot be written"):
+    with pytest.raises(CallError, match="argument 1.*is read-only: pass a writable array"):
         double(dtype="uint8")(given, out)
 
 

@@ -91,7 +91,7 @@ def test_the_smaller_of_two_directions_stays_inside() -> None:
     np.testing.assert_array_equal(
         sl.build(sl.schedule(C), target="python")(b), b[np.minimum(i, 299 - i)]
     )
-    with pytest.raises(BoundsError, match=r"runs over 0\.\.150, and B of shape \(150,\)"):
+    with pytest.raises(BoundsError, match=r"takes the values 0\.\.150, but B of shape \(150,\)"):
         sl.compute((301,), lambda i: B[sl.min(i, 300 - i)], name="C")
 
 

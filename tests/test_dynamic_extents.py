@@ -129,11 +129,12 @@ def test_sizes_follow_from_several_shapes_together() -> None:
     a, b = np.arange(8, dtype="float32"), np.array([1, 2, 4], "float32")
     for call in (f, alone(f)):
         np.testing.assert_array_equal(call(a, b), np.correlate(a, b, "valid"))
-    with pytest.raises(CallError, match=r"n is -1 in dimension 0 of A: sizes are 0 or more"):
+    with pytest.raises(CallError, match=r"n is -1 in dimension 0 of A, but sizes must be 0 or "
+                                        r"more"):
         f(a[:1], b)
     with pytest.raises(CallError, match=r"got shape \(8,\), needs \(7,\) where w=3, n=5"):
         f(a, b, np.zeros(5, "float32"))
-    with pytest.raises(ValueError, match="n is -1: sizes are 0 or more"):
+    with pytest.raises(ValueError, match="n is -1, but sizes must be 0 or more"):
         alone(f)(a[:1], b)
 
 
@@ -146,7 +147,7 @@ def test_a_size_follows_from_its_square() -> None:
     for call in (f, alone(f)):
         np.testing.assert_array_equal(call(a), a.reshape(3, 3) * 2)
         assert call(a[:0]).shape == (0, 0)
-    with pytest.raises(CallError, match=r"no input determines n: dimension 0 of A is 8, and n\*n"):
+    with pytest.raises(CallError, match=r"no input determines n: dimension 0 of A is 8, but n\*n"):
         f(a[:8])
     with pytest.raises(TypeError, match=r"A must be a float32 array of shape \(9,\)"):
         alone(f)(a[:8])

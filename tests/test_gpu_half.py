@@ -34,7 +34,8 @@ def test_what_nvvm_gives_up_on_is_a_build_error() -> None:
     from numba.cuda.cudadrv import nvvm
 
     with (
-        pytest.raises(BuildError, match="kernel C for sm_90: NVVM.*gives up: .*\n  Make the tile"),
+        pytest.raises(BuildError, match="kernel C for sm_90: NVVM failed to compile .*: .*\n"
+                                        "  Make the tile"),
         nvidia._refused("kernel C for sm_90"),
     ):
         raise nvvm.nvvmError(9)

@@ -250,7 +250,7 @@ def test_it_runs_on_the_gpu_that_has_the_arrays(two_gpus: Driver) -> None:
         f(ByDlpack(a, device=1))
     f(ByDlpack(a, device=0))
     assert driver.visited == [1, 1] and driver.device == 0 and set(f._ready) == {0, 1}
-    with pytest.raises(CallError, match="lie on the GPUs 0 and 1: a kernel runs on one"):
+    with pytest.raises(CallError, match="are on the GPUs 0 and 1, but a kernel runs on one"):
         f(ByDlpack(a), ByDlpack(numbers(100), device=1))
 
 
@@ -316,7 +316,7 @@ def test_a_gpu_of_a_later_kind_has_machine_code_of_its_own(driver: Driver, core:
     for capability, arch in (((9, 9), "sm_90a"), ((14, 0), "sm_90")):
         driver.capability = capability
         f = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch=arch))
-        with pytest.raises(CallError, match=f"built for {arch}, and this GPU is sm_"):
+        with pytest.raises(CallError, match=f"built for {arch}, but this GPU is sm_"):
             f(OnGpu(numbers(100)))
 
 
@@ -381,7 +381,7 @@ def test_arrays_without_dlpack_say_by_their_address_where_they_lie(
     f(OnGpu(a), OnGpu(out))
     assert driver.visited == [1] and set(f._ready) == {1}
     f.unchecked(OnGpu(a), OnGpu(out))
-    with pytest.raises(CallError, match="lie on the GPUs 0 and 1"):
+    with pytest.raises(CallError, match="are on the GPUs 0 and 1"):
         f(OnGpu(a), ByDlpack(out))
 
 
@@ -505,13 +505,14 @@ def test_only_what_is_accessed_several_elements_at_once_must_be_aligned(driver: 
     f = sl.build(s, target="cuda")
     found = f(OnGpu(data[4:132]), OnGpu(data[1:129]))
     np.testing.assert_array_equal(found.data, data[4:132] + data[128:0:-1])
-    with pytest.raises(CallError, match="A starts at an address that is no multiple of 16 bytes"):
+    with pytest.raises(CallError, match="A starts at an address that is not a multiple of 16 "
+                                        "bytes"):
         f(OnGpu(data[1:129]), OnGpu(data[:128]))
 
 
 def test_an_older_gpu_is_named(driver: Driver) -> None:
     driver.capability = (8, 0)
-    with pytest.raises(CallError, match="built for sm_90, and this GPU is sm_80.*arch=.sm_80."):
+    with pytest.raises(CallError, match="built for sm_90, but this GPU is sm_80.*arch=.sm_80."):
         kernel()(numbers(100))
 
 

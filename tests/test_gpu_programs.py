@@ -181,7 +181,7 @@ def test_the_grid_of_a_call_is_held_against_the_limits() -> None:
     s[B].bind(B.op.axis[0], "blockIdx.y")
     f = sl.build(s, [A, B], target="cuda-emulator")
     f(numbers(65535))
-    with pytest.raises(sl.errors.CallError, match="blockIdx.y of B would run over 65536, sm_90"):
+    with pytest.raises(sl.errors.CallError, match="blockIdx.y of B would have extent 65536; sm_90"):
         f(numbers(65536))
 
 

@@ -609,9 +609,9 @@ def test_threads_run_at_once() -> None:
     ("text", "message"),
     [
         ("minimum(load(A, 0), 1.0)", "cast them to one"),
-        ("select(load(A, 0), 1, 2)", "needs a boolean"),
+        ("select(load(A, 0), 1, 2)", "give a boolean"),
         ("sqrt(3)", "cast them to one"),
-        ("exp(3)", "needs floats"),
+        ("exp(3)", "takes floats"),
         ("vload(A, 0, 4) + vload(A, 0, 8)", "Vec"),
         ("vload(A, 0, 4) + 1.0", "Vec"),
     ],

@@ -136,7 +136,8 @@ def test_a_gather_beyond_a_row_is_found_by_the_oracle() -> None:
     C = sl.compute((3,), lambda i: A[0, B[i]], name="C")
     a, b = np.arange(20, dtype="float32").reshape(4, 5), np.array([0, 1, 7], "int32")
     assert list(sl.build(sl.schedule(C), target="python")(a, b)) == [0, 1, 7]
-    with pytest.raises(BoundsError, match=r"A\[0, B\[i\]\]: index 1 is 7, and A .* has 5 there"):
+    with pytest.raises(BoundsError, match=r"A\[0, B\[i\]\]: index 1 is 7, but A .* has extent 5 "
+                                          r"there"):
         sl.reference(C)(a, b)
 
 
@@ -167,7 +168,8 @@ def test_an_axis_without_an_operation_of_its_own_is_a_leaf() -> None:
         (lambda s, B, C: sl.build(s, B, C), "one list; write sl.build(s, [B, C])"),
         (lambda s, B, C: sl.build(s, B), "one list; write sl.build(s, [B])"),
         (lambda s, B, C: sl.lower(s, B, C), "one list; write sl.lower(s, [B, C])"),
-        (lambda s, B, C: sl.lower(s, "llvm"), 'sl.lower(s, "llvm"): args is a list of tensors'),
+        (lambda s, B, C: sl.lower(s, "llvm"), 'sl.lower(s, "llvm"): args must be a list of '
+                                              'tensors'),
     ],
 )  # fmt: skip
 def test_arguments_are_a_list(call: Any, write: str) -> None:

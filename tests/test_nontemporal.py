@@ -36,7 +36,8 @@ def test_a_loop_without_vectors_is_refused():
     A, C = doubled(64)
     s = sl.schedule(C)
     s[C].pragma(C.op.axis[0], "nontemporal")
-    with pytest.raises(BuildError, match="no whole vectors are stored next to each other"):
+    with pytest.raises(BuildError, match="that loop stores no whole vectors of consecutive "
+                                         "elements"):
         sl.build(s, [A, C])
 
 

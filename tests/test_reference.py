@@ -164,7 +164,7 @@ def test_gather_outside_names_tensor_and_value(bad):
     A, B = placeholder((10,), name="A"), placeholder((4,), "int32", name="B")
     C = compute((4,), lambda i: A[B[i]], name="C")
     with pytest.raises(
-        BoundsError, match=rf"C reads A\[.*B\[i\].*index 0 is {bad}, and A .* has 10"
+        BoundsError, match=rf"C reads A\[.*B\[i\].*index 0 is {bad}, but A .* has extent 10"
     ):
         reference(C)(A=random((10,)), B=np.array([0, 1, bad, 2], "int32"))
 

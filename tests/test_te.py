@@ -275,7 +275,7 @@ def test_lower_and_build_take_the_options_of_te() -> None:
     assert "def plus_one(" in f.get_source() == f.imported_modules[0].get_source()
     with pytest.raises(BuildError, match="no function 'other'"):
         f["other"]
-    with pytest.raises(BuildError, match="no such form"):
+    with pytest.raises(BuildError, match="no source in that format"):
         f.get_source("asm")
     with pytest.raises(BuildError, match=r"f\.save\('k\.py'\)"):
         f.export_library("k.so")

@@ -251,7 +251,7 @@ def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
         sl.autotune(B, trials=1, database=folder / "tuning.jsonl")
     given = {"A": np.ones(8, "float32"), "where": indices + 1}
     with pytest.raises(
-        TuningError, match="B reads .*: index 0 is 8, and A of shape .8,. has 8 there$"
+        TuningError, match="B reads .*: index 0 is 8, but A of shape .8,. has extent 8 there$"
     ):
         sl.autotune(B, trials=1, database=folder / "tuning.jsonl", inputs=given)
     assert left_behind(folder) == []

@@ -308,5 +308,5 @@ def test_a_time_without_a_middle_is_said_in_words() -> None:
     calm = Evaluation(45.8e-6, 0.04, 41.6e-6, 9)
     assert str(calm) == "45.8 µs ± 2.0% (fastest 41.6 µs)"
     wild = Evaluation(45.8e-6, 173.5, 41.6e-6, 9)
-    assert str(wild) == "45.8 µs (fastest 41.6 µs); samples spread by more than the median"
+    assert str(wild) == "45.8 µs (fastest 41.6 µs); the samples vary by more than the median"
     assert wild.spread == 173.5

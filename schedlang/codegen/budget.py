@@ -44,9 +44,9 @@ def crowded(program: Program, target: Target) -> list[str]:
         for b in s.buffers if b.scope == "local"
     ]  # fmt: skip
     return _once(
-        f"stage {stage}: its {b.size} sums of {b.dtype} a thread do not fit the {room} registers "
-        f"of 32 bits that {target.arch} has for one, so that they lie in local memory. Make the "
-        "tile of a thread smaller."
+        f"stage {stage}: the {b.size} {b.dtype} sums of a thread do not fit its {room} 32-bit "
+        f"registers on {target.arch}, so they are kept in local memory. Make the tile of a thread "
+        "smaller."
         for stage, b in sums if (b.size or 0) * registers_of(b.dtype) > room
     )  # fmt: skip
 
@@ -73,10 +73,10 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
     if not kept_buffers(untested, target.vector_width, target.vector_registers, steps):
         return None
     return (
-        f"stage {tile.store.stage}: its tile of {tile} could stay in vector registers, but the "
-        f"{tail.note}, {tail.cond}, is tested in its reduction loops, so that sums go through "
-        'memory in each iteration. Split with tail="cut", which gives the edge loops of its own, '
-        "or by a factor that divides the extent."
+        f"stage {tile.store.stage}: its tile of {tile} could stay in vector registers, but its "
+        f"reduction loops test {tail.cond} ({tail.note}), so every iteration loads and stores the "
+        'sums. Split with tail="cut", which gives the tail loops of its own, or by a factor that '
+        "divides the extent."
     )
 
 
@@ -100,12 +100,12 @@ def _too_many(update: Update, target: Target) -> str | None:
     needed = need(tile, target)
     if sum(needed) <= target.vector_registers:
         return None
-    what = ("for sums", "for operands that several sums read", "more")
+    what = ("for sums", "for operands that several sums read", "for other values")
     parts = [f"{count} {use}" for count, use in zip(needed, what) if count]
     return (
         f"stage {tile.store.stage}: its tile of {tile} needs {sum(needed)} vector registers "
-        f"({', '.join(parts)}); {target.vector_bytes * 8}-bit vectors have "
-        f"{target.vector_registers}, so that sums go through memory in each iteration. "
+        f"({', '.join(parts)}), but there are {target.vector_registers} of "
+        f"{target.vector_bytes * 8} bits, so every iteration loads and stores the sums. "
         f"{_advice(tile, target)}"
     )
 
@@ -120,8 +120,8 @@ def _advice(tile: Tile, target: Target) -> str:
     for fewer in range(most // step * step, 0, -step):
         *unrolled, lanes = (replace(loops[0], extent=fewer), *loops[1:])
         if sum(need(Tile(tile.store, tuple(unrolled), lanes), target)) <= registers:
-            return f"Make the tile smaller: {fewer} of {loops[0].axis.name} would fit."
-    return f"Make the tile smaller, {tile.lanes.axis.name} first."
+            return f"Make the tile smaller: {fewer} along {loops[0].axis.name} would fit."
+    return f"Make the tile smaller, along {tile.lanes.axis.name} first."
 
 
 __all__ = ["crowded", "guarded", "registers_of", "spills"]

@@ -67,10 +67,10 @@ def emit(nest: Nest, target: Target, public: str, fastmath: bool = False) -> Sou
             raise BuildError(
                 explain(
                     f"pragma({loop.axis.name}, {NONTEMPORAL!r}) on stage {loop.stage}",
-                    "no whole vectors are stored next to each other inside that loop, and only "
-                    "those can bypass the cache",
+                    "that loop stores no whole vectors of consecutive elements, and only such "
+                    "stores can bypass the cache",
                     f"Vectorize a loop over the last dimension of {loop.stage}, and split it with "
-                    "tail='cut', as lanes under a test are stored one by one.",
+                    "tail='cut', since lanes under a test are stored one by one.",
                 )
             )  # fmt: skip
     return Source(
@@ -154,8 +154,8 @@ class _Writer(Statements):
                 explain(
                     f"building {self.nest.name} for the CPU",
                     f"{loop.axis.name} of stage {loop.stage} is bound to {loop.tag or 'vthread'}",
-                    "Use s[...].parallel(axis) in place of bind, or build for "
-                    'target="cuda", or "cuda-emulator", which runs its kernels on the CPU.',
+                    "Use s[...].parallel(axis) instead of bind, or build for "
+                    'target="cuda" or "cuda-emulator", which runs GPU kernels on the CPU.',
                 )
             )
         if any(name == NONTEMPORAL for name, _ in loop.pragmas):

@@ -191,7 +191,7 @@ class _KernelWriter(Statements):
 
     def outline(self, loop: For, context: Context) -> None:
         raise BuildError(
-            f"kernel {self.launch.name} nests more than 16 loops: fuse some of them, or unroll"
+            f"kernel {self.launch.name} nests more than 16 loops: fuse or unroll some of them"
         )
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:

@@ -30,7 +30,7 @@ def _array(value, name, dtype, shape, written=False):
     if not value.flags.c_contiguous:
         raise ValueError(f"{name} is strided: pass np.ascontiguousarray({name})")
     if written and not value.flags.writeable:
-        raise ValueError(f"{name} is read-only and cannot be written")
+        raise ValueError(f"{name} is read-only: pass a writable array")
     return value.reshape(-1)
 
 
@@ -61,7 +61,7 @@ def render(
     if not isinstance(fastmath, bool):
         raise BuildError(
             f"fastmath={fastmath!r} is neither True nor False: True lets the compiler reassociate "
-            "and assume that there are no NaNs and infinities, all of it or nothing"
+            "operations and assume that there are no NaNs and infinities"
         )
     parts = [header_lines(nest, steps, shown, order_hints(nest)), _imports(source, compiled), ""]
     if compiled:
@@ -181,7 +181,7 @@ def _not_negative(size: str) -> list[str]:
     """Emit the refusal of a size that would read ahead of an array: no proof covers it."""
     return [
         f"    if {size} < 0:",
-        f'        raise ValueError(f"{size} is {{{size}}}: sizes are 0 or more")',
+        f'        raise ValueError(f"{size} is {{{size}}}, but sizes must be 0 or more")',
     ]
 
 

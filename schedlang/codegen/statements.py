@@ -120,7 +120,7 @@ class Statements:
         if self.frame.depth + inner > DEEPEST_LINES:
             raise BuildError(
                 f"{self.nest.name} nests more than {DEEPEST_LINES} choices and loops, and Python "
-                "reads 100 levels: give the inner if_then_else a stage of its own"
+                "allows 100 levels: give the inner if_then_else a stage of its own"
             )
         self.frame.lines.append(INDENT * self.frame.depth + text)
 
@@ -184,9 +184,9 @@ class Statements:
             raise BuildError(
                 explain(
                     f"unroll({loop.axis.name}) on stage {loop.stage}",
-                    f"with the unrolled loops around it that makes {self.frame.copies} copies of "
+                    f"with the unrolled loops around it, it makes {self.frame.copies} copies of "
                     "the body, which would not compile in reasonable time or memory",
-                    f"Unroll fewer or smaller loops, {MOST_COPIES} copies in all.",
+                    f"Unroll fewer or smaller loops, at most {MOST_COPIES} copies in all.",
                 )
             )
         if loop.extent > 1 and context.lanes is None and _straight(loop, set(context.values)):
@@ -229,8 +229,9 @@ class Statements:
         assert isinstance(loop.extent, int)
         if context.lanes is not None:
             raise BuildError(
-                f"stage {loop.stage} vectorizes {loop.axis.name} inside vectorized "
-                f"{context.lanes.axis.name}: one loop of a nest can be the lanes; unroll the other"
+                f"stage {loop.stage} vectorizes {loop.axis.name} inside the vectorized loop "
+                f"{context.lanes.axis.name}, and only one loop of a nest can be vectorized: unroll "
+                "the other"
             )
         most = self.strip_lanes(loop)
         whole, rest = divmod(loop.extent, most)

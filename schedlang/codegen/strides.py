@@ -105,10 +105,10 @@ def _sentence(access: Access, nest: Nest) -> str:
     loop, buffer = access.loop, access.buffer
     at = ", ".join(expr_text(i, nest.names) for i in access.indices)
     verb, kind = ("writes", "store") if access.written else ("reads", "load")
-    apart = "anywhere" if access.step is None else f"{abs(access.step)} elements apart"
+    apart = "scattered" if access.step is None else f"{abs(access.step)} elements apart"
     return (
         f"stage {access.site.store.stage}: vectorized {name_of(loop, nest)} {verb} "
-        f"{buffer.name}[{at}] with lanes {apart}, each a {kind} of its own. "
+        f"{buffer.name}[{at}] with lanes {apart}, so each lane is a separate {kind}. "
         f"{_advice(access, nest)}"
     )
 
@@ -124,15 +124,15 @@ def _advice(access: Access, nest: Nest) -> str:
         return other
     if own:
         return (
-            f"Give {buffer.name} another layout: transform_layout({_layout(access)}) on its stage"
+            f"Change the layout of {buffer.name}: transform_layout({_layout(access)}) on its stage"
             + (", or the last factor_axis in rfactor." if ".rf" in buffer.name else ".")
         )
     if access.written:
         return f"Vectorize a loop along the last dimension of {buffer.name}."
     return (
-        f"Vectorize another loop, or lay {buffer.name} out so that they are neighbours; where it "
-        f"is read again and again, a copy pays: cache_read({buffer.name}, ...), then "
-        f"transform_layout({_layout(access)}) on it."
+        f"Vectorize another loop, or change the layout of {buffer.name} so that the lanes are "
+        f"adjacent; if {buffer.name} is read repeatedly, a copy pays off: "
+        f"cache_read({buffer.name}, ...), then transform_layout({_layout(access)}) on it."
     )
 
 
@@ -161,11 +161,11 @@ def _neighbours(access: Access, nest: Nest) -> str | None:
         fits = all(abs(lane_step(flat(b, store.indices), loop.axis) or 99) == 1
                    for b in store.buffers)  # fmt: skip
         if fits and not loop.axis.is_reduce:
-            return f"Vectorize {name}, along which they are neighbours."
+            return f"Vectorize {name}, along which elements are adjacent."
         if not access.written:
             return (
-                f"Split {name} by 16, put the inner loop around {lanes} and unroll it: rows are "
-                "then read as they lie and transposed in registers."
+                f"Split {name} by 16, reorder the inner loop outside {lanes} and unroll it: rows "
+                "are then loaded whole and transposed in registers."
             )
     return None
 
@@ -177,8 +177,8 @@ def _advice_for_index(access: Access, nest: Nest) -> str:
             lanes = gcd(size, extent_of(access.loop)) // (abs(step) or 1) if size and step else 0
             if lanes > 1:
                 return (
-                    f"Split by {lanes} and vectorize those: {lanes} lanes stay within one block "
-                    f"of {size}."
+                    f"Split by {lanes} and vectorize the inner loop: its {lanes} lanes stay within "
+                    f"one block of {size}."
                 )
     return "Vectorize another loop."
 

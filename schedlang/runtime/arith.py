@@ -61,7 +61,7 @@ def elementwise(accepts: Callable[[types.Type], bool], emit: Emit, *operands: ty
     ty = common_type(*operands)
     if ty is None or not accepts(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
-        raise TypingError(f"operands ({given}) fit no common dtype here; cast them to one")
+        raise TypingError(f"operands ({given}) have no common dtype here; cast them to one")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         return emit(builder, ty, *args)
@@ -350,7 +350,7 @@ def select(typingctx: Any, cond: Any, a: Any, b: Any) -> Any:
     """`a` where `cond` holds, else `b`; both are evaluated."""
     cond, ty = types.unliteral(cond), common_type(a, b)
     if ty is None or cond not in (types.boolean, with_element(cond, types.boolean)):
-        raise TypingError(f"select({cond}, {a}, {b}): needs a boolean and operands of one dtype")
+        raise TypingError(f"select({cond}, {a}, {b}): give a boolean and operands of one dtype")
     if isinstance(cond, Vec):
         ty = with_element(cond, ty.dtype if isinstance(ty, Vec) else ty)
 

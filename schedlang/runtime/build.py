@@ -74,7 +74,8 @@ def _checked(schedule: Any, what: str, options: Iterable[str]) -> Schedule:
         raise ComputeTypeError(f"sl.{what} has no option {unknown[0]!r}")
     if not isinstance(schedule, Schedule):
         raise ComputeTypeError(
-            f"sl.{what}({type(schedule).__name__}): give a schedule, e.g. sl.schedule(C)"
+            f"sl.{what}({type(schedule).__name__}): the argument must be a schedule, e.g. "
+            "sl.schedule(C)"
         )
     return schedule
 
@@ -84,12 +85,12 @@ def _check_list(what: str, args: Any, *behind: Any) -> None:
     if isinstance(args, (Tensor, Var)):
         given = ", ".join(a.name for a in (args, *behind) if isinstance(a, (Tensor, Var)))
         raise ComputeTypeError(
-            f"sl.{what}(s, {given}): args is one list; write sl.{what}(s, [{given}])"
+            f"sl.{what}(s, {given}): args must be one list; write sl.{what}(s, [{given}])"
         )
     if isinstance(args, (str, Target)):
         shown = f'"{args}"' if isinstance(args, str) else "Target(...)"
         hint = f"; write sl.build(s, target={shown})" if what == "build" else ""
-        raise ComputeTypeError(f"sl.{what}(s, {shown}): args is a list of tensors{hint}")
+        raise ComputeTypeError(f"sl.{what}(s, {shown}): args must be a list of tensors{hint}")
 
 
 def build(
@@ -155,7 +156,7 @@ def unwritten(
         loops = as_loops(program)
         open_ = tuple(dict.fromkeys((*open_, *report(loops).open)))
     for sentence in open_:
-        text = f"sl.build of {nest.name}: {sentence}; compare a result with sl.reference"
+        text = f"sl.build of {nest.name}: {sentence}; compare its result with sl.reference"
         warnings.warn(text, UnprovenWarning, stacklevel=3)
     file = None if program is None else DeviceFile(program, where.arch, public, steps, fastmath)
     if file is not None and where.kind == "cuda":

@@ -77,8 +77,8 @@ def device_of(values: Sequence[Any]) -> int | None:
     if len(found) > 1:
         listed = " and ".join(map(str, found))
         raise CallError(
-            f"the arrays of one call lie on the GPUs {listed}: a kernel runs on one, so copy them "
-            "to one"
+            f"the arrays of one call are on the GPUs {listed}, but a kernel runs on one GPU: copy "
+            "the arrays to one"
         )
     return found[0] if found else None
 
@@ -88,8 +88,8 @@ def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
     address = int(flat.ctypes.data)
     if address % alignment and flat.size:
         raise CallError(
-            f"{name} starts at an address that is no multiple of {alignment} bytes, as a view into "
-            "another array may, and this kernel accesses so many at once: pass a copy of it"
+            f"{name} starts at an address that is not a multiple of {alignment} bytes, as a view "
+            f"of another array may, but this kernel accesses {alignment} bytes at once: pass a copy"
         )
     return address
 

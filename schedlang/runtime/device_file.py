@@ -68,8 +68,8 @@ class DeviceFile:
         if large is not None:
             raise BuildError(
                 f"save: kernel {large.name} needs {large.launch.shared_bytes:,} B of shared "
-                f"memory, and in a file of its own it has {self.device.shared_static:,}: "
-                "make the tiles that blocks share smaller"
+                f"memory, but in a file of its own it may have {self.device.shared_static:,} B: "
+                "make the shared tiles smaller"
             )
         return bundle(self.text, DEVICE_PACKAGE)
 

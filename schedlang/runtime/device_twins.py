@@ -18,7 +18,8 @@ from schedlang.runtime.twins import vload, vload_half, vstore, vstore_half
 def aligned(off: int, lanes: int) -> None:
     if off % lanes:
         raise IndexError(
-            f"an access of {lanes} elements at once starts at {off}, no multiple of it"
+            f"an access of {lanes} elements at once starts at {off}, which is not a multiple of "
+            f"{lanes}"
         )
 
 

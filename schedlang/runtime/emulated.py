@@ -61,8 +61,9 @@ class GpuKernel(Kernel):
                 if count > most:
                     given = ", ".join(f"{n}={v}" for n, v in sizes.items())
                     raise CallError(
-                        f"kernel {self.name} where {given}: {index.tag} of {launch.name} would run "
-                        f"over {count}, {self.target.arch} allows {most}"
+                        f"kernel {self.name} where {given}: {index.tag} of {launch.name} would "
+                        f"have "
+                        f"extent {count}; {self.target.arch} allows {most}"
                     )
         self._grids_known_good.add(key)
 

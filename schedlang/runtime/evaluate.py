@@ -47,7 +47,8 @@ class Evaluation:
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"
         if self.spread > WIDE:
-            parts = [f"{duration(self.seconds)} {fastest}; samples spread by more than the median"]
+            parts = [f"{duration(self.seconds)} {fastest}; the samples vary by more than the "
+                     f"median"]
         else:
             parts = [f"{duration(self.seconds)} ± {self.spread / 2:.1%} {fastest}"]
         if self.gflops is not None:
@@ -55,7 +56,7 @@ class Evaluation:
         if self.gbps is not None:
             parts.append(f"{number(self.gbps, 4)} GB/s")
         if self.emulated:
-            parts.append("a GPU emulated on the CPU, whose time says nothing of the GPU's")
+            parts.append("a GPU emulated on the CPU, whose time says nothing about a GPU")
         if self.fraction is not None:
             parts.append(f"{self.fraction:.2f} of what {self.bound} allows")
         return ", ".join(parts)
@@ -106,17 +107,18 @@ def evaluate(
         raise CallTypeError(f"evaluate({type(f).__name__}, ...): give a kernel or another callable")
     if isinstance(repeat, bool) or not hasattr(repeat, "__index__") or int(repeat) < 1:
         raise CallError(
-            f"evaluate(..., repeat={repeat!r}): give the least number of samples, 1 or more"
+            f"evaluate(..., repeat={repeat!r}): repeat must be an integer, 1 or more"
         )
     if not isinstance(min_time, Real) or not 0 <= min_time < math.inf:
-        raise CallError(f"evaluate(..., min_time={min_time!r}): give seconds, 0 or more")
+        raise CallError(f"evaluate(..., min_time={min_time!r}): min_time must be seconds, 0 or "
+                        f"more")
     given: Sequence[Any] = arrays
     moved, dtype, emulated = bytes, "float32", False
     if isinstance(f, Kernel):
         if f.target.kind == "cuda":
             raise CallError(
-                f"evaluate({f.name}): it runs on a GPU, and what is timed here is the host. Time "
-                "it with the GPU's events, after a warm call"
+                f"evaluate({f.name}): the kernel runs on a GPU, but evaluate times the host; time "
+                "it with events of the GPU, after a first call"
             )
         emulated = f.target.kind == "cuda-emulator"
         given = _with_outputs(f, arrays)

@@ -35,8 +35,8 @@ def cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BuildError(
-            f"the cache folder {folder} cannot be made ({error.strerror}): set SCHEDLANG_CACHE "
-            "to a folder that can be written"
+            f"the cache folder {folder} cannot be created ({error.strerror}): set SCHEDLANG_CACHE "
+            "to a writable folder"
         ) from None
     return folder
 
@@ -69,8 +69,8 @@ def write(text: str, name: str) -> Path:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         raise BuildError(
-            f"the kernel's source cannot be written to {folder} ({error.strerror}): set "
-            "SCHEDLANG_CACHE to a folder that can be written"
+            f"the source of the kernel cannot be written to {folder} ({error.strerror}): set "
+            "SCHEDLANG_CACHE to a writable folder"
         ) from None
     return path
 

@@ -97,9 +97,9 @@ class CudaKernel(GpuKernel):
             raise CallError(
                 explain(
                     f"kernel {self.name}",
-                    "it needs an NVIDIA GPU, and this machine shows none",
-                    'Build it for target="cuda-emulator", or set SCHEDLANG_CUDA=emulator, to '
-                    "run it on the CPU.",
+                    "it needs an NVIDIA GPU, and none is available on this machine",
+                    'To run it on the CPU, build it for target="cuda-emulator", or set '
+                    "SCHEDLANG_CUDA=emulator.",
                 )
             )
 
@@ -115,7 +115,7 @@ class CudaKernel(GpuKernel):
             return self.machine_code
         if not later or arch not in DEVICES:
             raise CallError(
-                f"kernel {self.name} is built for {self.target.arch}, and this GPU is {arch}: "
+                f"kernel {self.name} is built for {self.target.arch}, but this GPU is {arch}: "
                 f'build it for sl.Target("cuda", arch={arch!r})'
             )
         return self._file.compiled(DEVICES[arch])
@@ -126,7 +126,7 @@ class CudaKernel(GpuKernel):
         if is_on_device(value) and not isinstance(value, np.ndarray):
             known = getattr(value, "__cuda_array_interface__", None)
             if known is not None and known.get("mask") is not None:
-                raise CallTypeError(f"{what} is a masked array: pass its data alone")
+                raise CallTypeError(f"{what} is a masked array: pass only its data")
             running = RUNNING.get()
             return described(value, 0 if running is None else running.stream)
         return as_numpy(value, what, written)

@@ -24,8 +24,8 @@ def check_target() -> None:
     triple, _, features = cpu_target.target_context.codegen().magic_tuple()
     if triple.startswith("x86") and "+f16c" not in features:
         raise UnsupportedError(
-            "float16 on the CPU needs a processor with F16C; if this one has it, "
-            "unset NUMBA_CPU_NAME or name the features in NUMBA_CPU_FEATURES"
+            "float16 on the CPU needs a processor with F16C; if this one has it, unset "
+            "NUMBA_CPU_NAME or list +f16c in NUMBA_CPU_FEATURES"
         )
 
 

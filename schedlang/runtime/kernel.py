@@ -295,13 +295,14 @@ class Kernel(TeModule):
         """
         if self._built.checked_by_size:
             raise BuildError(
-                f"save: kernel {self.name} checks its reads against the sizes of each call, and a "
-                "file of its own cannot; fix the sizes, or guard the reads with sl.if_then_else"
+                f"save: kernel {self.name} checks its reads against the sizes of each call, which "
+                "a saved file cannot; use constant sizes, or guard the reads with sl.if_then_else"
             )
         target = Path(path)
         if target.suffix != ".py":
             raise BuildError(
-                f"save({str(path)!r}): a kernel is saved as Python, in a file that ends in .py"
+                f"save({str(path)!r}): a kernel is saved as Python source; give a name ending in "
+                f".py"
             )
         text = self._alone()
         target.write_text(text, encoding="utf-8")
@@ -311,7 +312,8 @@ class Kernel(TeModule):
         """Return the file that needs no schedlang."""
         if self.target.kind != "cpu":
             raise BuildError(
-                f'save: build for target="cpu" first, this kernel is for {self.target.kind}'
+                f'save: this kernel is for target="{self.target.kind}"; build it for target="cpu" '
+                "first"
             )
         return bundle(self._built.text)
 

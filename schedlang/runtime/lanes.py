@@ -67,7 +67,7 @@ def with_lane(typingctx: Any, v: Any, i: Any, x: Any) -> Any:
 def across(emit: Emit, v: types.Type) -> Any:
     """A fold of all lanes: the upper half onto the lower until one is left, odd lanes last."""
     if not isinstance(v, Vec):
-        raise TypingError(f"{v} is no vector")
+        raise TypingError(f"{v} is not a vector")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         x, odd = args[0], []

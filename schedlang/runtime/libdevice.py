@@ -49,7 +49,7 @@ def libdevice(name: str, *operands: types.Type) -> Any:
     ty = common_type(*operands)
     if ty is None or not is_float(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
-        raise TypingError(f"{name} needs floats of one dtype, not ({given})")
+        raise TypingError(f"{name} takes floats of one dtype, not ({given})")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         return emit_lanes(builder, name, ty, args)

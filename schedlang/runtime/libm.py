@@ -33,7 +33,7 @@ def libm(function: Any, *operands: types.Type) -> Any:
     ty = common_type(*operands)
     if ty is None or not is_float(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
-        raise TypingError(f"{function.__name__} needs floats of one dtype, not ({given})")
+        raise TypingError(f"{function.__name__} takes floats of one dtype, not ({given})")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         return emit_libm(context, builder, function, ty, args)

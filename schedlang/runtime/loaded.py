@@ -101,8 +101,8 @@ class Loaded:
         found = [size for _, size in self._kernel.arguments_info]
         if found != wanted:
             raise BuildError(
-                f"kernel {source.name} takes parameters of {found} bytes in its machine code, and "
-                f"{wanted} are known: this version of numba-cuda passes arrays otherwise"
+                f"kernel {source.name} takes parameters of {found} bytes in its machine code, but "
+                f"{wanted} were expected: this version of numba-cuda passes arrays in another way"
             )
         self._configs: dict[tuple[Any, ...], Any] = {}
         if source.dynamic_bytes:

@@ -161,8 +161,8 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
         raise BuildError(
             explain(
                 f"kernel {kernel.name} for {device.arch}",
-                f"{taken.threads} threads of {taken.registers} registers do not fit a "
-                f"multiprocessor, which has {device.registers_per_sm}",
+                f"a block of {taken.threads} threads of {taken.registers} registers does not fit "
+                f"a multiprocessor, which has {device.registers_per_sm} registers",
                 "Bind fewer threads, or make the tile of a thread smaller.",
             )
         )
@@ -182,9 +182,9 @@ def _refused(asked: str) -> Iterator[None]:
         raise BuildError(
             explain(
                 asked,
-                f"NVVM, which makes PTX of it, gives up: {error}",
+                f"NVVM failed to compile it to PTX: {error}",
                 "Make the tile of a thread smaller, or unroll and vectorize less of it; the source "
-                "that NVVM was given is in .source.",
+                "is in .source.",
             )
         ) from error
 

@@ -105,7 +105,7 @@ def _factor(atom: Atom) -> Factor:
         return "//" if isinstance(atom, Div) else "%", (_sum(atom.num), _sum(atom.den))
     if isinstance(atom, Extreme):
         return atom.op, tuple(map(_sum, atom.args))
-    raise CallError(f"an extent of {Lin.of(atom)} is not made of sizes")
+    raise CallError(f"the extent {Lin.of(atom)} is not an expression over sizes")
 
 
 _OPERATORS: dict[str, Callable[..., int]] = {
@@ -191,10 +191,10 @@ class Binder:
 
     def _count(self, given: int, missing: str = "") -> None:
         without = f", {missing} is missing" if missing else ""
+        inputs, outputs = len(self.signature.inputs), len(self.signature.outputs)
         raise CallTypeError(
-            f"{self.title} takes {len(self.signature.inputs)} inputs and may take "
-            f"{len(self.signature.outputs)} output(s), got {given}{without}; "
-            f"it takes {self.listing}"
+            f"{self.title} takes {inputs} input{'s' * (inputs != 1)} and may take {outputs} "
+            f"output{'s' * (outputs != 1)}, got {given}{without}; it takes {self.listing}"
         )
 
     def check(self, position: int, value: np.ndarray) -> None:
@@ -214,7 +214,7 @@ class Binder:
                 f"pass np.ascontiguousarray({p.name})")  # fmt: skip
             raise CallError(f"{where} is strided (strides {value.strides}): {fix}")
         if p.is_output and not value.flags.writeable:
-            raise CallError(f"{where} is read-only and cannot be written")
+            raise CallError(f"{where} is read-only: pass a writable array")
 
     def sizes(self, values: Sequence[Any]) -> dict[str, int]:
         """Return the value of each size, equal in all places where it stands or is passed."""
@@ -243,7 +243,7 @@ class Binder:
         for name, size in found.items():
             if size < 0:
                 raise CallError(
-                    f"{self.title}: {name} is {size} in {origin[name]}: sizes are 0 or more"
+                    f"{self.title}: {name} is {size} in {origin[name]}, but sizes must be 0 or more"
                 )
         for name in self.signature.sizes:
             if name not in found:
@@ -265,8 +265,8 @@ class Binder:
             if size is None:
                 # not an error yet: an output that is passed may determine it
                 why[name] = (
-                    f"dimension {dim} of {p.name} is {value.shape[dim]}, and {extent} is that for "
-                    f"no {name}"
+                    f"dimension {dim} of {p.name} is {value.shape[dim]}, but {extent} has that "
+                    f"value for no {name}"
                 )
                 continue
             found[name], origin[name] = size, f"dimension {dim} of {p.name}"
@@ -335,7 +335,7 @@ class Binder:
             if not a.nbytes or not b.nbytes:
                 continue
             p, q = self.signature.parameters[i], self.signature.parameters[k]
-            why = "which is still read after parts of it are written"
+            why = "which is still read after the output is written in part"
             if q.is_output:
                 why = "which is an output too"
             raise CallError(
@@ -353,7 +353,7 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
     if not isinstance(number, _TAKEN[kind]):
         raise CallTypeError(f"{what} is {_a(dtype)}, got {value!r}: pass {_wanted(dtype)}")
     unfit = CallTypeError(
-        f"{what} is {_a(dtype)}, and {value!r} does not fit one: pass {_wanted(dtype)}"
+        f"{what} is {_a(dtype)}, which cannot hold {value!r}: pass {_wanted(dtype)}"
     )
     with np.errstate(over="ignore"):
         try:
@@ -362,7 +362,9 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
         except OverflowError:
             raise unfit from None
         except (TypeError, ValueError):
-            raise CallTypeError(f"{what} is {_a(dtype)}, got {value!r}") from None
+            raise CallTypeError(
+                f"{what} is {_a(dtype)}, got {value!r}: pass {_wanted(dtype)}"
+            ) from None
     # a NumPy integer that does not fit wraps without a word
     if int(kept) != int(number) if kind in "iu" else grew:
         raise unfit

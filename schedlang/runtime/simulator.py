@@ -141,7 +141,8 @@ class Kernel:
             kinds = {type(a) for a in asked}
             if len(kinds) > 1 or (kinds != {tuple} and len(set(asked)) > 1):
                 raise VerifyError(
-                    f"{self.function.__name__}: some threads of a block wait where others do not"
+                    f"{self.function.__name__}: some threads of a block wait at a barrier that "
+                    "others do not reach"
                 )
             if asked[0] is StopIteration:
                 return
@@ -152,7 +153,7 @@ def _exchanged(asked: Sequence[tuple[Any, int]]) -> list[Any]:
     """To each thread the value of the one whose number differs in a bit."""
     partners = [number ^ distance for number, (_, distance) in enumerate(asked)]
     if max(partners) >= len(asked):
-        raise VerifyError("a thread exchanges with one of its warp that is not there")
+        raise VerifyError("a thread exchanges a value with an inactive thread of its warp")
     return [asked[p][0] for p in partners]
 
 

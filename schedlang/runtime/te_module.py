@@ -82,15 +82,17 @@ class TeModule(ABC):
         raise BuildError(
             explain(
                 f"get_source({fmt!r})",
-                "this kernel has no such form",
-                "get_source() is its Python.",
+                "this kernel has no source in that format",
+                "get_source() returns its Python source.",
             )
         )
 
     def __getitem__(self, name: str) -> Any:
         """te's ``module["function"]``."""
         if name not in (self.name, "default_function", "main"):
-            raise BuildError(f"kernel {self.name} has no function {name!r}, only its own name")
+            raise BuildError(
+                f"kernel {self.name} has no function {name!r}; its only function is {self.name!r}"
+            )
         return self
 
     get_function = __getitem__
@@ -122,7 +124,7 @@ class TeModule(ABC):
         raise BuildError(
             explain(
                 f"export_library({str(path)!r})", "a kernel is Python, not a shared library",
-                "f.save('k.py') writes a file that needs numba and NumPy alone: import it.",
+                "Call f.save('k.py'): it writes a Python file that needs only numba and NumPy.",
             )
         )  # fmt: skip
 

@@ -15,9 +15,9 @@ _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
 # one for all kernels: any two of them may not launch at once
 _LOCK = threading.Lock()
 FORKED = (
-    "this process was forked from one that had run parallel kernels, and GNU OpenMP's threads do "
-    "not survive a fork: parallel kernels run on one thread here. Start processes with "
-    'multiprocessing\'s "spawn" or "forkserver" (of a DataLoader: '
+    "this process was forked from one that had run parallel kernels, and the threads of GNU OpenMP "
+    "do not survive a fork: parallel kernels run on one thread here. Start processes by the "
+    'method "spawn" or "forkserver" of multiprocessing (for a DataLoader, '
     'multiprocessing_context="spawn"), or set NUMBA_THREADING_LAYER=tbb or workqueue'
 )
 # whether the threads of this process were left behind in the one that it was forked from

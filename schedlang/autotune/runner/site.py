@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.autotune.record import NO_GPU, cores, machine_for, threads, versions
 from schedlang.autotune.runner.sandbox import PATIENCE
-from schedlang.autotune.runner.task import target_data
+from schedlang.autotune.runner.task import target_data, target_from
 from schedlang.autotune.text import one_line
 from schedlang.errors import TuningError, first_line
 from schedlang.target import Target
@@ -101,7 +101,7 @@ def needs(error: Exception) -> str:
 
 def _there(target: Mapping[str, Any]) -> dict[str, Any]:
     """:func:`here` in a worker of an executor."""
-    return asdict(here(Target(**target)))
+    return asdict(here(target_from(target)))
 
 
 def _memory() -> int:
