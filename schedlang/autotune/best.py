@@ -115,7 +115,7 @@ def apply_best(
     database: Database | str | Path | None = None, target: Target | str | None = None,
     sizes: Mapping[Any, int] | None = None,
 ) -> Iterator[Applied]:  # fmt: skip
-    """Inside, ``sl.schedule(C)`` starts with the best known steps for ``C``, if there are any.
+    """Make ``sl.schedule(C)`` start from the best known steps for ``C`` inside a ``with`` block.
 
     They are looked up as :func:`best` does, by default for the CPU of this machine; ``sizes`` may
     name more than each computation has. It holds for this thread or task alone; of several, the
