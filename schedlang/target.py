@@ -175,7 +175,7 @@ class Target:
 
     @property
     def passes(self) -> int:
-        """How often a core computes for one vector register: 2 where its datapath is half as wide.
+        """The passes of a core over one vector register: 2 if its datapath is half as wide.
 
         >>> Target("cpu", vector_bytes=64, datapath_bytes=32).passes
         2
@@ -203,7 +203,7 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """te's: the target of the innermost ``with`` around."""
+        """Return the target of the innermost ``with`` around; te's ``Target.current``."""
         around = _AROUND.get()
         if not around and not allow_none:
             raise BuildError(
@@ -212,7 +212,7 @@ class Target:
         return around[-1] if around else None
 
     def __enter__(self) -> Target:
-        """te's: what ``build`` and others take where they are given no target.
+        """Make this the target of ``build`` and others, where they are given none.
 
         >>> with Target("cuda", arch="sm_80"):
         ...     Target.of(None).arch
@@ -284,7 +284,7 @@ def _amd_datapath(family: int, model: int) -> int:
 
 @lru_cache(maxsize=1)
 def _cpu_facts() -> dict[str, str]:
-    """What the system says of the first core, where it does so without a library."""
+    """Return what the system says of the first core, where it does so without a library."""
     found: dict[str, str] = {}
     if not os.path.exists("/proc/cpuinfo"):
         return found

@@ -59,7 +59,7 @@ class Prepared:
 
     @property
     def folded(self) -> int:
-        """How many of the axes are reduced."""
+        """The number of axes that are reduced."""
         return len(self.op.reduce_axis)
 
 

@@ -119,8 +119,7 @@ def _distinct(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
-    """Return ``args`` as this computation's tensors and sizes; raise if one is missing or double.
-    """
+    """Return ``args`` as tensors and sizes of this computation, none missing and none double."""
     needed = set(placeholders(state.outputs))
     known = needed | set(state.defined)
     scalars = variables(state.outputs)
