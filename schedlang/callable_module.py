@@ -36,8 +36,9 @@ def make_callable(name: str, target: Callable[..., Any]) -> None:
 
 
 def _documented(target: Callable[..., Any]) -> str:
-    """The docstring of ``target`` with the call below its first line: ``help`` shows no signature
-    of a module.
+    """Return the docstring of ``target`` with its signature below the first line.
+
+    ``help`` shows no signature for a module.
 
     >>> def half(x: int, down: bool = True) -> int:
     ...     '''Half of a number.

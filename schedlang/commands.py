@@ -22,7 +22,7 @@ WHERE = "path/to/script.py:C"
 
 
 def add_commands(commands: Any) -> None:
-    """The parsers of ``tune`` and ``best``."""
+    """Add the parsers of ``tune`` and ``best``."""
     tune = commands.add_parser(
         "tune",
         help="search for a fast schedule of a tensor that a script defines",
@@ -212,7 +212,7 @@ def _sizes(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict
 
 @contextmanager
 def _options(chosen: argparse.Namespace) -> Iterator[None]:
-    """Says what is wrong with an argument of ``autotune`` of the option that gave it."""
+    """Raise errors about arguments of ``autotune`` as errors about command-line options."""
     try:
         yield
     except TuningError as error:

@@ -147,10 +147,10 @@ def _measure(s: Schedule, args: list[Any], n: int, seconds: float, say: Callable
 def _side_by_side(
     one: Callable[[], Any], other: Callable[[], Any], seconds: float
 ) -> tuple[list[float], list[float]]:
-    """Times of two callables, in short turns, so that what else the machine does hits both.
+    """Return times of two callables, called in turns so that other load affects both.
 
     A pool of threads spins for a while after its last call, OpenBLAS's for about 100 ms, and takes
-    a core from whoever runs next: each turn starts after a rest that outlasts it.
+    a core from the next call. Each turn starts after a longer rest.
     """
     times: tuple[list[float], list[float]] = ([], [])
     end = perf_counter() + seconds

@@ -66,7 +66,7 @@ def device(kind: Any, index: int = 0) -> Device:
 
 
 def enabled(target: str) -> bool:
-    """te's ``tvm.runtime.enabled``: whether kernels for ``target`` can run on this machine.
+    """Return whether kernels for ``target`` can run on this machine; te's ``tvm.runtime.enabled``.
 
     >>> enabled("llvm"), enabled("opencl")
     (True, False)

@@ -189,7 +189,7 @@ class Target:
 
     @property
     def passes(self) -> int:
-        """How often a core computes for one vector register: 2 where its datapath is half as wide.
+        """The passes of a core over one vector register: 2 if its datapath is half as wide.
 
         >>> Target("cpu", vector_bytes=64, datapath_bytes=32).passes
         2
@@ -217,7 +217,7 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """te's: the target of the innermost ``with`` around."""
+        """Return the target of the innermost ``with`` around; te's ``Target.current``."""
         around = _AROUND.get()
         if not around and not allow_none:
             raise BuildError(
@@ -226,7 +226,7 @@ class Target:
         return around[-1] if around else None
 
     def __enter__(self) -> Target:
-        """te's: what ``build`` and others take where they are given no target.
+        """Make this the target of ``build`` and others, where they are given none.
 
         >>> with Target("cuda", arch="sm_80"):
         ...     Target.of(None).arch

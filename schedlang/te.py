@@ -83,7 +83,7 @@ from schedlang.tvm_names import missing
 
 
 def whole(value: Any, what: str) -> Any:
-    """``value`` with integral floats in it as integers: te takes ``N / 32`` for an extent."""
+    """Return ``value`` with integral floats made integers, as te takes ``N / 32`` for an extent."""
     if isinstance(value, (tuple, list)):
         return tuple(whole(v, what) for v in value)
     if isinstance(value, float):
@@ -107,9 +107,10 @@ def compute(
     shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
     attrs: Any = None, varargs_names: Any = None,
 ) -> Any:  # fmt: skip
-    """A tensor (several for a tuple) from a function of its axes; ``tag`` and ``attrs`` do nothing.
+    """Return a tensor (several for a tuple) from a function of its axes.
 
-    Values that meet no tensor get te's dtypes: an axis is int32, a Python float float32.
+    ``tag`` and ``attrs`` do nothing. Values that meet no tensor get te's dtypes: an axis is int32,
+    a Python float float32.
 
     >>> compute((4,), lambda i: i * 0.5, name="B")
     Tensor(B: float32[4])
@@ -166,7 +167,7 @@ def size_var(name: str = "size", dtype: object = "int32") -> Var:
 
 @contextmanager
 def tag_scope(tag: str) -> Iterator[None]:
-    """te's tags for the computations inside; they do nothing here."""
+    """Do nothing: te's tags for the computations inside have no effect here."""
     yield
 
 

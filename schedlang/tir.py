@@ -111,7 +111,7 @@ def max_value(dtype: object) -> Const:
 
 
 def infinity(dtype: object = "float32") -> Const:
-    """Positive infinity."""
+    """Return positive infinity."""
     return Const(_math.inf, te_dtype(dtype))
 
 
@@ -123,7 +123,7 @@ def _limit(dtype: str, largest: bool) -> Const:
 
 
 def round(x: ExprLike) -> Expr:  # noqa: A001
-    """C's ``round``: ties go away from zero; :func:`nearbyint` takes them to even."""
+    """Round as C's ``round`` does: ties go away from zero; :func:`nearbyint` takes them to even."""
     value = as_expr(x)
     if not dtypes.is_float(value.dtype):
         return value
@@ -163,7 +163,7 @@ def truncmod(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def div(a: ExprLike, b: ExprLike) -> Expr:
-    """C's ``a / b``: integers are rounded toward zero."""
+    """Return C's ``a / b``: integers are rounded toward zero."""
     x, y = as_expr(a), as_expr(b)
     if dtypes.is_float(x.dtype) or dtypes.is_float(y.dtype):
         return x / y
@@ -171,7 +171,7 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def fmod(a: ExprLike, b: ExprLike) -> Expr:
-    """C's ``fmod``: the remainder with the sign of ``a``."""
+    """Return C's ``fmod``: the remainder with the sign of ``a``."""
     x = as_expr(a)
     size = call("abs", x) % call("abs", b)
     return select(x < 0, -size, size)

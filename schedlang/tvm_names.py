@@ -82,7 +82,10 @@ def lookup(name: str) -> Any:
 def missing(
     module: str, name: str, refused: Mapping[str, tuple[str, str]], spelling: str = ""
 ) -> Exception:
-    """The exception for an absent ``name``: it says what to do where te programs may use it."""
+    """Return the exception for an absent ``name``.
+
+    It says what to do where te programs may use it.
+    """
     if name in refused:
         why, hint = refused[name]
         return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))

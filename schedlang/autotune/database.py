@@ -105,7 +105,7 @@ class Database:
         return list(self.each_trial(where, outputs))
 
     def each_trial(self, where: Where, outputs: Sequence[Tensor] = ()) -> Iterator[Trial]:
-        """:meth:`trials` one by one: those under other names are replayed as they come."""
+        """Yield the trials of :meth:`trials`, replaying steps under other names as they come."""
         for entry in self._asked(where, outputs):
             if not entry.differs and (named := self._in_names(entry, outputs)) is not None:
                 yield named.trial
@@ -163,7 +163,7 @@ class Database:
         return [replace(e, differs=differences(where, e.where)) for e in found]
 
     def _in_names(self, entry: Entry, outputs: Sequence[Tensor]) -> Entry | None:
-        """``entry`` with its steps in the names of ``outputs``; ``None`` if they do not fit."""
+        """Return ``entry`` in the names of ``outputs``; ``None`` if its steps do not fit."""
         if not outputs or entry.names in (Names(), names_of(outputs)):
             return entry
         try:
@@ -191,7 +191,7 @@ class Database:
             return False
 
     def _forget(self) -> None:
-        """Nothing has been read."""
+        """Reset the state to that of a file of which nothing has been read."""
         self._entries: list[Entry] = []
         self._last: list[Entry] = []
         self._problems: dict[int, str] = {}
@@ -248,7 +248,7 @@ class Database:
             self._tail = file.read(self._offset - start)
 
     def _take(self, line: bytes | None, entries: list[Entry], problems: dict[int, str]) -> None:
-        """The entry of the next line, or what is wrong with it."""
+        """Add the next line's entry to ``entries``, or what is wrong with it to ``problems``."""
         number = self._lines + 1
         if line is None:
             problems[number] = f"it is longer than {LONGEST} bytes"
@@ -277,10 +277,10 @@ def _refutes(failure: Entry, entry: Entry) -> bool:
 
 
 def _last(entries: Iterable[Entry]) -> list[Entry]:
-    """Of a schedule that was measured again the last line counts.
+    """Return one entry for each schedule: the last time that it was measured.
 
-    But not where another template made it, or something else was right; and what took too long or
-    too much this time, or was disturbed, was measured before.
+    Entries of different templates, or checked differently, are kept apart. A trial that hit a limit
+    or was disturbed does not replace an earlier time.
     """
     last: dict[tuple[Any, ...], Entry] = {}
     for entry in entries:

@@ -15,9 +15,9 @@ REPEATED_EACH = 20
 
 
 def resume(search: Search) -> None:
-    """Trials of this template that the database has are not measured again, and count.
+    """Count this template's trials in the database as trials of ``search``; they are not repeated.
 
-    Where there are more than are wanted, the fastest is one of them.
+    If there are more than the search wants, the fastest one is among those that count.
     """
     earlier: dict[str, Trial] = {}
     for trial in search.database.each_trial(search.where, search.task.outputs):

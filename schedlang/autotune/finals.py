@@ -94,9 +94,9 @@ def _raced_plain(search: Search, found: Measured | None) -> None:
 
 
 def keep_untuned(search: Search) -> None:
-    """The schedule without steps is one trial more where nothing that the rules made beats it.
+    """Add the untuned schedule as a trial if it beats every candidate of the rules.
 
-    A template of the user's is kept to what it makes: its result has its decisions.
+    With a template of the user's nothing is added, since the result must have its decisions.
     """
     best, space, found = search.best(), search.space, search.untuned
     if best is None or best.seconds is None or not space.made:
@@ -141,7 +141,7 @@ def _again(search: Search, trial: Trial, found: Measured) -> Trial:
 
 
 def _better(found: Measured, known: Measured) -> Measured:
-    """A new time; what other work made of it is no better news than the time that is known."""
+    """Return the new time; a disturbed one only replaces the known time if it is shorter."""
     if found.quiet or found.seconds is None or known.seconds is None:
         return found
     seconds = min(found.seconds, known.seconds)

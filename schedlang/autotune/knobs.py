@@ -77,9 +77,10 @@ class Knobs:
     def split(
         self, name: str, extent: int | Axis, parts: int = 2, most: int | None = None
     ) -> tuple[int, ...]:
-        """``parts`` extents, outermost first, whose product is ``extent`` (a number or an axis).
+        """Return ``parts`` extents, outermost first, whose product is ``extent``.
 
-        ``most`` bounds the innermost one. Every such tuple is as likely as any other.
+        ``extent`` is a number or an axis; ``most`` bounds the innermost extent. All such tuples are
+        equally likely.
 
         >>> knobs = Knobs(rng=Random(0))
         >>> outer, inner = knobs.split("rows", 64, most=16)
@@ -185,7 +186,7 @@ def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
 
 
 def _unnamed(asked: Any, decisions: Decisions, caller: FrameType) -> str:
-    """That a constraint without a ``why`` does not hold: by its knobs, and where it stands."""
+    """Return the message for a failed constraint that has no ``why``: its knobs and its line."""
     names = (
         [name for name in signature(asked).parameters if name in decisions]
         if callable(asked)
@@ -244,7 +245,8 @@ def factorizations(whole: int, parts: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=512)
 def divisors(whole: int) -> tuple[int, ...]:
-    """
+    """Return the divisors of a number in increasing order.
+
     >>> divisors(12)
     (1, 2, 3, 4, 6, 12)
     """

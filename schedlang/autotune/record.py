@@ -131,7 +131,8 @@ def tolerance_of(checked: str) -> float | None:
 
 
 def target_text(target: Target) -> str:
-    """
+    """Return the text that stands for a target in a record.
+
     >>> target_text(Target("cuda", arch="sm_80"))
     'cuda sm_80'
     >>> target_text(Target("cpu", vector_bytes=32))
@@ -197,5 +198,5 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 def canonical(data: Any) -> str:
-    """JSON text that is the same for the same data."""
+    """Return JSON text that is the same for the same data."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -60,8 +60,10 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
 
 
 def _broken(search: Search, error: Exception) -> None:
-    """There is nothing to measure with any more, the database takes no more lines, or code of the
-    user's that is called here failed."""
+    """End the search after an error that further trials would repeat.
+
+    Measuring fails, the database takes no more lines, or code of the user's failed.
+    """
     said = first_line(error)
     if not isinstance(error, SchedlangError):
         place = extract_tb(error.__traceback__)[-1]
@@ -108,7 +110,7 @@ def _over(search: Search) -> bool:
 
 
 def _proposals(search: Search) -> dict[int, Candidate]:
-    """Candidates that were not measured before, by their trial's number."""
+    """Return candidates that were not measured before, by the number of their trial."""
     made: dict[int, Candidate] = {}
     if search.start is not None and key_of(search.start) not in search.seen:
         search.seen.add(key_of(search.start))

@@ -72,7 +72,7 @@ class Random:
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:
-        """Nothing."""
+        """Ignore the trial: draws are independent of what was measured."""
 
 
 class Evolve:

@@ -118,14 +118,14 @@ class Search:
 
 
 def key_of(candidate: Candidate) -> str:
-    """By which candidates of one source are told: that is a function of the nest."""
+    """Return the key that tells candidates of one source apart: a hash of the nest."""
     return digest(str(candidate.nest))
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:
-    """Trials in the order of their times, or estimates; equal ones by number.
+    """Return trials in the order of their times, or of their estimates; equal ones by number.
 
-    Some may have run in the race of an earlier search.
+    Some may come from the race of an earlier search.
     """
     factor = race_ratio(trials)
 

@@ -163,7 +163,7 @@ def autotune(
 
 
 def _processes(task: Task, site: Site) -> int:
-    """One a core, and fewer where the arrays of all would take more than half of the memory."""
+    """Return one process a core, or fewer if their arrays would take more than half of memory."""
     most = min(MOST_PROCESSES, site.cores)
     if not site.memory:
         return most
@@ -182,7 +182,7 @@ def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate
 
 
 def _name(template: Template) -> str:
-    """By which trials of a template are found again."""
+    """Return the name by which the database finds the trials of a template again."""
     module = getattr(template, "__module__", "")
     if module in ("__main__", SCRIPT):
         module = _imported(module) or module

@@ -23,10 +23,10 @@ def spills(nest: Nest, target: Target) -> list[str]:
 
 
 def guarded(nest: Nest, target: Target) -> list[str]:
-    """A sentence for each tile that would stay in registers, were it not for the tail of a split.
+    """Return a sentence for each tile that the tail of a split keeps out of registers.
 
-    Where only the rest of a tile is tested, beside a main loop without a test, there is none; nor
-    where all reduction loops are unrolled: LLVM then decides.
+    There is none if only the rest of a tile is tested, beside a main loop without a test, or if all
+    reduction loops are unrolled, since LLVM decides then.
     """
     found = [update for update in updates(nest) if update.step.kind == "serial"]
     free = {update.store.stage for update in found if update.tail is None}

@@ -127,7 +127,10 @@ class _Writer(Statements):
             super().block(block, context)
 
     def parts(self, block: Block, context: Context) -> None:
-        """A long block as calls of functions: numba's time grows with the square of a function."""
+        """Emit a long block as calls of functions.
+
+        numba's compile time grows with the square of a function's length.
+        """
         part: list[Stmt] = []
 
         def flush() -> None:
@@ -179,7 +182,10 @@ class _Writer(Statements):
         return self.is_plain and not self.fastmath and waits(loop, buffers)
 
     def parallel(self, loop: For, context: Context) -> None:
-        """A prange over a function of its own: what runs in parallel compiles as serial code."""
+        """Emit a prange over calls of a separate function.
+
+        The body then compiles as serial code.
+        """
         self.any_parallel = True
         self.frame.parallel = True
         name, index = self.names[loop.axis], self.use("int64")
@@ -190,7 +196,7 @@ class _Writer(Statements):
             self.line(f"{called}({index}({name}){rest})")
 
     def outline(self, loop: For, context: Context) -> None:
-        """Python nests 20 loops at most: deeper ones go to a function of their own."""
+        """Emit a loop nested deeper than Python's limit of 20 as a function of its own."""
         called, parameters = self._outlined_function(
             replace(loop, body=Block((loop,))), context, []
         )
@@ -206,7 +212,10 @@ class _Writer(Statements):
         return name, parameters
 
     def unrolled(self, loop: For, context: Context) -> None:
-        """Storage on the stack is made once for all copies: one each would all be there at once."""
+        """Emit the copies of an unrolled loop, with storage on the stack made once for all of them.
+
+        Otherwise the storage of every copy would be live at once.
+        """
         made = self.made(loop.body) if self.frame.copies == 1 else []
         # what shares a name with other storage has it in its own block alone
         named = Counter(self.names[b] for b in made)

@@ -56,7 +56,7 @@ class GpuSource:
 
 
 def memory_dtype(dtype: str) -> str:
-    """NumPy's name of what an element is in memory: half precision is its bits."""
+    """Return NumPy's name for an element in memory: half precision is stored as its bits."""
     return {"float16": "uint16", "bool": "bool_"}.get(dtype, dtype)
 
 
@@ -159,11 +159,18 @@ class _KernelWriter(Statements):
         return strip_lanes(loop)
 
     def writes_out(self, strips: int) -> bool:
-        """All, in reason: what a loop counts is no multiple that an access could start at."""
+        """Return whether strips are unrolled, which they are unless that makes too many copies.
+
+        The offset that a loop counts is no known multiple, so that a vector access might be
+        unaligned.
+        """
         return self.frame.copies * strips <= MOST_COPIES
 
     def storage_name(self, buffer: Buffer) -> str:
-        """Equal names of local storage stand for one another in places apart."""
+        """Return the name of a buffer.
+
+        Local storage of the same name, dtype and size in separate places shares a name.
+        """
         key = (buffer.name, buffer.dtype, buffer.size)
         if buffer.scope == "shared" or key not in self.local_names:
             self.local_names[key] = self.names.fresh(buffer.name)

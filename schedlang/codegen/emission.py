@@ -103,7 +103,7 @@ class Emission:
         return found
 
     def _find_repeated(self, root: Expr) -> None:
-        """Elements read more than once, at least once unconditionally, get a name."""
+        """Give a name to elements that are read more than once, at least once unconditionally."""
         seen: set[tuple[Buffer, Lin]] = set()
         stack, visited = [root], set()
         while stack:
@@ -170,7 +170,7 @@ class Emission:
         return Text(name, ATOM, text.lanes)
 
     def _fitted(self, node: Binary, a: Text, b: Text) -> tuple[Text, Text]:
-        """Both operands, the longer one named first where they would not fit on a line."""
+        """Return both operands, the longer one as a name if they would not fit on a line."""
         texts, sides = [a, b], (node.a, node.b)
         while len(texts[0].text) + len(texts[1].text) > WIDEST:
             k = 0 if len(texts[0].text) >= len(texts[1].text) else 1
@@ -362,7 +362,7 @@ class Emission:
         return Text(f"{self.owner.use('select')}({inner})", ATOM, lanes, depth)
 
     def _lazy(self, node: Select) -> Text:
-        """Only the chosen side is evaluated: a conditional expression, or masked lanes."""
+        """Emit a choice that evaluates one side only: a conditional expression, or masked lanes."""
         cond = self.done[id(node.cond)]
         lanes = self.context.lanes
         if cond.lanes:

@@ -25,7 +25,7 @@ SHORT = 16
 
 
 def never(buffer: Buffer, first: Lin, count: int) -> bool:
-    """CPUs access vectors at any element alike."""
+    """Return ``False``: a CPU may access a vector at any element."""
     return False
 
 

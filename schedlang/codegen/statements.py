@@ -168,7 +168,7 @@ class Statements:
         frame.starts = frame.starts.followed(first, len(frame.lines), frame.depth, found)
 
     def fetch(self, stmt: Fetch, context: Context) -> None:
-        """One hint for all lanes: where the first one reads."""
+        """Emit one prefetch for all lanes, at the element that the first lane reads."""
         if context.lanes is not None:
             first = with_value(context, context.lanes.axis, context.lanes.start)
             context = replace(first, lanes=None, mask="")
@@ -225,7 +225,7 @@ class Statements:
         self.block(stmt.body, replace(context, mask=mask, leads=leads))
 
     def vector(self, loop: For, context: Context) -> None:
-        """The lanes of a vectorized loop: one vector, or strips of several and a rest."""
+        """Emit the lanes of a vectorized loop: one vector, or strips of several and a rest."""
         assert isinstance(loop.extent, int)
         if context.lanes is not None:
             raise BuildError(
@@ -286,7 +286,7 @@ class Statements:
         return self.target.vector_width(widest) * STRIPS
 
     def pieces(self, loop: For, context: Context, count: int, start: int) -> None:
-        """``count`` lanes as vectors of 2**k: others do not stay in registers."""
+        """Emit ``count`` lanes as vectors of 2**k lanes; others do not stay in registers."""
         while count:
             lanes = 1 << (count.bit_length() - 1)
             self.lanes(loop, context, lanes, Lin.of(start))
@@ -315,9 +315,10 @@ class Statements:
 
     @contextmanager
     def summing(self, loop: For, context: Context) -> Iterator[Context]:
-        """The context inside ``loop``, whose sums are read ahead of it and written behind it.
+        """Yield the context inside ``loop``, whose sums are loaded before it and stored after it.
 
-        What a store ahead of the loop would give them they begin with, and it is not stored.
+        A store of constants just before the loop is dropped, and the sums start from those
+        constants.
         """
         sums = self.sums_of(loop, context)
         if sums is None:
@@ -407,7 +408,7 @@ class Statements:
         return list(found)
 
     def _shapes(self, stmt: Stmt) -> list[Expr]:
-        """Symbolic extents that a statement's offsets depend on."""
+        """Return the symbolic extents that a statement's offsets depend on."""
         buffers = list(buffers_of(stmt))
         for root in expressions(stmt):
             buffers += [n.buffer for n in postorder([root]) if isinstance(n, Load)]

@@ -70,7 +70,7 @@ class Stores:
         return f"{self.expressions.use('select')}({context.mask}, {text.text}, {kept.text})"
 
     def _named_offset(self, store: Store, context: Context) -> Context:
-        """An update reads and writes one place: its offset gets a name, if it is not short."""
+        """Name the offset that an update reads and writes, unless it is short."""
         e = self.expressions
         for buffer in store.buffers:
             if context.sums is not None and buffer in context.sums.buffers:
@@ -91,7 +91,7 @@ class Stores:
     def _store_one(
         self, buffer: Buffer, indices: tuple[Expr, ...], text: Text, context: Context, width: int
     ) -> Start | None:
-        """The line; what it stores, if that is all of an element or of lanes side by side."""
+        """Emit a store; return what it stores if that is a whole element or adjacent lanes."""
         e = self.expressions
         offset = e.offset(buffer, indices, context)
         name, half = e.names[buffer], "_half" if buffer.dtype == "float16" else ""
@@ -140,7 +140,7 @@ class Stores:
         return None
 
     def read_sums(self, sums: Sums, begun: Container[Spot]) -> None:
-        """The values that a reduction loop keeps in registers, ahead of it; not those ``begun``."""
+        """Load the sums that a reduction loop keeps in registers, except those ``begun``."""
         e = self.expressions
         for spot, kept in sums.named.items():
             buffer, _, lanes, step = spot
@@ -154,7 +154,7 @@ class Stores:
             e.line(f"{kept.name} = {load}({e.names[buffer]}, {kept.at}{_apart(step)}{count})")
 
     def write_sums(self, sums: Sums) -> None:
-        """They go back behind the loop."""
+        """Store the sums after the loop."""
         e = self.expressions
         for (buffer, _, lanes, step), kept in sums.named.items():
             half = "_half" if buffer.dtype == "float16" else ""

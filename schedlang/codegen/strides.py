@@ -77,7 +77,7 @@ def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
 
 
 def _kept(site: Site, nest: Nest, target: Target) -> bool:
-    """Whether sums stay in registers over a reduction loop."""
+    """Return whether sums stay in registers over a reduction loop."""
     width, most, buffers = target.vector_width, target.vector_registers, set(site.store.buffers)
     return any(
         buffers <= kept_buffers(f, width, most, steps_of(f, nest))
@@ -86,7 +86,7 @@ def _kept(site: Site, nest: Nest, target: Target) -> bool:
 
 
 def _transposed(site: Site, offset: Lin) -> bool:
-    """Whether copies of an unrolled loop read rows that are transposed in registers."""
+    """Return whether copies of an unrolled loop read rows that are transposed in registers."""
     return any(
         f.kind == "unroll" and extent_of(f) >= FEWEST and lane_step(offset, f.axis) == 1
         for f in site.loops
@@ -184,14 +184,14 @@ def _advice_for_index(access: Access, nest: Nest) -> str:
 
 
 def _clamped(offset: Lin, axis: Axis) -> bool:
-    """Whether lanes are neighbours but where a minimum or a maximum keeps them in bounds."""
+    """Return whether lanes are adjacent except where min or max keeps them in bounds."""
     moving = [(p, c) for p, c in offset.terms.items() if any(_moves(Lin.of(a), axis) for a in p)]
     atoms = [product[0] for product, coef in moving if len(product) == 1 and abs(coef) == 1]
     return len(atoms) == len(moving) == 1 and _runs(Lin.of(atoms[0]), axis)
 
 
 def _runs(lin: Lin, axis: Axis) -> bool:
-    """Whether each choice of a clamp moves by one or not at all."""
+    """Return whether each choice of a clamp moves by one element or not at all."""
     if (step := lane_step(lin, axis)) is not None:
         return abs(step) <= 1
     (atom, *others) = lin.atoms()

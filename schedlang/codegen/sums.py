@@ -88,7 +88,7 @@ class Starts:
     found: tuple[Start, ...] = ()
 
     def followed(self, first: int, end: int, depth: int, found: tuple[Start, ...]) -> Starts:
-        """After another store; none where it is not of constants."""
+        """Return the starts after one more store; there are none if it does not store constants."""
         if not found:
             return Starts()
         if (self.end, self.depth) == (first, depth):
@@ -96,7 +96,7 @@ class Starts:
         return Starts(first, end, depth, found)
 
     def of(self, sums: Sums) -> dict[Spot, Start]:
-        """The start of each sum, for the buffers whose sums are what was stored, each once."""
+        """Return the start of each sum, for buffers where every sum was stored exactly once."""
         begun: dict[Spot, Start] = {}
         for buffer in sums.buffers:
             starts = [s for s in self.found if s.spot[0] is buffer]

@@ -36,7 +36,7 @@ class Update:
 
 
 def updates(nest: Nest) -> Iterator[Update]:
-    """The updates of sums of a nest, once for each reduction loop that they may be kept in."""
+    """Yield each update of sums in a nest, once for each reduction loop that may keep them."""
     for loop in nest.loops:
         if loop.kind in ("serial", "unroll") and loop.axis.is_reduce:
             yield from _updates_in(loop, steps_of(loop, nest))

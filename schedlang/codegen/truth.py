@@ -87,7 +87,7 @@ def first_lane(cond: Expr, context: Context) -> bool:
 
 
 def always_read(root: Expr, context: Context) -> frozenset[int]:
-    """The ``id`` of each load that every unrolled copy makes, whichever sides choices take."""
+    """Return the ``id`` of each load that every unrolled copy makes, whatever its choices take."""
     if not context.copies:
         return frozenset()
     found, seen, stack = set(), set(), [root]

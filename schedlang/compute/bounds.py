@@ -32,7 +32,7 @@ _TRIED = 2**16
 
 
 def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[Lin, ...]:
-    """Polynomials that are 0 or less where ``cond`` is ``holds``."""
+    """Return polynomials that are at most 0 where the truth of ``cond`` is ``holds``."""
     found: list[Lin] = []
     seen: set[tuple[int, bool]] = set()
     stack = [(cond, holds)]
@@ -140,7 +140,7 @@ def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, G
 
 
 def _either(a: Path | None, b: Path | None) -> Path | None:
-    """The conditions of which one path or the other holds, if they are those of one of them."""
+    """Return the shorter path if the longer one begins with it, since it then covers both."""
     if a is None or b is None:
         return None
     short, long = (a, b) if len(a) <= len(b) else (b, a)
@@ -197,7 +197,7 @@ def _check_read(
 
 
 def _linear(lin: Lin) -> bool:
-    """Whether the interval of ``lin`` is exact: each loop variable stands in it once, alone."""
+    """Return whether the interval of ``lin`` is exact: a sum of multiples of loop variables."""
     return all(not p or (len(p) == 1 and isinstance(p[0], Axis)) for p in lin.terms)
 
 
@@ -211,9 +211,9 @@ def _clamped(index: Expr, extent: int | Expr, below: bool, above: bool) -> str:
 def _tried(
     index: Expr, path: Path | None, ranges: Ranges, unknown: Container[int]
 ) -> tuple[int, int] | None:
-    """Between which values ``index`` lies, found by trying every point where ``path`` holds.
+    """Return the least and the largest ``index`` over all points where ``path`` holds.
 
-    ``None`` where it is never evaluated, has no value here, or takes too many.
+    ``None`` if it is never evaluated, has no value here, or takes too many points.
     """
     if path is None or any(id(node) in unknown for node in (index, *(cond for cond, _ in path))):
         return None
@@ -237,7 +237,10 @@ def _tried(
 
 
 def _certain(lin: Lin, size: Lin, ranges: Ranges) -> bool:
-    """Under a condition, only a read that is outside everywhere is certainly wrong."""
+    """Return whether a read is out of bounds everywhere.
+
+    Under a condition, no other read is certainly wrong.
+    """
     low, high = ranges.interval(lin)
     last = size.const
     return (high is not None and high < 0) or (low is not None and last is not None and low >= last)

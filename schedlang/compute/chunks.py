@@ -59,7 +59,7 @@ class Prepared:
 
     @property
     def folded(self) -> int:
-        """How many of the axes are reduced."""
+        """The number of axes that are reduced."""
         return len(self.op.reduce_axis)
 
 
@@ -393,7 +393,7 @@ def _clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
-    """For each node (by ``id``) the condition under which it is needed, ``None`` for always."""
+    """Return for each node (by ``id``) the condition under which it is needed; ``None``: always."""
     if op.where is None and not any(isinstance(node, Select) and node.lazy for node in order):
         return {}
     found: dict[int, Expr | None] = {id(root): op.where for root in op.body}

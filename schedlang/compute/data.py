@@ -44,7 +44,7 @@ def _load_graph(data: Any) -> Graph:
 
 
 def dumps(outputs: Tensor | Sequence[Tensor]) -> str:
-    """:func:`to_data` as JSON text."""
+    """Return what :func:`to_data` does, as JSON text."""
     return json.dumps(to_data(outputs), allow_nan=False)
 
 

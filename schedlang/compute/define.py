@@ -151,7 +151,7 @@ def _value(name: str, result: Any) -> Expr:
 
 
 def check_leaves(op: ComputeOp) -> None:
-    """Every axis in the body is the operation's own."""
+    """Raise ``ComputeError`` if the body uses an axis of another operation."""
     own = {*op.axis, *op.reduce_axis}
     for root in op.roots:
         for node in postorder([root]):

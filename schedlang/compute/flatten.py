@@ -34,7 +34,10 @@ def expr_to_data(expr: Expr, leaf_names: Mapping[Any, str]) -> list[Any]:
 
 
 def everything(tensors: Sequence[Tensor]) -> list[Operation]:
-    """Every operation the tensors mention, producers first; a scan's states and inputs too."""
+    """Return every operation behind the tensors, producers first.
+
+    A scan's states and inputs are included.
+    """
     order: list[Operation] = []
     seen: set[Operation] = set()
     for tensor in tensors:
@@ -70,7 +73,10 @@ class Writer:
     extents: list[int] = field(default_factory=list)
 
     def forget_expressions(self) -> None:
-        """Axes and reducers shared between operations are no part of the structure; sizes are."""
+        """Forget the axes and reducers met so far.
+
+        Sharing them between operations is no part of the structure; sharing sizes is.
+        """
         self.local.clear()
 
     def place(self, key: Any) -> int:

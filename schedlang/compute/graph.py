@@ -18,7 +18,7 @@ from schedlang.expr.visit import postorder
 
 
 def operations(outputs: Sequence[Tensor]) -> list[Operation]:
-    """Every operation behind ``outputs``, producers before consumers, outputs' order kept."""
+    """Return every operation behind ``outputs``, producers first, in the order of the outputs."""
     order: list[Operation] = []
     done: set[Operation] = set()
     active: set[Operation] = set()
@@ -42,7 +42,10 @@ def operations(outputs: Sequence[Tensor]) -> list[Operation]:
 
 
 def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
-    """The input tensors in order of first appearance: outputs first, operands left to right."""
+    """Return the input tensors in order of first appearance.
+
+    Outputs are visited in order, operands from left to right.
+    """
     found: dict[Tensor, None] = {}
     seen: set[Operation] = set()
     states: set[Tensor] = set()

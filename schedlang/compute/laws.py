@@ -64,7 +64,10 @@ def _combine(reducer: Reducer, left: Parts, right: Parts) -> Parts:
 
 
 def _state(reducer: Reducer, unit: Parts, elements: Parts, position: int) -> Parts:
-    """One to three elements folded from the identity, apart from those of other positions."""
+    """Fold one to three elements from the identity.
+
+    Each position has elements of its own.
+    """
     state = unit
     length = 1 + np.arange(TRIPLES) // LONGEST**position % LONGEST
     for k in range(LONGEST):

@@ -65,7 +65,10 @@ def atan2(y: ExprLike, x: ExprLike) -> Expr:
 
 
 def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
-    """``a`` where ``cond`` holds, else ``b``; both are evaluated, so both must be in bounds."""
+    """Return ``a`` where ``cond`` holds, else ``b``.
+
+    Both are evaluated, so that both must be in bounds.
+    """
     return construct.select(cond, a, b)
 
 

@@ -233,7 +233,7 @@ def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, w
 
 
 def _agree(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
-    """The recorded node is what the language makes of its operands, conversions included."""
+    """Raise ``ComputeError`` unless the language makes the recorded node of its operands."""
     same = fresh.dtype == kept.dtype and fresh.weak == kept.weak
     if same and folded is not None and isinstance(fresh, folded):
         return

@@ -64,7 +64,9 @@ for _name in OPERATORS:
 
 
 def reduce_axis(dom: Any, name: str = "rv") -> Axis:
-    """An axis to reduce over: ``reduce_axis(extent)`` or ``reduce_axis((lo, hi))``, half open.
+    """Return an axis to reduce over.
+
+    Its range is ``extent`` or ``(lo, hi)``, half open.
 
     >>> k = reduce_axis((0, 16), name="k")
     >>> k.extent
@@ -189,7 +191,7 @@ def _source(expr: ExprLike, dtype: object) -> Expr:
 
 
 def _counted(expr: ExprLike, dtype: object) -> Expr:
-    """What ``sum`` and ``prod`` add up: bools count in int64, as in NumPy."""
+    """Return what ``sum`` and ``prod`` add up: bools count in int64, as in NumPy."""
     source = _source(expr, dtype)
     return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
 
@@ -233,10 +235,10 @@ def prod(
 def min(  # noqa: A001
     expr: ExprLike, axis: Any = None, *values: Any, where: Any = None, init: Any = None
 ) -> Any:
-    """The smallest ``expr`` over a reduction axis, or of several expressions: ``min(a, b, ...)``.
+    """Return the smallest ``expr`` over a reduction axis, or the smallest of several expressions.
 
-    NaN propagates. Over an empty range known beforehand it is refused; where ``where`` is never
-    true the result is the dtype's largest value.
+    NaN propagates. A range that is known to be empty is refused; if ``where`` is never true, the
+    result is the dtype's largest value.
     """
     return _extreme("min", expr, axis, values, where, init)
 

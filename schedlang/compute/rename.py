@@ -25,7 +25,8 @@ class Names:
 
 
 def names_of(outputs: Sequence[Tensor]) -> Names:
-    """
+    """Return the names of the parts and the sizes of a computation.
+
     >>> import schedlang as sl
     >>> A = sl.placeholder((sl.var("n"),), name="A")
     >>> names_of([sl.compute(A.shape, lambda i: A[i] + 1, name="B")])

@@ -156,7 +156,7 @@ class Tensor:
         raise BoundsError(f"{asked}: negative indices do not count from the end: {hint}")
 
     def __call__(self, *indices: Any) -> Expr:
-        """te's spelling of ``T[indices]``."""
+        """Return ``T[indices]``; the call is te's spelling."""
         return self[indices]
 
     def as_scalar(self) -> Expr:
@@ -282,7 +282,7 @@ def _divides(value: Expr) -> bool:
 
 
 def _floored(value: Expr) -> Expr | None:
-    """Arithmetic on integers that became floats, with // in place of /; ``None`` for any other."""
+    """Return float arithmetic on integers with // in place of /; ``None`` for any other value."""
     if isinstance(value, Cast) and dtypes.is_integer(value.a.dtype):
         return value.a
     if isinstance(value, Const) and float(value.value).is_integer():
@@ -343,7 +343,7 @@ def check_name(name: object, what: str) -> str:
 
 
 def divide_whole(value: object) -> str:
-    """The end of a message about a number that / made, where // would have made an integer."""
+    """Return the hint to use //, if a whole float looks like the result of /."""
     return "; use // to divide" if isinstance(value, float) and value.is_integer() else ""
 
 

@@ -47,9 +47,9 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
 
 
 def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int | None:
-    """As :func:`flops`, but points that a reduction's ``where`` leaves out are not counted.
+    """Count as :func:`flops` does, without points that a reduction's ``where`` leaves out.
 
-    ``None`` where that is not known ahead: a condition on elements, or one over too many indices.
+    ``None`` if that is not known ahead: the condition reads elements or is over too many indices.
 
     >>> import schedlang as sl
     >>> A, k = sl.placeholder((8,), name="A"), sl.reduce_axis(8, name="k")
@@ -133,7 +133,7 @@ def operations_of(node: Expr) -> int:
 
 
 def _held(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
-    """For how many of its points ``cond`` holds, and of how many: all that its axes make."""
+    """Return for how many points ``cond`` holds, and how many points its axes have."""
     nodes = list(postorder([cond]))
     if any(isinstance(node, Read) for node in nodes):
         return None

@@ -14,12 +14,12 @@ DEEPEST_CHOICES = 16
 
 
 def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[Expr, list[Expr]]:
-    """``root`` over other nodes, and those of them to evaluate and name first, in this order.
+    """Return ``root`` over other nodes, and those of them to evaluate and name first, in order.
 
     A part that several branches need, and every 16th choice inside a choice, becomes two: a flag,
-    true where evaluation arrives at it, and its value, asked for only where the flag is true. No
-    value is written twice then, and none nests choices much deeper than that. ``regions`` are
-    those of ``root``; nodes whose ``id`` is ``known`` have a name already.
+    true where evaluation reaches the part, and its value, which is evaluated only where the flag is
+    true. No value is then written twice, and choices do not nest much deeper than that. ``regions``
+    are those of ``root``; nodes whose ``id`` is ``known`` have a name already.
 
     >>> from schedlang.expr.construct import select
     >>> from schedlang.expr.lazy import regions_of

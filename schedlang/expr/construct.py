@@ -160,7 +160,7 @@ def _may_overflow(value: Expr, dtype: str) -> bool:
 
 
 def _exact(op: str, a: Expr, b: Expr) -> Expr:
-    """A uint64 and a signed integer compared by their values: float64 has not all of them."""
+    """Compare a uint64 and a signed integer exactly; float64 cannot represent all their values."""
     turned = a.dtype != "uint64"
     signed = a if turned else b
     sides = [Cast(x, "uint64") if x is signed else x for x in (a, b)]

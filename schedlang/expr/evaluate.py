@@ -50,8 +50,11 @@ class Program:
 
 
 def plan(roots: Sequence[Expr], is_leaf: Callable[[Expr], bool] | None = None) -> Program:
-    """The order in which to evaluate ``roots``; nothing below a node for which ``is_leaf`` holds
-    is evaluated, and such a read is given ``None`` in place of its indices."""
+    """Return the order in which to evaluate ``roots``.
+
+    Nothing below a node for which ``is_leaf`` holds is evaluated. Such a read is given ``None`` in
+    place of its indices.
+    """
     leaf = is_leaf or _no_leaf
     order = _order(roots, leaf)
     last: dict[int, int] = {}

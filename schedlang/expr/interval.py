@@ -185,9 +185,10 @@ def _multiples(lin: Lin, fact: Lin) -> list[int]:
 
 
 def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
-    """Sums of two of ``args`` that cancel a term: where one is 0 or more, so is the larger.
+    """Yield sums of two of ``args`` that cancel a term.
 
-    With both at most -1, ``k*a + m*b`` is at most ``-k - m``.
+    If a sum is at least 0, so is the larger argument: with both at most -1, ``k*a + m*b`` is at
+    most ``-k - m``.
     """
     for a, b in combinations(args, 2):
         weights = set()
@@ -201,7 +202,7 @@ def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
 
 
 def occupied(extent: Lin) -> tuple[Lin, ...]:
-    """Polynomials that are 0 or less inside a loop over ``extent``, which has an iteration then."""
+    """Return polynomials that are at most 0 inside a loop over ``extent``, where it is not 0."""
     if extent.const is not None:
         return ()
     found = [Lin.of(1) - extent]

@@ -61,7 +61,7 @@ def astype(self: Expr, dtype: object) -> Expr:
 
 
 def equal(self: Expr, other: ExprLike) -> Expr:
-    """te's spelling of ``==``."""
+    """Return ``self == other``; ``equal`` is te's spelling."""
     return binary("==", self, other)
 
 

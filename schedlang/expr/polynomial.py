@@ -16,7 +16,10 @@ MOST_SHIFT = 62
 
 
 def quick(value: Expr, values: Mapping[Any, Lin] | None = None) -> Lin | None:
-    """Numbers, leaves, and sums and differences of few of them: most indices; else ``None``."""
+    """Return the polynomial of a number, a leaf, or a sum of a few of them, as most indices are.
+
+    ``None`` for any other expression.
+    """
     if isinstance(value, Const):
         return Lin.of(int(value.value))
     if isinstance(value, (Axis, Var)) and value.weak:
@@ -79,7 +82,7 @@ def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges
 
 
 def _by_bits(op: str, a: Lin, b: Lin, ranges: Known) -> Lin | None:
-    """A shift by a number, or the lowest bits, as the product, quotient or remainder it is."""
+    """Return a shift by a number, or the lowest bits, as a product, quotient or remainder."""
     count = b.const
     if count is None or count < 0:
         return None

@@ -50,7 +50,10 @@ def is_index(node: Expr) -> bool:
 
 
 def shortened(node: Expr, printed: str) -> str | None:
-    """Dots in place of a part that is too long to read: shared parts double at each use."""
+    """Return dots in place of a part that is too long to read.
+
+    Shared parts double the text at each use.
+    """
     return "(...)" if len(printed) > LONGEST else None
 
 
@@ -60,9 +63,10 @@ def text(
     special: Callable[[Expr, dict[int, tuple[str, int]]], tuple[str, int] | None] | None = None,
     named: Callable[[Expr, str], str | None] = shortened,
 ) -> str:
-    """``root`` as one line. ``name`` prints leaves, ``special`` any node it returns text for.
+    """Return ``root`` as one line.
 
-    ``named`` may give a part another text, such as the name of a temporary.
+    ``name`` prints leaves, ``special`` any node it returns text for. ``named`` may give a part
+    another text, such as the name of a temporary.
     """
     done: dict[int, tuple[str, int]] = {}
     for node in postorder([root]):

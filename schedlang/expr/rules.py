@@ -22,7 +22,10 @@ class Known(Protocol):
 
 
 def split_multiples(num: Lin, den: int) -> tuple[Lin, Lin]:
-    """``(q, r)`` with ``num == q*den + r``, coefficients of ``r`` not multiples of ``den``."""
+    """Return ``(q, r)`` with ``num == q*den + r``.
+
+    The coefficients of ``r`` are no multiples of ``den``.
+    """
     quotient: dict[tuple, int] = {}
     rest: dict[tuple, int] = {}
     for product, coef in num.terms.items():
@@ -47,7 +50,10 @@ def _coarse(rest: Lin, den: int, ranges: Known) -> tuple[Lin, int, Lin] | None:
 
 
 def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
-    """``num // den``, rounded down; that of a negative number is of the opposites of both."""
+    """Return ``num // den``, rounded down.
+
+    For a negative number ``den`` both signs are flipped first.
+    """
     d = den.const
     if d is None:
         return _symbolic_div(num, den, ranges)
@@ -112,7 +118,7 @@ def _single_atom(lin: Lin) -> object:
 
 
 def _symbolic_quotient(num: Lin, den: Lin, ranges: Known) -> Lin | None:
-    """``num // den`` where ``den`` is one product of sizes that divides all but a remainder."""
+    """Return ``num // den`` if the product of sizes ``den`` divides all but a small rest."""
     if not num.terms:
         return ZERO
     if num.const == -1 and ranges.nonneg(den):
@@ -188,7 +194,7 @@ def _pruned_by_all(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
 
 
 def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
-    """The arguments of the ``op`` within ``arg``, each with the number that is added to it."""
+    """Return the arguments of the ``op`` within ``arg``, each with its constant added."""
     rest = arg - arg.offset
     atom = _single_atom(rest)
     if isinstance(atom, Extreme) and atom.op == op:

@@ -24,11 +24,11 @@ class Equation:
 
 
 def determined_by(extent: Lin, known: Collection[Var]) -> Var | None:
-    """The size that ``extent`` determines where those of ``known`` are: the only other one in it.
+    """Return the only unknown size in ``extent``, if the value of ``extent`` determines it.
 
-    That is a size in which it is linear, such as ``n + w - 1`` for a known ``w``, or a rising
-    polynomial, such as ``n*n``. A quotient such as ``n//2`` has one value for several sizes, and
-    so may a product such as ``n*w``, where ``w`` is 0.
+    It does if it is linear in the size, such as ``n + w - 1`` for a known ``w``, or a rising
+    polynomial, such as ``n*n``. A quotient such as ``n//2`` has one value for several sizes, and so
+    may a product such as ``n*w``, where ``w`` is 0.
     """
     unknown = {leaf for leaf in extent.leaves() if not (isinstance(leaf, Var) and leaf in known)}
     if len(unknown) != 1:
@@ -49,9 +49,10 @@ def determined_by(extent: Lin, known: Collection[Var]) -> Var | None:
 def equations(
     groups: Sequence[Iterable[tuple[int, Shape]]], known: Iterable[Var] = ()
 ) -> list[Equation]:
-    """What the shapes of arguments, given by position, determine besides ``known``, in order.
+    """Return what the shapes of arguments determine besides ``known``, in the order to solve.
 
-    A group of arguments is asked only for what the groups before it leave open.
+    Arguments are given by position. A group of them is asked only for what earlier groups leave
+    open.
 
     >>> n, w = Var("n"), Var("w")
     >>> [e.size.name for e in equations([[(0, (n + w - 1,)), (1, (w,))]])]
@@ -76,7 +77,9 @@ def equations(
 
 
 def solve(extent: Callable[[int], int], length: int) -> int | None:
-    """The ``n`` with ``extent(n) == length``, if there is one; ``extent`` rises or falls strictly.
+    """Return the ``n`` with ``extent(n) == length``, if there is one.
+
+    ``extent`` must be strictly monotonic.
 
     >>> solve(lambda n: 2*n + 1, 9), solve(lambda n: 2*n + 1, 8), solve(lambda n: n*n, 81)
     (4, None, 9)

@@ -98,7 +98,7 @@ class Memory:
         return values, unset
 
     def store(self, spot: Spot, values: np.ndarray, unset: np.ndarray, time: np.ndarray) -> None:
-        """Write; raise on elements that other threads accessed since the last barrier.
+        """Write the values; raise on elements that other threads accessed since the last barrier.
 
         A value made from elements that were never written counts as never written.
         """

@@ -142,7 +142,7 @@ class _Walker:
         self.block(self.launch.body, None)
 
     def block(self, block: Block, active: np.ndarray | None) -> None:
-        """``active`` is ``None`` where all lanes are."""
+        """Count the requests of a block; ``active`` is ``None`` if all lanes are active."""
         for stmt in block.stmts:
             if id(stmt) in self.loud:
                 self.statement(stmt, active)

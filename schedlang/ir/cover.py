@@ -50,7 +50,7 @@ def check_finalised(buffer: Buffer, sites: Sequence[Site]) -> bool:
 
 
 def covers(buffer: Buffer, plain: Sequence[Site]) -> bool:
-    """Whether a structural proof shows that ``plain`` stores write each element once."""
+    """Return whether a structural proof shows that ``plain`` stores write each element once."""
     whole = [(ZERO, to_lin(e)) for e in buffer.shape]
     if _whole([_piece(s, s.indices) for s in plain]) == whole:
         return True
@@ -126,7 +126,7 @@ def _together(pieces: Sequence[Piece], depth: int) -> list[Span] | None:
 
 
 def _joined(group: Sequence[Piece], depth: int) -> Piece | None:
-    """Pieces in one loop as one, with a digit of its own for each dimension inside of the loop."""
+    """Join the pieces of one loop, with a separate digit for each dimension inside the loop."""
     first = group[0]
     inner = {axis for p in group for _, axis, _ in p.loops[depth + 1 :]}
     shared = [
@@ -235,7 +235,7 @@ def _conjuncts(cond: Expr) -> int:
 
 
 def _one_box(boxes: list[list[Span]]) -> list[Span] | None:
-    """Boxes that touch along one dimension joined, until one is left."""
+    """Join boxes that touch along one dimension until one is left."""
     left = list(boxes)
     while len(left) > 1:
         pairs = ((a, b, _join(left[a], left[b])) for a, b in permutations(range(len(left)), 2))

@@ -13,7 +13,10 @@ Span = tuple[Lin, Lin]
 
 
 def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | None:
-    """``(start, axes, count)``: ``lin`` takes each value of ``start .. start + count`` once."""
+    """Return ``(start, axes, count)`` for a mixed-radix number ``lin``; ``None`` for any other.
+
+    Over the loops of ``axes``, it takes each value of ``start .. start + count`` once.
+    """
     start = ZERO
     digits: list[tuple[Axis, Lin]] = []
     for product, coef in lin.terms.items():
@@ -42,16 +45,16 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
 
 
 def moves(lin: Lin, axes: Container[object] | None = None) -> bool:
-    """Whether some loop changes ``lin``: one over ``axes``, if these are given."""
+    """Return whether some loop changes ``lin``; only loops over ``axes`` if these are given."""
     if axes is None:
         return any(isinstance(leaf, Axis) for leaf in lin.leaves())
     return any(leaf in axes for leaf in lin.leaves())
 
 
 def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
-    """The factor of ``axis`` in ``lin``, and the rest; ``None`` where it stands inside of an atom.
+    """Return the factor of ``axis`` in ``lin``, and the rest.
 
-    No other loop may stand in the factor.
+    The factor is ``None`` if the axis is inside an atom, or if the factor depends on another loop.
     """
     step, rest = ZERO, ZERO
     for product, coef in lin.terms.items():
@@ -112,7 +115,7 @@ def _width(fact: Lin) -> int:
 
 
 def _swapped(lin: Lin, number: Lin, unit: Axis, digit: Axis, axes: set[Axis]) -> Lin | None:
-    """``lin`` with ``digit`` in place of ``number``; ``None`` where parts of it stand alone."""
+    """Return ``lin`` with ``digit`` in place of ``number``; ``None`` if parts of it are left."""
     factor, _ = coefficient(lin, unit)
     if factor is None:
         return None

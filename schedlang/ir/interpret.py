@@ -151,7 +151,7 @@ def _extents(buffer: Buffer, array: np.ndarray) -> list[tuple[int | Expr, int]]:
 
 
 def _solve(extents: Sequence[tuple[int | Expr, int]], values: dict[Var, Any]) -> None:
-    """The sizes that shapes determine, each from an extent in which it alone is unknown."""
+    """Add to ``values`` the sizes that shapes determine, each from an extent with one unknown."""
     progress = True
     while progress:
         progress = False

@@ -19,9 +19,9 @@ MOST_TRIED = 2**24
 
 
 def grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) -> Any:
-    """Values of the loop variables over all iterations where ``tests`` hold; ``None`` if too many.
+    """Return the loop variables' values over all iterations where ``tests`` hold.
 
-    Only loops that ``wanted`` or a test depends on vary.
+    ``None`` if there are too many. Only loops that ``wanted`` or a test depends on vary.
     """
     needed = {
         n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))
@@ -44,9 +44,9 @@ def grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) ->
 def leaves_bounds(
     index: Expr, extent: int | Expr, loops: Sequence[For], tests: Sequence[Expr]
 ) -> tuple[int, str] | tuple[()] | None:
-    """An iteration for which ``index`` leaves ``0..extent``: its value and where; ``()`` if none.
+    """Return an iteration in which ``index`` leaves ``0..extent``: its value and where.
 
-    ``None`` where that cannot be decided here.
+    The result is ``()`` if there is none, and ``None`` if this cannot be decided here.
     """
     if any(loop.extent == 0 for loop in loops if isinstance(loop.extent, int)):
         return ()
@@ -62,7 +62,7 @@ def leaves_bounds(
 
 
 def _unknowns(root: Expr, loops: Sequence[For]) -> bool:
-    """Whether ``root`` is made of more than the variables of ``loops``."""
+    """Return whether ``root`` depends on more than the variables of ``loops``."""
     known = {loop.axis for loop in loops}
     return any(isinstance(n, (Axis, Var, Load)) and n not in known for n in postorder([root]))
 

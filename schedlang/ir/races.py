@@ -110,7 +110,10 @@ def _shared_by_threads(loop: For, buffer: Buffer) -> bool:
 
 
 def _apart(loop: For, position: int, a: Access, b: Access) -> bool | None:
-    """Whether iterations of ``loop`` that differ reach elements that differ; ``None``: unknown."""
+    """Return whether different iterations of ``loop`` access different elements.
+
+    ``None`` if that is unknown.
+    """
     other = _Other(loop, position, a, b)
     pairs = [*zip(a.indices, b.indices)]
     steps = [other.steps(x, y) for x, y in pairs]
@@ -133,9 +136,10 @@ def _apart(loop: For, position: int, a: Access, b: Access) -> bool | None:
 def _joined(
     pairs: Sequence[tuple[Lin, Lin]], ranges: Ranges, others: Ranges
 ) -> list[tuple[Lin, Lin]]:
-    """Pairs that are equal where all ``pairs`` are: ``x`` where both ``x // n`` and ``x % n`` are.
+    """Return pairs that are equal where all ``pairs`` are.
 
-    So a layout in pieces, ``(i // 4, j, i % 4)``, is about ``i``.
+    They include ``x`` if both ``x // n`` and ``x % n`` are there, so that a layout in pieces, ``(i
+    // 4, j, i % 4)``, is about ``i``.
     """
     known, made = list(pairs), list(pairs)
     while made:
@@ -197,7 +201,7 @@ class _Other:
         return self.ranges.assuming(tuple(facts)) if facts else self.ranges
 
     def quickly_differ(self, steps: Steps) -> bool:
-        """Whether the bounds of the loops alone show what :meth:`differ` does."""
+        """Return whether the loop bounds alone show what :meth:`differ` does."""
         if steps is None:
             return False
         step, rest = self._positive(steps)
@@ -210,7 +214,10 @@ class _Other:
         return low is not None and high is not None and -size < low and high < size
 
     def turns(self, x: Lin, y: Lin) -> bool:
-        """Whether ``x`` and ``y`` are places ``t % n`` and ``(t + d) % n`` of rows taking turns."""
+        """Return whether ``x`` and ``y`` are places of rows that take turns, and differ.
+
+        They are ``t % n`` and ``(t + d) % n``, where ``d`` is no multiple of ``n``.
+        """
         one, two = _only_mod(x), _only_mod(y)
         if one is None or two is None or one.den != two.den or not one.den.const:
             return False
@@ -218,9 +225,9 @@ class _Other:
         return apart is not None and apart % one.den.const != 0
 
     def differ(self, steps: Steps) -> bool:
-        """Whether an index is proven to be another number in the one iteration than in the other.
+        """Return whether an index provably differs between the two iterations.
 
-        ``step*(v - v') + rest`` is not 0 for a ``rest`` below ``step``, nor modulo
+        ``step*(v - v') + rest`` is not 0 for a ``rest`` below ``step``, nor is it 0 modulo
         ``step*extent``.
         """
         if steps is None:
@@ -231,7 +238,7 @@ class _Other:
         return self.known.nonneg(step - 1 - rest) and self.known.nonneg(step - 1 + rest)
 
     def meet(self, steps: Steps) -> bool:
-        """Whether the indices are proven to be equal in some iterations that differ."""
+        """Return whether the indices are provably equal in some pair of different iterations."""
         if steps is None:
             return False
         (step, rest), most = steps, self.extent.const
@@ -269,7 +276,10 @@ class _Other:
 
 
 def _counted(loop: For, position: int, a: Access, b: Access) -> bool | None:
-    """Whether trying every iteration finds none that meet; ``None`` where they are too many."""
+    """Return whether different iterations access different elements, by trying all of them.
+
+    ``None`` if there are too many.
+    """
     buffer = a.buffer
     if buffer.size is None or any(not isinstance(e, int) for e in buffer.shape):
         return None
@@ -295,7 +305,7 @@ def _counted(loop: For, position: int, a: Access, b: Access) -> bool | None:
 
 
 def _meet(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> bool:
-    """Whether some element, of ``size``, is reached on either side by iterations that differ."""
+    """Return whether different iterations of the two sides reach the same of ``size`` elements."""
     if size > MOST_POINTS:
         found, numbers = np.unique(np.concatenate([key, other_key]), return_inverse=True)
         key, other_key = np.split(numbers.reshape(-1), [len(key)])

@@ -27,7 +27,7 @@ class Site:
 
     @cached_property
     def indices(self) -> tuple[Lin, ...]:
-        """Where a store writes."""
+        """The indices of the store."""
         return tuple(to_lin(i, ranges=self.ranges) for i in self.store.indices)
 
 

@@ -55,7 +55,7 @@ def largest_storage(nest: Nest, sizes: Mapping[str, int]) -> tuple[Buffer, int] 
 
 
 def size_equations(nest: Nest) -> list[Equation]:
-    """The shapes that the sizes of ``nest`` are found from: of inputs, where these determine them.
+    """Return the equations for the sizes of ``nest``, from input shapes as far as possible.
 
     Sizes that are arguments themselves are known ahead.
     """

@@ -216,7 +216,7 @@ class _Walker:
         self.axes.discard(loop.axis)
 
     def expression(self, root: Expr, stmt: Stmt) -> None:
-        """Leaves in scope, loads in bounds; what a lazy select guards under its condition."""
+        """Check that leaves are in scope and loads in bounds, lazy sides under their condition."""
         lazy = False
         loads: list[Load] = []
         for node in postorder([root]):
@@ -246,7 +246,7 @@ class _Walker:
                         seen.append((load, here))
 
     def names_thread(self, axis: Axis, stmt: Stmt) -> bool:
-        """Whether ``stmt`` is a predicate over a thread of the kernel that it is in."""
+        """Return whether ``stmt`` is a predicate over a thread of the kernel around it."""
         region = next((x for x in self.loops if x.kind in BOUND), None)
         named = isinstance(stmt, If) and stmt.predicate and region is not None
         return named and region is not None and axis.tag in kernel_tags(region)
@@ -294,7 +294,10 @@ class _Walker:
         self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
         conds: tuple[Expr, ...], stores: bool,
     ) -> None:  # fmt: skip
-        """An index that is not proven: wrong for certain, right after all, or left to the call."""
+        """Decide an index that is not proven in bounds, by trying its points.
+
+        An index out of bounds fails; one that stays undecided is left to be checked at the call.
+        """
         tests = [*(g.cond for g in self.guards), *conds]
         found = leaves_bounds(index, extent, self.loops, tests) if exact else None
         if found is None:

@@ -110,7 +110,7 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
 
 
 def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
-    """One part of a loop that was cut, with the tests that speak of outer loops only here."""
+    """Build one part of a loop that is cut, with the tests on outer loops that only it needs."""
     outer = [g for k in range(-1, depth) for g in guards_at(n, k)]
     late = [g for g in outer if not scope.ranges.nonneg(-g.fact)]
     known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in late)))
@@ -142,7 +142,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
 
 
 def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
-    """What stands inside the loop over ``axis``, which ``inner`` is the scope of."""
+    """Build the body of the loop over ``axis``; ``inner`` is its scope."""
     drafts, pending = yield _level(n, depth + 1, inner)
     if not n.init:
         drafts, pending = yield attach_children(n, axis, drafts, pending, inner)
@@ -153,7 +153,7 @@ def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
 def _as_loop(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges
 ) -> Made:
-    """The loop over ``axis`` around ``drafts``, which its variable names."""
+    """Wrap ``drafts`` in the loop over ``axis``, whose variable they use."""
     var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
     loop = For(
         var, loop_extent(extent), "thread" if thread_tag(kind) else kind or "serial",
@@ -167,7 +167,7 @@ def _pragmas(n: Nesting, axis: Axis) -> tuple[tuple[str, Any], ...]:
 
 
 def _inside(n: Nesting, depth: int, axis: Axis, test: Guard, scope: Scope) -> Task:
-    """What one part of a loop that was cut does, under its ``test``, within the loop of both."""
+    """Build one part of a loop that is cut, under its ``test``, where both parts share a loop."""
     outer = [g for k in range(-1, depth) for g in guards_at(n, k)]
     late = [g for g in outer if not scope.ranges.nonneg(-g.fact)]
     tests = [test, *late]
@@ -211,7 +211,7 @@ def _enter(
 def attach_children(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
-    """The stages computed (or stored) at this loop, ahead of the statements that read them."""
+    """Add the stages computed (or stored) at this loop, ahead of the statements that read them."""
     for child in reversed(n.job.placement.at.get((n.stage.name, axis), ())):
         drafts, pending = yield attach_child(n, axis, child, drafts, pending, scope)
     return store_kept(n, axis, drafts, pending, scope), pending

@@ -68,14 +68,14 @@ def row_depth(n: Nesting) -> int:
 
 
 def new_rows(n: Nesting, drafts: list[Draft]) -> list[Draft]:
-    """Under the test that leaves out rows which the sliding window has already."""
+    """Guard ``drafts`` so that rows which the sliding window holds are not computed again."""
     if n.slide is None or not drafts:
         return drafts
     return new_rows_only(n.stage, n.slide, _row(n), drafts)
 
 
 def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
-    """Under ``guards``, the first outermost."""
+    """Wrap ``drafts`` in ``guards``, the first outermost."""
     for guard in reversed(guards if drafts else ()):
         drafts = [If(guard.cond, block(drafts), guard.note, tail=guard.tail)]
     return drafts

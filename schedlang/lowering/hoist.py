@@ -55,7 +55,7 @@ def _movable(loop: For, body: Sequence[Stmt]) -> bool:
 
 
 def _joined(stmts: list[Stmt]) -> list[Stmt]:
-    """Neighbouring guards with the same condition, which nothing between them changes, as one."""
+    """Join adjacent guards with the same condition, if nothing between them changes it."""
     made: list[Stmt] = []
     for stmt in stmts:
         last = made[-1] if made else None

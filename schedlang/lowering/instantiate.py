@@ -35,10 +35,10 @@ class Instance:
 def instantiate(
     roots: Sequence[Expr], values: Values, inline: Mapping[Tensor, ComputeOp], ranges: Ranges
 ) -> Instance:
-    """``roots`` with axes replaced by ``values`` and reads of ``inline`` tensors by their bodies.
+    """Return ``roots`` with axes replaced by ``values`` and ``inline`` tensors by their bodies.
 
-    The same element of an inlined tensor becomes one shared expression. Conditions between
-    indices that ``ranges`` decide are folded.
+    The same element of an inlined tensor becomes one shared expression. Conditions between indices
+    that ``ranges`` decide are folded.
     """
     outer = _Point(values)
     points: dict[tuple[Tensor, tuple[Lin, ...]], _Point] = {}

@@ -68,7 +68,7 @@ def _stmt(stmt: Stmt, ranges: Ranges, copies: int) -> list[Stmt]:
 def _part(
     loop: For, first: int, last: int, ranges: Ranges, copies: int, fresh: bool
 ) -> list[Stmt]:
-    """Iterations ``first..last`` of ``loop``, as a loop of their own or one body."""
+    """Return iterations ``first..last`` of ``loop`` as a loop of their own, or as one body."""
     axis, body = loop.axis, loop.body
     if fresh and (made := storage(body)):
         body = with_buffers(body, {b: replace(b) for b in made})
@@ -119,7 +119,7 @@ def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
 def _accesses(
     block: Block, loops: tuple[tuple[Axis, Lin], ...], lanes: frozenset[Axis]
 ) -> Iterator[Access]:
-    """What stands under vectorized loops in ``block`` and may be clamped or tested lane by lane."""
+    """Yield the accesses under vectorized loops that may be clamped or tested lane by lane."""
     for stmt in block.stmts:
         if isinstance(stmt, Block):
             yield from _accesses(stmt, loops, lanes)
@@ -155,7 +155,7 @@ def _indices(node: Binary) -> bool:
 
 
 def _settled(access: Access, ranges: Ranges) -> bool:
-    """Whether ``ranges`` leave an index without what is clamped, a comparison without doubt."""
+    """Return whether ``ranges`` remove all clamps from an index, or decide a comparison."""
     for axis, last in access.loops:
         ranges = ranges.extended(axis, ZERO, last)
     if access.value.dtype == "bool":

@@ -34,7 +34,7 @@ Arg = Union[Tensor, Var]
 
 
 def default_args(state: State) -> list[Arg]:
-    """Placeholders in order of first appearance, then scalars, then outputs."""
+    """Return placeholders in order of first appearance, then scalars, then outputs."""
     given: list[Arg] = list(placeholders(state.outputs))
     known = sizes_of(given)
     given += [v for v in variables(state.outputs) if v not in known]
@@ -42,7 +42,7 @@ def default_args(state: State) -> list[Arg]:
 
 
 def sizes_of(args: Sequence[Arg]) -> set[Var]:
-    """The sizes that the shapes of ``args`` determine, besides those that stand among them."""
+    """Return the sizes that the shapes of ``args`` determine, if they are no arguments as well."""
     known = {a for a in args if isinstance(a, Var)}
     shapes = [(k, a.shape) for k, a in enumerate(args) if isinstance(a, Tensor)]
     return {found.size for found in equations([shapes], known)}
@@ -102,7 +102,7 @@ def lower_state(
 
 
 def _stage_names(state: State, taken: set[str]) -> dict[str, str]:
-    """Printed names for the storage of stages, apart from the arguments' and each other's."""
+    """Return printed names for the storage of stages, all different and none of them ``taken``."""
     names: dict[str, str] = {}
     used = set(taken)
     for name in state.stages:
@@ -120,7 +120,7 @@ def _distinct(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
-    """``args`` as tensors and variables of this computation, complete and without doubles."""
+    """Return ``args`` as tensors and sizes of this computation, none missing and none double."""
     needed = set(placeholders(state.outputs))
     known = needed | set(state.defined)
     scalars = variables(state.outputs)

@@ -168,7 +168,7 @@ def _scan_parts(state: State) -> set[str]:
 
 
 def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
-    """Updates, and the steps between state and update, live in the scan's time loop."""
+    """Attach updates, and the steps between state and update, to the scan's time loop."""
     home: dict[str, At] = {}
     for stage in _scans(state):
         assert isinstance(stage.op, ScanOp)

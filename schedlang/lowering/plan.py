@@ -89,10 +89,10 @@ _VARIABLES: WeakKeyDictionary[Axis, dict[Lin | None, Axis]] = WeakKeyDictionary(
 
 
 def loop_variable(axis: Axis, extent: Lin, ranges: Ranges) -> Axis:
-    """The variable of a loop over ``axis``: the axis itself, if it says what the loop runs over.
+    """Return the variable of a loop over ``axis``, which is the axis itself if the ranges agree.
 
-    A loop counts from 0, and may run further than its axis declares: a block has its threads,
-    however few a stage needs. The same loop has the same variable in every plan.
+    A loop counts from 0, and may run further than its axis declares: a block keeps all its threads
+    even if a stage needs fewer. The same loop has the same variable in every plan.
     """
     from_zero = isinstance(axis.lo, int) and axis.lo == 0
     within = ranges.nonneg(to_lin(axis.extent) - extent)
@@ -132,7 +132,7 @@ def make_plan(
 def _extents(
     stage: Stage, dims: Sequence[Dim], peel: Peel
 ) -> tuple[dict[Axis, Lin], dict[Split, Lin]]:
-    """How far every axis runs, and how far apart the steps of each split's outer part are."""
+    """Return the extent of every axis, and the stride of each split's outer axis."""
     extents = {axis: dim.extent for axis, dim in zip(stage.op.axis, dims)}
     extents |= {axis: to_lin(axis.extent) for axis in stage.op.reduce_axis}
     strides: dict[Split, Lin] = {}
@@ -157,7 +157,7 @@ def _leaves(
     stage: Stage, extents: Mapping[Axis, Lin], base: Ranges, peel: Peel, threads: Threads,
     guards: list[Guard],
 ) -> tuple[dict[Axis, Lin], dict[Axis, Axis], Ranges]:  # fmt: skip
-    """The values of the leaf axes, the variables of their loops, and what these range over."""
+    """Return the values of the leaf axes, their loop variables, and the ranges of these."""
     ranges, fixed, starts = Ranges(base.known, base.facts), dict(peel.fixed), dict(peel.starts)
     values: dict[Axis, Lin] = {}
     variables: dict[Axis, Axis] = {}
@@ -237,7 +237,7 @@ def _guard(
 
 
 def _needed(guards: Sequence[Guard], ranges: Ranges) -> tuple[Guard, ...]:
-    """Without those that others imply which stand no further in."""
+    """Return ``guards`` without those implied by others that stand no further inside."""
     kept = list(guards)
     for guard in guards:
         others = [g for g in kept if g is not guard]
@@ -248,7 +248,7 @@ def _needed(guards: Sequence[Guard], ranges: Ranges) -> tuple[Guard, ...]:
 
 
 def _domain_guards(guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges) -> None:
-    """Points of a box that stick out of the tensor are not computed."""
+    """Add guards that leave out the points of a box outside the tensor."""
     at = dim.lo + value
     if dim.high:
         _guard(guards, at, dim.size, f"{axis.name} ends at {dim.size}", ranges)

@@ -31,9 +31,9 @@ MOST_LINES = 1024
 def prefetch(
     hint: Prefetch, stage: Stage, plan: Plan, box: Box | None, ranges: Ranges
 ) -> list[Draft] | str:
-    """The loops over the lines of ``box``, what one iteration touches, ``hint.offset`` later.
+    """Return loops over the lines of ``box`` that one iteration touches ``hint.offset`` later.
 
-    A text instead says why there is nothing to ask for.
+    A text instead says why there is nothing to prefetch.
     """
     if box is None:
         return f"{hint.axis.name} does not read {hint.tensor.name} from outside the loop"

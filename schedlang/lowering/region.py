@@ -199,7 +199,10 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool)
 
 
 def defined(extent: Lin, ranges: Ranges) -> Lin:
-    """``extent`` for sizes of 0 too: storage is made, and loops start, where nothing runs."""
+    """Return ``extent``, made defined for sizes of 0.
+
+    Storage is allocated, and loops start, even if nothing runs.
+    """
     result = ZERO
     for product, coef in extent.terms.items():
         term = Lin.of(coef)

@@ -38,7 +38,7 @@ Where = dict[Tensor, Place]
 def resolve(
     drafts: Sequence[Any], given: Mapping[Tensor, Buffer], alias: Mapping[Tensor, Tensor]
 ) -> Block:
-    """Statements over buffers: ``given`` ones, and those each ``Alloc`` brings into scope."""
+    """Return statements over buffers: the ``given`` ones, and those that each ``Alloc`` adds."""
     where: Where = {t: Place(b) for t, b in given.items()}
     return _block(drafts, where, alias, Ranges())
 

@@ -13,10 +13,11 @@ from schedlang.stage.state import Stage, State
 
 
 def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
-    """The layout in which row ``r`` of scan ``stage`` lies at ``r % count``; empty for all rows.
+    """Return the layout that stores row ``r`` of scan ``stage`` at ``r % count``.
 
-    ``box`` is what is read of the scan behind it. ``count`` rows hold what a step reads of earlier
-    ones, its own, and the rows at the end that are read.
+    The layout is empty if all rows are kept. ``box`` is what is read of the scan after it.
+    ``count`` rows hold the earlier rows that a step reads, its own row, and the last rows that are
+    read later.
     """
     op = stage.op
     assert isinstance(op, ScanOp)

@@ -19,7 +19,10 @@ from schedlang.stage.state import Stage
 
 
 def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
-    """First rows, then a loop over time: each state's update, and the steps it reads."""
+    """Build the first rows of a scan, then the loop over time.
+
+    The loop has each state's update and the steps that it reads.
+    """
     op = stage.op
     assert isinstance(op, ScanOp)
     time, rows = op.scan_axis, to_lin(op.scan_axis.lo)

@@ -38,7 +38,10 @@ def scope_of(stage: Stage, loops: Sequence[LoopLike]) -> str:
 
 
 def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
-    """The thread loops around that share storage of ``scope``: its box holds what all need."""
+    """Return the thread loops around that share storage of ``scope``.
+
+    Its box holds what all of their threads need.
+    """
     if scope == "local":
         return []
     shared = ("threadIdx", "vthread") if scope == "shared" else ("threadIdx", "vthread", "blockIdx")
@@ -62,7 +65,7 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
 
 
 def _strides(stage: Stage, shape: Sequence[object]) -> tuple[int, ...] | None:
-    """Element strides where an axis is aligned: ``stride % factor == offset``."""
+    """Return element strides where an axis is aligned: ``stride % factor == offset``."""
     axes = stage.op.axis
     places = whole_dims(stage.layout, len(axes)) if stage.layout else range(len(axes))
     wanted = {k: stage.align[a] for k, a in zip(places, axes) if a in stage.align}

@@ -100,7 +100,7 @@ def cut_at(
 
 
 def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
-    """Refusals of cuts that were asked for and whose outer axis is no loop any more."""
+    """Return the refusals of requested cuts whose outer axis is no loop any more."""
     found = []
     for split in stage.relations:
         if not isinstance(split, Split) or split.tail != "cut":

@@ -9,7 +9,10 @@ Task = Generator[Any, Any, Any]
 
 
 def run(task: Task) -> Any:
-    """The value ``task`` returns; each generator it yields is run and its value sent back."""
+    """Return the value that ``task`` returns.
+
+    Each generator that it yields is run, and its value is sent back.
+    """
     stack = [task]
     value: Any = None
     while stack:

@@ -17,9 +17,9 @@ from schedlang.stage.state import At, Inline, Stage, State
 def scan_rows(
     state: State, placement: Placement, given: Container[Tensor]
 ) -> Iterator[Problem]:
-    """The arguments that are computed a row at a time by a scan and have no storage of their own.
+    """Yield a problem for each argument that a scan computes row by row and that has no storage.
 
-    Such are its first rows, its updates, and inlined steps between its states and these.
+    These are first rows and updates of a scan, and inlined steps between its states and updates.
     """
     for stage in _given(state, given):
         asked = f"{stage.name} among the arguments"
@@ -79,7 +79,7 @@ def _given(state: State, given: Container[Tensor]) -> list[Stage]:
 
 
 def _written_once(buffer: Buffer, body: Block) -> str | None:
-    """How ``body`` fails to write each element of ``buffer`` once; ``None`` where it does."""
+    """Return how ``body`` fails to write each element of ``buffer`` once, or ``None``."""
     # a store predicate leaves elements out on purpose, and makes no other element written once
     stores = [
         replace(s, guards=tuple(g for g in s.guards if not g.predicate))

@@ -41,7 +41,7 @@ from schedlang.target import Target, playing
 def lower(
     schedule: Any, args: Sequence[Any] | None = None, name: str | None = None, **te_options: Any
 ) -> Nest:
-    """The loop nest of a schedule for ``args``; its ``str`` is what ``print(schedule)`` shows.
+    """Return the loop nest of a schedule for ``args``, as ``print(schedule)`` shows it.
 
     ``args``: tensors and scalars in calling order; by default the placeholders in order of first
     appearance, then scalars, then outputs. Raises :class:`~schedlang.errors.LoweringError` where

@@ -67,9 +67,9 @@ class Library:
 
 
 def bundle(source: str, package: str = PACKAGE) -> str:
-    """`source` with its import of the intrinsics replaced by their definitions.
+    """Return `source` with its import of the intrinsics replaced by their definitions.
 
-    The result needs numba and NumPy alone, a GPU's numba-cuda too.  A definition that a kernel
+    The result needs only numba and NumPy, and numba-cuda for a GPU.  A definition that a kernel
     would hide by its own name gets an underscore.
     """
     tree = ast.parse(source)
@@ -190,7 +190,7 @@ def makes_vectors(names: Iterable[str]) -> bool:
 
 
 def paragraphs(pieces: list[Piece]) -> Iterator[str]:
-    """Definitions, each on its own; runs of one-line statements together."""
+    """Yield each definition on its own, and runs of one-line statements together."""
     run: list[str] = []
     for p in pieces:
         if p.text.startswith(("@", "def ", "class ")):
@@ -233,7 +233,7 @@ def own_names(tree: ast.Module) -> set[str]:
 
 
 def rename(text: str, old: str, new: str) -> str:
-    """`text` with the name `old` written as `new`; attributes and keywords stay."""
+    """Return `text` with the name `old` written as `new`; attributes and keywords stay."""
     lines = text.splitlines(keepends=True)
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     depth, spots = 0, []
@@ -250,7 +250,7 @@ def rename(text: str, old: str, new: str) -> str:
 
 
 def with_future_import(text: str, tree: ast.Module) -> str:
-    """`text` with annotations left unevaluated, so that they cost nothing."""
+    """Return `text` with annotations left unevaluated, so that they cost nothing."""
     if any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body):
         return text
     lines = text.splitlines(keepends=True)

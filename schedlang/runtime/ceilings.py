@@ -90,9 +90,9 @@ class Probe:
         return self.amount / best * 1e-9
 
     def faster(self) -> Callable[[], None]:
-        """On all threads, or on one where that takes less time now.
+        """Return the run on all threads, or that on one thread if it takes less time now.
 
-        They are looked at in turns: at first the threads of a team may share a core.
+        They are timed in turns, since the threads of a team may share a core at first.
         """
         if threads.left_behind():
             return self.alone
@@ -102,7 +102,7 @@ class Probe:
 
 
 def multiply_adds(dtype: str) -> Probe:
-    """Independent multiply-adds in vector registers (2 operations each)."""
+    """Return a probe of independent multiply-adds in vector registers (2 operations each)."""
     lanes, workers = Target("cpu").vector_width(dtype), _workers()
     one, team = _fma_kernels(dtype, lanes)
     out = np.zeros(workers * lanes, dtype)
@@ -115,8 +115,10 @@ def multiply_adds(dtype: str) -> Probe:
 
 
 def copies() -> tuple[Probe, Probe]:
-    """Copies between arrays that no cache holds, read and written bytes: with plain stores, and
-    with stores that bypass the cache."""
+    """Return probes of copies between arrays that no cache holds, with plain and streaming stores.
+
+    Bytes that are read and bytes that are written both count.
+    """
     count = COPIED_BYTES // 4
     source, target = np.ones(count, "float32"), np.ones(count, "float32")
     plain, streaming = (
@@ -131,17 +133,17 @@ def copies() -> tuple[Probe, Probe]:
 
 
 def fma_rate(dtype: str) -> float:
-    """GFLOP/s of :func:`multiply_adds`."""
+    """Return the GFLOP/s of :func:`multiply_adds`."""
     return multiply_adds(dtype).rate()
 
 
 def copy_rate() -> float:
-    """GB/s of the faster of :func:`copies`."""
+    """Return the GB/s of the faster of :func:`copies`."""
     return max(copy_rates())
 
 
 def copy_rates() -> tuple[float, float]:
-    """GB/s of each of :func:`copies`."""
+    """Return the GB/s of each of :func:`copies`."""
     plain, streaming = copies()
     return plain.rate(), streaming.rate()
 

@@ -35,7 +35,7 @@ def is_on_device(value: Any) -> bool:
 
 
 def described(value: Any, stream: int = 0) -> np.ndarray:
-    """NumPy arrays as they are; one of a GPU as :class:`Described`, ready on ``stream``."""
+    """Return a NumPy array as it is, one of a GPU as :class:`Described`, ready on ``stream``."""
     if isinstance(value, np.ndarray):
         return value
     known = getattr(value, "__cuda_array_interface__", None)
@@ -72,7 +72,7 @@ def _device(value: Any) -> int | None:
 
 
 def device_of(values: Sequence[Any]) -> int | None:
-    """The number of the GPU that the arrays of one call lie on; ``None`` if there are none."""
+    """Return the number of the GPU that one call's arrays are on; ``None`` if there are none."""
     found = sorted({number for value in values if (number := _device(value)) is not None})
     if len(found) > 1:
         listed = " and ".join(map(str, found))
@@ -84,7 +84,10 @@ def device_of(values: Sequence[Any]) -> int | None:
 
 
 def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
-    """Where a described array starts: a kernel may access several of its elements at once."""
+    """Return the address of a described array; raise if it is not aligned.
+
+    A kernel may access several of its elements at once.
+    """
     address = int(flat.ctypes.data)
     if address % alignment and flat.size:
         raise CallError(
@@ -102,9 +105,10 @@ def library_of(value: Any) -> str:
 def streams_of(
     values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[int, ...]:
-    """The streams that the arrays' libraries work on, or that they name; 0 is the default one.
+    """Return the streams that the arrays' libraries work on, or that they name.
 
-    ``interfaces`` are their ``__cuda_array_interface__``, where they have been asked for.
+    The default stream is 0. ``interfaces`` are their ``__cuda_array_interface__``, where they have
+    been asked for.
     """
     found: dict[int, None] = {}
     for number, value in enumerate(values):

@@ -43,7 +43,7 @@ class DeviceFile:
 
     @cached_property
     def path(self) -> Path:
-        """Where the file lies."""
+        """The path of the file."""
         return files.write(self.text, self.public)
 
     @property
@@ -63,7 +63,7 @@ class DeviceFile:
         return {k.name: nvidia.compiled(module, k, device, self.fastmath) for k in kernels}
 
     def bundled(self) -> str:
-        """The file with the intrinsics that its kernels use, to run with numba-cuda alone."""
+        """Return the file with the intrinsics of its kernels, to run with numba-cuda alone."""
         large = next((k for k in self.source.kernels if k.dynamic_bytes), None)
         if large is not None:
             raise BuildError(

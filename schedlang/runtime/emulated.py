@@ -154,10 +154,10 @@ class GpuKernel(Kernel):
         return {name: c.resources for name, c in self.machine_code.items()}
 
     def simulate(self, *args: Any, **named: Any) -> Any:
-        """New outputs by the emitted source, run in Python a thread at a time; for tiny sizes.
+        """Return new outputs by running the emitted source in Python, one thread at a time.
 
-        Takes the inputs of a call as NumPy arrays. Of a kernel for ``"cuda"`` a breakpoint in the
-        file at ``path`` stops there.
+        Only tiny sizes are practical. Inputs are those of a call, as NumPy arrays. With a kernel
+        for ``"cuda"``, a breakpoint in the file at ``path`` stops there.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((10,), name="A")

@@ -63,8 +63,9 @@ class Evaluation:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for people: so many digits, or all before the point; an exponent only where a number
-    is beyond what anyone reads.
+    """Return a number as text with ``digits`` digits, or with all digits before the point.
+
+    An exponent is only used for numbers that would be hard to read without.
 
     >>> number(3.14159), number(1234.5), number(49999.6, 4), number(2.0), number(1e-7)
     ('3.14', '1234', '50000', '2', '1e-07')
@@ -149,7 +150,7 @@ def evaluate(
 
 
 def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:
-    """``arrays`` in parameter order, with the outputs of one call where they are left out."""
+    """Return ``arrays`` in parameter order; outputs that are left out come from a call."""
     result = kernel(*arrays)
     results = iter(result if isinstance(result, tuple) else (result,))
     signature = kernel.signature

@@ -19,9 +19,10 @@ _LOADING = threading.Lock()
 
 
 def cache_folder() -> Path:
-    """The folder of emitted kernels and tuning records: ``SCHEDLANG_CACHE``, else the user's cache.
+    """Return the folder of emitted kernels and tuning records.
 
-    Raises :class:`~schedlang.errors.BuildError` if it cannot be made.
+    It is ``SCHEDLANG_CACHE``, or else in the user's cache. Raises
+    :class:`~schedlang.errors.BuildError` if it cannot be made.
     """
     given = os.environ.get("SCHEDLANG_CACHE")
     if given:

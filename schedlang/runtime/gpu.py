@@ -73,7 +73,7 @@ class CudaKernel(GpuKernel):
         return self
 
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
-        """Arrays are copied to the GPU once, and it is waited for."""
+        """Copy arrays to the GPU once; return them and the function that waits for the GPU."""
         self._check_gpu()
         cuda = nvidia.driver()
         there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
@@ -104,7 +104,7 @@ class CudaKernel(GpuKernel):
             )
 
     def _code_for(self, have: tuple[int, ...]) -> Mapping[str, Compiled]:
-        """Machine code for a GPU: that of ``sass``, or compiled anew for one of a later kind."""
+        """Return the machine code for a GPU: the built one, or one compiled for a later GPU."""
         built, arch = self.target.device, "sm_{}{}".format(*have)
         later = have > built.capability and not built.specific
         if later and arch in DEVICES:

@@ -99,7 +99,7 @@ class Kernel(TeModule):
         return files.write(self._built.text, self._built.public)
 
     def write(self) -> Path:
-        """See that the source is in its file, and give its path."""
+        """Write the source to its file, unless it is there; return the path."""
         return self._path
 
     @property
@@ -231,7 +231,7 @@ class Kernel(TeModule):
         return empty_like_library(first, shape, dtype)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
-        """Storage, and accesses that no proof covers for all sizes, are checked for these, once."""
+        """Check storage and unproven accesses once for given sizes."""
         key = tuple(sizes.values())
         if key in self._sizes_known_good:
             return
@@ -322,7 +322,7 @@ class Kernel(TeModule):
 
 
 def _after_fork() -> None:
-    """In a child: kernels whose threads were left behind are made ready anew."""
+    """Reset the kernels in a child process if the threads of the parent were left behind."""
     if threads.left_behind():
         for kernel in list(_READY):
             kernel.forget_function()

@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
     @staticmethod
     def of(known: Mapping[str, Any]) -> Memory:
-        """Of a flat array, by its ``__cuda_array_interface__``."""
+        """Return the memory of a flat array, from its ``__cuda_array_interface__``."""
         (length,) = known["shape"]
         return Memory(known["data"][0], length, np.dtype(known["typestr"]).itemsize)
 
@@ -67,11 +67,11 @@ class Launcher:
             self.start(args, stream)
 
     def start(self, args: Sequence[Any], number: int) -> None:
-        """A call where its GPU is the current one."""
+        """Launch the kernels of a call; its GPU is the current one."""
         self.launch([*map(_passed, args)], number)
 
     def launch(self, args: Sequence[Any], number: int) -> None:
-        """The same with arrays as :class:`Memory` and plain integers."""
+        """Launch the kernels with arrays as :class:`Memory` and plain integers."""
         stream = self._streams.get(number)
         if stream is None:
             stream = self._streams[number] = core().Stream.from_handle(number)
@@ -142,7 +142,7 @@ class Scratch(threading.local):
         self._position = 0
 
     def begin(self, stream: int) -> None:
-        """A call begins; it asks for its arrays in one order."""
+        """Begin a call, which asks for its arrays always in the same order."""
         self._stream, self._position = stream, 0
 
     def device_array(self, count: int, dtype: Any, stream: Any) -> Memory:

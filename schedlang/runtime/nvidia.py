@@ -72,7 +72,7 @@ def driver() -> Any:
 
 
 def on_gpu(number: int | None) -> AbstractContextManager[Any]:
-    """Makes a GPU the current one, if ``number`` is another's."""
+    """Make GPU ``number`` the current one inside a ``with`` block."""
     cuda = driver()
     if number is None or cuda.get_current_device().id == number:
         return nullcontext()
@@ -190,10 +190,10 @@ def _refused(asked: str) -> Iterator[None]:
 
 
 def _plain(ptx: str, name: str) -> str:
-    """PTX that is the same in each process: numba numbers functions as it comes to them.
+    """Return PTX that is the same in each process; numba numbers functions as they come.
 
-    The entry has the kernel's own name, not one that numba made of its types; shared arrays are
-    numbered from 1; the environment of the function, which no kernel reads, is gone.
+    The entry has the kernel's own name, not one that numba made of its types. Shared arrays are
+    numbered from 1. The environment of the function, which no kernel reads, is removed.
     """
     shared = dict.fromkeys(re.findall(r"_cudapy_smem_\d+", ptx))
     numbers = {name: f"_cudapy_smem_{n}" for n, name in enumerate(shared, 1)}
@@ -207,7 +207,7 @@ def _plain(ptx: str, name: str) -> str:
 
 
 def _assembled(ptx: str, arch: str) -> tuple[bytes, str]:
-    """Machine code, and what ptxas says of it."""
+    """Return machine code, and the messages of ptxas."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
@@ -216,7 +216,7 @@ def _assembled(ptx: str, arch: str) -> tuple[bytes, str]:
 
 
 def disassembled(cubin: bytes) -> str:
-    """Machine code as text."""
+    """Return machine code as text."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.cubin"
         source.write_bytes(cubin)

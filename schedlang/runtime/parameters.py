@@ -152,7 +152,7 @@ class Binder:
         ]  # fmt: skip
 
     def order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """Positional and named arguments in parameter order; outputs left out are ``None``."""
+        """Return all arguments in parameter order; outputs that are left out are ``None``."""
         parameters = self.signature.parameters
         inputs = [k for k, p in enumerate(parameters) if not p.is_output]
         if len(args) == len(parameters):
@@ -198,7 +198,7 @@ class Binder:
         )
 
     def check(self, position: int, value: np.ndarray) -> None:
-        """Dtype, rank, fixed extents, contiguity, writability of one array."""
+        """Check dtype, rank, fixed extents, contiguity and writability of one array."""
         p, where = self.signature.parameters[position], self.places[position]
         if value.dtype != self.dtypes[position]:
             raise CallTypeError(
@@ -312,7 +312,7 @@ class Binder:
         return sizes[extent] if terms is None else _value(terms, sizes)
 
     def check_derived(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
-        """Extents that are expressions of sizes agree with the arrays."""
+        """Check that extents given as expressions of sizes agree with the arrays."""
         for k, (p, value) in enumerate(zip(self.signature.parameters, values)):
             if p.is_scalar or value is None or self.fixed[k] is not None:
                 continue
@@ -324,7 +324,7 @@ class Binder:
                 )
 
     def check_overlap(self, values: Sequence[Any]) -> None:
-        """Outputs share no memory with other arrays, except where the nest proves it safe."""
+        """Check that outputs share no memory with other arrays, unless the nest proves it safe."""
         for i, k in self.pairs:
             a, b = values[i], values[k]
             if not np.may_share_memory(a, b):

@@ -150,7 +150,7 @@ class Kernel:
 
 
 def _exchanged(asked: Sequence[tuple[Any, int]]) -> list[Any]:
-    """To each thread the value of the one whose number differs in a bit."""
+    """Return for each thread the value of the thread whose number differs in one bit."""
     partners = [number ^ distance for number, (_, distance) in enumerate(asked)]
     if max(partners) >= len(asked):
         raise VerifyError("a thread exchanges a value with an inactive thread of its warp")

@@ -59,7 +59,10 @@ class TeModule(ABC):
         """Run it."""
 
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
-        """The arguments where the kernel runs, and what waits for it; a CPU is done already."""
+        """Return the arguments where the kernel runs, and the function that waits for it.
+
+        A kernel on a CPU needs no waiting.
+        """
         return given, _nothing
 
     @property
@@ -88,7 +91,7 @@ class TeModule(ABC):
         )
 
     def __getitem__(self, name: str) -> Any:
-        """te's ``module["function"]``."""
+        """Return the kernel itself, as te's ``module["function"]`` does."""
         if name not in (self.name, "default_function", "main"):
             raise BuildError(
                 f"kernel {self.name} has no function {name!r}; its only function is {self.name!r}"
@@ -101,9 +104,9 @@ class TeModule(ABC):
         self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1,
         min_repeat_ms: int = 0, **te_options: Any,
     ) -> Callable[..., TimingResult]:  # fmt: skip
-        """A function that calls the kernel ``repeat`` times ``number`` times and returns the times.
+        """Return a function that times ``repeat`` rounds of ``number`` calls of the kernel.
 
-        One call ahead is not timed. ``number`` grows until a repeat takes ``min_repeat_ms``.
+        One call before is not timed. ``number`` grows until a round takes ``min_repeat_ms``.
         :func:`schedlang.evaluate` says more: rates, and fractions of the machine's ceilings.
         """
         function = self[func_name]
@@ -120,7 +123,7 @@ class TeModule(ABC):
         return evaluate
 
     def export_library(self, path: Any, **te_options: Any) -> None:
-        """Refused: a kernel is saved as Python."""
+        """Raise ``BuildError``: a kernel is saved as Python."""
         raise BuildError(
             explain(
                 f"export_library({str(path)!r})", "a kernel is Python, not a shared library",
@@ -130,7 +133,7 @@ class TeModule(ABC):
 
 
 def _nothing() -> None:
-    """A CPU is done when a call returns."""
+    """Do nothing: a kernel on a CPU is done when the call returns."""
 
 
 def _repeat(

@@ -74,7 +74,10 @@ _warned: list[bool] = []
 
 
 def _after_fork() -> None:
-    """In a child: see whether the parent had threads of GNU OpenMP, which numba refuses then."""
+    """Record in a child process whether the parent had threads of GNU OpenMP.
+
+    numba refuses to start threads then.
+    """
     global _left_behind
     _warned.clear()
     # another thread of the parent may have held it, and will not let it go here

@@ -10,10 +10,10 @@ SHORTEST = 2e-4
 
 
 def samples(run: Callable[[], object], repeat: int = 5, min_time: float = 0.2) -> list[float]:
-    """Seconds of one call, at least ``repeat`` times and until ``min_time`` seconds are spent.
+    """Return the seconds of calls: at least ``repeat`` of them, for at least ``min_time`` seconds.
 
-    A call that is too short for the clock is timed in batches. The first call warms up and
-    does not count.
+    A call that is too short for the clock is timed in batches. The first call warms up and does not
+    count.
 
     >>> len(samples(lambda: None, repeat=3, min_time=0.0))
     3

@@ -56,7 +56,7 @@ def halves(A: Array) -> Array:
 
 @quiet
 def to_half(x: Value) -> Value:
-    """Any number as float16."""
+    """Return any number as float16."""
     return np.asarray(x).astype(np.float16)[()]
 
 
@@ -115,15 +115,15 @@ vstore_stream_half = vstore_half
 
 
 def stream_fence() -> None:
-    """Nothing to order."""
+    """Do nothing: there is no order to enforce."""
 
 
 def apart(*arrays: Array) -> None:
-    """Nothing to promise."""
+    """Do nothing: there is no compiler to promise it to."""
 
 
 def rolled(vectors: int) -> None:
-    """Nothing to keep."""
+    """Do nothing: there is no vectorizer to keep a loop for."""
 
 
 def rounded(x: Value) -> Value:
@@ -131,7 +131,7 @@ def rounded(x: Value) -> Value:
 
 
 def prefetch(A: Array, off: int) -> None:
-    """Nothing to fetch."""
+    """Do nothing: there is nothing to fetch ahead."""
 
 
 def vgather(A: Array, offs: Array) -> Array:
@@ -307,7 +307,7 @@ def heap_array(n: int, dtype: Any) -> Array:
 
 @quiet
 def cast(x: Value, dtype: Any) -> Value:
-    """NumPy's astype, for Python numbers too."""
+    """Return what NumPy's ``astype`` does, for Python numbers too."""
     return (x if isinstance(x, np.generic | np.ndarray) else np.asarray(x)).astype(dtype)[()]
 
 
@@ -450,7 +450,7 @@ def isfinite(x: Value) -> Value:
 
 
 def mathematical(f: Callable[..., Any]) -> Callable[..., Value]:
-    """`f` in double precision, rounded to the dtype of its operands."""
+    """Return `f` in double precision, rounded to the dtype of its operands."""
 
     @quiet
     def twin(*operands: Value) -> Value:
@@ -516,7 +516,7 @@ def power(x: Value, y: Value) -> Value:
 
 
 def njit(**options: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """numba's decorator in uncompiled kernels: the function itself."""
+    """Return a decorator that leaves the function uncompiled, in place of numba's."""
     return lambda function: function
 
 

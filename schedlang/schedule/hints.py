@@ -36,7 +36,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def partial_sums(stage: Stage, axis: Axis) -> str:
-    """The statements that make partial sums of ``stage`` along its reduction axis ``axis``."""
+    """Return statements that make partial sums of ``stage`` along its reduction axis ``axis``."""
     names = [_identifier(t.name) for t in stage.outputs]
     several = len(names) > 1 and stage.op.name != stage.outputs[0].name
     tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)

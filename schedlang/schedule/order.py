@@ -62,7 +62,7 @@ def depends_on_order(stage: Stage) -> bool:
 def lost_order(
     before: State, after: State, primitive: str, name: str, args: Mapping[str, Any]
 ) -> str:
-    """What a step says that takes the order of a fold away; empty where it keeps it."""
+    """Return why a step would change the order of a fold; empty if it keeps the order."""
     stage = before.stages.get(name)
     if stage is None or not depends_on_order(stage) or not in_order(stage):
         return ""

@@ -31,7 +31,7 @@ def keep(state: State, before: State, name: str, asked: str, axis: Axis | None =
 def _cuts(
     state: State, stage: Stage, before: State, asked: str, axis: Axis | None
 ) -> None:  # fmt: skip
-    """A tail that was to be cut still can be."""
+    """Refuse a step after which a tail that was to be cut no longer can be."""
     if isinstance(stage.attach, At):
         _attached_cuts(state, stage, before, asked, axis)
         return
@@ -49,7 +49,10 @@ def _cuts(
 def _attached_cuts(
     state: State, stage: Stage, before: State, asked: str, axis: Axis | None
 ) -> None:  # fmt: skip
-    """The same for a stage of which a box is computed: its nest tells how large."""
+    """Refuse such a step for a stage that is computed in boxes.
+
+    Its loop nest tells how large the boxes are.
+    """
     if not any(isinstance(r, Split) and r.tail == "cut" for r in stage.relations):
         return
     problem = _lost_cut(state, stage)
@@ -65,7 +68,7 @@ def _lost_cut(state: State, stage: Stage) -> str | None:
 
 
 def _lanes(state: State, stage: Stage, before: State, asked: str, axis: Axis | None) -> None:
-    """One loop at most is vectorized, and none that is parallel or holds a stage is inside."""
+    """Refuse two vectorized loops, and one around a parallel loop or one that holds a stage."""
     lanes = next((a for a in stage.leaf if stage.kinds.get(a) == "vectorize"), None)
     if lanes is None:
         return
@@ -98,7 +101,7 @@ def _lanes(state: State, stage: Stage, before: State, asked: str, axis: Axis | N
 
 
 def _windows(state: State, before: State, asked: str, axis: Axis | None) -> None:
-    """What is stored outside of the loop that computes it is not written by iterations together."""
+    """Refuse concurrent writes to a stage that is stored outside of the loop that computes it."""
     for name, stage in state.stages.items():
         if stage.store is None or not isinstance(stage.attach, At):
             continue

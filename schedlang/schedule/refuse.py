@@ -111,7 +111,7 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
 
 
 def _meant(stage: Stage, value: object) -> str:
-    """How to write the axis that is given by its name, or by its position among the loops."""
+    """Return how to write an axis that is given by its name, or by its position among the loops."""
     for position, axis in enumerate(stage.leaf):
         if isinstance(value, str) and value == axis.name:
             return f" Write {_written(stage, axis)}."
@@ -135,7 +135,7 @@ def _loops(stage: Stage) -> str:
 
 
 def update_axis(stage: Stage) -> str:
-    """How to write the first axis of a scan's update that may be scheduled, if there is one."""
+    """Return how to write the first axis of a scan's update that may be scheduled, if any."""
     if isinstance(stage.op, ScanOp):
         for update in stage.op.update:
             if update.ndim > 1:

@@ -13,10 +13,10 @@ from schedlang.stage.state import State
 
 
 def renamed_steps(recorded: Schedule, outputs: Any) -> str:
-    """The steps of ``recorded`` as JSON for ``outputs``, which compute the same under other names.
+    """Return the steps of ``recorded`` as JSON for ``outputs``, equal but for their names.
 
-    Stages, axes and tensors are found by their position, step by step, so that the stages that
-    steps add get the names that they would get here.
+    Stages, axes and tensors are found by their position, step by step. Stages that steps add then
+    get the names that they would get here.
 
     >>> import schedlang as sl
     >>> def twice(tensor, axis):
@@ -76,7 +76,7 @@ class _Translation:
         return made
 
     def _item(self, item: Any) -> Any:
-        """One item of an expression; a leaf is ``stage/position``, ``size n`` or a thread."""
+        """Return an item of an expression; a leaf is ``stage/position``, ``size n`` or a thread."""
         if item[0] != "leaf":
             return item
         name: str = item[1]

@@ -234,7 +234,7 @@ class Schedule:
         return stages[0], several
 
     def normalize(self) -> Schedule:
-        """te's ``normalize``: nothing to do here, loops start at 0 already."""
+        """Do nothing, since loops start at 0 already; te's ``normalize``."""
         return self
 
     def nest(self, args: Sequence[Any] | None = None) -> Nest:
@@ -361,7 +361,7 @@ def schedule(outputs: Any) -> Schedule:
 
 
 def plain_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
-    """:func:`schedule` whatever the context asks for: no step has been taken yet.
+    """Return a schedule without any steps, whatever the context asks for.
 
     ``call`` is what the user called, for messages.
     """

@@ -67,11 +67,12 @@ class StageView:
     def split(
         self, parent: Axis, factor: int | None = None, nparts: int | None = None, tail: str = "auto"
     ) -> tuple[Axis, Axis]:
-        """Two loops in place of one: ``parent = outer*factor + inner``; returns both.
+        """Split a loop in two, ``parent = outer*factor + inner``, and return both.
 
         Give ``factor`` (the inner extent) or ``nparts`` (the outer one). ``tail`` says what happens
-        where it does not divide: ``"guard"`` tests, ``"cut"`` peels the rest, ``"auto"`` chooses.
-        Requires a loop without annotation at which no stage is computed, and no scan's time axis.
+        if the factor does not divide: ``"guard"`` tests, ``"cut"`` peels the rest, ``"auto"``
+        chooses. Requires a loop without annotation at which no stage is computed, and no scan's
+        time axis.
 
         rewrite::
 
@@ -433,7 +434,7 @@ class StageView:
         self._do("storage_align", axis=axis, factor=factor, offset=offset)
 
     def tensorize(self, axis: Axis, intrinsic: Any) -> None:
-        """te's ``tensorize``, which is refused: users describe no hardware instructions here."""
+        """Refuse te's ``tensorize``, since users describe no hardware instructions here."""
         refuse(
             f"tensorize({getattr(axis, 'name', axis)}, ...) on stage {self.name}",
             "schedlang has no user-defined hardware intrinsics",

@@ -122,7 +122,7 @@ def _leaf_names(state: State) -> dict[Expr, str]:
 
 
 def decode(state: State, value: Any) -> Any:
-    """The argument that :func:`encode` wrote, found in ``state``; refuses what does not fit."""
+    """Return the argument that :func:`encode` wrote; raise if it does not fit ``state``."""
     if isinstance(value, list) and not any(isinstance(v, list) for v in value):
         return tuple(decode(state, v) for v in value)
     if value is None or isinstance(value, (bool, int, float, str)):

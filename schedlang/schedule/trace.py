@@ -168,7 +168,7 @@ class _Writer:
         return self.axes[axis]
 
     def _bind(self, state: State, stage: str, axis: Axis) -> None:
-        """Names for the axes of ``stage`` among which ``axis`` is."""
+        """Name the axes of ``stage``, among which is ``axis``."""
         op, tensor = state.stages[stage].op, self._stage(state, stage)
         if any(a is axis for a in state.stages[stage].roots if a.kind == "scan"):
             self.axes[axis] = self._fresh(axis.name, tensor)
@@ -231,7 +231,7 @@ class _Writer:
         return self.threads[axis.tag]
 
     def write(self, step: Step, before: State, after: State) -> None:
-        """One call, with the names of what it makes."""
+        """Write one call, with names for what it returns."""
         args = dict(step.args)
         if step.primitive == "transform_layout":
             self.lines.append(self._layout(step, before))

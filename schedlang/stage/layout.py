@@ -61,7 +61,7 @@ def incomplete(layout: Layout, dims: int) -> int | None:
 
 
 def whole_dims(layout: Layout, dims: int) -> list[int | None]:
-    """For each dimension where it stands in memory; ``None`` if it is in pieces there."""
+    """Return each dimension's place in memory; ``None`` for one that is stored in pieces."""
     whole = {p.dim: k for k, p in enumerate(layout) if p.divisor == 1 and not p.modulus}
     return [whole.get(dim) for dim in range(dims)]
 

@@ -55,7 +55,7 @@ def owners(stage: Stage) -> set[str]:
 
 
 def held_by(stages: Collection[Stage]) -> Held:
-    """For each stage the names of those computed or stored at its loops."""
+    """Return for each stage the names of those computed or stored at its loops."""
     found: dict[str, tuple[str, ...]] = {stage.name: () for stage in stages}
     for stage in stages:
         for owner in owners(stage):

@@ -39,7 +39,10 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
 
 
 def _check_scans(ops: Sequence[Operation]) -> None:
-    """A scan's first rows are stored as rows of its result, so that nobody else has them."""
+    """Raise unless each state of a scan has first rows of its own.
+
+    They are stored as rows of the scan's result.
+    """
     held: dict[Tensor, ScanOp] = {}
     for scan in (op for op in ops if isinstance(op, ScanOp)):
         for tensor in (*scan.init, *scan.state):

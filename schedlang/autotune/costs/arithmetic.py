@@ -15,7 +15,7 @@ CHEAP = ("min", "max", "abs", "bits_float32", "bits_float64", "bits_int32", "bit
 
 
 def instructions(store: Store, times: Callable[[Expr], float], every: float) -> float:
-    """Cycles of the arithmetic of a statement.
+    """Return the cycles that the arithmetic of a statement takes.
 
     ``times``: how many instructions a node is, of all copies of the statement; ``every``: how many
     one is that each copy and each vector has of its own, as what a reduction combines.
@@ -42,7 +42,7 @@ def _cycles(node: Expr) -> float:
 
 
 def operations(store: Store) -> int:
-    """Operations on elements for one lane; what computes the index of a load is none."""
+    """Return the arithmetic operations of one lane, without those of the indices of loads."""
     loads = {id(node) for node in postorder(store.values) if isinstance(node, Load)}
     counted = sum(
         (isinstance(node, Binary) and node.op in ARITHMETIC)

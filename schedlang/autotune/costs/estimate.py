@@ -83,7 +83,7 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
 
 
 def work_of(nest: Nest) -> float:
-    """Arithmetic operations of a call, whatever runs them; what is computed twice counts twice."""
+    """Return the arithmetic operations of a call; what is computed twice counts twice."""
     total = 0.0
     for site in _sites(nest.body):
         total += operations(site.store) * prod(_extent(f) for f in site.loops) * site.share
@@ -133,7 +133,7 @@ def _share(test: If, loops: Sequence[For]) -> float:
 
 
 def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
-    """Cycles on one core, and arithmetic operations."""
+    """Return the cycles on one core and the arithmetic operations of a statement."""
     store, loops = site.store, site.loops
     lane = next((f for f in reversed(loops) if f.kind == "vectorize"), None)
     lanes = _extent(lane) if lane else 1

@@ -90,10 +90,10 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
 
 
 def registers(launch: Launch) -> int:
-    """Registers that a thread needs: its local storage, and what addresses take.
+    """Return how many registers a thread needs for its local storage and for addresses.
 
-    Part of that storage is what waits for the next tile of a double buffer. Each element has a
-    register of its own, a small one too.
+    The local storage includes what waits for the next tile of a double buffer. Each element takes a
+    register, even if its dtype is smaller.
     """
     local = {b for s, _ in walk(launch.body) for b in _buffers(s) if b.scope == "local"}
     return 24 + sum((b.size or 0) * registers_of(b.dtype) for b in local)

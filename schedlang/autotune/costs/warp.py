@@ -133,7 +133,7 @@ def _access(
 def _request(
     buffer: Buffer, indices: tuple[Expr, ...], lanes: Mapping[Any, Any], width: int
 ) -> tuple[float, float]:
-    """Sectors of global memory, or passes of shared memory, of one request of a first warp."""
+    """Return the sectors of global memory, or passes of shared memory, of a warp's request."""
     size = itemsize(buffer.dtype)
     offset = to_expr(flat(buffer, indices))
     values = dict(lanes)

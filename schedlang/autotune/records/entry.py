@@ -45,7 +45,7 @@ class Entry:
 
 
 def to_line(entry: Entry) -> bytes:
-    """The line of ``entry``; raises ``ValueError`` for what :func:`from_line` would not take.
+    """Return the line of ``entry``; raise ``ValueError`` for what :func:`from_line` would not take.
 
     >>> where = Where("0" * 64, (), "cpu", "a machine", (("numba", "0.62"),))
     >>> entry = Entry(where, "C", Trial(0, "ok", "{}", seconds=1.5))
@@ -252,7 +252,7 @@ def _text(value: Any, key: str) -> str:
 
 
 def _check_plain(decisions: Mapping[str, Any]) -> None:
-    """Decisions are numbers, text, booleans, nothing, and lists of these."""
+    """Raise ``ValueError`` unless decisions are plain data, such as numbers, text and lists."""
     stack = list(decisions.values())
     while stack:
         value = stack.pop()
@@ -276,7 +276,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _short(value: Any) -> str:
-    """For a message: escaped, and not long."""
+    """Return a value as short, escaped text for a message."""
     if isinstance(value, (list, dict)):
         return f"a {type(value).__name__}"
     text = ascii(value)

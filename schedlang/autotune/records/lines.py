@@ -20,7 +20,7 @@ _CHUNK = 1 << 16
 
 @contextmanager
 def opened(path: Path, write: bool) -> Iterator[int]:
-    """A descriptor of the regular file at ``path``, locked; one to write makes the file.
+    """Yield a descriptor of the regular file at ``path``, locked; writing creates the file.
 
     Raises :class:`~schedlang.errors.TuningError` for what cannot be opened, and
     ``FileNotFoundError`` for a file to read that is not there.
@@ -60,7 +60,7 @@ def _refusal(path: Path, write: bool, why: str) -> TuningError:
 
 
 def append(path: Path, line: bytes) -> None:
-    """``line``, which ends in a newline, at the end of the file in one write."""
+    """Append ``line``, which ends in a newline, to the file in one write."""
     with opened(path, write=True) as descriptor:
         try:
             if os.lseek(descriptor, 0, os.SEEK_END) > 0:

@@ -16,7 +16,8 @@ _UNKNOWN = 64.0
 
 
 def kind(target: str) -> str:
-    """
+    """Return the kind of a target from its text.
+
     >>> kind("cpu, 16 vectors of 32 bytes"), kind("cuda sm_90")
     ('cpu', 'cuda')
     """
@@ -48,11 +49,11 @@ def distance(wanted: Where, found: Where) -> tuple[float, ...]:
 
 
 def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
-    """Entries with times, the best first.
+    """Return the entries with times, the best first.
 
-    Times of different sizes say nothing of one another: the larger size is more often right. First
-    times are lucky ones, the least of many: they count for as much more as the race of the same
-    computation made of its winner's.
+    Times of different sizes cannot be compared, so that the larger size is preferred. First times
+    tend to be lucky, since each is the least of many; they are scaled by how much slower the race
+    of the same computation found its winner.
     """
     places: dict[Where, list[Trial]] = {}
     for entry in found:

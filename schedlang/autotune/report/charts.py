@@ -66,8 +66,10 @@ def levels(scale: Scale, left: float, right: float, write: Callable[[float], str
 
 
 def search_curve(facts: Facts) -> str:
-    """Each trial's time in the search at its number, the best so far as steps, and below them the
-    trials that have none; the winner's time of the race apart."""
+    """Draw each trial's time by its number, the best time so far as steps, and failed trials below.
+
+    The winner's time in the race is drawn apart.
+    """
     write, won = value_label(facts), winner(facts)
     # they end in another order than they are drawn in
     known = sorted(ranked(facts), key=lambda item: item[0].number)

@@ -109,7 +109,7 @@ def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
 def _ordered(
     name: str, groups: Sequence[list[Trial]], known: dict[int, float]
 ) -> list[tuple[str, list[Trial]]]:
-    """Numbers in their order, few other values by their text, many by their medians."""
+    """Return the groups in order: numbers by value, a few other values by text, many by median."""
 
     def value(group: list[Trial]) -> Any:
         return group[0].decisions[name]
@@ -135,7 +135,7 @@ def _ordered(
 
 
 def _natural(value: Decision) -> list[float]:
-    """Lists of numbers in the order of their numbers, so that 8 comes before 16."""
+    """Return the sort key that orders lists of numbers by value, so that 8 comes before 16."""
     items = value if isinstance(value, (list, tuple)) else [value]
     return [v for v in items if isinstance(v, (int, float))]
 

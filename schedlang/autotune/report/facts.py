@@ -81,7 +81,7 @@ def ranked(facts: Facts) -> list[tuple[Trial, float]]:
 
 
 def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
-    """Those of :func:`ranked` that say what a knob does: no other work is in their times."""
+    """Return the trials of :func:`ranked` that other work did not disturb, if there are any."""
     found = ranked(facts)
     return [(trial, value) for trial, value in found if not trial.disturbed] or found
 
@@ -155,8 +155,7 @@ def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
 
 
 def correlation(trials: Sequence[Trial]) -> float | None:
-    """Spearman's rank correlation of the estimates and the seconds in the search, without those
-    that other work disturbed."""
+    """Return Spearman's rank correlation of estimates and times, without disturbed trials."""
     known = compared(trials)
     return spearman([x for x, _ in known], [y for _, y in known])
 

@@ -18,7 +18,9 @@ def escape(text: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[str]) -> str:
-    """A table of cells that are HTML already; ``classes`` are of the columns, ``""`` for none.
+    """Return an HTML table; the cells are HTML already.
+
+    ``classes`` has one class for each column, ``""`` for none.
 
     >>> table(["n"], [["1"]], ["number"]).splitlines()[1]
     '<tr><th scope="col" class="number">n</th></tr>'
@@ -37,7 +39,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[
 
 
 def listing(text: str, label: str) -> str:
-    """Code, as it is."""
+    """Return a block of code as HTML."""
     # a browser drops a line end that follows the tag
     start = "\n" if text.startswith("\n") else ""
     return (

@@ -31,9 +31,11 @@ def why_nothing(
     trials: Sequence[Trial], valid: int, refused: Sequence[tuple[str, int]], ended: str,
     hint: str,
 ) -> str:  # fmt: skip
-    """Of a search without a winner: how its ``trials`` failed, else why its decisions made no
-    candidate (``refused``, of which ``valid`` were not) and what to do (``hint``), else why it
-    ``ended`` so early.
+    """Explain why a search has no winner.
+
+    It says how the ``trials`` failed. Without trials it says why the decisions made no candidate
+    (``refused``, with ``valid`` of them legal) and gives the ``hint``, or that the search ``ended``
+    too early.
 
     >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end", LATE))
     none of 1 candidates worked

@@ -221,7 +221,8 @@ def _estimate(facts: Facts) -> str:
 
 
 def sentence(text: str) -> str:
-    """
+    """Return ``text`` as a sentence.
+
     >>> sentence("too few times")
     'Too few times.'
     """

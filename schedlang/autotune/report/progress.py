@@ -26,13 +26,13 @@ class Progress(AbstractContextManager["Progress"], Protocol):
     """Told of each trial: entered when it starts, left however it ends."""
 
     def trial(self, trial: Trial) -> None:
-        """One more trial has ended."""
+        """Take note that one more trial has ended."""
 
     def raced(self, best: Trial) -> None:
-        """The fastest were measured again, in turns, and this is the best."""
+        """Take note of the best trial after the fastest were measured again, in turns."""
 
     def note(self, text: str) -> None:
-        """A sentence for the user, such as what is being waited for."""
+        """Show the user a sentence, such as what is being waited for."""
 
 
 def progress_for(setting: Setting, total: int | None, deadline: float | None = None) -> Progress:
@@ -136,7 +136,7 @@ class Tally:
             self.best = trial.seconds if self.best is None else min(self.best, trial.seconds)
 
     def rate(self, now: float) -> float | None:
-        """Trials a second."""
+        """Return the trials a second; ``None`` if there is no measured trial yet."""
         spent = now - self.start
         return self.measured / spent if self.measured and spent > 0 else None
 

@@ -24,7 +24,7 @@ def ranks(values: Sequence[float]) -> np.ndarray:
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float | None:
-    """Spearman's rank correlation of pairs: 1 for the same order, -1 for the opposite one.
+    """Return Spearman's rank correlation of pairs: 1 for the same order, -1 for the opposite one.
 
     ``None`` for fewer than three pairs, or where one side never varies: there is no order to speak
     of. Pairs with a NaN are left out.

@@ -55,7 +55,7 @@ class Scale:
 
 
 def scale_of(values: Iterable[float], start: float, end: float, log: bool = True) -> Scale:
-    """A scale that all ``values`` fit with room at both ends, by logarithm if all are above 0.
+    """Return a scale that fits all ``values`` with some room; logarithmic if all are above 0.
 
     >>> made = scale_of([2.0, 2.0], 0.0, 10.0)
     >>> made.low < 2.0 < made.high, scale_of([0.0, 1.0], 0.0, 1.0).log

@@ -49,10 +49,10 @@ class Access:
         return bool(steps) and steps[last] == 1 and not any(step != 0 for step in others)
 
     def near(self, axis: Axis, factor: int | None = None) -> bool:
-        """Whether steps along ``axis`` stay close in memory, so that vectors hold what is read.
+        """Return whether steps along ``axis`` stay close in memory, so that vectors hold them.
 
-        A stride, a quotient, a remainder, and what min and max clamp or reflect are; an index that
-        is itself read from a tensor is not.
+        Strides, quotients, remainders, and indices clamped or reflected by min and max are near; an
+        index that is itself read from a tensor is not.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8, 256), name="A")
@@ -75,14 +75,14 @@ class Access:
         return total <= CLOSE
 
     def gathered(self, axis: Axis) -> bool:
-        """Whether an index depends on an element that is read, and changes along ``axis``."""
+        """Return whether an index depends on an element that is read and changes along ``axis``."""
         return any(
             isinstance(leaf, Opaque) and axis in _axes(leaf.expr) and any(reads([leaf.expr]))
             for index in self.indices for leaf in to_lin(index).leaves()
         )  # fmt: skip
 
     def _in_tile(self, axis: Axis, factor: int | None) -> tuple[Axis, list[Lin]]:
-        """The axis inside of a tile of ``factor`` steps, and the indices in terms of that."""
+        """Return the axis inside a tile of ``factor`` steps, and the indices in terms of it."""
         inner, values = axis, None
         if factor is not None:
             extent = axis.extent
@@ -133,7 +133,7 @@ def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
 
 
 def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
-    """As :func:`accesses`, with the points of ``inlined`` producers that are read, too."""
+    """Return what :func:`accesses` does, with the reads of ``inlined`` producers."""
     found: list[Access] = []
     # an inlined stage is followed once for each point of it that is read, not for each read
     known: set[tuple[Tensor, tuple[Lin, ...]]] = set()
@@ -183,7 +183,7 @@ def _step(index: Lin, axis: Axis) -> int | None:
 
 
 def _rate(index: Lin, axis: Axis) -> float | None:
-    """At most how far an index moves with a step of ``axis``, on average; ``None``: anywhere."""
+    """Return how far an index moves at most in a step of ``axis`` on average, if that is known."""
     total = 0.0
     for product, coef in index.terms.items():
         moving = [atom for atom in product if axis in _leaves(Lin.of(atom))]

@@ -24,7 +24,7 @@ COLUMNS = (1 << 13, 1 << 18, 16)
 
 
 def across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
-    """The last reduction axis across the threads of a block; all of them where that is short."""
+    """Reduce the last reduction axis across the threads of a block, or all axes if it is short."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     sketch.done.add(tensor)
     reads = sketch.reads(tensor)
@@ -54,9 +54,10 @@ def across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
 
 
 def partial_results(sketch: Sketch, tensor: Tensor) -> None:
-    """Few results of a long reduction: partial ones, which a small kernel of its own combines.
+    """Use rfactor where a long reduction has few results; a small second kernel combines the parts.
 
-    A block makes one, or, where neighbours in memory belong to different results, a thread.
+    Each block makes one partial result, or each thread if neighbours in memory belong to different
+    results.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     reduce = elements if _columns(sketch, tensor) else across

@@ -41,7 +41,7 @@ def anchor(
 def _positions(
     sketch: Sketch, read: Access, axes: tuple[Axis, ...], last: int, own: tuple[Axis, ...]
 ) -> list[int] | None:
-    """For each axis of the reader the dimension that it alone indexes, or -1 for none.
+    """Return for each axis of the reader the dimension that it alone indexes, or -1 for none.
 
     The ``last`` long axis must index one, and each dimension that is long must be indexed by one.
     """

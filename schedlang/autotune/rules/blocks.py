@@ -20,7 +20,7 @@ MOST_WRITTEN = 1024
 
 
 def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]) -> None:
-    """``tensor`` a tile a block inside of ``head``, which reads it; ``head`` may be ``tensor``."""
+    """Compute ``tensor`` a tile a block inside ``head``, which reads it or is ``tensor`` itself."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     reads = sketch.reads(tensor)
     again = {r.tensor for r in reads if reused(sketch, tensor, r)}
@@ -56,7 +56,7 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
 
 
 def _loops(sketch: Sketch, head: Tensor, parts: Shape) -> tuple[Axis, int]:
-    """Blocks, virtual threads, threads and what each thread has; the loop of threads."""
+    """Split ``head`` into blocks, virtual threads and threads; return the thread loop."""
     s = sketch.s
     moving = data_axes(sketch, head)
     blocks: dict[int, Axis] = {n: a for n, a in enumerate(s[head].op.axis) if a in moving}
@@ -106,7 +106,10 @@ def _reduction(sketch: Sketch, local: Tensor, parts: Shape) -> tuple[Axis, Axis]
 
 
 def _fetch(sketch: Sketch, tile: Tensor, threads: int, again: bool) -> None:
-    """All threads of a block fetch a shared tile together; ``again``: one after the other."""
+    """Make all threads of a block fetch a shared tile together.
+
+    ``again`` says that the tile is fetched repeatedly, so that double buffering may pay.
+    """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tile)
     op = s[tile].op
     if len(op.axis) > 1 and knobs.choice(f"{name}.transposed", [False, True]):

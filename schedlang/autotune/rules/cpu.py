@@ -26,7 +26,7 @@ from schedlang.target import Target
 def schedule_cpu(
     s: Schedule, knobs: Knobs, target: Target, threads: int, sizes: Mapping[Var, int] | None = None
 ) -> None:
-    """Steps on ``s`` for a CPU of ``threads`` cores, each choice asked of ``knobs``."""
+    """Schedule ``s`` for a CPU of ``threads`` cores; ``knobs`` makes each choice."""
     sketch = Sketch(s, knobs, target, threads, sizes or {})
     inline(sketch)
     sketch.timed |= timed(sketch)
@@ -47,7 +47,7 @@ def _moment(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def _stage(sketch: Sketch, tensor: Tensor) -> None:
-    """The loops of one stage whose readers have theirs; what is computed with it comes along."""
+    """Schedule one stage whose readers are scheduled, with the stages that are computed with it."""
     op = sketch.op(tensor)
     spot = spot_of(sketch, tensor)
     fits = partial(_tileable, tensor)
@@ -108,7 +108,7 @@ def _tile(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], 
 
 
 def _straight(sketch: Sketch, tensor: Tensor) -> bool:
-    """Whether steps of the last reduction axis read neighbours, or one element for all."""
+    """Return whether steps of the last reduction axis read neighbours, or one element for all."""
     axis = sketch.op(tensor).reduce_axis[-1]
     return all(r.fixed(axis) or r.contiguous(axis) for r in sketch.reads(tensor))
 

@@ -41,7 +41,7 @@ OFTEN = 3
 def schedule_cuda(
     s: Schedule, knobs: Knobs, target: Target, sizes: Mapping[Var, int] | None = None
 ) -> None:
-    """Steps on ``s`` for a GPU, each choice asked of ``knobs``."""
+    """Schedule ``s`` for a GPU; ``knobs`` makes each choice."""
     sketch = Sketch(s, knobs, target, 1, sizes or {})
     inline(sketch)
     sketch.timed |= timed(sketch)

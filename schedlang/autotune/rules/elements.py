@@ -16,7 +16,10 @@ from schedlang.expr.nodes import Axis
 
 
 def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
-    """A thread an element, or a few neighbours; with a row a block where a row is reduced too."""
+    """Give each thread one element, or a few neighbours.
+
+    If the stage reads a row that is reduced as well, each block may take one row.
+    """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     sketch.done.add(tensor)
     axes = data_axes(sketch, tensor)
@@ -65,7 +68,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
 
 
 def _threads(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> list[int]:
-    """Threads of a block, of which few have no element; as many as elements where those are few."""
+    """Return block sizes that leave few threads idle; a block of all elements if these are few."""
     length = math.prod(sketch.extents(axes))
     return [n for n in THREADS if sketch.fills(tensor, length, n)] or [length]
 

@@ -72,7 +72,7 @@ def in_lanes(
 def partial_in_lanes(
     sketch: Sketch, partial: Tensor, row: int | None = None, whole: Mapping[int, int] = NONE
 ) -> None:
-    """The last axis of partial results in lanes, one axis of rows written out.
+    """Vectorize the last axis of partial results and unroll one axis of rows.
 
     ``whole`` as for :func:`whole_steps`.
     """

@@ -56,7 +56,7 @@ def split_tile(
 
 
 def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
-    """``outer`` split into blocks and what is inside of each, both in an order of the knobs."""
+    """Split the ``outer`` loops into blocks; knobs choose the sizes and the loop orders."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(head)
     outside, inside, units = [], [], []
     for loop in outer:
@@ -120,7 +120,7 @@ def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop], work: int) -> li
 
 
 def in_order(s: Schedule, tensor: Tensor, loops: Sequence[Axis]) -> None:
-    """Loops from outer to inner; a single one is a step that would say nothing."""
+    """Reorder loops from outer to inner; a single loop needs no step."""
     if len(loops) > 1:
         s[tensor].reorder(*loops)
 

@@ -25,11 +25,11 @@ def pack(
     sketch: Sketch, read: Access, reader: Tensor, axis: Axis, lanes: int,
     home: Home,
 ) -> Tensor:  # fmt: skip
-    """A copy of what ``read`` reads for ``reader``: panels of ``lanes`` neighbours along ``axis``.
+    """Pack what ``read`` reads for ``reader``: panels of ``lanes`` neighbours along ``axis``.
 
-    Dimensions that only data axes index come first, then the panel, then what the reduction goes
-    through. It is made ahead, or in a loop of the nest that the reader stands in if it is read at
-    one place.
+    Dimensions that only data axes index come first, then the panel, then the dimensions of the
+    reduction. The packed copy is made ahead, or at a loop of the nest of its reader if that reads
+    it at one place only.
     """
     s, op = sketch.s, sketch.op(reader)
     once = sum(r.tensor is read.tensor for r in sketch.reads(reader)) == 1

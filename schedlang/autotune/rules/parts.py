@@ -40,9 +40,10 @@ def results(sketch: Sketch, tensor: Tensor) -> int:
 
 
 def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """Into how many parts a thread the steps of each result can be cut; none where they are few.
+    """Return into how many parts for each thread the steps of a result can be cut.
 
-    What a scan computes each moment has none: threads would start at each.
+    The list is empty where the steps are few, and for what a scan computes at each moment: threads
+    would start at each.
     """
     if sketch.threads == 1 or sketch.held(tensor) or sketch.evaluations(tensor) < LEAST_STEPS:
         return []
@@ -56,7 +57,7 @@ def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
 
 
 def parts(sketch: Sketch, tensor: Tensor) -> None:
-    """Parts of the steps in threads, and lanes along a run of steps or along the last data axis."""
+    """Split the steps among threads; vectorize along a run of steps or along the last data axis."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
     run = run_of(sketch, tensor)
@@ -94,9 +95,9 @@ def first(made: Tensor | list[Tensor]) -> Tensor:
 
 
 def _whole(sketch: Sketch, shared: list[Axis], count: int, lanes: int) -> tuple[int, int] | None:
-    """In how many whole rounds, of how many steps each, parts take the steps that they share.
+    """Return how many full rounds share out the steps, and how many steps a part takes in each.
 
-    There are none where parts of one length, of whole vectors, are all the steps.
+    ``None`` if parts of equal length, of whole vectors, cover all steps.
     """
     length = prod(sketch.extents(shared))
     fixed = all(isinstance(axis.extent, int) for axis in shared)
@@ -111,10 +112,11 @@ def _whole(sketch: Sketch, shared: list[Axis], count: int, lanes: int) -> tuple[
 def _dealt(
     sketch: Sketch, tensor: Tensor, shared: list[Axis], count: int, whole: tuple[int, int] | None
 ) -> Axis:
-    """The loop over parts of the steps: each has neighbours, or a block in each of some rounds.
+    """Return the loop over parts of the steps.
 
-    With rounds each part has the same of all but the last. Of neighbours the last part would have
-    fewer, which each step of all parts would test, with sums in memory.
+    A part is contiguous, or takes one block in each round. With rounds all parts have the same
+    number of steps except in the last one. A contiguous last part would be shorter, so that every
+    step of every part would need a test, with sums in memory.
     """
     view = sketch.s[tensor]
     steps = fused(sketch.s, tensor, shared)
@@ -141,10 +143,10 @@ def run_of(sketch: Sketch, tensor: Tensor) -> list[Axis]:
 
 
 def fills_lanes(sketch: Sketch, tensor: Tensor, axis: Axis) -> bool:
-    """Whether vectors of steps along a reduction axis hold what is read.
+    """Return whether vector loads serve lanes along a reduction axis.
 
-    It is read in neighbours, near to each other, or as one element for all of a vector; some of
-    it may be gathered, beside what is read in vectors.
+    Reads must be contiguous, close in memory, or of one element for all lanes; some may be gathered
+    if others are loaded as vectors.
     """
     width, found = sketch.width(tensor), sketch.reads(tensor)
     moving = [r for r in found if not r.fixed(axis)]
@@ -155,9 +157,10 @@ def fills_lanes(sketch: Sketch, tensor: Tensor, axis: Axis) -> bool:
 def whole_vectors(
     sketch: Sketch, tensor: Tensor, axis: Axis, counts: Sequence[int]
 ) -> list[int]:  # fmt: skip
-    """Of ``counts`` of vectors those over which quotients and remainders read as over one.
+    """Return the ``counts`` of vectors over which quotients and remainders read as over one.
 
-    Longer lanes would gather what one vector reads at once; where all do, any will do.
+    Longer lanes would gather what one vector loads at once. If no count qualifies, all are
+    returned.
     """
     width, reads = sketch.width(tensor), sketch.reads(tensor)
 
@@ -184,7 +187,7 @@ def _run_in_lanes(
     sketch: Sketch, partial: Tensor, left: int, lanes: int, nest: OuterLoops,
     rounds: Mapping[int, int],
 ) -> None:  # fmt: skip
-    """Partial results of the last ``left`` reduction axes in lanes, for one result at a time."""
+    """Vectorize partial results of the last ``left`` reduction axes, for one result at a time."""
     s = sketch.s
     run = fused(s, partial, s[partial].op.reduce_axis[-left:])
     over, lane = s[partial].split(run, factor=lanes)

@@ -16,7 +16,10 @@ ROW = 4
 
 
 def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
-    """The loops of ``tensor``, the last data axis in lanes; ``root``: it stands alone."""
+    """Schedule the loops of ``tensor`` with its last data axis in lanes.
+
+    ``root`` says that it is computed at root level.
+    """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     op = sketch.op(tensor)
     width = sketch.width(tensor)

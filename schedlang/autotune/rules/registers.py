@@ -105,7 +105,7 @@ def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
 def tiles(
     sketch: Sketch, tensor: Tensor, lane: Lane, last: int, sizes: Sequence[int] = ()
 ) -> list[Tile]:
-    """Tiles whose sums and operands fit the target's vector registers, the largest first.
+    """Return the tiles whose sums and operands fit the target's vector registers, largest first.
 
     ``sizes``: how many points there are along each data axis, if not those of ``tensor``.
     """
@@ -126,8 +126,9 @@ def tiles(
 def _whole_lines(
     sketch: Sketch, tensor: Tensor, lane: Lane, last: int, known: Sequence[Tile]
 ) -> list[Tile]:
-    """Tiles that read whole lines of a cache, where those that are ``known`` and divide their axes
-    do not, or have too few sums; the last ones may be smaller, if they are as little work.
+    """Return tiles that read whole cache lines, if no ``known`` one does with enough sums.
+
+    Their last tiles may be smaller than the rest, if that makes no more work.
     """
     width, most = sketch.target.vector_bytes, max(map(sums, known))
 
@@ -155,7 +156,7 @@ def _busy(tile: Tile, sizes: Sequence[int]) -> float:
 
 
 def _best(found: Sequence[Tile]) -> list[Tile]:
-    """Those of enough sums, the largest first; of most sums where none has enough."""
+    """Return the tiles with enough sums, largest first; if none has, those with most sums."""
     enough = [t for t in found if sums(t) >= LEAST_SUMS]
     if found and not enough:
         most = max(map(sums, found))
@@ -179,7 +180,7 @@ def _fitting(
     sketch: Sketch, tensor: Tensor, lane: Lane, last: int, sizes: Sequence[int],
     short: bool = False,
 ) -> list[Tile]:  # fmt: skip
-    """Tiles that fit; ``short``: any axis may have a last one that is smaller."""
+    """Return the tiles that fit; with ``short`` the last tile of any axis may be smaller."""
     width = sketch.width(tensor)
     rows = row_axes(sketch, tensor, lane.at)
     length, extent = sizes[lane.at], sketch.op(tensor).axis[lane.at].extent

@@ -35,7 +35,10 @@ def along_run(sketch: Sketch, tensor: Tensor) -> bool:
 
 
 def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
-    """Partial sums in lanes, computed where the sum is; ``spot`` is the loop that has it."""
+    """Vectorize partial sums with rfactor and compute them at the sum.
+
+    ``spot`` is the loop that the sum is computed at.
+    """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
     work = sketch.evaluations(tensor)

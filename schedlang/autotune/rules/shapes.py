@@ -56,9 +56,10 @@ def reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
 def shapes(
     sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]
 ) -> tuple[Shape, ...]:
-    """The tiles of ``tensor`` inside of ``head``: along axes on which something is read again.
+    """Return the tiles of ``tensor`` inside ``head``, along axes on which elements are read again.
 
-    ``positions`` says for each data axis of ``head`` which one of ``tensor`` it goes along, or -1.
+    ``positions`` gives for each data axis of ``head`` the axis of ``tensor`` that it goes along, or
+    -1.
     """
     axes, own = sketch.op(head).axis, sketch.op(tensor).axis
     sizes, reads = sketch.extents(axes), sketch.reads(tensor)
@@ -96,10 +97,10 @@ def _places(shape: Shape) -> tuple[int, ...]:
 def _shapes(
     rows: tuple[Length, ...], free: tuple[Length, ...], each: int, room: int
 ) -> tuple[Shape, ...]:
-    """Tiles along two of ``rows``, or along the only one.
+    """Return tiles along two of ``rows``, or along the only one.
 
-    Where these are short, threads go along one of the axes ``free``, too, an element each. A sum
-    takes ``each`` of the ``room`` registers that a block's threads share.
+    If these are short, threads also go along one of the ``free`` axes, one element each. A sum
+    takes ``each`` of the ``room`` registers that the threads of a block share.
     """
     found = []
     for chosen in combinations(rows, 2) if len(rows) > 1 else [rows]:
@@ -140,7 +141,7 @@ def _parts(at: int, size: int, alone: bool) -> Iterator[Part]:
 
 
 def _counts(size: int, alone: bool) -> list[int]:
-    """Numbers of threads for so many pieces; as many as these if they are few."""
+    """Return the thread counts for ``size`` pieces; few pieces may have a thread each."""
     known = (*ALONG, *ALONE) if alone else ALONG
     return sorted({n for n in known if n <= size} | ({size} if size <= max(known) else set()))
 

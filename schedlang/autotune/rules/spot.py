@@ -53,10 +53,10 @@ def place(
 def _again(
     sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: OuterLoops, at: int
 ) -> float:
-    """The operations that are repeated for what neighbouring iterations of a level both read.
+    """Return the operations repeated because neighbouring iterations of a level read the same.
 
     Where a stage is computed in a loop of 10 iterations over the 100 rows of its reader, and each
-    reads from one row above its own 10 to one below them, 10 * 12 are computed of 102 rows.
+    reads from one row above its own 10 to one below them, 10 * 12 rows are computed of 102.
     """
     iterations = nest.iterations(nest.levels[at])
     # the lengths of the readers' axes, and what one iteration has of each

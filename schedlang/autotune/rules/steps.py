@@ -44,10 +44,10 @@ Phases = dict[int, tuple[Axis, int]]
 
 
 def phases(sketch: Sketch, tensor: Tensor) -> Phases:
-    """For data axes, by position, the reduction axis and the modulus of a test on both.
+    """Return the reduction axis and modulus of a test for each data axis, by position.
 
-    The test is on the remainder of the two, added or subtracted, and a constant; the modulus
-    divides both extents.
+    The test is on the remainder of the sum or difference of the two axes and a constant. The
+    modulus divides both extents.
     """
     op = sketch.op(tensor)
     found: Phases = {}
@@ -98,7 +98,11 @@ def _streamed(sketch: Sketch, tensor: Tensor, lane: Lane) -> Sequence[Access]:
 
 
 def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
-    """Phases, groups along the lanes and other tiles in threads; inside blocks of steps."""
+    """Schedule a reduction by its steps, vectorized along ``lane``.
+
+    The loops are split into phases, groups along the lanes and tiles that threads share; the steps
+    are split into blocks.
+    """
     s, width = sketch.s, sketch.width(tensor)
     found = phases(sketch, tensor)
     sizes = _points_of_phase(sketch, tensor, found)
@@ -162,7 +166,7 @@ def _phased(sketch: Sketch, tensor: Tensor, found: Phases) -> _Cut:
 def _threads(
     sketch: Sketch, tensor: Tensor, loops: list[Loop], past: dict[int, Loop], lane: int
 ) -> list[Axis]:
-    """Adds to ``loops`` those past the tile that threads share; the others, which go in blocks."""
+    """Add the loops that threads share to ``loops``; return the others, which go in blocks."""
     knobs, name, across = sketch.knobs, sketch.name(tensor), []
     if lane in past:
         tiles_there = past.pop(lane)
@@ -187,7 +191,7 @@ def _points_of_phase(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int
 
 
 def _tiles(sketch: Sketch, tensor: Tensor, lane: Lane, found: Phases) -> list[Tile]:
-    """Tiles of whole vectors; those of a phase divide it."""
+    """Return the tiles of whole vectors; with phases, a tile divides the points of a phase."""
     sizes, width = _points_of_phase(sketch, tensor, found), sketch.width(tensor)
     fitting = tiles(sketch, tensor, lane, lane.at, sizes if found else ())
     return [
@@ -198,7 +202,7 @@ def _tiles(sketch: Sketch, tensor: Tensor, lane: Lane, found: Phases) -> list[Ti
 
 
 def _block_sizes(sketch: Sketch, steps: Sequence[Axis]) -> list[int]:
-    """Into blocks of how many steps the longest loop can be cut."""
+    """Return the block sizes that the longest loop can be cut into."""
     length = max(sketch.extents(steps), default=1)
     return [n for n in BLOCKS if n < length and n in divisors(length)]
 

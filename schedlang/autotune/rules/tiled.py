@@ -24,9 +24,10 @@ AHEAD = 16
 def tiled(
     sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int], root: bool
 ) -> None:
-    """``tensor`` a tile at a time inside of ``head``, which reads it; ``head`` may be ``tensor``.
+    """Compute ``tensor`` a tile at a time inside ``head``, which reads it or is ``tensor`` itself.
 
-    ``positions`` says for each data axis of ``head`` which one of ``tensor`` it goes along, or -1.
+    ``positions`` gives for each data axis of ``head`` the axis of ``tensor`` that it goes along, or
+    -1.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     last, work = positions[sketch.last(head)], sketch.evaluations(tensor)
@@ -86,7 +87,7 @@ def _outer(
 
 
 def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> None:
-    """The tile itself: the reduction outside, rows written out, lanes."""
+    """Schedule the tile itself: the reduction outside, then unrolled rows, then lanes."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
     op = s[local].op
     if lane.transposed:
@@ -140,7 +141,7 @@ def _tested(sketch: Sketch, op: ComputeOp, copies: int) -> list[Axis]:
 def _packed(
     sketch: Sketch, read: Access, local: Tensor, axis: Axis, lanes: int, home: Home
 ) -> None:
-    """A packed operand, asked for ahead of its use if a knob says so."""
+    """Pack an operand, and prefetch it if a knob says so."""
     packed = pack(sketch, read, local, axis, lanes, home)
     inner = sketch.op(local).reduce_axis[-1]
     if sketch.extents([inner])[0] >= 4 * AHEAD and sketch.knobs.choice(

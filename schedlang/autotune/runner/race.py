@@ -30,10 +30,12 @@ EMULATED = -1000
 
 
 def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Candidates built and checked once more, then timed in turns: what else the machine does hits
-    all of them. One that fails, also in a process of its own, is out, and the others start again;
-    where it fails beside the others alone, each is timed in a process of its own. Where nothing is
-    timed they are only checked; those for a GPU on the emulator, too.
+    """Time the fastest candidates in turns, so that other work on the machine affects all of them.
+
+    Candidates are built and checked once more before. One that also fails in a process of its own
+    is dropped, and the others start again; if one only fails beside the others, each is timed in a
+    process of its own. Without timing candidates are only checked, those for a GPU on the emulator
+    as well.
     """
     if not task.target.is_gpu:
         return _heats(box, jobs, task)
@@ -49,7 +51,7 @@ def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 
 def _heats(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Timed in turns; who fails is out, and the others start again."""
+    """Time the candidates in turns; drop one that fails and start again with the others."""
     found = _heat(box, jobs, task)
     if not found or found[-1].outcome == "ok" or len(jobs) == 1 or _late(jobs):
         return found
@@ -129,9 +131,9 @@ def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 
 def _checked_there(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:
-    """``built``, or how it failed on the emulator; the kernel is kept under a number of its own.
+    """Return ``built``, or how it failed on the emulator, where the kernel has a number of its own.
 
-    One that is too large for the emulator stays as it is, with a word about that.
+    A candidate that is too large for the emulator is returned as it is, with a note in its detail.
     """
     limit = task.limits.build + task.limits.run
     there = replace(built, number=EMULATED - job.number)

@@ -103,9 +103,10 @@ class Remote:
     def measure(
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
-        """Each job's outcome, as they end. Past the deadline what runs may end, until one works.
+        """Yield the outcome of each job as it ends.
 
-        What no worker can measure is left out, where others of these jobs are measured.
+        After the deadline running jobs may end, until one works. A job that no worker can measure
+        is left out if others are measured.
         """
         waiting: dict[Future[dict[str, Any]], Job] = {}
         lost: Counter[int] = Counter()
@@ -180,7 +181,7 @@ class Remote:
         return []
 
     def close(self) -> None:
-        """The executor is the caller's; what its threads use in this process is ended."""
+        """End what this task uses in this process; the executor stays the caller's."""
         _close_idle(_key(self._task, self._command))
         # it holds the inputs
         _known.cache_clear()
@@ -245,7 +246,10 @@ def _only_first(waiting: dict[Future[dict[str, Any]], Job], count: int) -> None:
 
 
 def _over(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
-    """Those that ended or were cancelled: who shuts an executor down tells nobody of the latter."""
+    """Return the futures that ended or were cancelled.
+
+    Cancelled ones are looked for, since an executor that shuts down does not report them.
+    """
     end = monotonic() + seconds
     while True:
         done, _ = wait(futures, max(0.0, min(LOOK, end - monotonic())), FIRST_COMPLETED)
@@ -284,7 +288,7 @@ def measure_there(
 def race_there(
     task: str, command: Sequence[str], token: str, jobs: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """:func:`race` in a worker of an executor."""
+    """Run :func:`race` in a worker of an executor."""
     with _own_failures(), _kept(task, tuple(command)) as (box, known), turn(alone=known.timed):
         machine = machine_for(known.target)
         raced = race(box, [_received(job) for job in jobs], known)
@@ -335,7 +339,7 @@ def _known(task: str) -> Task:
 
 @contextmanager
 def _kept(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]]:
-    """A child process for a task, of this thread alone; afterwards it waits for more work."""
+    """Yield a child process to this thread alone; it is kept for more work afterwards."""
     key, known = _key(task, command), _known(task)
     with _LOCK:
         found = _IDLE[key].pop() if _IDLE.get(key) else None

@@ -39,7 +39,7 @@ _NUMBERS = count()
 
 
 def new_folder() -> Path:
-    """A name for a folder; the first process makes it, and sees to it that it does not stay."""
+    """Return a name for a folder, which the first process creates and later removes."""
     return Path(tempfile.gettempdir()) / f"{PREFIX}{uuid4().hex}"
 
 
@@ -111,7 +111,10 @@ class Sandbox:
             child.end()
 
     def end(self) -> None:
-        """:meth:`close`, and nothing starts a process again; another thread may call it."""
+        """Close for good: no process is started again.
+
+        Another thread may call this.
+        """
         self._over = True
         self.close()
 
@@ -175,7 +178,7 @@ class Sandbox:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Candidates are cached in the folder and not among the user's kernels."""
+    """Return the environment of a child process, whose kernels are cached in ``folder``."""
     path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ, "SCHEDLANG_CACHE": str(folder / "cache"),

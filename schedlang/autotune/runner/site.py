@@ -47,7 +47,7 @@ def here(target: Target) -> Site:
 
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
-    """The machine of the workers, which are taken to be alike: the first to answer says it."""
+    """Return the machine of the workers; all are taken to be like the first one that answers."""
     found = None
     for left in reversed(range(ASKED)):
         try:
@@ -100,7 +100,7 @@ def needs(error: Exception) -> str:
 
 
 def _there(target: Mapping[str, Any]) -> dict[str, Any]:
-    """:func:`here` in a worker of an executor."""
+    """Run :func:`here` in a worker of an executor."""
     return asdict(here(target_from(target)))
 
 

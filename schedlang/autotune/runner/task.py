@@ -39,7 +39,7 @@ class Limits:
     memory: int | None = None
 
     def on(self, memory: int) -> Limits:
-        """These limits on a machine with so much memory."""
+        """Return these limits for a machine with ``memory`` bytes."""
         return self if self.memory is not None else replace(self, memory=memory // 2)
 
 
@@ -174,10 +174,10 @@ def _unpacked(text: str) -> np.ndarray[Any, Any]:
 
 
 def tolerance_for(outputs: Sequence[Tensor]) -> float:
-    """A bound on what rounding does: grows with the root of a sum's length, as errors in it do.
+    """Return a bound on rounding errors, which grows with the root of a sum's length as they do.
 
-    Integers and booleans have none. (Higham, Accuracy and Stability of Numerical Algorithms,
-    2nd edition, section 4.2: the square root stands for errors that are not all of one sign.)
+    Integers and booleans have none. (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+    edition, section 4.2: the square root stands for errors that are not all of one sign.)
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A", dtype="int32")

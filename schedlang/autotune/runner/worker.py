@@ -112,7 +112,10 @@ def end_with_parent(folder: Path) -> None:
 
 
 def guard(worker: int, pipe: int, folder: Path) -> None:
-    """Another process: wait until nobody can write to the pipe, and end the worker."""
+    """Wait until nobody can write to the pipe, then end the worker.
+
+    This runs in a process of its own.
+    """
     import select
 
     # of the pipe for answers the worker alone is to have an end
@@ -143,7 +146,7 @@ def no_room(error: BaseException) -> bool:
 
 
 def limit_memory(limits: Limits) -> None:
-    """No more memory than what this process and its threads start with and the limit beyond it."""
+    """Limit memory to what this process and its threads start with, plus the limit of the task."""
     # where the whole machine runs short, this process goes before its parent does
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
@@ -161,7 +164,7 @@ def limit_memory(limits: Limits) -> None:
 
 
 def limit_files() -> None:
-    """No core dumps, and no endless file: not of what candidates print either."""
+    """Forbid core dumps and limit the size of files, including what candidates print."""
     try:
         import resource
     except ImportError:
