@@ -33,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="command")
     demo = commands.add_parser(
         "demo",
-        help="a matrix product from its definition to a time beside NumPy's",
-        description="Prints a computation, its schedule step by step with the loop nest changing, "
-        "the path of the emitted source, and a time beside NumPy's, checked against NumPy.",
+        help="a matrix product, from its definition to a comparison with NumPy",
+        description="Print a computation, its schedule step by step with the changing loop nest, "
+        "and the path of the emitted source; check the result and compare the time with NumPy's.",
     )
     demo.add_argument("--size", type=_size, default=1024, help="rows of the matrices (1024)")
     demo.add_argument("--seconds", type=float, default=2.0, help="how long to time (2)")
@@ -77,7 +77,7 @@ def _said(
 def _size(text: str) -> int:
     size = int(text)
     if size < 1:
-        raise argparse.ArgumentTypeError("a size is at least 1")
+        raise argparse.ArgumentTypeError("a size must be 1 or more")
     return size
 
 

@@ -26,8 +26,8 @@ def add_commands(commands: Any) -> None:
     tune = commands.add_parser(
         "tune",
         help="search for a fast schedule of a tensor that a script defines",
-        description="Runs the script, takes the tensor (or list of tensors) by its name, searches, "
-        "and prints what was found and the schedule as code.",
+        description="Run the script, take the tensor (or list of tensors) of that name, search, "
+        "and print a summary and the schedule as code.",
     )
     _common(tune)
     tune.add_argument(
@@ -35,38 +35,38 @@ def add_commands(commands: Any) -> None:
     )
     tune.add_argument("--timeout", type=float, default=None, help="seconds for the search")
     tune.add_argument("--search", default="random", help="random or evolve (random)")
-    tune.add_argument("--seed", type=int, default=0, help="what is drawn (0)")
+    tune.add_argument("--seed", type=int, default=0, help="seed of the random draws (0)")
     tune.add_argument(
         "--resume", action=argparse.BooleanOptionalAction, default=True,
-        help="count trials that the database has, and go on from there (the default)",
+        help="count the trials in the database and continue from there (the default)",
     )  # fmt: skip
     tune.add_argument("--template", default=None, metavar="NAME", help="a template of the script")
     tune.add_argument(
         "--inputs", default=None, metavar="NAME",
-        help="the data to run on: a list of arrays of the script, or a dict of them by name",
+        help="the data to run on: a list or a dict of arrays in the script",
     )  # fmt: skip
     tune.add_argument(
-        "--tolerance", type=float, default=None, help="how far an element may be off (rounding)"
+        "--tolerance", type=float, default=None, help="the accepted error of an element (rounding)"
     )
     tune.add_argument(
         "--report", default=None, metavar="FILE", help="write a page about the search"
     )
-    tune.add_argument("--save", default=None, metavar="FILE", help="write the kernel, to run alone")
+    tune.add_argument("--save", default=None, metavar="FILE", help="write the kernel as Python")
     tune.set_defaults(run=run_tune)
     best = commands.add_parser(
         "best",
-        help="the best schedule that a database knows of a tensor that a script defines",
-        description="Runs the script, takes the tensor by its name, and prints the best known "
-        "schedule as code, and where it was measured.",
+        help="print the best known schedule of a tensor that a script defines",
+        description="Run the script, take the tensor of that name, and print the best schedule in "
+        "the database as code, and where it was measured.",
     )
     _common(best)
     best.set_defaults(run=run_best)
 
 
 def _common(parser: Any) -> None:
-    parser.add_argument("tensor", metavar=WHERE, help="a script, and the name of a tensor in it")
+    parser.add_argument("tensor", metavar=WHERE, help="a script and the name of a tensor in it")
     parser.add_argument("--target", default="cpu", help=f"{choices()} (cpu)".replace('"', ""))
-    parser.add_argument("--arch", default="", help="of a GPU, such as sm_80 (sm_90)")
+    parser.add_argument("--arch", default="", help="the architecture of a GPU, e.g. sm_80 (sm_90)")
     parser.add_argument("--database", default=None, metavar="FILE", help="a file of trials")
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=N", help="the value of a symbolic size"
@@ -83,7 +83,9 @@ def run_tune(chosen: argparse.Namespace) -> int:
     _check_written("--report", chosen.report)
     _check_written("--save", chosen.save)
     if chosen.save is not None and Path(chosen.save).suffix != ".py":
-        raise TuningError(f"--save {chosen.save}: a kernel is Python, in a file that ends in .py")
+        raise TuningError(
+            f"--save {chosen.save}: a kernel is Python source; give a name ending in .py"
+        )
     sizes = _sizes(chosen.size, outputs, every=True)
     with _options(chosen):
         result = autotune(
@@ -92,8 +94,8 @@ def run_tune(chosen: argparse.Namespace) -> int:
             sizes=sizes, template=_template(chosen.template, names, chosen.tensor),
             inputs=_inputs(chosen.inputs, names, chosen.tensor), tolerance=chosen.tolerance,
         )  # fmt: skip
-    page = chosen.report or "--report FILE writes it as a page"
-    print(summary(result.facts, "below", page))
+    page = chosen.report or "--report FILE writes a page"
+    print(summary(result.facts, "see below", page))
     print()
     print(result.schedule.as_python().rstrip())
     failed = []
@@ -122,7 +124,7 @@ def run_best(chosen: argparse.Namespace) -> int:
     where = found.entry.where
     print(f"# {duration(found.seconds)} on {one_line(where.machine)}, {one_line(where.target)}")
     if found.note:
-        print(f"# that is not the time of this: {found.note}")
+        print(f"# the time is of another case: {found.note}")
     print(found.schedule.as_python().rstrip())
     return 0
 
@@ -132,11 +134,13 @@ def _check_written(option: str, path: str | None) -> None:
         return
     file = Path(path).absolute()
     if not file.parent.is_dir():
-        raise TuningError(f"{option} {path}: there is no folder {Path(path).parent}")
+        raise TuningError(
+            f"{option} {path}: there is no folder {Path(path).parent}; create it first"
+        )
     if file.is_dir():
-        raise TuningError(f"{option} {path}: that is a folder; give a file")
+        raise TuningError(f"{option} {path}: this is a folder; give a file")
     if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise TuningError(f"{option} {path}: it may not be written")
+        raise TuningError(f"{option} {path}: the file is not writable; give another one")
 
 
 def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
@@ -165,8 +169,8 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
     items = [found] if isinstance(found, Tensor) else found
     if not isinstance(items, (list, tuple)) or not all(isinstance(t, Tensor) for t in items):
         raise TuningError(
-            f"{name} in {path} is {type(found).__name__}: give the name of a tensor, or of a list "
-            "of them"
+            f"{name} in {path} is a {type(found).__name__}: give the name of a tensor, or of a "
+            "list of tensors"
         )
     return list(items), names
 

@@ -97,14 +97,14 @@ def run(
 
     rows, lanes = tile_sizes()
     A, B, P, C = matmul(n, lanes)
-    say("What to compute: a product of matrices, B packed first into panels of a few columns.\n")
+    say("The computation: a matrix product, with B packed into panels of a few columns first.\n")
     element = f"B[k, p*{lanes} + j]"
     if n % lanes:
         element = f"sl.if_then_else(p*{lanes} + j < {n}, {element}, 0)"
     say(DEFINITION.format(n=n, lanes=lanes, panels=-(-n // lanes), element=element))
     s = matmul_schedule(P, C, rows, lanes)
-    say("s = sl.schedule(C)\n\nThe loop nest that says how, before any step:\n")
-    say(f"{s.at(0)}\n\nNow step by step; only what changed in the nest is shown.\n")
+    say("s = sl.schedule(C)\n\nIts loop nest, before any step:\n")
+    say(f"{s.at(0)}\n\nNow the schedule, step by step, with the changes of the nest:\n")
     before = s.at(0).as_python().splitlines()
     for count in range(1, len(s.steps) + 1):
         after = s.at(count).as_python().splitlines()
@@ -113,7 +113,7 @@ def run(
         before = after
         changes = s.diff(count).splitlines()[2:]
         say("\n".join(f"    {c}" for c in changes if not c.startswith("@@")) + "\n")
-    say(f"The nest in full:\n\n{s}\n")
+    say(f"The whole nest:\n\n{s}\n")
     if only_print:
         return 0
     return _measure(s, [A, B, C], n, seconds, say)
@@ -121,17 +121,17 @@ def run(
 
 def _measure(s: Schedule, args: list[Any], n: int, seconds: float, say: Callable[..., None]) -> int:
     f = sl.build(s, args)
-    say(f"The source that runs, to be opened:\n    {f.path}")
+    say(f"The source that runs; open it:\n    {f.path}")
     start = perf_counter()
     f.compile()
-    say(f"Compiled, or found in the cache, in {perf_counter() - start:.1f} s.")
+    say(f"Compiled, or loaded from the cache, in {perf_counter() - start:.1f} s.")
     rng = np.random.default_rng(0)
     a, b = (rng.random((n, n), dtype=np.float32) for _ in range(2))
     ours, theirs = np.empty((n, n), np.float32), np.empty((n, n), np.float32)
     np.matmul(a, b, out=theirs)
     f(a, b, ours)
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
-    say("Checked: equal to NumPy's product within a relative 1e-4.")
+    say("Checked: equal to NumPy's product within a relative error of 1e-4.")
     mine, numpys = _side_by_side(
         lambda: f(a, b, ours), lambda: np.matmul(a, b, out=theirs), seconds
     )

@@ -148,5 +148,5 @@ def warn_user(message: str, kind: type[Warning]) -> None:
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:
     """Return the one sentence for an absent optional library."""
     return MissingExtraError(
-        f'{purpose} needs {library}: pip install "schedlang[{extra}]" brings it.'
+        f'{purpose} needs {library}: pip install "schedlang[{extra}]" installs it.'
     )

@@ -61,7 +61,9 @@ def device(kind: Any, index: int = 0) -> Device:
     words = str(getattr(kind, "kind", kind)).split()
     code = DEVICE_TYPES.get(words[0] if words else "")
     if code is None:
-        raise CallError(f'device({str(kind)!r}): devices are "cpu" (te\'s "llvm") and "cuda"')
+        raise CallError(
+            f'device({str(kind)!r}): unknown device; give "cpu" (or te\'s "llvm") or "cuda"'
+        )
     return Device("cpu" if code == 1 else "cuda", index)
 
 
@@ -141,7 +143,9 @@ class NDArray:
         """Overwrite all elements with those of ``source``, an array of the same shape."""
         values = np.asarray(source)
         if values.shape != self.shape:
-            raise CallError(f"copyfrom: an array of shape {values.shape} does not fit {self.shape}")
+            raise CallError(
+                f"copyfrom: got an array of shape {values.shape}, expected {self.shape}"
+            )
         self._data[...] = values
         return self
 

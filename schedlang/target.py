@@ -120,23 +120,22 @@ class Target:
         words = (target or self.kind).split()
         kind = _SPELLINGS.get(words[0], words[0]) if words else ""
         if kind not in KINDS:
-            raise BuildError(f"target {target or self.kind!r} is unknown: choose {choices()}")
+            raise BuildError(f"unknown target {target or self.kind!r}: choose {choices()}")
         object.__setattr__(self, "kind", Kind(kind))
         if kind not in GPU and self.arch:
             raise BuildError(
-                f"Target({kind!r}, arch={self.arch!r}): arch names the architecture of a GPU, and "
-                f"{kind} has none"
+                f"Target({kind!r}, arch={self.arch!r}): arch is the architecture of a GPU; leave "
+                f"it out for {kind}"
             )
         if kind in GPU and self.vector_bytes not in (0, 16):
             raise BuildError(
-                f"Target({kind!r}, vector_bytes={self.vector_bytes}): a GPU's thread accesses 16 "
-                "bytes at most; leave vector_bytes out"
+                f"Target({kind!r}, vector_bytes={self.vector_bytes}): a GPU thread accesses at "
+                "most 16 bytes at once; leave out vector_bytes"
             )
         if kind not in GPU and not _power_of_two(self.vector_bytes or 1):
             raise BuildError(
-                f"Target({kind!r}, vector_bytes={self.vector_bytes!r}): the bytes of a vector "
-                "register are a power of two, such as 16, 32 or 64; left out, they are this "
-                "machine's"
+                f"Target({kind!r}, vector_bytes={self.vector_bytes!r}): vector_bytes must be a "
+                "power of two, such as 16, 32 or 64; leave it out for the value of this machine"
             )
         if kind in GPU:
             object.__setattr__(self, "arch", self.arch or DEFAULT_ARCH)
@@ -151,8 +150,8 @@ class Target:
             registers = 32 if self.vector_bytes >= 64 else 16
         if self.datapath_bytes and not _power_of_two(self.datapath_bytes):
             raise BuildError(
-                f"Target({kind!r}, datapath_bytes={self.datapath_bytes!r}): the bytes that a core "
-                "computes at once are a power of two; left out, they are this machine's"
+                f"Target({kind!r}, datapath_bytes={self.datapath_bytes!r}): datapath_bytes must be "
+                "a power of two; leave it out for the value of this machine"
             )
         sound = all(isinstance(cache, Cache) and cache.sets > 0 for cache in self.caches)
         if not sound or len(self.caches) > 3:
@@ -221,7 +220,7 @@ class Target:
         around = _AROUND.get()
         if not around and not allow_none:
             raise BuildError(
-                "Target.current(allow_none=False): there is no `with Target(...):` around"
+                "Target.current(allow_none=False): call it inside `with Target(...):`"
             )
         return around[-1] if around else None
 
@@ -244,7 +243,7 @@ def playing(target: Target) -> Target:
     that."""
     wanted = os.environ.get("SCHEDLANG_CUDA", "")
     if wanted not in ("", "emulator"):
-        raise BuildError(f'SCHEDLANG_CUDA={wanted!r}: the only choice is "emulator"')
+        raise BuildError(f'SCHEDLANG_CUDA={wanted!r}: set it to "emulator", or leave it unset')
     if target.kind != "cuda" or not wanted:
         return target
     return Target("cuda-emulator", arch=target.arch)

@@ -88,7 +88,7 @@ def whole(value: Any, what: str) -> Any:
         return tuple(whole(v, what) for v in value)
     if isinstance(value, float):
         if not value.is_integer():
-            raise ComputeError(f"{what} is {value}: an extent is an integer; use // to divide")
+            raise ComputeError(f"{what} is {value}, but must be an integer; use // to divide")
         return int(value)
     return value
 
@@ -171,12 +171,12 @@ def tag_scope(tag: str) -> Iterator[None]:
     yield
 
 
-_EXTERN = "Describe the values with te.compute, or call the library on arrays between two kernels."
+_EXTERN = "Write the values with te.compute, or call the library on arrays between two kernels."
 _TENSORIZE = (
-    "hardware instructions are not described by users",
-    "Give the loops to s[C].vectorize(axis), which emits vector instructions.",
+    "schedlang has no user-defined hardware intrinsics",
+    "Call s[C].vectorize(axis), which emits vector instructions.",
 )
-_INLINE = ("stages are not inlined by rule", "Call s[T].compute_inline() on each.")
+_INLINE = ("stages are not inlined automatically", "Call s[T].compute_inline() on each.")
 _TENSORIR = (
     "TensorIR is not part of schedlang",
     "te.create_schedule(C.op) and tvm.lower(s, args) give a loop nest.",
@@ -187,10 +187,10 @@ REFUSED = {
     "TensorIntrin": _TENSORIZE,
     "extern": ("code that schedlang cannot see is not part of a schedule", _EXTERN),
     "extern_primfunc": ("TensorIR is not part of schedlang", _EXTERN),
-    "hybrid": ("hybrid scripts are not read", "Write te.compute, te.scan, and a schedule."),
+    "hybrid": ("hybrid scripts are not supported", "Write te.compute, te.scan, and a schedule."),
     "create_prim_func": _TENSORIR,
     "create_relax_prim_func": _TENSORIR,
-    "gradient": ("derivatives are not computed", "Write the gradient's own te.compute."),
+    "gradient": ("derivatives are not supported", "Write the gradient as a te.compute of its own."),
     "AutoInlineElemWise": _INLINE,
     "AutoInlineInjective": _INLINE,
 }

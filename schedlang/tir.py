@@ -184,7 +184,7 @@ def _integers(name: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
             raise ComputeTypeError(
                 explain(
                     f"te.{name}({x}, {y})",
-                    f"{value} is {value.dtype}, no integer",
+                    f"{value} is {value.dtype}, not an integer",
                     "Use / or te.fmod.",
                 )  # fmt: skip
             )
@@ -234,7 +234,7 @@ def reinterpret(dtype: object, x: ExprLike) -> Expr:
             raise ComputeTypeError(
                 explain(
                     asked,
-                    f"the bits of a {side} have no form in a kernel",
+                    f"reinterpreting the bits of a {side} is not supported in a kernel",
                     "Make the array an input of the other dtype: x.view(...) in NumPy.",
                 )  # fmt: skip
             )
@@ -253,7 +253,9 @@ def clz(x: ExprLike) -> Expr:
     """
     value = typed(x)
     if not dtypes.is_integer(value.dtype):
-        raise ComputeTypeError(f"te.clz({value}): {value} is {value.dtype}, no integer")
+        raise ComputeTypeError(
+            f"te.clz({value}): {value} is {value.dtype}, not an integer; cast it first"
+        )
     bits = 8 * dtypes.itemsize(value.dtype)
     n = construct.cast(value, f"uint{bits}")
     shift = 1
@@ -268,7 +270,9 @@ def popcount(x: ExprLike) -> Expr:
     """Return the number of bits set in integer ``x``, in its dtype."""
     value = typed(x)
     if not dtypes.is_integer(value.dtype):
-        raise ComputeTypeError(f"te.popcount({value}): {value} is {value.dtype}, no integer")
+        raise ComputeTypeError(
+            f"te.popcount({value}): {value} is {value.dtype}, not an integer; cast it first"
+        )
     size = dtypes.itemsize(value.dtype)
     unsigned = f"uint{8 * size}"
 
@@ -296,8 +300,8 @@ def _reducer(
             raise ComputeTypeError(
                 explain(
                     f"te.{name}(...)",
-                    "a reduction axis is needed, or a second operand",
-                    "Name the axis, and index with it:\n"
+                    "it needs a reduction axis, or a second operand",
+                    "Make the axis and index with it:\n"
                     '    k = te.reduce_axis((0, n), name="k")\n'
                     f"    C = te.compute(shape, lambda i: te.{name}(A[i, k], axis=k))",
                 )
@@ -339,15 +343,15 @@ def comm_reducer(
 
 
 _CALL = (
-    "code that schedlang cannot see is not called from a kernel",
+    "a kernel cannot call code that schedlang does not see",
     "Use the math functions of te (te.exp, te.erf, ...), or build the function from them.",
 )
 REFUSED = {
     **{f"call_{kind}": _CALL for kind in (
         "extern", "pure_extern", "intrin", "packed", "llvm_intrin", "llvm_pure_intrin", "tir")},
-    "ir_builder": ("statements are not written by hand", "Describe the values with te.compute."),
+    "ir_builder": ("statements cannot be written by hand", "Write the values with te.compute."),
     "decl_buffer": (
-        "buffers are not declared by hand", "Use te.placeholder, and s[T].set_scope for storage."
+        "buffers cannot be declared by hand", "Use te.placeholder, and s[T].set_scope for storage."
     ),
     "Schedule": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
     "PrimFunc": ("TensorIR is not part of schedlang", "tvm.lower(s, args) gives the loop nest."),

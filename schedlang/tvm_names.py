@@ -16,19 +16,19 @@ from schedlang.schedule.hints import nearest
 MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")
 
-_TUNE = "sl.autotune(C) searches schedules of any computation by itself, with no template."
-_NEURAL = "schedlang has te's language and schedules, no models: write the operator in te."
+_TUNE = "sl.autotune(C) searches for a schedule of any computation, without a template."
+_NEURAL = "schedlang has the language and schedules of te, not models: write the operator in te."
 REFUSED: dict[str, tuple[str, str]] = {
     "topi": (
         "the operator library is not part of schedlang",
         "Write the operator with te.compute: a padding, a matmul or a softmax takes a few lines.",
     ),
-    "autotvm": ("templates and logs of AutoTVM are not read", _TUNE),
+    "autotvm": ("templates and logs of AutoTVM are not supported", _TUNE),
     "auto_scheduler": ("the auto-scheduler is not part of schedlang", _TUNE),
     "meta_schedule": ("it schedules TensorIR, which schedlang does not have", _TUNE),
     "relay": ("graphs of models are not part of schedlang", _NEURAL),
     "relax": ("graphs of models are not part of schedlang", _NEURAL),
-    "script": ("TVMScript is not read", "Write te.compute and a schedule; the nest is printed."),
+    "script": ("TVMScript is not supported", "Write te.compute and a schedule; print(s) shows it."),
     "ir": (
         "modules and passes of TVM's IR are not part of schedlang",
         "tvm.lower(s, args) gives the loop nest: nest.loops, nest.buffers, nest.guards.",
@@ -38,8 +38,8 @@ REFUSED: dict[str, tuple[str, str]] = {
         "tvm.lower(s, args) gives the loop nest, tvm.build(s, args) the kernel.",
     ),
     "contrib": (
-        "calls of outside libraries are not part of schedlang",
-        "f.save('k.py') writes a kernel to a file that needs numba and NumPy alone.",
+        "calls of external libraries are not part of schedlang",
+        "f.save('k.py') writes a kernel to a file that needs only numba and NumPy.",
     ),
     "rpc": ("remote devices are not part of schedlang", "Copy f.save('k.py') there and import it."),
     "register_func": (
@@ -55,8 +55,8 @@ ELSEWHERE = {
     "minimum": "sl.min(a, b)",
     "power": "sl.pow(a, b)",
     "absolute": "sl.abs(x)",
-    "mean": "the sum in a stage of its own, S = sl.compute(shape, lambda i: sl.sum(A[i, k], "
-            "axis=k)), and S[i] / extent where it is read",
+    "mean": "the sum as a stage of its own, S = sl.compute(shape, lambda i: sl.sum(A[i, k], "
+            "axis=k)), and S[i] / extent in its reader",
     "matmul": "sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k))",
 }  # fmt: skip
 

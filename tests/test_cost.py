@@ -99,7 +99,7 @@ def test_sizes_are_checked() -> None:
 
 def test_what_has_no_cost_is_refused() -> None:
     for wrong in (3, "C", None, [1], sl.schedule(scaled(4)[1])["B"]):
-        with pytest.raises(ComputeTypeError, match="no tensor, list of tensors or schedule"):
+        with pytest.raises(ComputeTypeError, match="not a tensor, a list of tensors or a schedule"):
             sl.cost(wrong)
     with pytest.raises(ComputeTypeError, match="at least one"):
         sl.cost([])

@@ -65,7 +65,7 @@ def test_the_demo_prints_steps_and_checks_its_result(tmp_path: Path) -> None:
     assert done.stderr == ""
     for part in (">>> s[C].parallel(", "+parallel ", "Checked: ", "NumPy's time / schedlang's"):
         assert part in done.stdout
-    path = done.stdout.split("to be opened:\n")[1].split("\n")[0].strip()
+    path = done.stdout.split("open it:\n")[1].split("\n")[0].strip()
     assert "def C_kernel" in Path(path).read_text(encoding="utf-8")
 
 
@@ -76,7 +76,7 @@ def test_printing_the_demo_imports_no_numba() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "The nest in full" in done.stdout and "Compiled" not in done.stdout
+    assert "The whole nest" in done.stdout and "Compiled" not in done.stdout
 
 
 @pytest.mark.parametrize("args", [["--help"], ["demo", "--help"], ["--version"], []])

@@ -264,7 +264,7 @@ def test_the_environment_sends_gpu_programs_to_the_emulator(
     assert f.target.kind == "cuda-emulator"
     np.testing.assert_array_equal(f(*case.inputs), case.expected)
     monkeypatch.setenv("SCHEDLANG_CUDA", "gpu")
-    with pytest.raises(sl.errors.BuildError, match='the only choice is "emulator"'):
+    with pytest.raises(sl.errors.BuildError, match='set it to "emulator"'):
         sl.build(case.schedule, case.args, target="cuda")
 
 

@@ -276,7 +276,7 @@ def test_a_second_copy_between_kernels_is_refused() -> None:
 
 
 def test_vectors_of_a_gpu_have_one_width() -> None:
-    with pytest.raises(BuildError, match="a GPU's thread accesses 16 bytes at most"):
+    with pytest.raises(BuildError, match="a GPU thread accesses at most 16 bytes"):
         sl.Target("cuda", vector_bytes=32)
 
 

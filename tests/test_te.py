@@ -437,5 +437,5 @@ def test_the_target_around_is_that_of_a_build() -> None:
             assert tvm.target.Target.current().kind == "cpu"
         assert tvm.build(s, [A, B]).target == around
     assert tvm.target.Target.current() is None
-    with pytest.raises(SchedlangError, match="there is no `with Target"):
+    with pytest.raises(SchedlangError, match="call it inside `with Target"):
         tvm.target.Target.current(allow_none=False)

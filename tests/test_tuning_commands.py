@@ -85,7 +85,7 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
     printed = capsys.readouterr().out
     assert re.search("[23] ok", printed) and "s = sl.schedule(B)" in printed and report.exists()
     assert "\n\n\n" not in printed and "result." not in printed
-    assert "its schedule as code is below\n" in printed and f"all of it: {report}\n" in printed
+    assert "its schedule as code: see below\n" in printed and f"report:   {report}\n" in printed
     assert len(database.read_text().splitlines()) >= 2
     kernel = importlib.import_module(saved.stem)
     assert (kernel.B(np.ones((32, 64), "float32")) == 3).all()
@@ -103,8 +103,8 @@ def test_the_best_of_another_size_is_said_to_be_that(
     assert main(["best", f"{script}:F", *given]) == 0
     printed, said = capsys.readouterr()
     first, second, *_ = printed.splitlines()
-    note = "the schedule of Few is the nearest that is known, and was tuned for extents 32, not 9"
-    assert first.startswith("# ") and second.startswith(f"# that is not the time of this: {note}")
+    note = "the schedule of Few is the nearest known one, and was tuned for extents 32, not 9"
+    assert first.startswith("# ") and second.startswith(f"# the time is of another case: {note}")
     assert said.startswith(f"python -m schedlang best: {note}") and said.count("\n") == 1
 
 
@@ -113,7 +113,7 @@ def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[st
     assert main([*where, "--template", "rows", "--no-resume"]) == 0
     printed = capsys.readouterr().out
     assert "parallel" in printed and not printed.endswith("\n\n")
-    assert "all of it: --report FILE writes it as a page\n" in printed
+    assert "report:   --report FILE writes a page\n" in printed
 
 
 def test_a_gather_runs_on_data_of_the_script(
@@ -143,8 +143,8 @@ def test_a_gather_runs_on_data_of_the_script(
         (["tune", "SCRIPT:S"], "tune: give values .* --size length=..."),
         (["tune", "SCRIPT:B", "--search", "luck"], 'give "random", "evolve"'),
         (["tune", "SCRIPT:B", "--target", "tpu"], "target 'tpu' is unknown"),
-        (["tune", "SCRIPT:B", "--save", "k.txt"], "in a file that ends in .py"),
-        (["tune", "SCRIPT:B", "--report", "FOLDER"], "that is a folder; give a file"),
+        (["tune", "SCRIPT:B", "--save", "k.txt"], "give a name ending in .py"),
+        (["tune", "SCRIPT:B", "--report", "FOLDER"], "this is a folder; give a file"),
         (["tune", "SCRIPT:B", "--report", "FOLDER/none/k.html"], "there is no folder"),
         (["best", "SCRIPT:B"], r"sl\.autotune"),
     ],

@@ -354,10 +354,10 @@ HOSTILE: list[tuple[bytes, str]] = [
     (b"   ", ""),
     (b"\xff\xfe{}", "not UTF-8"),
     (b"not json", "not JSON"),
-    (b"[]", "it is no object"),
-    (b"3", "it is no object"),
-    (b"[" * 100_000, "nested too deep"),
-    (b'{"a":' * 100_000, "nested too deep"),
+    (b"[]", "it is not an object"),
+    (b"3", "it is not an object"),
+    (b"[" * 100_000, "nested too deeply"),
+    (b'{"a":' * 100_000, "nested too deeply"),
     (b"1" * 10_000, "."),
     (b"{" + b" " * (LONGEST + 5) + b"}", "longer than"),
     (b"cbuiltins\nexit\n(tR.".replace(b"\n", b" "), "not JSON"),
@@ -366,40 +366,40 @@ HOSTILE: list[tuple[bytes, str]] = [
     (edited("version", 2), "of version 2, and version 1 can be read"),
     (edited("version", True), "of version True"),
     (edited("version", [[[[]]]]), "of version a list"),
-    (edited("op", "abc"), '"op" is no key'),
-    (edited("op", 3), "'op' is no text"),
-    (edited("extents", {}), '"extents" is no list'),
-    (edited("extents", [64, -1]), "'extents' is no count: -1"),
-    (edited("extents", [64.0]), "'extents' is no count"),
-    (edited("sizes", []), '"sizes" is no object'),
-    (edited("sizes.n", -1), "'n' is no count: -1"),
-    (edited("sizes.n", 2**63), "'n' is no count"),
-    (edited("sizes.n", True), "'n' is no count"),
-    (edited("sizes.n", 1.5), "'n' is no count"),
-    (edited("target", None), "'target' is no text"),
+    (edited("op", "abc"), '"op" is not the key'),
+    (edited("op", 3), "'op' is not text"),
+    (edited("extents", {}), '"extents" is not a list'),
+    (edited("extents", [64, -1]), "'extents' is not a count: -1"),
+    (edited("extents", [64.0]), "'extents' is not a count"),
+    (edited("sizes", []), '"sizes" is not an object'),
+    (edited("sizes.n", -1), "'n' is not a count: -1"),
+    (edited("sizes.n", 2**63), "'n' is not a count"),
+    (edited("sizes.n", True), "'n' is not a count"),
+    (edited("sizes.n", 1.5), "'n' is not a count"),
+    (edited("target", None), "'target' is not text"),
     (edited("machine", "\ud800"), "half a character"),
-    (edited("versions.numba", 0.62), "'numba' is no text"),
-    (edited("names", "C"), '"names" is no object'),
-    (edited("names.parts", {}), '"parts" is no list'),
-    (edited("names.parts", [3]), "'parts' is no text"),
+    (edited("versions.numba", 0.62), "'numba' is not text"),
+    (edited("names", "C"), '"names" is not an object'),
+    (edited("names.parts", {}), '"parts" is not a list'),
+    (edited("names.parts", [3]), "'parts' is not text"),
     (edited("trial", ...), 'has no "trial"'),
     (edited("trial.outcome", "great"), "outcome 'great' is unknown"),
-    (edited("trial.outcome", ["ok"]), "'outcome' is no text"),
-    (edited("trial.number", "0"), "'number' is no count"),
-    (edited("trial.seconds", -1.0), "is no time"),
-    (edited("trial.seconds", 0), "is no time"),
-    (edited("trial.seconds", "1"), "'seconds' is no number"),
-    (edited("trial.seconds", True), "'seconds' is no number"),
-    (edited("trial.seconds", float("nan")), "NaN, which is no number"),
-    (edited("trial.seconds", float("inf")), "Infinity, which is no number"),
-    (edited("trial.seconds", 1.0).replace(b"1.0", b"1e999"), "'seconds' is no number: inf"),
-    (edited("trial.seconds", 10**400), "'seconds' is no number"),
-    (edited("trial.took", None), '"took" is no time'),
-    (edited("trial.took", -1), '"took" is no time'),
-    (edited("trial.decisions", []), '"decisions" is no object'),
+    (edited("trial.outcome", ["ok"]), "'outcome' is not text"),
+    (edited("trial.number", "0"), "'number' is not a count"),
+    (edited("trial.seconds", -1.0), "is not a time"),
+    (edited("trial.seconds", 0), "is not a time"),
+    (edited("trial.seconds", "1"), "'seconds' is not a number"),
+    (edited("trial.seconds", True), "'seconds' is not a number"),
+    (edited("trial.seconds", float("nan")), "NaN, which is not a number"),
+    (edited("trial.seconds", float("inf")), "Infinity, which is not a number"),
+    (edited("trial.seconds", 1.0).replace(b"1.0", b"1e999"), "'seconds' is not a number: inf"),
+    (edited("trial.seconds", 10**400), "'seconds' is not a number"),
+    (edited("trial.took", None), '"took" is not a time'),
+    (edited("trial.took", -1), '"took" is not a time'),
+    (edited("trial.decisions", []), '"decisions" is not an object'),
     (edited("trial.decisions", {"a": {"b": 1}}), "a decision is an object"),
     (edited("trial.decisions", {"a": [[[{}]]]}), "a decision is an object"),
-    (edited("trial.steps", {}), "'steps' is no text"),
+    (edited("trial.steps", {}), "'steps' is not text"),
 ]
 
 
@@ -503,11 +503,11 @@ def test_a_field_of_any_kind_is_read_or_refused(place: str, value: Any) -> None:
     "bad, why",
     [
         (replace(trial(), seconds=float("nan")), "not JSON compliant"),
-        (replace(trial(), seconds=-1.0), "is no time"),
+        (replace(trial(), seconds=-1.0), "is not a time"),
         (replace(trial(), outcome="fine"), "outcome 'fine' is unknown"),
         (replace(trial(), decisions={"a": object()}), "not JSON serializable"),
         (replace(trial(), decisions={"a": DEEP}), "ecursion"),
-        (replace(trial(), steps="x" * LONGEST), "is the most"),
+        (replace(trial(), steps="x" * LONGEST), "of at most"),
     ],
 )
 def test_what_could_not_be_read_is_not_written(path: Path, bad: Trial, why: str) -> None:
@@ -523,7 +523,7 @@ def test_what_went_wrong_may_be_said_in_any_characters(path: Path) -> None:
 
 
 def test_a_directory_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(TuningError, match="it is a directory.*Give database= a file"):
+    with pytest.raises(TuningError, match="it is a directory.*Give database= a writable file"):
         Database(tmp_path)
     for empty in ("", "."):
         with pytest.raises(TuningError, match="it is a directory"):
@@ -543,7 +543,7 @@ def test_odd_paths_are_refused(tmp_path: Path) -> None:
             Database(odd)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(TuningError, match="it is no regular file"):
+        with pytest.raises(TuningError, match="it is not a regular file"):
             Database(tmp_path / "pipe")
 
 
@@ -675,7 +675,7 @@ def test_threads_that_numba_is_told_are_the_machine_too(monkeypatch: pytest.Monk
         return threads(), Where.here([B], sl.Target(), {})
 
     usual = told("")[1]
-    # what is no number numba does not take either
+    # what is not a number numba does not take either
     for count in (str(cores()), "0", "x", "²"):
         assert told(count) == (cores(), usual)
     count, where = told(str(cores() + 3))

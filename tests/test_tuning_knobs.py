@@ -42,7 +42,7 @@ def test_numbers_of_numpy_are_plain_decisions() -> None:
     knobs.choice("scale", [np.float32(0.5)])
     assert json.loads(json.dumps(knobs.decisions)) == knobs.decisions
     for most in ("x", 0, 2.5):
-        with pytest.raises(TuningError, match=r"most=.*: give 1 or more"):
+        with pytest.raises(TuningError, match=r"most=.*: give an integer, 1 or more"):
             knobs.split("tile", 8, most=most)  # type: ignore[arg-type]
 
 
@@ -87,7 +87,7 @@ def test_require() -> None:
     knobs.require(lambda rows, lanes: rows[1] * lanes == 64)
     with pytest.raises(Rejected, match="too wide"):
         knobs.require(lambda lanes: lanes < 16, "too wide")
-    with pytest.raises(TuningError, match="'depth', which is no knob .*: rows, lanes"):
+    with pytest.raises(TuningError, match="'depth', which is not a knob .* are rows, lanes"):
         knobs.require(lambda depth: depth > 1)
 
 
@@ -95,13 +95,13 @@ def test_require() -> None:
     ("ask", "message"),
     [
         (lambda k: k.choice("a", []), "give at least one option"),
-        (lambda k: k.choice("a", [object()]), "an option is a number, text"),
-        (lambda k: k.choice("a", [np.float32("inf")]), "inf is no number that can be kept"),
-        (lambda k: k.choice("", [1]), "a knob's name is text"),
+        (lambda k: k.choice("a", [object()]), "an option must be a number, a string"),
+        (lambda k: k.choice("a", [np.float32("inf")]), "inf cannot be stored"),
+        (lambda k: k.choice("", [1]), "the name of a knob must be a non-empty string"),
         (lambda k: (k.choice("a", [1]), k.choice("a", [1])), "'a' is asked for twice"),
         (lambda k: k.split("a", 0), "give an extent of 1 or more"),
-        (lambda k: k.split("a", 8, parts=1), "give 2 or more"),
-        (lambda k: k.split("a", 8, most=0), "give 1 or more"),
+        (lambda k: k.split("a", 8, parts=1), "give 2 parts or more"),
+        (lambda k: k.split("a", 8, most=0), "give an integer, 1 or more"),
     ],
 )
 def test_refusals(ask: object, message: str) -> None:

@@ -208,12 +208,12 @@ def test_the_numbers_are_those_given() -> None:
     cells = dict(zip(read.inside["dt"], read.inside["dd"]))
     assert cells == {
         "best time": "2.5 ms800 GFLOP/s",
-        "against no tuning": "3.2×as fast as the untuned schedule (8 ms)",
-        "trials": "403 like an earlier one", "worked": "36",
+        "speedup over no tuning": "3.2×as fast as the untuned schedule (8 ms)",
+        "trials": "403 duplicates not measured", "worked": "36",
         "spent": "1 min 15 srandom, seed 7",
     }  # fmt: skip
-    assert "20 of the 50 sets of decisions that were drawn make a candidate (40%)" in read.text
-    meaning = "The estimate: it orders candidates much as their times do (rank correlation 0.71"
+    assert "20 of 50 drawn sets of decisions make a candidate (40%)" in read.text
+    meaning = "The estimate: it ranks candidates much as their times do (rank correlation 0.71"
     assert meaning in read.text
     assert "Trial 5: 2 ms in the search, 2.5 ms when measured again." in read.text
     assert "2.5 ms (first 2 ms)" in read.text and "The search ended: all trials are" in read.text
@@ -259,7 +259,7 @@ def test_a_disturbed_time_of_the_search_is_not_told_as_the_races() -> None:
     trials = raced(searched(), t5=0.0025)
     trials[5] = replace(trials[5], first_disturbed=True)
     text = Reader(page(facts(trials))).text
-    assert "Trial 5: 2.5 ms when measured again; other work was in its time before." in text
+    assert "Trial 5: 2.5 ms when measured again; other work disturbed its first time." in text
 
 
 def test_dots_stand_where_their_times_are() -> None:
@@ -317,16 +317,16 @@ def test_a_page_says_where_nothing_was_timed() -> None:
 
 def test_what_ran_and_what_was_only_compiled_is_said() -> None:
     known = CASES["compiled"]
-    why = "the winner was NOT checked on the emulator (it was compiled only): no answer within 30 s"
+    why = "the winner was NOT checked on the emulator (it was only compiled): no answer within 30 s"
     for text in (summary(known), Reader(page(known)).text):
-        assert "6 compiled only, 2 right on the emulator" in text and why[1:] in text
+        assert "6 only compiled, 2 correct on the emulator" in text and why[1:] in text
     assert summary(known).splitlines()[3] == f"  {why}"
     checked = replace(known, best=2)
     for text in (summary(checked), page(checked)):
-        assert "2 right on the emulator" in text and "NOT" not in text
+        assert "2 correct on the emulator" in text and "NOT" not in text
     # the end came before the race
     alone = replace(known, best=0)
-    assert "(it was compiled only): the search ended before that" in summary(alone)
+    assert "(it was only compiled): the search ended before that" in summary(alone)
     # where all that is ok ran there, as with the emulator as a target, there is nothing to say
     assert "emulator" not in summary(replace(known, ran=True, best=2))
 
@@ -334,12 +334,13 @@ def test_what_ran_and_what_was_only_compiled_is_said() -> None:
 def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
     trials = raced(searched(), t5=0.002)
     trials[5] = replace(trials[5], detail=f"when measured again: {UNCHECKED}: no answer")
-    said = "the winner was NOT checked on the emulator (it ran right on the GPU): no answer"
+    said = "the winner was NOT checked on the emulator (its result on the GPU was correct): no "
+           "answer"
     assert said in summary(facts(trials)) and "compiled only" not in summary(facts(trials))
     # the end came before the race, of which the emulator is a part
     known = facts(searched())
     where = replace(known.where, target="cuda sm_90")
-    said = "(it ran right on the GPU): the search ended before that"
+    said = "(its result on the GPU was correct): the search ended before that"
     assert said in summary(replace(known, where=where))
 
 
@@ -354,22 +355,23 @@ def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.Monk
     (found,) = race.race(None, [measure.Job(0, "")], task)  # type: ignore[arg-type]
     trial = Trial(0, "ok", "", estimate=1.0, detail=found.detail, raced=True)
     text = summary(facts([trial], timed=False, ran=False))
-    assert text.splitlines()[3].endswith("(it was compiled only): no answer within 30 s")
+    assert text.splitlines()[3].endswith("(it was only compiled): no answer within 30 s")
 
 
 def test_why_a_search_ended_is_said_and_an_error_plainly() -> None:
     usual, broken = CASES["usual"], CASES["broken off"]
     assert "  ended:    all trials are done" in summary(usual).splitlines()
-    said = "by an error, with the best until then: no space left on the device"
+    said = "by an error, and the best so far is kept: no space left on the device"
     assert f"  ended:    {said}" in summary(broken).splitlines()
-    assert "The search was broken off." in page(broken) and said in page(broken)
+    assert "The search was interrupted." in page(broken) and said in page(broken)
     assert "broken off" not in page(usual)
 
 
 def test_why_decisions_are_refused_is_said_where_few_are_left() -> None:
     refused = (("the tile is too large", 900), ("8 does not divide 6", 60))
     few = facts(searched(), tried=1000, valid=40, refused=refused)
-    assert "  refused:  900 of the others since: the tile is too large" in summary(few).splitlines()
+    assert "  refused:  900 of the others, because: the tile is too "
+           "large" in summary(few).splitlines()
     assert "refused:" not in summary(replace(few, valid=100))
     text = page(replace(few, valid=100))
     assert text.index("the tile is too large") < text.index("8 does not divide 6")
@@ -403,7 +405,7 @@ def test_why_a_search_found_nothing() -> None:
     refused = [("the tile is too large", 9)]
     none = why_nothing([], 0, refused, "no other candidates were found", CONSTRAINED)
     assert none.splitlines() == [
-        "none of the decisions that were drawn make a candidate", "  9 times the tile is too large",
+        "none of the drawn decisions make a candidate", "  9 times the tile is too large",
         "  Loosen the constraints of the template.",
     ]  # fmt: skip
     early = "the time is up before a candidate was measured: give more trials or more time"
@@ -448,16 +450,16 @@ def test_the_summary_of_a_search() -> None:
         "C on cpu, 16 vectors of 32 bytes: 2.5 ms, 800 GFLOP/s",
         "  3.2 times as fast as the untuned schedule (8 ms)",
         "  trials:   36 ok, 4 crashed",
-        "  measured: 35, 1 more from the database, 1 like an earlier one, in 1 min 15 s"
+        "  measured: 35, 1 more from the database, 1 duplicate not measured, in 1 min 15 s"
         " (random, seed 7)",
         "  race:     2.5 ms beside the other finalists, 2 ms in the search: the least of many"
         " noisy times is too low",
         "  ended:    all trials are done",
-        "  space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)",
-        "  estimate: it orders candidates much as their times do (rank correlation 0.71;"
-        " 1: the same order, 0: none)",
-        "  best:     trial 5; its schedule as code is result.schedule.as_python()",
-        '  all of it: result.report("tuning.html")',
+        "  space:    20 of 50 drawn sets of decisions make a candidate (40%)",
+        "  estimate: it ranks candidates much as their times do (rank correlation 0.71;"
+        " 1 is the same order, 0 none)",
+        "  best:     trial 5; its schedule as code: result.schedule.as_python()",
+        '  report:   result.report("tuning.html") writes a page',
     ]  # fmt: skip
 
 
@@ -473,11 +475,11 @@ def test_the_summary_where_there_is_no_order_to_compare() -> None:
     trials = [replace(t, estimate=1.0) for t in searched()]
     assert correlation(trials) is None
     text = summary(facts(trials, rank_correlation=None))
-    assert "too few times" not in text and "it is the same for all" in text
+    assert "too few times" not in text and "it cannot be compared" in text
 
 
 def test_the_summary_where_the_untuned_schedule_is_faster() -> None:
-    assert "0.5 times as fast as the untuned schedule (1 ms): keep that one" in summary(
+    assert "0.5 times as fast as the untuned schedule (1 ms): keep the untuned one" in summary(
         facts(searched(), baseline=0.001)
     )
 
@@ -545,11 +547,11 @@ def test_round_numbers_are_there_to_read() -> None:
 @pytest.mark.parametrize(
     ("value", "meaning"),
     [
-        (0.9, "orders candidates much as their times do"),
-        (0.31, "orders candidates roughly as their times do"),
-        (-0.1, 'says little of the order of the times, by which search="evolve" goes'),
-        (-0.8, "orders candidates against their times"),
-        (-1.0, "orders candidates against their times"),
+        (0.9, "ranks candidates much as their times do"),
+        (0.31, "ranks candidates roughly as their times do"),
+        (-0.1, 'says little about the times, and search="evolve" relies on it'),
+        (-0.8, "ranks candidates against their times"),
+        (-1.0, "ranks candidates against their times"),
     ],
 )
 def test_what_a_rank_correlation_means_is_said(value: float, meaning: str) -> None:
@@ -563,14 +565,14 @@ def test_times_that_are_all_alike_have_no_order() -> None:
         Trial(n, "ok", "", seconds=0.001 * (1 + 0.001 * n), estimate=-float(n)) for n in range(9)
     ]
     text = summary(facts(trials))
-    assert "rank correlation" not in text and "all times are within 1% of the least" in text
+    assert "rank correlation" not in text and "all times are within 1% of the shortest" in text
 
 
 def test_a_best_time_that_rose_in_the_race_is_explained() -> None:
     trials = searched()
     for seconds, said in ((0.0021, True), (0.00201, False), (0.0019, False)):
         text = summary(facts(raced(trials, t5=seconds)))
-        assert ("2 ms in the search: the least of many noisy times is too low" in text) == said
+        assert ("2 ms in the search: the shortest of many noisy times is too short" in text) == said
     # what other work was in is told elsewhere
     busy = [replace(t, disturbed=t.raced) for t in raced(trials, t5=0.0025)]
     assert "noisy" not in summary(facts(busy))

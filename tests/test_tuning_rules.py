@@ -296,7 +296,7 @@ def test_what_is_computed_again_is_refused() -> None:
     # the rules offer none of it, and of others' schedules it is refused
     assert made.counts["tried"] == made.counts["valid"]
     inlined = Space((C,), AVX2, lambda s, knobs: s[B].compute_inline(), 2)
-    with pytest.raises(Rejected, match="too much again"):
+    with pytest.raises(Rejected, match="recomputes too much"):
         inlined.draw(Random(0))
 
 

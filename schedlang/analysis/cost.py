@@ -254,13 +254,13 @@ def _size(name: str, value: Any, cost_of: str = "") -> Any:
         if int(value) == 0:
             raise ComputeError(
                 explain(
-                    f"at({name}=0) of the cost of {cost_of}", "its formulas are for positive sizes",
-                    f"Ask sl.cost(..., sizes={{{name}: 0}}), which counts at that size.",
+                    f"at({name}=0) of the cost of {cost_of}", "its formulas hold for sizes above 0",
+                    f"Call sl.cost(..., sizes={{{name}: 0}}), which counts at that size.",
                 )
             )  # fmt: skip
     elif cost_of and hasattr(value, "subs"):
         return value
-    raise ComputeError(f"{name} = {value!r}: a size is an integer of 0 or more")
+    raise ComputeError(f"{name} = {value!r}: a size must be an integer, 0 or more")
 
 
 def _sizes(outputs: Sequence[Tensor], sizes: Mapping[Size, Any] | None) -> dict[Var, int]:

@@ -49,8 +49,8 @@ def _tensors(item: Any, call: str) -> Sequence[Tensor]:
     raise ComputeTypeError(
         explain(
             f"{call}({type(item).__name__} {item!r})"[:200],
-            "this is no tensor, list of tensors or schedule",
-            "Give what sl.compute returns, or what sl.schedule returns.",
+            "the argument is not a tensor, a list of tensors or a schedule",
+            "Give what sl.compute or sl.schedule returns.",
         )
     )
 

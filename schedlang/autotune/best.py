@@ -142,7 +142,7 @@ def apply_best(
     if database is not None and not sources[0].exists():
         warn(
             f'apply_best(database="{sources[0].path}"): there is no such file, so no schedule is '
-            f'known; sl.autotune(C, database="{sources[0].path}") makes it'
+            f'known; sl.autotune(C, database="{sources[0].path}") creates it'
         )
     applied = Applied()
 
@@ -216,7 +216,7 @@ def _note(outputs: Sequence[Tensor], entry: Entry) -> str:
     if not entry.differs:
         return ""
     return (
-        f"the schedule of {_names(outputs)} is the nearest that is known, and was tuned "
+        f"the schedule of {_names(outputs)} is the nearest known one, and was tuned "
         f"{'; '.join(entry.differs)} (line {entry.line} of {entry.path})"
     )
 
@@ -230,19 +230,19 @@ def _nothing(
     others = sorted({one_line(kind(e.where.target)) for e in same} - {wanted})
     here = [e for e in same if kind(e.where.target) == wanted]
     call, command = _tuning(outputs, where, sources[0].path if given else None)
-    how = f"{call} finds one and keeps it there. From a shell:\n    {command}"
+    how = f"{call} finds one and stores it there. From a shell:\n    {command}"
     if given and not sources[0].exists():
         why = "there is no such file"
     elif any(e.trial.outcome == "ok" and e.seconds is None for e in here):
-        why = "it was searched where nothing could be timed"
+        why = "it was tuned where nothing could be timed"
         how = (
-            "Search on a machine with such a GPU; what the estimate ranks first is the schedule of "
-            "that search's result, result.schedule, which to_json() keeps."
+            "Search on a machine with such a GPU. The schedule that the estimate ranks first is "
+            "result.schedule of that search; result.schedule.to_json() stores it."
         )
     elif here:
-        why = "what was tried of it failed, or its steps do not fit"
+        why = "every candidate failed, or the steps cannot be replayed"
     elif others:
-        why = f"it was tuned for {', '.join(others)} only"
+        why = f"it was tuned only for {', '.join(others)}"
     else:
         why = "it was not tuned"
     files = ", ".join(str(source.path) for source in sources)

@@ -146,7 +146,7 @@ class Database:
 
     def skip(self, entry: Entry, error: str) -> None:
         """List an entry of this database among its problems, since its steps do not fit."""
-        why = f"its steps do not fit: {one_line(first_line(error), 200)}"
+        why = f"its steps cannot be replayed: {one_line(first_line(error), 200)}"
         with self._lock:
             if entry.line in self._problems:
                 return

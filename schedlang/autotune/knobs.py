@@ -90,19 +90,19 @@ class Knobs:
         whole = whole_number(extent.extent if isinstance(extent, Axis) else extent)
         if whole is None or whole < 1:
             raise TuningError(
-                f"knobs.split({name!r}, {extent}): give an extent of 1 or more, or an axis that "
-                "has a fixed one"
+                f"knobs.split({name!r}, {extent}): give an extent of 1 or more, or an axis of "
+                "constant extent"
             )
         count = whole_number(parts)
         if count is None or count < 2:
-            raise TuningError(f"knobs.split({name!r}, parts={parts!r}): give 2 or more")
+            raise TuningError(f"knobs.split({name!r}, parts={parts!r}): give 2 parts or more")
         if most is not None and (whole_number(most) or 0) < 1:
-            raise TuningError(f"knobs.split({name!r}, most={most!r}): give 1 or more")
+            raise TuningError(f"knobs.split({name!r}, most={most!r}): give an integer, 1 or more")
         options = ways(whole, count)
         if options > MOST_WAYS:
             raise TuningError(
-                f"knobs.split({name!r}, {whole}, parts={parts}): there are {options} ways, and "
-                f"{MOST_WAYS} is the most; split in steps of fewer parts"
+                f"knobs.split({name!r}, {whole}, parts={parts}): there are {options} ways to "
+                f"split, and at most {MOST_WAYS} are allowed; split in several steps of fewer parts"
             )
         found = [f for f in factorizations(whole, count) if most is None or f[-1] <= most]
         return tuple(self.choice(name, found))
@@ -138,9 +138,9 @@ class Knobs:
 
     def _keep(self, name: str, value: Decision) -> None:
         if not isinstance(name, str) or not name:
-            raise TuningError(f"a knob's name is text, not {name!r}")
+            raise TuningError(f"the name of a knob must be a non-empty string, not {name!r}")
         if name in self.decisions:
-            raise TuningError(f"knob {name!r} is asked for twice: give each a name of its own")
+            raise TuningError(f"knob {name!r} is asked for twice: give each knob its own name")
         self.decisions[name] = value
 
 
@@ -159,12 +159,15 @@ def _plain(value: Any, name: str) -> Decision:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        raise TuningError(f"knobs.choice({name!r}, ...): {value} is no number that can be kept")
+        raise TuningError(
+            f"knobs.choice({name!r}, ...): {value} cannot be stored in a database; give finite "
+            "numbers"
+        )
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TuningError(
-        f"knobs.choice({name!r}, ...): an option is a number, text, a boolean, None or a list of "
-        f"these, not {type(value).__name__}; choose among names, and look up what they stand for"
+        f"knobs.choice({name!r}, ...): an option must be a number, a string, a boolean, None or a "
+        f"list of these, not {type(value).__name__}; choose a name and look up the object"
     )
 
 
@@ -179,8 +182,8 @@ def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
             named[name] = decisions[name]
         elif parameter.default is Parameter.empty:
             raise TuningError(
-                f"knobs.require: its predicate names {name!r}, which is no knob asked for "
-                f"so far: {', '.join(decisions) or 'there is none'}"
+                f"knobs.require: the predicate has a parameter {name!r}, which is not a knob so "
+                f"far; the knobs are {', '.join(decisions) or 'none yet'}"
             )
     return bool(predicate(**named))
 

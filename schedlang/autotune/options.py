@@ -29,11 +29,13 @@ def checked_outputs(outputs: Any) -> tuple[Tensor, ...]:
     wanted = (outputs,) if isinstance(outputs, Tensor) else outputs
     if isinstance(wanted, Schedule):
         raise TuningError(
-            "autotune(schedule): give the tensor itself; the search makes its own schedules"
+            "autotune(schedule): give the tensor instead; the search makes its own schedules"
         )
     tensors = isinstance(wanted, (list, tuple)) and all(isinstance(t, Tensor) for t in wanted)
     if not tensors or not wanted:
-        raise TuningError(f"autotune({outputs!r}): give a tensor made by sl.compute, or several")
+        raise TuningError(
+            f"autotune({outputs!r}): give one or more tensors made by sl.compute or sl.scan"
+        )
     warn_of_float64(plain_schedule(list(wanted), "autotune").outputs)
     return tuple(wanted)
 
@@ -65,13 +67,13 @@ def check_objects(executor: Any, template: Any, workers: int | None) -> None:
     if executor is not None and workers is not None:
         raise TuningError(
             f"autotune(executor=..., workers={workers}): the executor has its own workers; leave "
-            "workers= out"
+            "out workers="
         )
     if template is not None and not callable(template):
         raise TuningError(f"autotune(template={template!r}): give a function template(s, knobs)")
     if template is not None and not _takes_two(template):
         raise TuningError(
-            f"autotune(template={template!r}): its parameters are others; give a function "
+            f"autotune(template={template!r}): a template takes two parameters; give a function "
             "template(s, knobs)"
         )
 
@@ -89,7 +91,7 @@ def checked_limits(limits: Any) -> Limits:
             raise TuningError(f"{asked}: give seconds from {SHORTEST} to {LONGEST} for {name}")
     memory = None if limits.memory is None else whole(limits.memory)
     if limits.memory is not None and (memory is None or not 0 <= memory < 1 << 60):
-        raise TuningError(f"{asked}: give an integer for memory, the bytes, or 0 for no limit")
+        raise TuningError(f"{asked}: memory must be an integer of bytes, or 0 for no limit")
     return Limits(float(limits.build), float(limits.run), memory)
 
 
@@ -111,8 +113,8 @@ def checked_inputs(
         items = list(inputs) if fits else []
     if not fits:
         raise TuningError(
-            f"autotune(inputs=...): {wrong}give one array each for {', '.join(names)}, by name or "
-            "in this order"
+            f"autotune(inputs=...): {wrong}give one array for each of {', '.join(names)}, by name "
+            "or in this order"
         )
     known = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
     given = tuple(_array(tensor.name, item) for tensor, item in zip(needed, items))
@@ -120,7 +122,7 @@ def checked_inputs(
         shape = tuple(int(evaluate(e, known)) if isinstance(e, Expr) else e for e in tensor.shape)
         if array.dtype != np.dtype(tensor.dtype) or array.shape != shape:
             raise TuningError(
-                f"autotune(inputs=...): {tensor.name} is to be {tensor.dtype} of shape {shape}, "
+                f"autotune(inputs=...): {tensor.name} must be {tensor.dtype} of shape {shape}, "
                 f"not {array.dtype} of shape {array.shape}"
             )
     return given
@@ -133,7 +135,7 @@ def _array(name: str, item: Any) -> np.ndarray[Any, Any]:
     except Exception as error:
         # whatever its library says of an array on a GPU, or one with a gradient
         raise TuningError(
-            f"autotune(inputs=...): {name} is no array that NumPy can read: {first_line(error)}"
+            f"autotune(inputs=...): NumPy cannot read {name} as an array: {first_line(error)}"
         ) from None
 
 

@@ -25,7 +25,7 @@ DISTURBED = "other work on the machine took a core during every sample"
 # of a kernel for a GPU that was too slow for the emulator; what follows says why
 UNCHECKED = "not checked on the emulator"
 # of a search whose race gave no times
-UNRACED = "the fastest could not be measured again: their first times stand"
+UNRACED = "the fastest could not be measured again: their first times are kept"
 # what "proposes" the schedule without steps
 UNTUNED = "untuned"
 # how a trial may end; AutoTVM's MeasureErrorNo has the like

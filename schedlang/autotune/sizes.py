@@ -21,7 +21,7 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     Raises :class:`~schedlang.errors.TuningError` for what is no size.
     """
     if sizes is not None and not isinstance(sizes, Mapping):
-        raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and whole numbers")
+        raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and integers")
     found: dict[Any, int] = {}
     sizes = sizes or {}
     for key, value in sizes.items():
@@ -29,9 +29,11 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
         number = whole(value)
         asked = f"{call}(sizes={{{name!r}: {value!r}}})"
         if number is None or number < 0:
-            raise TuningError(f"{asked}: give a whole number of 0 or more")
+            raise TuningError(f"{asked}: give an integer, 0 or more")
         if number >= LARGEST:
-            raise TuningError(f"{asked}: offsets overflow 64-bit integers; give less than 2**62")
+            raise TuningError(
+                f"{asked}: offsets would overflow 64-bit integers; give less than 2**62"
+            )
         if name in found:
             raise TuningError(f"{call}(sizes={dict(sizes)}): the size {name!r} is given twice")
         found[name] = number
@@ -46,14 +48,14 @@ def checked_sizes(
     known = [v.name for v in variables(outputs) if v.is_size]
     unknown = [name for name in given if name not in known]
     if unknown:
-        has = f"give sizes={_asked(known)}" if known else "it has none; leave sizes= out"
+        has = f"give sizes={_asked(known)}" if known else "it has none; leave out sizes="
         raise TuningError(
             f"{call}(sizes={sizes}): there is no symbolic size {unknown[0]!r} in {names}; {has}"
         )
     missing = [name for name in known if name not in given]
     if every and missing:
         raise TuningError(
-            f"{call}({names}): there are symbolic sizes; give values to tune for, "
+            f"{call}({names}): it has symbolic sizes; give the values to tune for, "
             f"sizes={_asked(missing)}"
         )
     return given

@@ -123,12 +123,12 @@ class Space:
         except (ScheduleError, LoweringError, VerifyError, BuildError) as error:
             raise refusal(error) from None
         except OrderWarning:
-            raise Rejected("changes which of equal values a reduction gives") from None
+            raise Rejected("changes which of several tied values a reduction returns") from None
         if self.made:
             if self._spills(nest, program):
                 raise Rejected("a tile of sums does not fit the registers")
             if found.flops > most_work(self._work):
-                raise Rejected("computes too much again")
+                raise Rejected("recomputes too much")
         return Candidate(knobs.decisions, s, nest, found)
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:

@@ -91,7 +91,7 @@ def to_line(entry: Entry) -> bytes:
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from None
     if len(line) > LONGEST:
-        raise ValueError(f"its line would have {len(line)} bytes, and {LONGEST} is the most")
+        raise ValueError(f"its line would have {len(line)} bytes, of at most {LONGEST}")
     from_line(line)
     return line
 
@@ -106,7 +106,7 @@ def from_line(line: bytes) -> Entry:
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
         # some of its messages end in an "at" of their own
         said = error.msg.removesuffix(" at")
@@ -116,10 +116,10 @@ def from_line(line: bytes) -> Entry:
         raise ValueError(f'its "format" is not "{FORMAT}"')
     version = fields.data.get("version")
     if type(version) is not int or version != VERSION:
-        raise ValueError(f"it is of version {_short(version)}, and version {VERSION} can be read")
+        raise ValueError(f"it has version {_short(version)}, not {VERSION}, which can be read")
     op = fields.text("op")
     if not _OP.fullmatch(op):
-        raise ValueError('its "op" is no key of a computation')
+        raise ValueError('its "op" is not the key of a computation')
     sizes, versions = fields.inner("sizes"), fields.inner("versions")
     where = Where(
         op,
@@ -146,12 +146,12 @@ def _trial(fields: _Fields) -> Trial:
     first = fields.number("first") if "first" in fields.data else None
     for time in (seconds, first):
         if time is not None and time <= 0:
-            raise ValueError(f"its seconds are {time}, which is no time")
+            raise ValueError(f"its seconds are {time}, which is not a time")
     if seconds is not None and outcome != "ok":
-        raise ValueError(f'it has seconds, and its outcome is "{outcome}"')
+        raise ValueError(f'it has seconds, but its outcome is "{outcome}"')
     took = fields.number("took")
     if took is None or took < 0:
-        raise ValueError('its "took" is no time')
+        raise ValueError('its "took" is not a time')
     decisions = fields.inner("decisions").data
     _check_plain(decisions)
     return Trial(
@@ -181,7 +181,7 @@ class _Fields:
 
     def __init__(self, data: Any, what: str) -> None:
         if not isinstance(data, dict):
-            raise ValueError(f"{what} is no object")
+            raise ValueError(f"{what} is not an object")
         self.data = data
 
     def get(self, key: str) -> Any:
@@ -202,7 +202,7 @@ class _Fields:
     def items(self, key: str) -> list[Any]:
         found = self.get(key)
         if not isinstance(found, list):
-            raise ValueError(f'its "{key}" is no list')
+            raise ValueError(f'its "{key}" is not a list')
         return found
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class _Fields:
         """
         found = self.data.get(key, False)
         if not isinstance(found, bool):
-            raise ValueError(f"its {_short(key)} is no truth value")
+            raise ValueError(f"its {_short(key)} is not true or false")
         return found
 
     def number(self, key: str) -> float | None:
@@ -231,23 +231,23 @@ class _Fields:
         if type(found) is int and abs(found) < 2**63:
             return float(found)
         if type(found) is not float or not math.isfinite(found):
-            raise ValueError(f"its {_short(key)} is no number: {_short(found)}")
+            raise ValueError(f"its {_short(key)} is not a number: {_short(found)}")
         return found
 
 
 def _count(value: Any, key: str) -> int:
     if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError(f"its {_short(key)} is no count: {_short(value)}")
+        raise ValueError(f"its {_short(key)} is not a count: {_short(value)}")
     return value
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"its {_short(key)} is no text")
+        raise ValueError(f"its {_short(key)} is not text")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"its {_short(key)} is no text: it has half a character") from None
+        raise ValueError(f"its {_short(key)} is not text: it has half a character") from None
     return value
 
 
@@ -259,7 +259,7 @@ def _check_plain(decisions: Mapping[str, Any]) -> None:
         if isinstance(value, list):
             stack += value
         elif isinstance(value, float) and not math.isfinite(value):
-            raise ValueError("a decision is no finite number")
+            raise ValueError("a decision is not a finite number")
         elif not (value is None or isinstance(value, (bool, int, float, str))):
             raise ValueError("a decision is an object")
 
@@ -272,7 +272,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"it holds {text}, which is no number")
+    raise ValueError(f"it contains {text}, which is not a number")
 
 
 def _short(value: Any) -> str:

@@ -41,7 +41,7 @@ def opened(path: Path, write: bool) -> Iterator[int]:
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
             raise _refusal(path, write, f"it is {what}")
         lock(descriptor, write, PATIENCE)
         yield descriptor
@@ -54,8 +54,8 @@ def opened(path: Path, write: bool) -> Iterator[int]:
 def _refusal(path: Path, write: bool, why: str) -> TuningError:
     return TuningError(
         f"the tuning database {path} cannot be {'written' if write else 'read'}: {why}. Give "
-        f"database= a file that can be{' written' if write else ''}, or leave it out to use the "
-        "one in the cache folder (SCHEDLANG_CACHE)"
+        f"database= a {'writable' if write else 'readable'} file, or leave it out to use the one "
+        "in the cache folder (SCHEDLANG_CACHE)"
     )
 
 

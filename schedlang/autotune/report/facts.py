@@ -103,7 +103,7 @@ def checked_text(facts: Facts) -> str:
         return ""
     good = [trial for trial in facts.trials if trial.outcome == "ok"]
     there = sum(trial.raced and UNCHECKED not in trial.detail for trial in good)
-    return f"{len(good) - there} compiled only, {there} right on the emulator"
+    return f"{len(good) - there} only compiled, {there} correct on the emulator"
 
 
 def unchecked_winner(facts: Facts) -> str:
@@ -113,7 +113,7 @@ def unchecked_winner(facts: Facts) -> str:
     # where it cannot be timed the race is the emulator's alone; on a GPU it is a part of the race
     if not missed and (won.raced or (facts.ran and facts.where.target.partition(" ")[0] != "cuda")):
         return ""
-    how = "it ran right on the GPU" if facts.ran else "it was compiled only"
+    how = "its result on the GPU was correct" if facts.ran else "it was only compiled"
     why = why.lstrip(": ") or "the search ended before that"
     return f"the winner was NOT checked on the emulator ({how}): {why}"
 
@@ -179,10 +179,11 @@ def against(baseline: float, seconds: float) -> tuple[str, str]:
     >>> against(0.006, 0.002)
     ('3', 'as fast as the untuned schedule (6 ms)')
     >>> against(0.001, 0.002)
-    ('0.5', 'as fast as the untuned schedule (1 ms): keep that one')
+    ('0.5', 'as fast as the untuned schedule (1 ms): keep the untuned one')
     """
     said = f"as fast as the untuned schedule ({duration(baseline)})"
-    return number(baseline / seconds), said if baseline >= seconds else f"{said}: keep that one"
+    slower = baseline < seconds
+    return number(baseline / seconds), f"{said}: keep the untuned one" if slower else said
 
 
 def gflops(facts: Facts, seconds: float) -> str:

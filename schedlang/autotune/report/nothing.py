@@ -12,19 +12,19 @@ from schedlang.autotune.text import plain
 MOST_REASONS, MOST_LETTERS = 5, 160
 HINTS = {
     "build timed out": "Smaller unrolled tiles compile faster; limits= gives builds more time.",
-    "run timed out": "Smaller sizes, or a template whose first options are fast ones, run in time; "
-    "limits= gives runs more.",
-    "wrong answer": "If it is rounding, of floats or of what is cast from them, give a larger "
-    "tolerance=; gathers need inputs=.",
+    "run timed out": "Tune for smaller sizes, or give a template whose first options are fast; "
+    "limits= gives runs more time.",
+    "wrong answer": "If only rounding differs, of floats or of values cast from floats, give a "
+    "larger tolerance=; gathers need inputs=.",
     "out of memory": "Smaller sizes, or fewer stages at root, need less memory.",
 }
 CONSTRAINED = "Loosen the constraints of the template."
 ILLEGAL = (
-    "What the template makes is refused before it is built: change the step that is named, or what "
-    "its knobs offer."
+    "The steps of the template are refused before anything is built: change the step that is "
+    "named, or the options of its knobs."
 )
-LATE = "The time was up before others were drawn: give more time."
-BY_RULES = "The rules have nothing for this; give a template= that makes schedules for it."
+LATE = "The time was up before other decisions were drawn: give more time."
+BY_RULES = "No rule applies to this computation; give a template= that schedules it."
 
 
 def why_nothing(
@@ -39,7 +39,7 @@ def why_nothing(
 
     >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end", LATE))
     none of 1 candidates worked
-      1 times out of memory: 1 TiB
+      1 time out of memory: 1 TiB
       Smaller sizes, or fewer stages at root, need less memory.
     """
     if trials:
@@ -49,7 +49,7 @@ def why_nothing(
         outcome = Counter(trial.outcome for trial in trials).most_common(1)[0][0]
         lines += [HINTS[outcome]] if outcome in HINTS else []
     elif refused and not valid:
-        lines = ["none of the decisions that were drawn make a candidate"]
+        lines = ["none of the drawn decisions make a candidate"]
         lines += [_line(count, why) for why, count in refused[:MOST_REASONS]]
         lines.append(hint)
     else:
@@ -60,7 +60,7 @@ def why_nothing(
 
 def _line(count: int, why: str) -> str:
     shown = why if len(why) <= MOST_LETTERS else why[: MOST_LETTERS - 1] + "…"
-    return f"{count} times {shown}"
+    return f"{count} time{'s' * (count != 1)} {shown}"
 
 
 __all__ = ["BY_RULES", "CONSTRAINED", "ILLEGAL", "why_nothing"]

@@ -68,7 +68,7 @@ def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise TuningError(
-            f"report({str(path)!r}): this cannot be written ({why}); give another path"
+            f"report({str(path)!r}): the file cannot be written ({why}); give another path"
         ) from None
     return target
 
@@ -112,11 +112,12 @@ def _numbers(facts: Facts) -> str:
         cells.append(("best time", duration(won.seconds), gflops(facts, won.seconds)))
         if facts.baseline:
             ratio, said = against(facts.baseline, won.seconds)
-            cells.append(("against no tuning", f"{ratio}×", said))
+            cells.append(("speedup over no tuning", f"{ratio}×", said))
     elif won.estimate is not None:
         shown = estimate_text(won.estimate)
         cells.append(("best estimate", shown, "no unit; nothing was timed"))
-    same = f"{facts.duplicates} like an earlier one" if facts.duplicates else ""
+    several = "s" * (facts.duplicates != 1)
+    same = f"{facts.duplicates} duplicate{several} not measured" if facts.duplicates else ""
     cells.append(("trials", str(len(facts.trials)), same))
     cells.append(("worked", str(counts.get("ok", 0)), checked_text(facts)))
     cells.append(("spent", span(facts.spent), f"{facts.strategy}, seed {facts.seed}"))
@@ -132,7 +133,7 @@ def _warnings(facts: Facts) -> list[str]:
     """Return what is to be known before anything else."""
     found = []
     if facts.broken:
-        found.append(("The search was broken off.", sentence(f"it ended {ended_text(facts)}")))
+        found.append(("The search was interrupted.", sentence(f"it ended {ended_text(facts)}")))
     if not facts.timed:
         found.append(("Nothing was timed.", " ".join(NOTHING_TIMED)))
     if said := unchecked_winner(facts):
@@ -145,15 +146,15 @@ def _warnings(facts: Facts) -> list[str]:
 def _search(facts: Facts) -> str:
     known = ranked(facts)
     what = "time" if facts.timed else "estimate (nothing was timed)"
-    said = f"Each dot is one trial's {what}, lower is better; the steps are the best so far"
+    said = f"Each dot is the {what} of one trial, lower is better; the steps are the best so far"
     said += ", the ring is the winner"
     said += ", the diamond its time in the final race." if race_seconds(facts) else "."
     if any(trial.resumed for trial, _ in known):
-        said += " Hollow dots were in the database already."
+        said += " Hollow dots were already in the database."
     if len(known) < len(facts.trials):
-        said += " The rows of marks are the trials without one, by how they ended."
+        said += " The rows of marks are the trials without one, by outcome."
     if not known:
-        said = "No trial has a time; each mark is a trial, by how it ended."
+        said = "No trial has a time; each mark is a trial, by outcome."
     ended = escape(sentence(f"the search ended: {facts.ended}")) if facts.ended else ""
     chart = f'<figure class="chart wide">{search_curve(facts)}</figure>'
     return "\n".join(filter(None, (f"<p>{said}</p>", ended and f"<p>{ended}</p>", chart)))
@@ -166,11 +167,11 @@ def _knobs(facts: Facts) -> str:
     parts = []
     if effects:
         parts.append(
-            "<p>One dot a trial, the bar is the median, the wedge marks the winner's value, and "
-            "the counts on top are trials that failed. Charts share one scale. Knobs come in the "
-            "order of how much of the variation they explain by themselves (epsilon squared"
+            "<p>Each dot is a trial, the bar is the median, the wedge marks the value of the "
+            "winner, and the counts on top are failed trials. All charts share one scale. Knobs "
+            "are sorted by the part of the variation that each explains by itself (epsilon squared"
             + (", of the logarithm of the time" if facts.timed else "")
-            + "); knobs also act together, which this does not show.</p>"
+            + "); interactions of knobs are not shown.</p>"
         )
         left = len(effects) - MOST_KNOBS
         if left > 0:
@@ -180,7 +181,7 @@ def _knobs(facts: Facts) -> str:
         parts.append(f'<div class="knobs">\n{knob_figures(facts, effects[:MOST_KNOBS])}\n</div>')
     if same:
         names = ", ".join(f"<code>{escape(name)}</code>" for name in same)
-        parts.append(f'<p class="soft">The same in all trials that can be compared: {names}.</p>')
+        parts.append(f'<p class="soft">The same in all comparable trials: {names}.</p>')
     return "\n".join(parts)
 
 
@@ -198,7 +199,7 @@ def _outcomes(facts: Facts) -> str:
     parts = [table(["outcome", "trials", "part", ""], rows, ["short", "number", "number", "bar"])]
     parts.append(f"<p>{escape(sentence(space_text(facts)))}</p>" if facts.tried else "")
     if said := checked_text(facts):
-        parts.append(f"<p>{escape(sentence(f'of those that are ok: {said}'))}</p>")
+        parts.append(f"<p>{escape(sentence(f'of the ok trials: {said}'))}</p>")
     if facts.refused:
         shown = [[str(n), escape(why)] for why, n in facts.refused]
         parts.append("<h3>Why decisions made no candidate, most frequent first</h3>")
@@ -237,7 +238,7 @@ def _best(facts: Facts) -> str:
         said += (
             f" in the search, {duration(again)} when measured again"
             if value == won.first
-            else " when measured again; other work was in its time before"
+            else " when measured again; other work disturbed its first time"
         )
     parts = [f"<p>Trial {won.number}{escape(said)}.</p>"]
     for title, content in (
@@ -248,7 +249,7 @@ def _best(facts: Facts) -> str:
             parts += [f"<h3>{title}</h3>", listing(content, title)]
     if won.decisions:
         rows = [[escape(name), escape(value_text(v))] for name, v in won.decisions.items()]
-        parts += ["<h3>What its knobs are</h3>", table(["knob", "value"], rows, ["mono", "mono"])]
+        parts += ["<h3>Its knobs</h3>", table(["knob", "value"], rows, ["mono", "mono"])]
     return "\n".join(parts)
 
 
@@ -270,7 +271,7 @@ def _trials(facts: Facts) -> str:
         "estimate",
         "took",
         "proposed by",
-        "knobs, or what went wrong",
+        "knobs, or reason of failure",
     ]
     classes = ["number", "short", "number", "number", "number", "short", "mono"]
     body = table(head, [_row(trial) for trial in facts.trials], classes)

@@ -62,7 +62,8 @@ def progress_for(setting: Setting, total: int | None, deadline: float | None = N
             raise missing_extra("rich", "tune", "progress=True") from None
     if not callable(setting):
         raise TuningError(
-            f"autotune(..., progress={setting!r}): give None, True, False or a function of a trial"
+            f"autotune(..., progress={setting!r}): give None, True, False or a function that takes "
+            "a trial"
         )
     return Told(setting)
 

@@ -33,8 +33,8 @@ def untimed(search: Search) -> str:
     if search.untuned is not None:
         return ": ".join(filter(None, (search.untuned.outcome, search.untuned.detail)))
     if not search.times_plain:
-        return "it has no threads, which a GPU needs"
-    up = "the search's time was up" if search.space.late() else "the search ended"
+        return "it binds no threads, which a GPU needs"
+    up = "the time of the search was up" if search.space.late() else "the search ended"
     return f"{up} before it was timed"
 
 
@@ -50,8 +50,8 @@ def remark(search: Search, found: Schedule) -> str:
     if not search.duplicates:
         return ""
     if not search.trials[0].decisions:
-        return "it asks for no knobs, and makes one schedule"
-    return "its knobs changed nothing: all that were drawn make the same loop nest"
+        return "it asks for no knobs, so it makes only one schedule"
+    return "its knobs changed nothing: all drawn decisions make the same loop nest"
 
 
 __all__ = ["hint", "remark", "untimed"]

@@ -31,18 +31,18 @@ ALIKE = 1.05
 ROSE = 1.01
 # what a rank correlation means, from the least that has this meaning
 MEANINGS = (
-    (0.7, "it orders candidates much as their times do"),
-    (0.3, "it orders candidates roughly as their times do"),
-    (-0.3, 'it says little of the order of the times, by which search="evolve" goes'),
-    (-1.0, 'it orders candidates against their times, by which search="evolve" goes'),
+    (0.7, "it ranks candidates much as their times do"),
+    (0.3, "it ranks candidates roughly as their times do"),
+    (-0.3, 'it says little about the times, and search="evolve" relies on it'),
+    (-1.0, 'it ranks candidates against their times, and search="evolve" relies on it'),
 )
 # how the winner's code and the report are got in Python
-CODE, PAGE = "result.schedule.as_python()", 'result.report("tuning.html")'
+CODE, PAGE = "result.schedule.as_python()", 'result.report("tuning.html") writes a page'
 NO_BASELINE = "the untuned schedule has no time"
-NOTHING_FASTER = "this is the untuned schedule, without a step: nothing that was tried is faster"
+NOTHING_FASTER = "this is the untuned schedule, without a step: no candidate was faster"
 NOTHING_TIMED = (
-    "The target is not on this machine: candidates were ranked by the estimate alone.",
-    "The estimate has no unit and may be wrong: search again where the target is, to know.",
+    "This machine lacks the target: candidates were ranked only by the estimate.",
+    "The estimate has no unit and may be wrong: to time them, search on a machine that has it.",
 )
 
 
@@ -60,10 +60,10 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
       trials:   1 ok, 1 crashed
       measured: 1, in 12 s (random, seed 0)
       ended:    all trials are done
-      space:    20 of the 50 sets of decisions that were drawn make a candidate (40%)
+      space:    20 of 50 drawn sets of decisions make a candidate (40%)
       estimate: too few times to compare it with
-      best:     trial 0; its schedule as code is result.schedule.as_python()
-      all of it: result.report("tuning.html")
+      best:     trial 0; its schedule as code: result.schedule.as_python()
+      report:   result.report("tuning.html") writes a page
     """
     won = winner(facts)
     lines = [f"{facts.name} on {facts.where.target}: {_found(facts)}"]
@@ -82,7 +82,7 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     lines.append("measured: " + _measured(facts))
     disturbed = sum(trial.disturbed or trial.detail.endswith(DISTURBED) for trial in facts.trials)
     if disturbed:
-        lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is quiet")
+        lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is idle")
     lines += [f"lost:     {said}" for said in [lost_text(facts)] if said]
     if facts.unraced:
         lines.append(f"race:     {UNRACED}")
@@ -93,11 +93,11 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
         lines.append("space:    " + space_text(facts))
     if facts.refused and facts.valid < LITTLE * facts.tried:
         why, count = facts.refused[0]
-        lines.append(f"refused:  {count} of the others since: {why}")
+        lines.append(f"refused:  {count} of the others, because: {why}")
     if facts.timed:
         lines.append("estimate: " + correlation_text(facts))
-    lines.append(f"best:     trial {won.number}; its schedule as code is {code}")
-    lines.append(f"all of it: {page}")
+    lines.append(f"best:     trial {won.number}; its schedule as code: {code}")
+    lines.append(f"report:   {page}")
     return "\n  ".join(_short(plain(line)) for line in lines if line)
 
 
@@ -117,7 +117,7 @@ def _short(line: str) -> str:
 def ended_text(facts: Facts) -> str:
     """Return why the search stopped; one that broke off says so."""
     why = facts.ended.removeprefix("autotune: ")
-    return f"by an error, with the best until then: {why}" if facts.broken else why
+    return f"by an error, and the best so far is kept: {why}" if facts.broken else why
 
 
 def _measured(facts: Facts) -> str:
@@ -127,17 +127,18 @@ def _measured(facts: Facts) -> str:
     if kept:
         parts.append(f"{kept} more from the database")
     if facts.duplicates:
-        parts.append(f"{facts.duplicates} like an earlier one")
+        several = "s" * (facts.duplicates != 1)
+        parts.append(f"{facts.duplicates} duplicate{several} not measured")
     parts.append(f"in {span(facts.spent)}")
     if facts.finals_took > facts.spent / 2:
-        parts.append(f"{span(facts.finals_took)} of it for the times at the end")
+        parts.append(f"{span(facts.finals_took)} of it for the final race")
     return ", ".join(parts) + f" ({facts.strategy}, seed {facts.seed})"
 
 
 def space_text(facts: Facts) -> str:
     """Return what part of the space is any good."""
     return (
-        f"{facts.valid} of the {facts.tried} sets of decisions that were drawn make a candidate "
+        f"{facts.valid} of {facts.tried} drawn sets of decisions make a candidate "
         f"({percent(facts.valid / facts.tried)})"
     )
 
@@ -147,14 +148,14 @@ def correlation_text(facts: Facts) -> str:
     known = compared(facts.trials)
     if facts.rank_correlation is None:
         if len(known) >= LEAST:
-            return "it is the same for all, or all times are: there are no two orders to compare"
+            return "it cannot be compared: all estimates, or all times, are the same"
         few = "undisturbed times" if any(trial.disturbed for trial in facts.trials) else "times"
         return f"too few {few} to compare it with"
     times = [seconds for _, seconds in known]
     if times and max(times) <= ALIKE * min(times):
         return (
-            f"all times are within {percent(max(times) / min(times) - 1)} of the least: "
-            "there is no order that it could tell"
+            f"it cannot be judged: all times are within {percent(max(times) / min(times) - 1)} of "
+            "the shortest"
         )
     return rank_text(facts.rank_correlation)
 
@@ -162,7 +163,7 @@ def correlation_text(facts: Facts) -> str:
 def rank_text(correlation: float) -> str:
     """Return what a rank correlation with the times means."""
     said = next(text for least, text in MEANINGS if correlation >= least)
-    return f"{said} (rank correlation {correlation:.2f}; 1: the same order, 0: none)"
+    return f"{said} (rank correlation {correlation:.2f}; 1 is the same order, 0 none)"
 
 
 def race_text(facts: Facts) -> str:
@@ -173,8 +174,8 @@ def race_text(facts: Facts) -> str:
     if won.disturbed or won.first_disturbed or again <= ROSE * won.first:
         return ""
     return (
-        f"{duration(again)} beside the other finalists, {duration(won.first)} in the search: the "
-        "least of many noisy times is too low"
+        f"{duration(again)} in the final race, {duration(won.first)} in the search: the shortest "
+        "of many noisy times is too short"
     )
 
 

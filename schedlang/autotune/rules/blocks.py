@@ -25,7 +25,7 @@ def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[in
     reads = sketch.reads(tensor)
     again = {r.tensor for r in reads if reused(sketch, tensor, r)}
     found = shapes(sketch, tensor, head, positions)
-    knobs.require(bool(found), "no tile has as many threads as a block")
+    knobs.require(bool(found), "no tile has the number of threads of a block")
     parts = asked(sketch, name, head, found)
     operands = list(dict.fromkeys(
         r.tensor for r in reads

@@ -82,9 +82,9 @@ class Child:
         except subprocess.TimeoutExpired:
             return "crashed", "it closed its pipe"
         if status == -9 and _kills() > self._kills:
-            return "out of memory", "the system killed it for want of memory"
+            return "out of memory", "the system killed it for lack of memory"
         if status == -9:
-            return "crashed", "ended by signal SIGKILL; where memory is short the system does so"
+            return "crashed", "ended by signal SIGKILL, which a system short of memory may send"
         if status < 0:
             return "crashed", f"ended by signal {_signal(-status)}"
         return "crashed", f"ended with status {status}"

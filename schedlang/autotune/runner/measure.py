@@ -197,7 +197,7 @@ def asked(
 
 def _no_answer(box: Sandbox, known: Measured) -> Measured:
     box.close()
-    return replace(known, outcome="crashed", detail="what it answered is no answer", resources={})
+    return replace(known, outcome="crashed", detail="its answer is malformed", resources={})
 
 
 def forget(box: Sandbox, numbers: Sequence[int]) -> None:

@@ -50,7 +50,7 @@ def unequal(
 
     >>> import numpy as np
     >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
-    'C[1] is 2.0 and not 3.0 (1 of 2 elements are off)'
+    'C[1] is 2.0, not 3.0 (1 of 2 elements differ)'
     >>> unequal("Q", np.array([1, 2]), np.array([1, 3]), 0.0, rounded=True)
     ''
     """
@@ -72,10 +72,10 @@ def unequal(
         return ""
     at = tuple(int(n) for n in np.argwhere(off)[0])
     spot = f"{name}[{', '.join(map(str, at))}]" if at else name
-    values = f"{got[at].item()} and not {want[at].item()}"
+    values = f"{got[at].item()}, not {want[at].item()}"
     # 6 % more: two digits may be 5 % less
-    would = f"; tolerance={1.06 * needed:.2g} would do" if 0 < needed < PLAUSIBLE else ""
-    return f"{spot} is {values} ({count} of {off.size} elements are off{would})"
+    would = f"; tolerance={1.06 * needed:.2g} would accept them" if 0 < needed < PLAUSIBLE else ""
+    return f"{spot} is {values} ({count} of {off.size} elements differ{would})"
 
 
 __all__ = ["Guarded", "unequal"]

@@ -60,7 +60,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
 MOST_LEFT_OUT = 4
 # how often a race is sent, and how often an executor may refuse a job in a row
 RACES, REFUSALS = 3, 8
-NOTHING = "autotune: the workers of the executor measure nothing: {}{}"
+NOTHING = "autotune: the workers of the executor cannot measure: {}{}"
 # seconds between two looks at what was cancelled
 LOOK = 1.0
 # workers of an executor that does not say how many it has
@@ -196,7 +196,7 @@ class Remote:
             except Exception as error:
                 why = error
                 self.lost[kind_of(error)] += 1
-        raise Broken(f"autotune: the executor takes no more jobs: {first_line(why)}") from None
+        raise Broken(f"autotune: the executor accepts no more jobs: {first_line(why)}") from None
 
     def _next(
         self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None

@@ -25,14 +25,15 @@ PREFIX = "schedlang-tune-"
 # seconds in which a process starts and the oracle computes what is right
 PATIENCE = 300.0
 SLOW_ORACLE = (
-    "autotune: the process that measures candidates is not ready within {:g} s, in which NumPy "
-    "computes what is right\n  tune for smaller sizes; what is found for them starts a larger one"
+    "autotune: the process that measures candidates was not ready within {:g} s, in which NumPy "
+    "computes the reference\n  tune for smaller sizes; a search for larger sizes starts from the "
+    "result"
 )
 # the commands that write files, and how they fail where the disk is full: that says nothing of a
 # candidate
 WRITING, NO_ROOM = ("open", "build"), "no room"
 FULL = (
-    "autotune: no space is left in {}, where candidates are built: {}\n  TMPDIR names a folder on "
+    "autotune: no space is left in {}, where candidates are built: {}\n  set TMPDIR to a folder on "
     "another disk"
 )
 _NUMBERS = count()
@@ -138,7 +139,7 @@ class Sandbox:
             found = None
         if not isinstance(found, dict) or found.pop("re", None) != self._asked:
             self.close()
-            raise Lost("crashed", "what it answered is no answer")
+            raise Lost("crashed", "its answer is malformed")
         # a candidate that runs may answer anything
         if command["do"] in WRITING and found.get("failed") == NO_ROOM:
             self.close()
@@ -147,7 +148,7 @@ class Sandbox:
 
     def _start(self) -> None:
         self.close()
-        failed = "autotune: the process that measures candidates does not start: "
+        failed = "autotune: the process that measures candidates did not start: "
         with self._lock:
             if self._over:
                 raise Lost("crashed", "it was ended")
@@ -171,9 +172,9 @@ class Sandbox:
             self.close()
             detail = str(reply.get("detail", ""))
             if reply["failed"] == "out of memory":
-                detail += "\n  limits=Limits(memory=...) gives it more"
+                detail += "\n  limits=Limits(memory=...) gives it more memory"
             elif self._task["inputs"] is None:
-                detail += "\n  on made-up data; inputs= gives the data to run on"
+                detail += "\n  on random data; inputs= gives the data to run on"
             raise Broken(f"autotune: the computation cannot be evaluated: {detail}")
 
 

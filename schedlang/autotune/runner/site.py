@@ -56,7 +56,7 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
             if left:
                 continue
             raise TuningError(
-                f"autotune: the executor takes no jobs: {first_line(error)}"
+                f"autotune: the executor accepts no jobs: {first_line(error)}"
             ) from None
         try:
             found = _site_of(asked.result(patience))
@@ -70,7 +70,7 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
             if left:
                 continue
             raise TuningError(
-                "autotune: no worker of the executor says what it runs on: "
+                "autotune: no worker of the executor describes its machine: "
                 f"{first_line(error)}{needs(error)}"
             ) from None
         break
@@ -78,8 +78,8 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
     mine, theirs = dict(versions())["schedlang"], dict(found.versions).get("schedlang")
     if mine != theirs:
         raise TuningError(
-            f"autotune: the workers of the executor have schedlang {theirs}, and here it is "
-            f"{mine}. They need the same version"
+            f"autotune: the workers of the executor have schedlang {theirs}, but here it is "
+            f"{mine}. Install the same version"
         )
     return found
 
@@ -96,7 +96,7 @@ def _site_of(answer: Any) -> Site:
 def needs(error: Exception) -> str:
     """Return what workers need that fail by ``error``, as the end of a message; nothing if
     unknown."""
-    return ". They need this version of schedlang" if isinstance(error, OTHER_VERSION) else ""
+    return ". Install this version of schedlang there" if isinstance(error, OTHER_VERSION) else ""
 
 
 def _there(target: Mapping[str, Any]) -> dict[str, Any]:

@@ -192,7 +192,7 @@ class Workbench:
         """Return what a kernel wrote that is none of its outputs."""
         for tensor, out in zip(self.task.outputs, self._outs):
             if not out.intact():
-                return f"elements outside of {tensor.name} were written"
+                return f"elements outside {tensor.name} were written"
         for tensor, array, digest in zip(self._placeholders, self.inputs, self._digests):
             if _digest(array) != digest:
                 return f"the input {tensor.name} was written"
