@@ -334,8 +334,9 @@ def test_what_ran_and_what_was_only_compiled_is_said() -> None:
 def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
     trials = raced(searched(), t5=0.002)
     trials[5] = replace(trials[5], detail=f"when measured again: {UNCHECKED}: no answer")
-    said = "the winner was NOT checked on the emulator (its result on the GPU was correct): no "
-           "answer"
+    said = (
+        "the winner was NOT checked on the emulator (its result on the GPU was correct): no answer"
+    )
     assert said in summary(facts(trials)) and "compiled only" not in summary(facts(trials))
     # the end came before the race, of which the emulator is a part
     known = facts(searched())
@@ -370,8 +371,8 @@ def test_why_a_search_ended_is_said_and_an_error_plainly() -> None:
 def test_why_decisions_are_refused_is_said_where_few_are_left() -> None:
     refused = (("the tile is too large", 900), ("8 does not divide 6", 60))
     few = facts(searched(), tried=1000, valid=40, refused=refused)
-    assert "  refused:  900 of the others, because: the tile is too "
-           "large" in summary(few).splitlines()
+    line = "  refused:  900 of the others, because: the tile is too large"
+    assert line in summary(few).splitlines()
     assert "refused:" not in summary(replace(few, valid=100))
     text = page(replace(few, valid=100))
     assert text.index("the tile is too large") < text.index("8 does not divide 6")
