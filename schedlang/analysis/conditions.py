@@ -13,7 +13,7 @@ from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Read, U
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load
-from schedlang.lowering.drafts import Placed
+from schedlang.lowering.drafts import DraftRead
 
 # a condition and whether it holds
 Held = tuple[Expr, bool]
@@ -119,7 +119,7 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 def _on_data(node: Expr) -> bool:
     return any(
-        isinstance(n, (Load, Placed, Read)) or (isinstance(n, Var) and not n.is_size)
+        isinstance(n, (Load, DraftRead, Read)) or (isinstance(n, Var) and not n.is_size)
         for n in postorder([node])
     )
 

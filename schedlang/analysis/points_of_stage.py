@@ -15,7 +15,7 @@ from schedlang.expr.linear import ONE, ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Read, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
-from schedlang.lowering.drafts import Placed
+from schedlang.lowering.drafts import DraftRead
 from schedlang.lowering.instantiate import instantiate
 
 Sizes = Mapping[Var, Lin]
@@ -61,10 +61,10 @@ def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tens
     return found
 
 
-def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | Placed, tuple[Held, ...]]]:
+def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | DraftRead, tuple[Held, ...]]]:
     for root in roots:
         for node, path in evaluations(root):
-            if isinstance(node, (Read, Placed)):
+            if isinstance(node, (Read, DraftRead)):
                 yield node, path
 
 
