@@ -74,7 +74,7 @@ def test_what_is_no_cache_is_refused(caches: tuple[Cache, ...]) -> None:
 def test_a_product_packs_what_half_of_the_second_level_holds(second: int, group: int) -> None:
     """Panels of 512 by 32 floats are 64 KiB each."""
     target = sl.Target("cpu", caches=(Cache(32 * KIB, 8), Cache(second, 16)))
-    assert demo.panels_a_group(32, 512, 32, target) == group
+    assert demo.panels_per_group(32, 512, 32, target) == group
 
 
 def test_data_that_a_cache_holds_costs_less() -> None:
