@@ -4,7 +4,7 @@ Those that CPU kernels share come from `schedlang.runtime.twins`. The simulator 
 `exchange`.
 """
 
-# each function is documented where it is compiled, under the same name
+# the compiled function of the same name has the docstring
 
 from __future__ import annotations
 
