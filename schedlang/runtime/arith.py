@@ -60,7 +60,7 @@ def vec_operator(op: Any, accepts: Callable[[types.Type], bool], mask: bool, emi
 
 
 def elementwise(accepts: Callable[[types.Type], bool], emit: Emit, *operands: types.Type) -> Any:
-    """Return an intrinsic that brings its operands to one type and gives a result of that type."""
+    """Return an intrinsic that converts its operands to one type; the result has that type."""
     ty = common_type(*operands)
     if ty is None or not accepts(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)

@@ -17,8 +17,8 @@ from schedlang.target import Target
 
 COPIED_BYTES = 64 << 20
 STEPS = 200_000
-MEASURED = 0.4
-MOST_MEASURED = 4
+SAMPLE_SECONDS = 0.4
+MAX_MEASUREMENTS = 4
 ROUNDS = 3
 
 
@@ -71,7 +71,7 @@ def rate(kind: str, reached: float) -> float:
     It is measured the first time, and again if a kernel ``reached`` more.
     """
     known = RATES[kind]
-    while not known.count or (reached > known.best and known.count < MOST_MEASURED):
+    while not known.count or (reached > known.best and known.count < MAX_MEASUREMENTS):
         measured = copy_rate() if kind == "copy" else fma_rate(kind)
         known.best, known.count = max(known.best, measured), known.count + 1
     return known.best
@@ -158,7 +158,7 @@ def copy_rates() -> tuple[float, float]:
 
 def _best(call: Callable[[], None]) -> float:
     with threads.guard() or nullcontext():
-        return min(samples(call, 7, MEASURED))
+        return min(samples(call, 7, SAMPLE_SECONDS))
 
 
 def _workers() -> int:

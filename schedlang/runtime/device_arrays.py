@@ -30,7 +30,7 @@ class Holder:
 
 
 def is_on_device(value: Any) -> bool:
-    """Return whether ``value`` is an array in a GPU's memory, by the protocols it supports."""
+    """Return whether ``value`` has a protocol of arrays in a GPU's memory."""
     return hasattr(value, "__cuda_array_interface__") or _device(value) is not None
 
 

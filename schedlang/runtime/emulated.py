@@ -38,7 +38,7 @@ class GpuKernel(Kernel):
         super().__init__(built, schedule, nest)
         self._file = file
         self._program = file.program
-        self._grids_known_good: set[tuple[int, ...]] = set()
+        self._checked_grids: set[tuple[int, ...]] = set()
 
     @property
     def program(self) -> str:
@@ -48,7 +48,7 @@ class GpuKernel(Kernel):
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         super()._check_sizes(sizes)
         key = tuple(sizes.values())
-        if key in self._grids_known_good:
+        if key in self._checked_grids:
             return
         # a size may be an argument too
         given_sizes = (*self._nest.sizes, *(a for a in self._nest.args if isinstance(a, Var)))
@@ -66,7 +66,7 @@ class GpuKernel(Kernel):
                         f"have "
                         f"extent {count}; {self.target.arch} allows {most}"
                     )
-        self._grids_known_good.add(key)
+        self._checked_grids.add(key)
 
     def check(self, *args: Any, order: str = "forward", **named: Any) -> Any:
         """Return new outputs, computed in lockstep with every access checked; for small sizes.

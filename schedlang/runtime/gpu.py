@@ -34,7 +34,7 @@ from schedlang.target import DEVICES, Target
 
 
 class Running(NamedTuple):
-    """The launcher and the stream of the call that this thread is in."""
+    """The launcher and the stream of the current call of this thread."""
 
     launcher: Launcher
     stream: int
@@ -60,7 +60,7 @@ class CudaKernel(GpuKernel):
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, file: DeviceFile) -> None:
         super().__init__(built, schedule, nest, file)
-        # by the number of the GPU
+        # launchers by the number of the GPU
         self._ready: dict[int, Launcher] = {}
         # the CPU's fast path takes NumPy arrays only
         self._shortcut = None

@@ -25,7 +25,7 @@ from schedlang.runtime.bundle import bundle
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.shortcut import shortcut
 from schedlang.runtime.te_module import TeModule
-from schedlang.runtime.traced import named
+from schedlang.runtime.traced import with_array_name
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -67,7 +67,7 @@ class Kernel(TeModule):
         self._entry: Any = None
         self._lock: Lock | None = None
         self._start: Callable[..., None] | None = None
-        self._sizes_known_good: set[tuple[int, ...]] = set()
+        self._checked_sizes: set[tuple[int, ...]] = set()
 
     @property
     def name(self) -> str:
@@ -235,7 +235,7 @@ class Kernel(TeModule):
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         """Check storage and unproven accesses for given sizes, once for each combination."""
         key = tuple(sizes.values())
-        if key in self._sizes_known_good:
+        if key in self._checked_sizes:
             return
         storage = largest_storage(self._nest, sizes)
         if storage is not None and storage[1] >= LARGEST:
@@ -245,7 +245,7 @@ class Kernel(TeModule):
                 "bytes, more than an address can reach"
             )
         if not self._built.checked_by_size:
-            self._sizes_known_good.add(key)
+            self._checked_sizes.add(key)
             return
         try:
             left = [u for u in verify(at_sizes(self._nest, sizes)) if u.exact]
@@ -255,7 +255,7 @@ class Kernel(TeModule):
         if left:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             raise CallError(left[0].refusal(f"kernel {self.name} where {given},"))
-        self._sizes_known_good.add(key)
+        self._checked_sizes.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
         flat = []
@@ -349,6 +349,6 @@ def _interpreted(function: Callable[..., None], name: str, path: str) -> Callabl
             try:
                 function(*flat)
             except IndexError as error:
-                raise BoundsError(f"kernel {name}: {named(error, path)}") from error
+                raise BoundsError(f"kernel {name}: {with_array_name(error, path)}") from error
 
     return start

@@ -67,13 +67,13 @@ def emit_lanes(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> i
 
 
 def _one(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> ir.Value:
-    short = ty == types.float32 and name in CLOSE
-    kind = types.float32 if short else types.float64
+    single = ty == types.float32 and name in CLOSE
+    kind = types.float32 if single else types.float64
     llt = llvm_type(kind)
     function = cgutils.get_or_insert_function(
         builder.module,
         ir.FunctionType(llt, [llt] * len(args)),
-        f"__nv_{name}{'f' if short else ''}",
+        f"__nv_{name}{'f' if single else ''}",
     )
     values = [convert(builder, x, ty, kind) for x in args]
     return convert(builder, builder.call(function, values), kind, ty)

@@ -71,7 +71,7 @@ class Launcher:
         self.launch([*map(_passed, args)], number)
 
     def launch(self, args: Sequence[Any], number: int) -> None:
-        """Launch the kernels; arrays are given as :class:`Memory`, integers as Python's."""
+        """Launch the kernels; ``args`` has arrays as :class:`Memory`, and Python's integers."""
         stream = self._streams.get(number)
         if stream is None:
             stream = self._streams[number] = core().Stream.from_handle(number)

@@ -28,7 +28,7 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
 from schedlang.target import Device
 
-# allocation units: registers of a warp, warps, bytes of shared memory; and what a block reserves
+# allocation units of registers, warps and shared memory; the shared memory that a block reserves
 REGISTER_UNIT = 256
 WARP_UNIT = 4
 SHARED_UNIT = 128
@@ -156,7 +156,7 @@ def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath:
             function, signature(kernel), cc=capability, fastmath=fastmath,
             launch_bounds=kernel.launch.threads,
         )  # fmt: skip
-    ptx = _plain(ptx, kernel.name)
+    ptx = _canonical_ptx(ptx, kernel.name)
     cubin, messages = _assembled(ptx, device.arch)
     resources = _resources(messages, kernel, device)
     if not resources.occupancy:
@@ -191,7 +191,7 @@ def _nvvm_errors(what: str) -> Iterator[None]:
         ) from error
 
 
-def _plain(ptx: str, name: str) -> str:
+def _canonical_ptx(ptx: str, name: str) -> str:
     """Return PTX that is the same in each process, without the numbers that numba counts up.
 
     The entry gets the kernel's own name in place of numba's mangled one. Shared arrays are numbered

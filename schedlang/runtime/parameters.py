@@ -163,7 +163,7 @@ class Binder:
         else:
             slots = inputs + [k for k, p in enumerate(parameters) if p.is_output]
             if len(args) > len(slots):
-                self._count(len(args))
+                self._refuse_count(len(args))
             slots = slots[: len(args)]
         values: list[Any] = [None] * len(parameters)
         for slot, value in zip(slots, args):
@@ -179,7 +179,7 @@ class Binder:
             values[names[name]] = value
         for k in inputs:
             if values[k] is None:
-                self._count(len(args) + len(named), parameters[k].name)
+                self._refuse_count(len(args) + len(named), parameters[k].name)
         return values
 
     @property
@@ -190,7 +190,8 @@ class Binder:
     def listing(self) -> str:
         return ", ".join(map(str, self.signature.parameters))
 
-    def _count(self, given: int, missing: str = "") -> None:
+    def _refuse_count(self, given: int, missing: str = "") -> None:
+        """Raise ``CallTypeError`` for a wrong number of arguments."""
         without = f", {missing} is missing" if missing else ""
         inputs, outputs = len(self.signature.inputs), len(self.signature.outputs)
         raise CallTypeError(
@@ -357,11 +358,10 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
         raise CallTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
     number: Any = value.item() if isinstance(value, np.ndarray) else value
     kind = np.dtype(dtype).kind
+    described, accepted = f"{what} is {_with_article(dtype)}", _accepted_values(dtype)
     if not isinstance(number, _ACCEPTED[kind]):
-        raise CallTypeError(f"{what} is {_a(dtype)}, got {value!r}: pass {_accepted_values(dtype)}")
-    too_large = CallTypeError(
-        f"{what} is {_a(dtype)}, which cannot hold {value!r}: pass {_accepted_values(dtype)}"
-    )
+        raise CallTypeError(f"{described}, got {value!r}: pass {accepted}")
+    too_large = CallTypeError(f"{described}, which cannot hold {value!r}: pass {accepted}")
     with np.errstate(over="ignore"):
         try:
             converted: Any = np.dtype(dtype).type(number)
@@ -369,9 +369,7 @@ def scalar(value: Any, dtype: str, what: str) -> Any:
         except OverflowError:
             raise too_large from None
         except (TypeError, ValueError):
-            raise CallTypeError(
-                f"{what} is {_a(dtype)}, got {value!r}: pass {_accepted_values(dtype)}"
-            ) from None
+            raise CallTypeError(f"{described}, got {value!r}: pass {accepted}") from None
     # a NumPy integer that does not fit wraps silently
     if int(converted) != int(number) if kind in "iu" else overflowed:
         raise too_large
@@ -384,7 +382,7 @@ _ACCEPTED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _a(dtype: str) -> str:
+def _with_article(dtype: str) -> str:
     return f"{'an' if dtype.startswith('i') else 'a'} {dtype}"
 
 

@@ -307,7 +307,7 @@ def vgather_half(typingctx: Any, A: Any, offs: Any) -> Any:
 
 @intrinsic
 def vgather_masked(typingctx: Any, A: Any, offs: Any, mask: Any) -> Any:
-    """Return the elements at offsets where `mask` holds, 0 elsewhere; others are not read."""
+    """Return the elements at int64 offsets where `mask` holds, 0 elsewhere; others are not read."""
     return gather_intrinsic(A, offs, False, mask)
 
 

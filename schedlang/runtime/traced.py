@@ -7,7 +7,7 @@ from types import FrameType
 import numpy as np
 
 
-def named(error: IndexError, path: str) -> str:
+def with_array_name(error: IndexError, path: str) -> str:
     """Return the message of ``error``, with the array's name in the kernel's file at ``path``."""
     frames: list[FrameType] = []
     trace = error.__traceback__

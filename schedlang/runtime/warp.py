@@ -110,7 +110,7 @@ def emit_nvvm_minimum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.
 
 
 def _emit_compared(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any) -> ir.Value:
-    """Emit a if it compares so with b or is NaN, else b."""
+    """Emit a if the comparison a `op` b holds or a is NaN, else b."""
     if is_float(ty):
         first = builder.or_(builder.fcmp_ordered(op, a, b), builder.fcmp_unordered("uno", a, a))
     elif is_unsigned(ty):
