@@ -17,7 +17,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Work:
-    """One piece of work, the same for every implementation; everything is float32.
+    """One piece of work, the same for every implementation. All arrays are float32.
 
     ``kind`` selects an implementation's code and ``sizes`` are its parameters. ``oracle`` computes
     the outputs in float64 from the inputs by name. ``bound`` is the ceiling that bounds the work:
