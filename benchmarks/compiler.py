@@ -146,7 +146,7 @@ def _timed(*work: Callable[[], object]) -> float:
 def _parts(make: Make, work: str, limit: float | None) -> Iterator[Case]:
     """Yield a case for each part of the way from steps to source, and one for all of it.
 
-    Each call makes a new schedule, since a schedule caches its nest.
+    Each call makes a new schedule, so that it profits from no cache of an earlier call.
     """
 
     def nest_alone() -> float:

@@ -59,7 +59,7 @@ class Sets:
         return ([*given, *out] for given, out in zip(self.sets, self.outs))
 
     def wrong(self, call: Call) -> str:
-        """Return what is wrong with the result of ``call`` for the first set."""
+        """Return the error of ``call`` on the first set, or an empty string."""
         for out, fresh in zip(self.outs[0], self.work.empty().values()):
             _view(out).copy_to_device(fresh)
         made = call()

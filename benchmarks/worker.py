@@ -27,7 +27,7 @@ THREADS = 2
 # seconds of untimed calls before a sample, and of the calls of a sample
 WARMUP = 0.005
 WINDOW = 0.02
-# a call of so many seconds needs no warm-up and is not repeated
+# a call that takes longer than this (seconds) needs no warm-up and is not repeated
 LONG = 0.25
 # seconds to wait for a reply: the first Adams2019 schedule takes minutes
 REPLY_TIMEOUT = 1800.0

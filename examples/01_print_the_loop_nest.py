@@ -32,7 +32,7 @@ print("\n3. compute_at(C, i.outer): 32 elements of C need 34 of B, so B shrinks 
 print(s)
 assert s.nest().buffers[-1].shape == (34,)
 
-# Vectorize the inner loop of C. diff shows only the lines that a step changed.
+# Vectorize the inner loop of C. diff compares the nest before a step with the nest after it.
 s[C].vectorize(inner)
 print("\n4. vectorize(i.inner): the lines that this step changed\n")
 print(s.diff(len(s.steps)))

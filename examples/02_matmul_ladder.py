@@ -55,12 +55,15 @@ def vectorized() -> sl.Schedule:
 def packed() -> sl.Schedule:
     """Keep the sums in vector registers over all of k, and read B from contiguous panels."""
     s = sl.schedule(D)
+    # Sum a tile of D in a local buffer, which stays in registers, and copy it to D at the end.
     tile = s.cache_write(D, "local")
+    # Split D into blocks of 64 rows, strips of ROWS rows, and panels of COLUMNS columns.
     i, j = s[D].op.axis
     block, row = s[D].split(i, factor=64, tail="cut")
     strip, row = s[D].split(row, factor=ROWS, tail="cut")
     panel, lane = s[D].split(j, factor=COLUMNS)
     s[D].reorder(block, panel, strip, row, lane)
+    # Compute a tile for each strip. The reduction is its outer loop, and its rows are unrolled.
     s[tile].compute_at(s[D], strip)
     (depth,) = s[tile].op.reduce_axis
     y, x = s[tile].op.axis

@@ -64,11 +64,13 @@ def main() -> None:
     def in_strips() -> sl.Schedule:
         s = sl.schedule(blurred)
         s[values].compute_inline()
+        # Compute the rows that a strip of 32 lines needs, just before the strip.
         y, x = s[blurred].op.axis
         strip, line = s[blurred].split(y, factor=32)
         s[rows].compute_at(s[blurred], strip)
         # Store the padded line, so that the lanes of a vector read neighbouring elements.
         s[padded].compute_at(s[rows], s[rows].op.axis[0])
+        # Vectorize both passes along a line, and run the strips in parallel.
         for stage in (rows, blurred):
             _, lanes = s[stage].split(s[stage].op.axis[1], factor=16)
             s[stage].vectorize(lanes)

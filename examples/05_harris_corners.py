@@ -89,6 +89,7 @@ def main(path: str) -> None:
 
     plain = sl.schedule(R)
     s = sl.schedule(R)
+    # Split the response into strips of lines, and vectorize its lines.
     y, x = s[R].op.axis
     strip, line = s[R].split(y, factor=STRIP)
     _, lanes = s[R].split(x, factor=LANES)

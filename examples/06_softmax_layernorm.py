@@ -19,8 +19,10 @@ LANES = sl.Target().vector_width("float32")
 
 def partial(s: sl.Schedule, tensor: Any, row: Any, out: Any) -> None:
     """Reduce each row to LANES partial results in a vector, then reduce those to one."""
+    # rfactor makes a stage of partial results with ki as a data axis, which can be vectorized.
     _, ki = s[tensor].split(s[tensor].op.reduce_axis[0], factor=LANES)
     lanes = s.rfactor(tensor, ki)
+    # Compute both stages for each row of the output.
     s[tensor].compute_at(s[out], row)
     s[lanes].compute_at(s[out], row)
     lane, *rest = s[lanes].op.axis

@@ -35,6 +35,7 @@ def shared_tiles() -> sl.Schedule:
     s = sl.schedule(C)
     tiles = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
     by, bx, y, x = s[C].tile(*s[C].op.axis, 8, 32)
+    # Split k, and load the tiles for DEPTH of its iterations at a time.
     (depth,) = s[C].op.reduce_axis
     outer, inner = s[C].split(depth, DEPTH)
     s[C].reorder(by, bx, y, x, outer, inner)
@@ -49,6 +50,7 @@ def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
     """Compute 4 by 4 elements per thread in registers: 8 shared loads serve 16 products."""
     s = sl.schedule(C)
     tiles = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
+    # Local buffers of a thread live in its registers: its sums, and the elements that they read.
     sums = s.cache_write(C, "local")
     rows, columns = (s.cache_read(tile, "local", [sums]) for tile in tiles)
     by, bx, y, x = s[C].tile(*s[C].op.axis, TILE, TILE)
@@ -58,6 +60,7 @@ def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
     bind(s, by, bx, ty, tx)
     if lanes > 1:
         s[C].vectorize(x)
+    # Sum over k inside each thread, DEPTH iterations per shared tile, with the 4 by 4 unrolled.
     s[sums].compute_at(s[C], tx)
     i, j = s[sums].op.axis
     outer, inner = s[sums].split(s[sums].op.reduce_axis[0], DEPTH)
@@ -90,6 +93,7 @@ def double_buffer() -> sl.Schedule:
 
 
 def bind(s: sl.Schedule, by: Any, bx: Any, ty: Any, tx: Any) -> None:
+    """Bind the axes of ``C`` to the blocks of the grid and the threads of a block."""
     names = ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")
     for axis, name in zip((by, bx, ty, tx), names):
         s[C].bind(axis, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import schedlang as sl
 
 Made = tuple[sl.Schedule, list[sl.Tensor]]
-# with so many outputs, every multiprocessor of a large GPU gets several of the larger blocks
+# from this many outputs on, each multiprocessor of a large GPU gets several of the larger blocks
 MANY = 1 << 21
 # the multiprocessors of a large GPU, and the fewest input channels that are worth a block
 FEW, LEAST = 132, 32

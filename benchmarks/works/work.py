@@ -68,10 +68,10 @@ class Work:
     def wrong(self, got: tuple[Any, ...], expected: tuple[Any, ...]) -> str:
         """Return the first error in ``got``, or an empty string."""
         if len(got) != len(expected):
-            return f"{len(got)} results in place of {len(expected)}"
+            return f"{len(got)} results instead of {len(expected)}"
         for name, found, want in zip(self.outputs, got, expected):
             if tuple(found.shape) != tuple(want.shape):
-                return f"{name} has shape {tuple(found.shape)} in place of {tuple(want.shape)}"
+                return f"{name} has shape {tuple(found.shape)} instead of {tuple(want.shape)}"
             if found.dtype != np.float32:
                 return f"{name} is {found.dtype}"
             apart = np.abs(found - want) - self.rtol * np.abs(want)
