@@ -136,7 +136,7 @@ def test_a_gather_runs_on_data_of_the_script(
         (["tune", "SCRIPT:B", "--size", "n"], "give a name and a number"),
         (["tune", "SCRIPT:B", "--template", "none"], "has no such function"),
         (["tune", "SCRIPT:B", "--trials", "0"], "tune: --trials 0: give an integer of 1 or more"),
-        (["tune", "SCRIPT:B", "--template", "nobody"], "tune: nobody: a template takes two parameters"),
+        (["tune", "SCRIPT:B", "--template", "nobody"], "a template takes two parameters"),
         (["tune", "SCRIPT:B", "--size", "n=3"], "--size n=3: there is no .* size n; B has none"),
         (["best", "SCRIPT:B", "--size", "n=3"], "--size n=3: there is no .* size n; B has none"),
         (["tune", "SCRIPT:S", "--size", "m=3"], "--size m=3: .*; the sizes of S are length"),
