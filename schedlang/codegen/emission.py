@@ -65,7 +65,7 @@ class Emission:
         self.context = context
         self.uses: dict[int, int] = {}
         self.done: dict[int, Text] = dict(known or {})
-        self.ahead: dict[int, list[Expr]] = {}
+        self.hoisted: dict[int, list[Expr]] = {}
         self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
         self.offsets: dict[int, Lin] = {}
 
@@ -78,11 +78,11 @@ class Emission:
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
         if choices > 1:
             regions = regions_of(root, self.done)
-            if choices > DEEPEST_CHOICES or regions.ways:
+            if choices > DEEPEST_CHOICES or regions.shared:
                 changed, parts = in_parts(root, regions, self.done)
                 if parts:
                     return self._in_parts(changed, parts)
-            self.ahead = regions.ahead
+            self.hoisted = regions.hoisted
         if loads > 1:
             self._find_repeated(root)
         return self._emit(root)
@@ -135,7 +135,7 @@ class Emission:
 
     def _eager(self, node: Expr) -> tuple[Expr, ...]:
         if isinstance(node, Select) and node.lazy:
-            return (node.cond, *self.ahead.get(id(node), ()))
+            return (node.cond, *self.hoisted.get(id(node), ()))
         if self._known_index(node):
             return ()
         if isinstance(node, Load):
