@@ -19,7 +19,7 @@ REGISTER = 4
 
 def spills(nest: Nest, target: Target) -> list[str]:
     """Return a sentence for each tile that does not fit into the vector registers of ``target``."""
-    return _once(_too_many(update, target) for update in updates(nest))
+    return _distinct(_too_many(update, target) for update in updates(nest))
 
 
 def guarded(nest: Nest, target: Target) -> list[str]:
@@ -30,7 +30,7 @@ def guarded(nest: Nest, target: Target) -> list[str]:
     """
     found = [update for update in updates(nest) if update.step.kind == "serial"]
     free = {update.store.stage for update in found if update.tail is None}
-    return _once(
+    return _distinct(
         _kept_out(update, nest, target) for update in found if update.store.stage not in free
     )
 
@@ -43,7 +43,7 @@ def gpu_spills(program: Program, target: Target) -> list[str]:
         if isinstance(s, Store) and s.reducer is not None
         for b in s.buffers if b.scope == "local"
     ]  # fmt: skip
-    return _once(
+    return _distinct(
         f"stage {stage}: the {b.size} {b.dtype} sums of a thread do not fit its {room} 32-bit "
         f"registers on {target.arch}, so they are kept in local memory. Make the tile of a thread "
         "smaller."
@@ -60,7 +60,7 @@ def registers_of(dtype: str) -> int:
     return -(-itemsize(dtype) // REGISTER)
 
 
-def _once(texts: Iterable[str | None]) -> list[str]:
+def _distinct(texts: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 

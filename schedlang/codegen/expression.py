@@ -24,7 +24,7 @@ from schedlang.ir.offsets import flat, lane_step, strides
 SHORT = 16
 
 
-def never(buffer: Buffer, first: Lin, count: int) -> bool:
+def no_alignment(buffer: Buffer, first: Lin, count: int) -> bool:
     """Return ``False``, since a CPU needs no alignment for access to a vector."""
     return False
 
@@ -40,7 +40,7 @@ class Expressions:
 
     def __init__(
         self, names: Names, line: Callable[[str], None], use: Callable[[str], str],
-        aligned: Callable[[Buffer, Lin, int], bool] = never, tested: bool = True,
+        aligned: Callable[[Buffer, Lin, int], bool] = no_alignment, tested: bool = True,
         shuffled: bool = True,
     ) -> None:  # fmt: skip
         self.aligned = aligned

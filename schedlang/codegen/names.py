@@ -16,7 +16,7 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
     "np", "njit", "prange", "inf", "nan", "OPTIONS", "math", "numba",
 }  # fmt: skip
-# what a standalone file imports and defines beside its public function
+# names that a standalone file imports and defines beside its public function
 SAVED = frozenset({
     "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Sequence",
     "TypingError", "UnsupportedError", "annotations", "cgutils", "compiler", "cpu_target",

@@ -1,7 +1,7 @@
 """Hints about innermost loops that step far through memory where another loop would not.
 
-LLVM vectorizes no such loop and does not exchange loops. So the header of the file suggests a
-reorder.
+LLVM vectorizes no such loop, and schedlang keeps the order that the schedule gives. So the header
+of the file suggests another order.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class Statements:
                     f"Unroll fewer or smaller loops, at most {MOST_COPIES} copies in all.",
                 )
             )
-        if loop.extent > 1 and context.lanes is None and _straight(loop, set(context.values)):
+        if loop.extent > 1 and context.lanes is None and _only_stores(loop, set(context.values)):
             if not context.copies:
                 written = {b for s, _ in walk(loop.body) for b in buffers_of(s)}
                 context = replace(context, written=frozenset(written), shared={})
@@ -420,7 +420,7 @@ class Statements:
         return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
 
 
-def _straight(loop: For, known: set[Any]) -> bool:
+def _only_stores(loop: For, known: set[Any]) -> bool:
     """Return whether the copies of an unrolled loop consist of stores alone.
 
     Its tests must depend only on ``known`` values and on unrolled axes, so that they are decided

@@ -186,15 +186,15 @@ def _clamped(offset: Lin, axis: Axis) -> bool:
     """Return whether lanes are adjacent except where min or max keeps an index in bounds."""
     moving = [(p, c) for p, c in offset.terms.items() if any(_moves(Lin.of(a), axis) for a in p)]
     atoms = [product[0] for product, coef in moving if len(product) == 1 and abs(coef) == 1]
-    return len(atoms) == len(moving) == 1 and _runs(Lin.of(atoms[0]), axis)
+    return len(atoms) == len(moving) == 1 and _is_close(Lin.of(atoms[0]), axis)
 
 
-def _runs(lin: Lin, axis: Axis) -> bool:
+def _is_close(lin: Lin, axis: Axis) -> bool:
     """Return whether ``lin`` moves by at most one element a lane, whichever side a clamp takes."""
     if (step := lane_step(lin, axis)) is not None:
         return abs(step) <= 1
     (atom, *others) = lin.atoms()
-    return not others and isinstance(atom, Extreme) and all(_runs(a, axis) for a in atom.args)
+    return not others and isinstance(atom, Extreme) and all(_is_close(a, axis) for a in atom.args)
 
 
 def _moves(lin: Lin, axis: Axis) -> bool:

@@ -100,7 +100,7 @@ def need(tile: Tile, target: Target) -> Need:
     loops = (*tile.unrolled, tile.lanes)
     sums = vectors_of(tile.store, loops, target.vector_width, registers)
     assert sums is not None
-    return Need(sums, _held(reads) * pieces, _passing(reads, pieces, target))
+    return Need(sums, _live_operands(reads) * pieces, _temporaries(reads, pieces, target))
 
 
 def size(loop: For) -> int:
@@ -138,7 +138,7 @@ def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Ope
     return found
 
 
-def _held(reads: list[set[Operand]]) -> int:
+def _live_operands(reads: list[set[Operand]]) -> int:
     """Return the most vectors that must be held at once because a later copy reads them again.
 
     A vector that is read once needs no register: it is a memory operand of the addition.
@@ -153,7 +153,7 @@ def _held(reads: list[set[Operand]]) -> int:
     return max((sum(first[k] <= n <= last[k] for k in kept) for n in range(len(reads))), default=0)
 
 
-def _passing(reads: list[set[Operand]], pieces: int, target: Target) -> int:
+def _temporaries(reads: list[set[Operand]], pieces: int, target: Target) -> int:
     """Return 1 if a register is needed for passing values, such as a broadcast element, else 0.
 
     Instructions on 64-byte vectors broadcast a memory operand, so one read needs no register.

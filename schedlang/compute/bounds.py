@@ -20,8 +20,8 @@ from schedlang.expr.visit import postorder
 
 # the conditions around a node, outer to inner, each with its truth value
 Path = tuple[tuple[Expr, bool], ...]
-# whether a node is evaluated conditionally, the facts known there, and the exact conditions around
-# it (None if its uses are under different ones)
+# (conditional, facts, path) of a node: whether it is evaluated conditionally, the facts known
+# there, and the exact conditions around it (None if its uses are under different ones)
 Guard = tuple[bool, tuple[Lin, ...], Optional[Path]]
 _ALWAYS: Guard = (False, (), ())
 # most facts and conditions that are kept for a node

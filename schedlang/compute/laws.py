@@ -38,7 +38,7 @@ def ties_of(
     Raises :class:`ComputeError` for a combiner that fails otherwise.
     """
     rng = np.random.default_rng(0)
-    elements = _elements(sources, where, rng) if samples is None else _given(reducer, samples, rng)
+    elements = _elements(sources, where, rng) if samples is None else _drawn(reducer, samples, rng)
     unit = tuple(np.full(TRIPLES, c.value, c.dtype) for c in reducer.identity)
     with np.errstate(all="ignore"):
         a, b, c = (_state(reducer, unit, elements, k) for k in range(3))
@@ -123,7 +123,7 @@ def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Genera
     return tuple(np.where(good, part, part.ravel()[chosen]) for part in parts)
 
 
-def _given(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
+def _drawn(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
     """Return elements drawn from the user's ``samples``."""
     asked = f"sl.comm_reducer(..., samples=...) of {reducer.name}"
     count = len(reducer.lhs)

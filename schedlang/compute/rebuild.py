@@ -196,7 +196,7 @@ def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> 
     x, y = reader.expr(a), reader.expr(b)
     fresh = construct.binary(op, x, y)
     kept = Binary(op, x, y, _dtype(dtype), _flag(weak))
-    _agree(kept, fresh, folded=Const)
+    _check_node(kept, fresh, folded=Const)
     return kept
 
 
@@ -205,7 +205,7 @@ def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
         raise ComputeError(f"there is no operator {_short(op)}")
     x = reader.expr(a)
     kept = Unary(op, x, _dtype(dtype), _flag(weak))
-    _agree(kept, construct.unary(op, x), folded=Const)
+    _check_node(kept, construct.unary(op, x), folded=Const)
     return kept
 
 
@@ -221,18 +221,18 @@ def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
         raise ComputeError(f"there is no function {_short(fn)}")
     operands = reader.exprs(args, "the operands")
     kept = Call(fn, operands, _dtype(dtype), _flag(weak))
-    _agree(kept, build_call(fn, operands))
+    _check_node(kept, build_call(fn, operands))
     return kept
 
 
 def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
     c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
     kept = Select(c, x, y, _dtype(dtype), _flag(lazy), _flag(weak))
-    _agree(kept, construct.select(c, x, y, lazy))
+    _check_node(kept, construct.select(c, x, y, lazy))
     return kept
 
 
-def _agree(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
+def _check_node(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
     """Raise ``ComputeError`` unless the language builds the recorded node from its operands."""
     same = fresh.dtype == kept.dtype and fresh.weak == kept.weak
     if same and folded is not None and isinstance(fresh, folded):

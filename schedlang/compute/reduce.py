@@ -408,19 +408,19 @@ def _custom(
     single = len(kinds) == 1
     combined = fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
     results = combined if isinstance(combined, (tuple, list)) else (combined,)
-    identities = fidentity(*kinds) if _takes(fidentity, len(kinds)) else fidentity(kinds[0])
+    identities = fidentity(*kinds) if _accepts(fidentity, len(kinds)) else fidentity(kinds[0])
     starts = identities if isinstance(identities, (tuple, list)) else (identities,)
     if len(results) != len(kinds) or len(starts) != len(kinds):
         raise ComputeError(
             f"reducer {name}: it has {len(kinds)} operand{'s' * (len(kinds) != 1)}, but fcombine "
             f"returns {len(results)} and fidentity {len(starts)}; return one value for each"
         )
-    result = tuple(_same(name, as_expr(r), t) for r, t in zip(results, kinds))
+    result = tuple(_check_result(name, as_expr(r), t) for r, t in zip(results, kinds))
     identity = tuple(_identity(name, v, t) for v, t in zip(starts, kinds))
     return Reducer(name, lhs, rhs, result, identity)
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
+def _accepts(function: Callable[..., Any], count: int) -> bool:
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
@@ -428,7 +428,7 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _same(name: str, value: Expr, dtype: str) -> Expr:
+def _check_result(name: str, value: Expr, dtype: str) -> Expr:
     if value.weak:
         return convert(value, dtype)
     if value.dtype != dtype:
