@@ -85,7 +85,7 @@ def test_sizes_are_checked() -> None:
     found = sl.cost(scaled(n)[1])
     with pytest.raises(ComputeError, match="its sizes are n"):
         found.at(m=3)
-    with pytest.raises(ComputeError, match="positive sizes"):
+    with pytest.raises(ComputeError, match="sizes above 0"):
         found.at(n=0)
     with pytest.raises(ComputeError, match="0 or more"):
         sl.cost(scaled(n)[1], sizes={"n": -1})
