@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.codegen.budget import crowded, guarded, spills
+from schedlang.codegen.budget import gpu_spills, guarded, spills
 from schedlang.codegen.cpu import emit
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
@@ -61,7 +61,7 @@ def lower(
 def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
     """Return a warning for each tile of accumulators that does not stay in registers."""
     if program is not None:
-        return crowded(program, target) if target.kind == "cuda" else []
+        return gpu_spills(program, target) if target.kind == "cuda" else []
     return [*spills(nest, target), *guarded(nest, target)] if target.kind == "cpu" else []
 
 
