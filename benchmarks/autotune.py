@@ -1,21 +1,21 @@
-"""What a search finds, beside what experts wrote and what others' schedulers find.
+"""Compare what a search finds with libraries, schedules by hand and other automatic schedulers.
 
     python -m benchmarks.autotune [--part products|families|progress] [--trials N] [--seeds N]
                                   [--search NAME] [--timeout S] [--only PATTERN] [--json FILE]
                                   [--keep FILE] [--kept FILE] [--plot FILE]
 
-Every search starts from an empty database, with rules that know no operator by name. ``--keep``
-adds what each found to a tuning database; ``--part families --kept FILE`` times that again, without
-a search, as the machine's neighbours may be loud for longer than the turns of a work take.
+Every search starts from an empty database. No rule of the search knows an operator by name.
 
-* ``products``: sgemm 1024^3 beside OpenBLAS, and C1 to C12 beside the schedules of
-  ``benchmarks/schedules``; the median over the seeds is what counts.
-* ``families``: the 13 operator families of the Ansor benchmark at the sizes TVM publishes, beside
-  Halide's automatic schedulers, a numba user's loops, and the ceiling that bounds the work.
-* ``progress``: the best time after 10, 30 and 100 trials of each strategy, and seconds a candidate
-  beside those of TVM's MetaSchedule (``benchmarks/progress.py``).
+* ``products`` compares sgemm 1024^3 with OpenBLAS, and C1 to C12 with the schedules of
+  ``benchmarks/schedules``. The median over the seeds counts.
+* ``families`` compares the 13 operator families of the Ansor benchmark, at the sizes that TVM
+  publishes, with Halide's automatic schedulers, a numba user's loops, and the ceiling of the work.
+* ``progress`` gives the best time after 10, 30 and 100 trials of each strategy, and the seconds
+  per candidate, beside those of TVM's MetaSchedule (``benchmarks/progress.py``).
 
-Kernels are timed in turns with their peers, as in ``benchmarks/cpu.py``.
+``--keep`` adds the best schedule of each search to a tuning database. ``--part families --kept
+FILE`` times the schedules of that database again, without a search: use it where other programs
+disturbed a whole run. Kernels and their peers are timed in turns, as in ``benchmarks/cpu.py``.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ SEEDS = 3
 
 
 class Searches:
-    """The searches of one run; each writes the steps that it found."""
+    """The searches of one run. Each writes the steps of its best schedule to a file."""
 
     def __init__(self, run: Run, options: argparse.Namespace) -> None:
         self.run = run
         self.options = options
-        # the works that were searched for, whether or not something was found
+        # the works that were searched, including those without a result
         self.asked: list[str] = []
 
     def case(self, work: Work, seed: int, trials: int) -> Case:
-        """What a search finds."""
+        """Return a case that searches, then times the best schedule."""
 
         def found(facts: dict[str, Any]) -> str:
             result = self.search(work, seed, trials)
@@ -73,7 +73,7 @@ class Searches:
         return self._tuned(work, f"{scores.TUNED}, seed {seed}", found)
 
     def kept(self, work: Work) -> Case:
-        """What an earlier search found."""
+        """Return a case that times the best schedule in the ``--kept`` database."""
 
         def found(_: dict[str, Any]) -> str:
             known = best(computation(work)[-1], "cpu", self.options.kept)
@@ -84,7 +84,7 @@ class Searches:
         return self._tuned(work, f"{scores.TUNED}, kept", found)
 
     def _tuned(self, work: Work, label: str, found: Callable[[dict[str, Any]], str]) -> Case:
-        """A row of the steps that are ``found``, which adds what it has to say of the search."""
+        """Return a case that times the steps from ``found``, which also adds facts to the row."""
         timed = self.run.case(work, "tuned", label, "")
 
         def prepare() -> Callable[[], object]:
@@ -102,7 +102,7 @@ class Searches:
         return replace(timed, prepare=prepare)
 
     def search(self, work: Work, seed: int, trials: int, search: str = "") -> TuningResult:
-        """One search from an empty database."""
+        """Search once, from an empty database."""
         output = computation(work)[-1]
         with TemporaryDirectory() as folder:
             result = autotune(
@@ -141,11 +141,11 @@ class Searches:
 
 
 def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
-    """The options of this program, and those that are left to its tables."""
+    """Parse the options of this program. Return them and the rest, which its tables parse."""
     about, _, _ = (__doc__ or "").partition("\n")
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.autotune", description=about, epilog="--rounds N: samples of "
-        "each kernel, at least", allow_abbrev=False,
+        prog="python -m benchmarks.autotune", description=about, epilog="--rounds N: the fewest "
+        "samples of each kernel", allow_abbrev=False,
     )  # fmt: skip
     parser.add_argument("--part", choices=("products", "families", "progress"),
                         help="one of the three tables (all)")  # fmt: skip
@@ -155,18 +155,18 @@ def arguments(given: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
     parser.add_argument("--timeout", type=float, default=scores.LONGEST,
                         help="seconds of a search (%(default)g)")  # fmt: skip
     parser.add_argument("--keep", metavar="FILE", type=Path,
-                        help="add what each search found to this tuning database")  # fmt: skip
+                        help="add the best of each search to this tuning database")  # fmt: skip
     parser.add_argument("--kept", metavar="FILE", type=Path,
-                        help="time what is kept there, without a search (families)")  # fmt: skip
+                        help="time the schedules of this database (families)")  # fmt: skip
     parser.add_argument("--only", metavar="PATTERN", default="",
                         help="a regular expression on 'work implementation'")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path,
                         help="write the rows there, each table to a file of its own")  # fmt: skip
     parser.add_argument("--plot", metavar="FILE", type=Path,
-                        help="draw how the families stand there")  # fmt: skip
+                        help="draw the speeds of the families there")  # fmt: skip
     options, rest = parser.parse_known_args(given)
     if options.kept is not None and options.part != "families":
-        parser.error("--kept goes with --part families: the other tables are of several seeds")
+        parser.error("--kept goes with --part families: the other tables need several seeds")
     if options.plot is not None and options.part not in (None, "families"):
         parser.error("--plot goes with the families")
     if options.part == "progress" and rest:
@@ -227,7 +227,7 @@ def all_parts() -> int:
 
 
 def _json(options: argparse.Namespace, part: str) -> Path | None:
-    """Where the rows of a part go: a file of its own, if there are several."""
+    """Return the JSON file for a part, which is one file for each part where several run."""
     path: Path | None = options.json
     if path is None or options.part:
         return path

@@ -1,4 +1,4 @@
-"""Where the benchmarks keep what peers compiled: ``SCHEDLANG_BENCHMARKS``, or the user's cache."""
+"""The folder for what peers compile: ``SCHEDLANG_BENCHMARKS``, or one in the user's cache."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def folder(name: str) -> Path:
-    """A folder of that name in the cache; it is made."""
+    """Return the folder of that name in the cache, and create it where it is missing."""
     root = os.environ.get("SCHEDLANG_BENCHMARKS")
     base = Path(root) if root else Path.home() / ".cache" / "schedlang-benchmarks"
     made = base / name

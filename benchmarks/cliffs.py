@@ -1,11 +1,11 @@
-"""Schedules that a reasonable user writes, or a search finds, beside the best one by hand.
+"""Compare schedules that a user writes, or that a search finds, with the best one by hand.
 
     python -m benchmarks.cliffs [--only PATTERN] [--json FILE]
 
-Each row was once many times slower than the one by hand, in silence. ``of hand`` is the time by
-hand over the row's own: 1 is level. Rows ``as written`` are those that ``sl.build`` warns of; the
-row after the step that the warning names stands beside them. Searches have 40 trials each, and
-start from an empty database.
+Each row was once many times slower than the schedule by hand, without a warning. ``of hand`` is
+the time by hand over the row's own: 1 means equally fast. ``sl.build`` warns of the rows ``as
+written``; ``the step named`` is the same schedule after the step that the warning names. Each
+search has 40 trials and starts from an empty database.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ HAND = "by hand"
 
 
 def quantized(size: int, form: str = "//") -> sl.Tensor:
-    """int8 weights with a scale for each group of neighbours, times a vector.
+    """Declare a product of int8 weights, with a scale for each group, and a vector.
 
-    ``form``: the group as ``k // 128``, as ``k >> 7``, or scales applied in a ``"stage"``.
+    ``form`` says how to write the group: ``"//"`` for ``k // 128``, ``">>"`` for ``k >> 7``, or
+    ``"stage"`` to apply the scales in a stage of its own.
     """
     Q = sl.placeholder((size, size), "int8", name="Q")
     S = sl.placeholder((size, size // GROUP), name="S")
@@ -56,7 +57,10 @@ def row_sums(size: int) -> sl.Tensor:
 
 
 def by_rows(R: sl.Tensor, at: int, target: sl.Target) -> sl.Schedule:
-    """Partial sums in two vectors, four rows at a time; ``at``: the dimension of the lanes."""
+    """Schedule ``R`` as partial sums in two vectors, for four rows at a time.
+
+    The lanes of the partial sums are dimension ``at``.
+    """
     s = sl.schedule(R)
     _, lane = s[R].split(R.op.reduce_axis[0], factor=2 * target.vector_width("float32"))
     part = s.rfactor(R, lane, factor_axis=at)
@@ -73,14 +77,17 @@ def by_rows(R: sl.Tensor, at: int, target: sl.Target) -> sl.Schedule:
 
 
 def product(side: int) -> sl.Tensor:
-    """A times B transposed: lanes along its columns read B across."""
+    """Declare A times B transposed: lanes along the columns of C read down a column of B."""
     A, B = (sl.placeholder((side, side), name=name) for name in "AB")
     k = sl.reduce_axis(side, name="k")
     return sl.compute((side, side), lambda i, j: sl.sum(A[i, k] * B[j, k], axis=k), name="C")
 
 
 def across(C: sl.Tensor, step: int, target: sl.Target) -> sl.Schedule:
-    """A tile of 4 rows; ``step`` of k are written out, so that rows are transposed in registers."""
+    """Schedule ``C`` in tiles of 4 rows, with k unrolled by ``step``.
+
+    With k unrolled, the kernel loads pieces of rows of B and transposes them in registers.
+    """
     s = sl.schedule(C)
     (k,) = C.op.reduce_axis
     strip, row = s[C].split(C.op.axis[0], factor=4)
@@ -101,7 +108,7 @@ def searched(R: sl.Tensor, trials: int) -> sl.Schedule:
 
 
 def inputs(R: sl.Tensor) -> Arrays:
-    """Random arrays for the placeholders of ``R``, in calling order."""
+    """Return random arrays for the placeholders of ``R``, in calling order."""
     rng, found = np.random.default_rng(0), sl.lower(sl.schedule(R)).args
     made = []
     for arg in found[:-1]:
@@ -127,7 +134,7 @@ def case(
     work: str, implementation: str, R: sl.Tensor, make: Callable[[], sl.Schedule],
     expected: Callable[..., Any],
 ) -> Case:  # fmt: skip
-    """A row: the schedule is made and compiled ahead, a result is compared with NumPy's."""
+    """Return a case that compiles the schedule before timing and checks against NumPy."""
     arrays: list[Arrays] = []
     out = np.empty([int(str(n)) for n in R.shape], R.dtype)
 
@@ -146,7 +153,7 @@ def case(
 
 
 def cases(size: int = SIZE, side: int = SIDE, trials: int = TRIALS) -> Iterator[Case]:
-    """A work each, its row by hand first."""
+    """Yield the cases of each work, the one by hand first."""
     target = sl.Target("cpu")
     forms = {"k // 128": "//", "k >> 7": ">>", "a stage of scales": "stage"}
     for name, form in forms.items():
@@ -163,9 +170,9 @@ def cases(size: int = SIZE, side: int = SIDE, trials: int = TRIALS) -> Iterator[
 
 
 def _of_hand(row: Row, rows: Sequence[Row]) -> str:
-    """The time of the first row of the work over that of ``row``."""
+    """Return the time of the work's first row over that of ``row``."""
     return f"{rows[0].seconds / row.seconds:.2f}"
 
 
 if __name__ == "__main__":
-    sys.exit(main("Cliffs that were mended", cases(), [Column("of hand", _of_hand)]))
+    sys.exit(main("Schedules that were once slow", cases(), [Column("of hand", _of_hand)]))

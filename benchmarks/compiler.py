@@ -1,9 +1,9 @@
-"""The speed of the tool itself: from steps to source, with more stages, and of a call.
+"""Time schedlang itself: lowering, code generation, imports, and the overhead of a call.
 
     python -m benchmarks.compiler [--only PATTERN] [--json FILE]
 
-Only the two kernels whose calls are timed become machine code. Chains of 10, 100 and 1000 stages
-show how time grows: ``per stage`` should stay what it is.
+Only the kernels whose calls are timed are compiled to machine code. Chains of 10, 100 and 1000
+stages show how the time grows with the stages: ``per stage`` should not grow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONG = 2000
 
 
 def matmul() -> Tensor:
-    """The README's."""
+    """Declare the matrix product of the README."""
     M = N = K = 1024
     A = sl.placeholder((M, K), name="A")
     B = sl.placeholder((K, N), name="B")
@@ -53,7 +53,7 @@ def scheduled_matmul(C: Tensor) -> Schedule:
 
 
 def _smoothed(image: Tensor, k: int) -> Tensor:
-    """A 3-point filter along rows, then columns, in turns."""
+    """Declare a 3-point filter, along rows for odd ``k`` and along columns for even ``k``."""
     h, w = image.shape
     dy, dx = (0, 1) if k % 2 else (1, 0)
 
@@ -64,14 +64,14 @@ def _smoothed(image: Tensor, k: int) -> Tensor:
 
 
 def _toned(image: Tensor, k: int) -> Tensor:
-    """A point-wise stage."""
+    """Declare a point-wise stage."""
     return sl.compute(
         image.shape, lambda y, x: sl.max(image[y, x] * 1.1 - 0.05, 0.0), name=f"tone{k}"
     )
 
 
 def pipeline() -> list[Tensor]:
-    """20 stages of an image pipeline: filters in turns, point-wise stages, a sharpened result."""
+    """Declare 20 stages of an image pipeline: filters, point-wise stages, a sharpened result."""
     image = sl.placeholder((1080, 1920), name="image")
     stages = [image]
     for k in range(12):
@@ -92,7 +92,7 @@ def pipeline() -> list[Tensor]:
 
 
 def scheduled_pipeline(stages: Sequence[Tensor]) -> Schedule:
-    """Every stage at the tiles of the result, its rows vectorized."""
+    """Compute every stage at the tiles of the result, and vectorize its rows."""
     out = stages[-1]
     s = sl.schedule(out)
     y, x = s[out].op.axis
@@ -106,7 +106,10 @@ def scheduled_pipeline(stages: Sequence[Tensor]) -> Schedule:
 
 
 def chain(count: int, how: str) -> Schedule:
-    """``count`` stages, each reading the one before: at root, inlined, or attached to loops."""
+    """Schedule ``count`` stages, each of which reads the one before.
+
+    ``how`` places them: at root, inlined, at a loop of the last stage, or at a loop of the next.
+    """
     stages = [sl.placeholder((1024,), name="A")]
     for k in range(count):
         before = stages[-1]
@@ -141,7 +144,10 @@ def _timed(*work: Callable[[], object]) -> float:
 
 
 def _parts(make: Make, work: str, limit: float | None) -> Iterator[Case]:
-    """Steps to nest, nest to source, and all of it; each time on a schedule of its own."""
+    """Yield a case for each part of the way from steps to source, and one for all of it.
+
+    Each call makes a new schedule, so that it profits from no cache of an earlier call.
+    """
 
     def nest_alone() -> float:
         s = make()
@@ -179,7 +185,7 @@ def _growth(how: str, count: int) -> Case:
 
 
 def _long(how: str) -> Iterator[Case]:
-    """A chain that no recursion survives, through every part of the tool."""
+    """Yield a case for each part of the tool, on a chain longer than Python's recursion limit."""
     held: list[Schedule] = []
 
     def schedule() -> Schedule:
@@ -244,7 +250,7 @@ def _kernel(parallel: bool) -> sl.Kernel:
 
 
 def _calls() -> Iterator[Case]:
-    """Calls on tiny arrays, where all is overhead: numba's own, a kernel's, one without checks."""
+    """Yield calls on tiny arrays, whose time is all overhead: numba's, checked, unchecked."""
     arrays = np.ones(8, "float32"), np.ones(8, "float32")
     made: dict[str, Callable[[bool], Callable[..., object]]] = {
         "numba": _by_numba, "schedlang": _kernel,
@@ -280,4 +286,4 @@ def _per_stage(row: Row, group: Sequence[Row]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main("The tool itself", cases(), [Column("per stage", _per_stage)]))
+    sys.exit(main("schedlang itself", cases(), [Column("per stage", _per_stage)]))

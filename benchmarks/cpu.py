@@ -1,12 +1,16 @@
-"""CPU kernels beside the libraries: one table, everyone in turns, every result checked.
+"""Compare CPU kernels with libraries: time all in turns, check every result, print one table.
 
     python -m benchmarks.cpu [--only PATTERN] [--json FILE] [--plot FILE]
 
-float32, two threads, warm. ``of best`` is the best peer's time over a row's own, ``ceiling`` the
-part of the multiply-add rate or of the copy bandwidth of this run, whichever bounds the work, and
-``compile`` what it took from a schedule to machine code. Works are in ``works/``, peers in
-``peers/``, schedlang's schedules in ``schedules/``. Peers' own compilations are kept in a cache
-(``cache.py``); the first run makes them, and takes an hour.
+Everything is float32, warm, on two threads. The columns of a row are:
+
+* ``of best``: the best peer's time over the row's own;
+* ``ceiling``: the fraction that it reaches of this run's multiply-add rate or copy bandwidth,
+  whichever bounds the work;
+* ``compile``: the time from a schedule to machine code.
+
+Works are in ``works/``, peers in ``peers/``, schedlang's schedules in ``schedules/``. A cache
+(``cache.py``) keeps what peers compile. The first run fills it, and takes an hour.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ RATIO, FRACTION = 0.97, 0.9
 
 
 class Run:
-    """The workers of one run, the oracle's results that they share, and the ceilings."""
+    """The workers of one run, the expected results that they share, and the ceilings."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -42,7 +46,7 @@ class Run:
 
     def worker(self, module: str, implementation: str) -> Worker:
         if implementation not in self.workers:
-            # an empty folder: schedlang's compile times are those of a first build
+            # An empty folder, so that schedlang's compile times are those of a first build.
             extra = {"SCHEDLANG_CACHE": str(self.scratch / "kernels")}
             self.workers[implementation] = Worker(module, implementation, extra)
         return self.workers[implementation]
@@ -69,7 +73,7 @@ class Run:
         )  # fmt: skip
 
     def ceiling(self, work: Work) -> Case:
-        """The least time that the ceiling allows, in turns with the implementations."""
+        """Return a case that measures the least time that the ceiling allows."""
 
         def prepare() -> Callable[[], float]:
             worker = self.worker("ceiling", CEILING)
@@ -80,7 +84,7 @@ class Run:
         return Case(work.name, CEILING, prepare, None, flops, _bytes(work), whole=True)
 
     def oracle(self, work: Work) -> list[str]:
-        """The files of what is right, made once a work."""
+        """Return the files of the expected results, which are written once for each work."""
         import numpy as np
 
         if self.expected[0] != work.name:
@@ -107,7 +111,7 @@ class Run:
         return self.limits
 
     def fraction(self, row: Row) -> float:
-        """The least time that the bounding ceiling allows, over the row's own."""
+        """Return the least time that the bounding ceiling allows, over the row's own."""
         work = works.ALL[row.case.work]
         if work.bound == "fma":
             return (work.flops or 0) / (self.limits["FMA GFLOP/s"] * 1e9) / row.seconds
@@ -136,13 +140,13 @@ def ours(row: Row) -> bool:
 
 
 def ratio(row: Row, group: Sequence[Row]) -> float | None:
-    """The best peer's time over the row's own; ``None`` without a peer that is right."""
+    """Return the best peer's time over the row's own; ``None`` without a correct peer."""
     peers = [r.seconds for r in group if r.correct and not ours(r)]
     return min(peers) / row.seconds if peers else None
 
 
 def _score(rows: Sequence[Row], fraction: Callable[[Row], float]) -> list[str]:
-    """Where schedlang stands over all rows."""
+    """Return the lines that compare schedlang with the peers over all rows."""
     scored = ratios(rows)
     if not scored:
         return ["schedlang has no row here"]
@@ -163,7 +167,7 @@ def _score(rows: Sequence[Row], fraction: Callable[[Row], float]) -> list[str]:
 
 
 def ratios(rows: Sequence[Row]) -> list[tuple[Row, float]]:
-    """schedlang's main row of each work, and its ratio to the best peer."""
+    """Return schedlang's main row of each work, and its ratio to the best peer."""
     found = []
     for _, members in groupby(rows, lambda r: r.case.work):
         group = list(members)
@@ -175,7 +179,7 @@ def ratios(rows: Sequence[Row]) -> list[tuple[Row, float]]:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """A bar a work: schedlang's speed over the best peer's."""
+    """Draw a bar for each work: schedlang's speed over the best peer's."""
     import matplotlib
 
     matplotlib.use("Agg")

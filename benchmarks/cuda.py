@@ -1,14 +1,16 @@
-"""GPU kernels beside the libraries, timed on a GPU; without one, their machine code.
+"""Compare GPU kernels with libraries on a GPU, or inspect their machine code without one.
 
     python -m benchmarks.cuda [--only PATTERN] [--json FILE]
     python -m benchmarks.cuda --code [--only PATTERN] [--json FILE] [--arch sm_90] [--emulate]
 
-float32 (tf32 off), warm, everyone in turns: 20 ms of calls back to back by the GPU's own events,
-while a kernel that sleeps holds the GPU until the calls are in its queue. Calls go through several
-sets of arrays, together larger than twice the second-level cache. Works are in ``works/gpu.py``,
-schedules in ``gpu/``; peers are PyTorch (cuBLAS, cuDNN), ``torch.compile``, Triton, and kernels by
-hand in numba.cuda, where they are installed. ``launch`` is the host's time of one call. A part of
-the table: ``--only 'sgemm|attention'``. ``--code`` is ``gpu/code.py``.
+Everything is float32 (tf32 off) and warm, and implementations take turns. A sample is 20 ms of
+calls, timed by events of the GPU. A kernel that sleeps holds the GPU until all calls are in its
+queue. Calls cycle through sets of arrays that are together larger than twice the second-level
+cache. The row ``launch of one block`` is the host's time of one call.
+
+The peers are PyTorch (cuBLAS, cuDNN), ``torch.compile``, Triton and kernels by hand in numba.cuda,
+where they are installed. Works are in ``works/gpu.py``, schedules in ``gpu/``, and ``--code`` is
+in ``gpu/code.py``. ``--only 'sgemm|attention'`` prints a part of the table.
 """
 
 from __future__ import annotations
@@ -35,14 +37,14 @@ from schedlang.runtime import nvidia
 OURS, EAGER, COMPILED = "schedlang", "torch eager", "torch.compile"
 TRITON, BY_HAND, NUMBA = "Triton", "numba.cuda by hand", "numba.cuda"
 LAUNCH = "launch of one block"
-# what each row must reach: of cuBLAS, of cuDNN at batch 1, of the copy bandwidth
+# the goals of the rows, as fractions of cuBLAS, of cuDNN at batch 1 and of the copy bandwidth
 OF_CUBLAS, OF_CUDNN, OF_COPY = 0.8, 0.5, 0.9
 MOST_SETS = 512
 Call = Callable[[], object]
 
 
 class Sets:
-    """The arrays of one work on the GPU, several times over, and what is right."""
+    """Several sets of the arrays of one work on the GPU, and the expected results."""
 
     def __init__(self, work: Work, clock: Clock) -> None:
         self.work = work
@@ -53,11 +55,11 @@ class Sets:
         self.expected: tuple[Any, ...] = ()
 
     def each(self) -> Iterator[list[Any]]:
-        """Inputs and outputs of one call."""
+        """Yield the inputs and outputs of one call, for each set."""
         return ([*given, *out] for given, out in zip(self.sets, self.outs))
 
     def wrong(self, call: Call) -> str:
-        """Return what is wrong with the result of ``call`` for the first set."""
+        """Return the error of ``call`` on the first set, or an empty string."""
         for out, fresh in zip(self.outs[0], self.work.empty().values()):
             _view(out).copy_to_device(fresh)
         made = call()
@@ -81,7 +83,7 @@ def _view(value: Any) -> Any:
 
 
 class Table:
-    """The cases of a run; the sets of one work at a time are on the GPU."""
+    """The cases of a run. Only the arrays of one work at a time are on the GPU."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -112,7 +114,7 @@ class Table:
                 calls[:] = prepare(work, self.sets(work), self.clock)
                 calls[0]()
             except Exception as error:
-                # one row that fails must not take the others with it
+                # A row that fails must not end the run.
                 raise Unavailable(f"{type(error).__name__}: {error}".splitlines()[0]) from error
             facts["sets"] = len(calls)
             return sample
@@ -140,7 +142,7 @@ class Table:
         return self.limits
 
     def fraction(self, row: Row) -> float | None:
-        """The least time that the bounding ceiling allows, over the row's own."""
+        """Return the least time that the bounding ceiling allows, over the row's own."""
         work = _WORKS.get(row.case.work)
         if work is None:
             return None
@@ -149,7 +151,7 @@ class Table:
         return work.bytes / (self.limits["copy GB/s"] * 1e9) / row.seconds
 
     def summary(self, rows: Sequence[Row]) -> str:
-        """The rows that fall short."""
+        """Return a line for each row below its goal."""
         short = []
         for name, members in groupby(rows, lambda r: r.case.work):
             found = {r.case.implementation: r for r in members}
@@ -160,14 +162,14 @@ class Table:
             fraction = self.fraction(own) or 0
             text = _short(_WORKS[name], seconds, fraction) if own.correct else "wrong"
             short += [f"{name}: {text}"] if text else []
-        return "\n".join(short) or "every row that was timed reaches what it must"
+        return "\n".join(short) or "every row that was timed reaches its goal"
 
 
 _WORKS = {work.name: work for work in GPU_WORKS}
 
 
 def _short(work: Work, seconds: Mapping[str, float], fraction: float) -> str:
-    """Return what a row lacks, or nothing."""
+    """Return how far a row is below its goal, or an empty string where it reaches it."""
     if work.bound == "copy" and work.kind != "depthwise":
         return "" if fraction >= OF_COPY else f"{fraction:.2f} of the copy bandwidth"
     library, peer, goal = "torch.compile", COMPILED, 1.0
@@ -178,11 +180,14 @@ def _short(work: Work, seconds: Mapping[str, float], fraction: float) -> str:
     if peer not in seconds:
         return f"not compared with {library}"
     reached = seconds[peer] / seconds[OURS]
-    return f"{reached:.2f} of {library}, short of {goal}" if reached < goal else ""
+    return f"{reached:.2f} of {library}, below {goal}" if reached < goal else ""
 
 
 def _missing(label: str, work: Work | None) -> str | None:
-    """Why an implementation is not there; ``None`` where it has no such work."""
+    """Return why an implementation cannot run, or an empty string where it can.
+
+    Return ``None`` where it has no kernel for the work.
+    """
     if label == BY_HAND and work is not None:
         from benchmarks.gpu import by_hand
 
@@ -242,7 +247,7 @@ PREPARE: dict[str, Callable[[Work, Sets, Clock], list[Call]]] = {
 
 
 def _launch(label: str) -> Call:
-    """A call that leaves the GPU nothing to do: 32 elements."""
+    """Return a call on 32 elements, whose time is all launch overhead."""
     a, b = (_on_device(np.ones(32, "float32")) for _ in range(2))
     if label == EAGER:
         import torch
@@ -267,13 +272,13 @@ def _launch(label: str) -> Call:
 
 
 def timed(argv: Sequence[str]) -> int:
-    """The table of a machine with a GPU."""
+    """Print the table on a machine with a GPU, and return the exit status."""
     if find_spec("torch") is not None:
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
-        # cuDNN's own search, not its guess
+        # Let cuDNN time its algorithms instead of guessing one.
         torch.backends.cudnn.benchmark = True
     table = Table()
 
@@ -294,7 +299,7 @@ def choose(argv: Sequence[str]) -> int:
     if options.code:
         return code.main(rest)
     if not nvidia.driver().is_available():
-        print("this machine shows no NVIDIA GPU: nothing is timed; --code compiles the schedules")
+        print("This machine has no NVIDIA GPU to time kernels on. --code compiles the schedules.")
         return 2
     return timed(rest)
 

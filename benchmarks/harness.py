@@ -1,9 +1,9 @@
-"""The parts that all benchmarks share: cases, interleaved timing, one table, one JSON file.
+"""The harness that all benchmarks share: cases, interleaved timing, one table, one JSON file.
 
 A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN`` and
-``--json FILE``. Cases of one work are sampled in turns. Where implementations bring thread pools,
-each has a process of its own (``worker.py``): a turn is 5 ms of untimed calls, then 20 ms of calls
-back to back, and ends when the process' threads sleep. That is what each gets when it is alone.
+``--json FILE``. The cases of one work are sampled in turns. Implementations with thread pools run
+each in a process of its own (``worker.py``). A turn there is 5 ms of untimed calls, then 20 ms of
+timed calls, and ends when the process' threads sleep, so that each runs as fast as it does alone.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from schedlang.runtime.evaluate import duration
 from schedlang.runtime.timing import SHORTEST, median_and_spread
 
 ROUNDS = 5
+# the least seconds to spend on a case
 LEAST = 0.3
-# seconds after which three samples of a case are enough
+# a case that has taken more seconds than this stops after three samples
 ENOUGH = 2.0
 PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "torch", "triton", "halide", "apache-tvm")
 
 
 class Unavailable(Exception):
-    """Raised by ``prepare`` or a call: this case cannot run, and why."""
+    """The reason why a case cannot run; ``prepare`` or a call raises it."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One implementation of one piece of work.
 
-    ``prepare`` runs once, untimed, and returns what is timed: a call that does the work once. A
-    call that returns a float has timed itself, and that many seconds count; if ``whole``, such a
-    call is a whole sample, warm already. ``check`` runs after the timing and tells whether the
-    result is right. ``flops`` and ``bytes`` are those of one call, ``limit`` the seconds it
-    should stay under, ``missing`` why it cannot run here. ``facts`` go into the row's JSON.
+    ``prepare`` runs once, untimed, and returns the call to time, which does the work once. A call
+    that returns a float has timed itself: the float is its seconds. With ``whole``, each such call
+    is one sample and needs no warm-up. ``check`` runs after the timing and returns whether the
+    result is right. ``flops`` and ``bytes`` count those of one call. A call should take at most
+    ``limit`` seconds. ``missing`` says why the case cannot run here. ``facts`` go into the row's
+    JSON.
     """
 
     work: str
@@ -61,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement: the median of one call, quartile distance over median, the verdict."""
+    """A measurement: the median time of a call, its relative interquartile range, the verdict."""
 
     case: Case
     seconds: float
@@ -84,7 +86,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Column:
-    """One more column of the table: a title, and a row's text among the rows of its work."""
+    """An extra column of the table: its title, and a function of a row and the rows of its work."""
 
     title: str
     text: Callable[[Row, Sequence[Row]], str]
@@ -101,16 +103,17 @@ def main(
     rounds: int = ROUNDS,
     about: Mapping[str, str] | None = None,
 ) -> int:
-    """Measure the chosen cases, print the table as it grows, write the JSON; the exit status.
+    """Measure the chosen cases, print the table row by row, write the JSON, return the exit status.
 
-    It is 1 if a result is wrong; a missed ``limit`` is marked in the table. ``summary`` makes the
-    last lines, ``plot`` adds ``--plot FILE``; ``about`` is said of the machine besides.
+    The status is 1 if a result is wrong. The table marks a row over its ``limit``. ``summary``
+    returns the last lines. ``plot`` adds the option ``--plot FILE``. ``about`` holds further facts
+    about the machine.
     """
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression on "
                         "'work implementation'")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows there")
-    parser.add_argument("--rounds", type=int, default=rounds, help="samples, at least")
+    parser.add_argument("--rounds", type=int, default=rounds, help="the fewest samples")
     if plot is not None:
         parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the rows there")
     options = parser.parse_args(arguments)
@@ -145,15 +148,15 @@ def main(
 def write_json(
     path: Path, rows: Sequence[dict[str, Any]], ceilings: dict[str, float], here: dict[str, Any]
 ) -> None:
-    """The record of a run: the machine, its ceilings, the rows (see :meth:`Row.data`)."""
+    """Write the record of a run: the machine, its ceilings, the rows (see :meth:`Row.data`)."""
     data = {"machine": here, "ceilings": ceilings, "rows": rows}
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
 def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]:
-    """Time ``cases`` of one work in turns, so that all see the same machine.
+    """Time the cases of one work in turns, so that all see the same machine.
 
-    A case that is missing, or turns out to be, is given back as it is.
+    Yield a row for each case, or the case itself where it cannot run.
     """
     absent = {c: c for c in cases if c.missing}
     calls: dict[Case, Callable[[], object]] = {}
@@ -194,12 +197,12 @@ def measure(cases: Sequence[Case], rounds: int = ROUNDS) -> Iterable[Row | Case]
 
 
 def _least(cases: Iterable[Case]) -> float:
-    """Seconds to spend on cases; those whose calls are whole samples have spent enough by then."""
+    """Return the least seconds to spend on ``cases``; whole samples take long enough anyway."""
     return LEAST * sum(not c.whole for c in cases)
 
 
 def _batch(call: Callable[[], object]) -> int:
-    """How many calls one sample takes; the first call warms up."""
+    """Return how many calls make one sample. The first call warms up."""
     call()
     seconds, count = sample(call, 1), 1
     while seconds * count < SHORTEST:
@@ -209,7 +212,7 @@ def _batch(call: Callable[[], object]) -> int:
 
 
 def sample(call: Callable[[], object], count: int) -> float:
-    """Seconds of one call, over ``count`` of them."""
+    """Return the mean seconds of ``count`` calls."""
     own = 0.0
     start = perf_counter()
     for _ in range(count):
@@ -220,7 +223,7 @@ def sample(call: Callable[[], object], count: int) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """The processor, its cores, and the versions that matter."""
+    """Return the processor, its cores, and the versions of the packages that are timed."""
     found: dict[str, Any] = {
         "processor": _processor(),
         "cores": _cores(),
@@ -236,7 +239,7 @@ def machine() -> dict[str, Any]:
 
 
 def _cores() -> int:
-    """The cores this process may use."""
+    """Return the number of cores that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -252,7 +255,7 @@ def _processor() -> str:
 
 
 class _Table:
-    """Columns wide enough for the cases, printed a line at a time."""
+    """The printed table, whose columns are wide enough for all cases."""
 
     def __init__(self, cases: Sequence[Case], columns: Sequence[Column]) -> None:
         self.columns = columns

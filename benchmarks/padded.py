@@ -1,10 +1,10 @@
-"""A stencil on a padded picture beside the same stencil on one that has its borders.
+"""Compare a stencil on a padded picture with the same stencil on an input that has borders.
 
     python -m benchmarks.padded [--only PATTERN] [--json FILE]
 
-``of unpadded`` is the time without padding over the row's own: 1 is level. The padded picture is
-inlined, or attached to a tile, or slides along a strip of rows, under the four modes of ``sl.pad``.
-A window cannot slide over ``"wrap"``, whose first row reads the last one.
+``of unpadded`` is the time without padding over the row's own: 1 means equally fast. Schedules
+inline the padded picture, compute it at a tile, or slide a window of it down a strip of rows, for
+each mode of ``sl.pad``. No window can slide over ``"wrap"``, whose first row reads the last one.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ROWS, COLUMNS = 32, 256
 
 
 def stencil(side: int, mode: str) -> tuple[sl.Tensor, sl.Tensor]:
-    """The picture that the stencil reads, and the mean of 3 by 3 of its pixels.
+    """Declare the picture that the stencil reads, and the mean of its 3 by 3 windows.
 
-    Without padding that is a copy of an input with borders, inlined or attached alike.
+    Without padding, the picture is a copy of an input with borders, so that every schedule applies.
     """
     if mode == NONE:
         A = sl.placeholder((side + 2, side + 2), name="A")
@@ -77,7 +77,7 @@ def sliding(P: sl.Tensor, C: sl.Tensor, width: int) -> sl.Schedule:
     return s
 
 
-WAYS = (inlined, in_parallel, in_tiles, sliding)
+SCHEDULES = (inlined, in_parallel, in_tiles, sliding)
 
 
 def by_numpy(a: Any, mode: Any) -> Any:
@@ -86,8 +86,8 @@ def by_numpy(a: Any, mode: Any) -> Any:
     return windows.mean(axis=(2, 3))
 
 
-def case(way: Callable[..., sl.Schedule], mode: str, side: int) -> Case:
-    """A row: the kernel is compiled ahead, its result is compared with NumPy's."""
+def case(scheduled: Callable[..., sl.Schedule], mode: str, side: int) -> Case:
+    """Return a case that compiles the kernel before timing and checks against NumPy."""
     size = side + 2 if mode == NONE else side
     a = aligned((size, size))
     np.random.default_rng(0).random(out=a, dtype="float32")
@@ -95,25 +95,25 @@ def case(way: Callable[..., sl.Schedule], mode: str, side: int) -> Case:
 
     def prepare() -> Callable[[], object]:
         P, C = stencil(side, mode)
-        f = sl.build(way(P, C, sl.Target("cpu").vector_width("float32")))
+        f = sl.build(scheduled(P, C, sl.Target("cpu").vector_width("float32")))
         return lambda: f(a, out)
 
     def check() -> bool:
         return bool(np.allclose(out, by_numpy(a, mode), rtol=1e-5))
 
-    return Case(way.__name__.replace("_", " "), mode, prepare, check)
+    return Case(scheduled.__name__.replace("_", " "), mode, prepare, check)
 
 
 def cases(side: int = SIDE) -> Iterator[Case]:
-    """A work each, its unpadded row first."""
-    for way in WAYS:
+    """Yield the cases of each schedule, the unpadded one first."""
+    for scheduled in SCHEDULES:
         for mode in (NONE, *MODES):
-            if not (way is sliding and mode == "wrap"):
-                yield case(way, mode, side)
+            if not (scheduled is sliding and mode == "wrap"):
+                yield case(scheduled, mode, side)
 
 
 def _of_unpadded(row: Row, rows: Sequence[Row]) -> str:
-    """The time of the first row of the work over that of ``row``."""
+    """Return the time of the work's first row over that of ``row``."""
     return f"{rows[0].seconds / row.seconds:.2f}"
 
 

@@ -1,13 +1,13 @@
-"""Plain nests, nothing vectorized by a schedule, beside gcc on the same loops in C.
+"""Compare nests that no schedule vectorizes with gcc on the same loops in C.
 
     python -m benchmarks.plain [--only PATTERN] [--json FILE]
 
-One thread, warm, in turns in one process; every result is checked against NumPy. Loops are timed,
-not the checks of a call: gcc's functions have none, and a kernel's is called by ``unchecked``.
-``of gcc`` is gcc's time over the row's own, ``gcc`` which loops of the nest gcc makes vectors of:
-rows in which it takes an outer loop, or none, are listed without a goal, since which loop is
-vectorized is a schedule's business. Nests are in ``computations/plain.py``, their twins in
-``peers/plain.c``.
+Both run warm, on one thread, in turns in one process. Every result is checked against NumPy. gcc's
+functions check no arguments, so kernels are called by ``unchecked``, which checks none either.
+
+``of gcc`` is gcc's time over the row's own. ``gcc`` says which loops gcc vectorizes: the innermost
+ones, an outer one, or none. Only rows of the first kind have a goal, since choosing another loop
+is up to the schedule. Nests are in ``computations/plain.py``, the C loops in ``peers/plain.c``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Run:
     def cases(self) -> Iterator[Case]:
         for make, sizes in SIZES.items():
             nest = make(**sizes)
-            # for both, since where arrays lie decides how fast some loops run
+            # Both use the same arrays, since the speed of some loops depends on addresses.
             arrays = arrays_of(nest)
             facts: dict[str, Any] = dict(sizes)
             if not self.missing:
@@ -79,7 +79,7 @@ def case(
     nest: Plain, arrays: list[Any], who: str, prepare: Callable[..., Callable[[], object]],
     facts: dict[str, Any], missing: str,
 ) -> Case:  # fmt: skip
-    """Return one implementation of a nest; its check runs it once more on poisoned results."""
+    """Return a case of one implementation. Its check fills the outputs with NaN and runs again."""
     own = dict(facts)
     calls: list[Callable[[], object]] = []
 
@@ -110,7 +110,7 @@ def arrays_of(nest: Plain) -> list[Any]:
 
 
 def poison(nest: Plain, arrays: Sequence[Any]) -> None:
-    """Fill what is written with NaN, so that elements left out show."""
+    """Fill the outputs with NaN, so that the check finds elements that a call leaves unwritten."""
     for tensor, array in zip(nest.args, arrays):
         if not isinstance(tensor.op, PlaceholderOp):
             array.view("float32").fill(np.nan)
@@ -131,7 +131,7 @@ def ratio(row: Row, group: Sequence[Row]) -> float | None:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return the geometric mean of rows with a goal, those short of it, and the others apart."""
+    """Return the mean of each kind of row, and the rows below the goal where there is one."""
     found: list[tuple[str, str, float]] = []
     for _, members in groupby(rows, lambda r: r.case.work):
         group = list(members)
@@ -150,10 +150,10 @@ def summary(rows: Sequence[Row]) -> str:
             lines.append(f"{title}: {mean:.3f} of gcc (geometric mean of {len(values)} rows)")
         if values and kind == "innermost":
             short = [f"{name} ({v:.2f})" for name, v in values if v < GOAL]
-            lines.append(f"short of {GOAL}: " + ("; ".join(short) or "none"))
+            lines.append(f"below {GOAL}: " + ("; ".join(short) or "none"))
     compiled = [s for r in rows if (s := r.case.facts.get("compile_seconds"))]
     if compiled:
-        lines.append(f"compile time: {sum(compiled) / len(compiled):.2f} s a nest (mean)")
+        lines.append(f"compile time: {sum(compiled) / len(compiled):.2f} s per nest (mean)")
     return "\n".join(lines)
 
 

@@ -1,9 +1,10 @@
-"""How fast each strategy of ``autotune`` gets there, and how many seconds a candidate takes.
+"""Measure the progress of each strategy of ``autotune``, and the seconds that a candidate takes.
 
-Rows are the best time after so many trials, as the search saw it, and the seconds of a whole search
-divided by its trials: the median over seeds, and the least and the most. A search may stop before
-it had all its trials; the row says how many did. MetaSchedule searches for the same product on the
-same machine, for as many trials and as often; its best is by its own clock, a mean.
+A row is the best time after a number of trials, as the search measured it, or the seconds of a
+search divided by its trials. It gives the median, the least and the most over the seeds. A search
+may stop before its last trial; the row counts the searches that did. MetaSchedule searches for the
+same product on the same machine, with as many trials and seeds. Its best time is its own
+measurement, a mean.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Search = Callable[[Work, int, int, str], TuningResult]
 def progress(
     search: Search, only: str, trials: int | None, seeds: int | None, json: Path | None
 ) -> None:
-    """Print the rows as they come; ``only`` is a regular expression on works."""
+    """Print each row as it is measured. ``only`` is a regular expression on works."""
     rows: list[RowData] = []
     print(f"{'work':<28}  {'search':<26}  median (least to most) over seeds")
     for name in WORKS:
@@ -76,7 +77,7 @@ def _rows(work: Work, search: Search, trials: int, seeds: int) -> Iterator[RowDa
 
 
 def _others(work: Work, trials: int, seeds: int) -> Iterator[RowData]:
-    """MetaSchedule's rows."""
+    """Yield the rows of MetaSchedule."""
     found = []
     for seed in range(seeds):
         try:
@@ -99,7 +100,7 @@ def _others(work: Work, trials: int, seeds: int) -> Iterator[RowData]:
 
 
 def _row(work: Work, what: str, seconds: Sequence[float], unit: str, short: int) -> RowData:
-    """A row, printed; ``short`` counts the searches that had fewer trials than it says."""
+    """Print a row and return it. ``short`` counts the searches with fewer trials than it names."""
     middle, least, most = median(seconds), min(seconds), max(seconds)
     scale = {"ms": 1e3, "s": 1.0}[unit]
     note = f"  {short} of them stopped earlier" if short else ""
@@ -110,11 +111,11 @@ def _row(work: Work, what: str, seconds: Sequence[float], unit: str, short: int)
 
 
 def searched(result: TuningResult) -> tuple[list[float | None], float]:
-    """Return what a search saw of each trial, and its seconds; the untuned schedule is no trial."""
+    """Return the time of each trial, without the untuned schedule, and the search's seconds."""
     trials = [t for t in result.trials if t.strategy != UNTUNED]
     return [seen(t) for t in trials], result.facts.spent
 
 
 def best_after(times: Sequence[float | None], count: int) -> float | None:
-    """The best time among the first ``count`` trials, if one was timed."""
+    """Return the best time of the first ``count`` trials; ``None`` if none of them was timed."""
     return min((t for t in times[:count] if t is not None), default=None)

@@ -1,4 +1,4 @@
-"""How the rows of ``python -m benchmarks.autotune`` stand beside what a search must reach."""
+"""Compare the rows of ``python -m benchmarks.autotune`` with the goals of a search."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from benchmarks.harness import Row
 from benchmarks.peers.ceiling import CEILING
 from benchmarks.schedules import MAIN
 
-# what a search must reach: of OpenBLAS, of the schedule by hand, of numba's loops, of the ceiling
+# the goals of a search: of OpenBLAS, of the schedule by hand, of numba's loops, of the ceiling
 OF_OPENBLAS, OF_HAND, OF_LOOPS, OF_CEILING = 0.9, 0.8, 3.0, 0.8
-# seconds of a search
+# the seconds that a search may take
 LONGEST = 300.0
 TUNED = "tuned"
 SCHEDULERS = ("Halide Mullapudi2016", "Halide Adams2019")
-NO_RESULT, NO_PEER = "no result  SHORT", "nothing to compare it with  SHORT"
+NO_RESULT, NO_PEER = "no result  BELOW", "nothing to compare with  BELOW"
 
 
 def seconds(group: Sequence[Row], start: str) -> list[float]:
-    """The times of the implementations, among those whose result is right, that begin so."""
+    """Return the times of the correct rows whose implementation starts with ``start``."""
     return [r.seconds for r in group if r.correct and r.case.implementation.startswith(start)]
 
 
 def products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]], str]:
-    """The median over the seeds against OpenBLAS, or the schedule by hand, of each work asked."""
+    """Return a summary that compares each work with OpenBLAS or with the schedule by hand."""
 
     def score(rows: Sequence[Row]) -> str:
         lines, reached = [], 0
@@ -43,7 +43,7 @@ def products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]], str]
                 continue
             value = times[0] / median(tuned)
             searched = [r.case.facts.get("searched_seconds", 0.0) for r in group]
-            short = [f"SHORT of {goal}"] if value < goal else []
+            short = [f"BELOW {goal}"] if value < goal else []
             short += [f"{len(tuned)} of {seeds} seeds"] if len(tuned) < seeds else []
             short += ["over five minutes"] if max(searched) > LONGEST else []
             reached += not short
@@ -51,19 +51,19 @@ def products(asked: Sequence[str], seeds: int) -> Callable[[Sequence[Row]], str]
                 f"{name}: {value:.2f} of {what} (median of {len(tuned)} seeds; searches took "
                 f"{max(searched):.0f} s at most)  {', '.join(short)}".rstrip()
             )
-        lines.append(f"{reached} of {len(asked)} works reach what they must")
+        lines.append(f"{reached} of {len(asked)} works reach their goal")
         return "\n".join(lines)
 
     return score
 
 
 def families(asked: Sequence[str]) -> Callable[[Sequence[Row]], str]:
-    """Against Halide's schedulers, and numba's loops or the ceiling, of each work asked."""
+    """Return a summary that compares each work with Halide's schedulers, loops and the ceiling."""
 
     def score(rows: Sequence[Row]) -> str:
         found = [standing(rows, name) for name in asked]
         reached = sum(one.reached for one in found)
-        last = f"{reached} of {len(asked)} works reach what they must"
+        last = f"{reached} of {len(asked)} works reach their goal"
         return "\n".join([*map(str, found), last])
 
     return score
@@ -71,7 +71,7 @@ def families(asked: Sequence[str]) -> Callable[[Sequence[Row]], str]:
 
 @dataclass(frozen=True)
 class Standing:
-    """The speed of what was found for a work of a family, in that of each peer that was timed."""
+    """The speed of a work's tuned kernel, relative to each peer that was timed."""
 
     work: str
     halide: float | None = None
@@ -82,7 +82,7 @@ class Standing:
 
     @property
     def reached(self) -> bool:
-        """Return whether it beats both schedulers, and is far ahead of loops or near a ceiling."""
+        """Whether it beats both schedulers, and reaches the goal of the loops or the ceiling."""
         near = (self.loops or 0.0) >= OF_LOOPS or (self.ceiling or 0.0) >= OF_CEILING
         return self.both and (self.halide or 0.0) > 1 and near
 
@@ -96,11 +96,11 @@ class Standing:
         )
         said = ", ".join(f"{value:.2f} of {what}" for value, what in beside if value is not None)
         missing = "" if self.both else "  a scheduler of Halide is missing"
-        return f"{self.work}: {said}{'' if self.reached else '  SHORT'}{missing}"
+        return f"{self.work}: {said}{'' if self.reached else '  BELOW'}{missing}"
 
 
 def standing(rows: Sequence[Row], work: str) -> Standing:
-    """How what was found for ``work`` stands."""
+    """Return the standing of the tuned kernels of ``work``."""
     group = [r for r in rows if r.case.work == work]
     if not (tuned := seconds(group, TUNED)):
         return Standing(work, found=False)
@@ -115,8 +115,10 @@ def standing(rows: Sequence[Row], work: str) -> Standing:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """A bar a work of the families: its speed over that of the better of Halide's schedulers, and
-    what part of the ceiling that is."""
+    """Draw a bar for each work: its speed over the better Halide scheduler's.
+
+    The number beside a bar is the fraction of the ceiling that the work reaches.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -130,11 +132,12 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     axes.barh([one.work for one in found], speeds, color=colors)
     for row, (one, speed) in enumerate(zip(found, speeds)):
         part = "" if one.ceiling is None else f" {one.ceiling:.2f}"
-        # clear of the line
+        # right of the line at 1
         axes.text(max(speed, 1.0), row, part, va="center", fontsize=7)
     axes.axvline(1, color="black", linewidth=1)
-    axes.set_xlabel("speed of what was found, the better of Halide's schedulers = 1")
-    axes.set_title("numbers: of the ceiling (above 1: in a cache)", fontsize=8, loc="right")
+    axes.set_xlabel("speed of the tuned kernel, the better of Halide's schedulers = 1")
+    axes.set_title("numbers: fraction of the ceiling (above 1: in a cache)", fontsize=8,
+                   loc="right")  # fmt: skip
     axes.margins(x=0.08, y=0.01)
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -1,9 +1,9 @@
-"""A process for each implementation: it prepares, times and checks one piece of work at a time.
+"""A process for each implementation, which prepares, times and checks one work at a time.
 
-Thread pools spin after a call (OpenBLAS for 0.1 s, GNU OpenMP for 5 ms) and take a core from
-whoever runs next: calls in turns in one process ran up to 90 times slower than alone. So nobody
-shares a process, a turn ends when the worker's threads sleep, it starts with calls that are not
-timed, and a sample is a window of calls back to back: what one gets who is alone.
+Thread pools spin after a call (OpenBLAS for 0.1 s, GNU OpenMP for 5 ms) and take a core from the
+next implementation: in one process, calls in turns ran up to 90 times slower than alone. So each
+implementation has a process. A turn starts with calls that are not timed, then times calls back to
+back, and ends when the worker's threads sleep. Each then runs as fast as it does alone.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from benchmarks.harness import Unavailable
 
 ROOT = Path(__file__).parent.parent
 THREADS = 2
-WARM = 0.005
+# seconds of untimed calls before a sample, and of the calls of a sample
+WARMUP = 0.005
 WINDOW = 0.02
-# a call of so many seconds warms itself, and is not taken again
+# a call that takes longer than this (seconds) needs no warm-up and is not repeated
 LONG = 0.25
-# a first Adams2019 schedule takes minutes
-PATIENCE = 1800.0
-AGAIN = 2
-# seconds: how often to look whether threads sleep, and when to look no more
-STEP, ASLEEP = 0.005, 1.0
+# seconds to wait for a reply: the first Adams2019 schedule takes minutes
+REPLY_TIMEOUT = 1800.0
+# how often an interrupted sample is repeated
+RETRIES = 2
+# seconds between two checks whether the threads sleep, and until the checks stop
+SETTLE_STEP, SETTLE_TIMEOUT = 0.005, 1.0
 
 
 def environment() -> dict[str, str]:
-    """The same for all: threads, and a malloc that reuses memory in place of new pages."""
+    """Return the environment of all workers: their threads, and a malloc that keeps its memory."""
     made = dict(os.environ)
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL"):
         made[f"{name}_NUM_THREADS"] = str(THREADS)
@@ -52,7 +54,7 @@ def environment() -> dict[str, str]:
 
 
 class Worker:
-    """The parent's end. The process starts with its first command, and again after a crash."""
+    """The parent's end of a worker. The first command starts the process, also after a crash."""
 
     def __init__(self, module: str, implementation: str, extra: dict[str, str]) -> None:
         self.module, self.implementation, self.extra = module, implementation, extra
@@ -60,12 +62,12 @@ class Worker:
         self.interrupted = self.samples = 0
 
     def ask(self, **command: Any) -> dict[str, Any]:
-        """The reply to a command; raises :class:`Unavailable` where it failed."""
+        """Return the reply to a command, or raise :class:`Unavailable` if it failed."""
         process = self.process or self._start()
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps(command).encode() + b"\n")
         process.stdin.flush()
-        ready, _, _ = select([process.stdout], [], [], PATIENCE)
+        ready, _, _ = select([process.stdout], [], [], REPLY_TIMEOUT)
         line = process.stdout.readline() if ready else b""
         if not line:
             self.close()
@@ -76,10 +78,10 @@ class Worker:
         return reply
 
     def sample(self) -> float:
-        """Seconds of one call; taken again where other processes interrupted it."""
+        """Return the seconds of one call. Repeat a sample that other processes interrupted."""
         self.samples += 1
         found = []
-        for _ in range(1 + AGAIN):
+        for _ in range(1 + RETRIES):
             reply = self.ask(do="sample")
             found.append(float(reply["seconds"]))
             if not reply["interrupted"]:
@@ -108,8 +110,8 @@ class Worker:
         return self.process
 
 
-class Held:
-    """The child's end: the one piece of work at hand."""
+class Server:
+    """The child's end of a worker, which holds one work at a time."""
 
     def __init__(self, module: str, implementation: str) -> None:
         self.module, self.implementation = module, implementation
@@ -119,7 +121,7 @@ class Held:
     def prepare(self, work: str) -> dict[str, Any]:
         from benchmarks.works import ALL
 
-        # what the last one held goes first
+        # Free the arrays of the last work first.
         self.outs = self.call = None
         chosen = self.work = ALL[work]
         self.outs = chosen.empty()
@@ -136,7 +138,7 @@ class Held:
         call = self.call
         if self.each < LONG:
             count, start = 0, perf_counter()
-            while not count or perf_counter() - start < WARM:
+            while not count or perf_counter() - start < WARMUP:
                 call()
                 count += 1
             self.each = (perf_counter() - start) / count
@@ -169,17 +171,17 @@ class Held:
 
 
 def _settle() -> None:
-    """Return when this process' threads sleep."""
-    used, deadline = time.process_time(), perf_counter() + ASLEEP
+    """Wait until this process' threads sleep."""
+    used, deadline = time.process_time(), perf_counter() + SETTLE_TIMEOUT
     while perf_counter() < deadline:
-        time.sleep(STEP)
+        time.sleep(SETTLE_STEP)
         before, used = used, time.process_time()
-        if used - before < STEP / 10:
+        if used - before < SETTLE_STEP / 10:
             return
 
 
 def _interruptions() -> int:
-    """How often other processes took a core from this one."""
+    """Return how often other processes took a core from this one."""
     try:
         import resource
     except ImportError:
@@ -188,14 +190,14 @@ def _interruptions() -> int:
 
 
 def serve(module: str, implementation: str) -> None:
-    """Answer commands until the pipe closes. What libraries print goes to the log."""
+    """Answer commands until the pipe closes. Libraries print into the log."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    held = Held(module, implementation)
+    server = Server(module, implementation)
     for line in sys.stdin:
         command = json.loads(line)
         try:
-            reply = getattr(held, command.pop("do"))(**command)
+            reply = getattr(server, command.pop("do"))(**command)
             _settle()
         except Exception as error:
             print(f"{command}: {error!r}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""Lesson 1: a computation says what, a schedule says how, and print shows the loops at any time.
+"""Lesson 1: declare a computation, schedule it, and print the loop nest after every step.
 
-We blur a line of numbers twice and move the first blur about. Nothing here compiles until
-the last lines: printing is free.
+A computation says what to compute, and a schedule says how. We blur a line of numbers twice, then
+move the first blur from place to place. Printing compiles nothing: only the last lines compile.
 """
 
 from __future__ import annotations
@@ -10,49 +10,49 @@ import numpy as np
 
 import schedlang as sl
 
-# What: B is A smoothed, C is B smoothed. No loop is written, and no order.
+# The computation: B smooths A, and C smooths B. We write no loops and no order.
 A = sl.placeholder((100,), name="A")
 B = sl.compute((98,), lambda i: (A[i] + A[i + 1] + A[i + 2]) / 3, name="B")
 C = sl.compute((96,), lambda i: (B[i] + B[i + 1] + B[i + 2]) / 3, name="C")
 
-# How, to begin with: each stage in whole, one after the other. B is stored in full.
+# The default schedule computes each stage as a whole, one after the other, and stores all of B.
 s = sl.schedule(C)
-print("1. as declared\n")
+print("1. the default schedule\n")
 print(s)
 
-# C in blocks of 32; i is gone, i.outer and i.inner stand in its place.
+# Split i into blocks of 32. The loops i.outer and i.inner replace i.
 (i,) = s[C].op.axis
 outer, inner = s[C].split(i, factor=32)
-print("\n2. split(i, 32): the same work, two loops\n")
+print("\n2. split(i, 32): two loops do the same work\n")
 print(s)
 
-# B is computed inside the outer loop: the nest shows how much of it 32 elements of C need.
+# Compute B inside the outer loop of C. The nest shows how many elements of B a block of C needs.
 s[B].compute_at(s[C], outer)
-print("\n3. compute_at(C, i.outer): 34 elements of B serve 32 of C, and B shrinks to those\n")
+print("\n3. compute_at(C, i.outer): 32 elements of C need 34 of B, so B shrinks to 34\n")
 print(s)
 assert s.nest().buffers[-1].shape == (34,)
 
-# All lanes of the inner loops at once.
+# Vectorize the inner loop of C. diff compares the nest before a step with the nest after it.
 s[C].vectorize(inner)
-print("\n4. vectorize(i.inner): what that step changed\n")
+print("\n4. vectorize(i.inner): the lines that this step changed\n")
 print(s.diff(len(s.steps)))
 
-# A step that is not legal is refused where it is called, and changes nothing.
+# An illegal step raises at once and leaves the schedule as it was.
 printed = str(s)
 try:
     s[B].compute_at(s[C], inner)
 except sl.errors.ScheduleError as refusal:
-    print(f"\n5. a refusal\n\n{refusal}")
+    print(f"\n5. an illegal step raises an error\n\n{refusal}")
 else:
-    raise AssertionError("a stage cannot be computed inside a vector")
+    raise AssertionError("a stage cannot be computed inside a vectorized loop")
 assert str(s) == printed
 
-# Whatever the schedule, the result is the definition's.
+# The schedule never changes the result. We check it against NumPy.
 a = np.random.default_rng(0).random(100, dtype=np.float32)
 f = sl.build(s, [A, C])
 b = (a[:-2] + a[1:-1] + a[2:]) / 3
 np.testing.assert_allclose(f(a), (b[:-2] + b[1:-1] + b[2:]) / 3, rtol=1e-6)
 print(f"\n6. the numba source of this nest is in\n{f.path}")
 
-# Exercise: take step 3 back with s[B].compute_inline() instead. How many additions does an
-# element of C cost then? Count them in the printed nest.
+# Exercise: replace step 3 by s[B].compute_inline(). How many additions does an element of C cost
+# now? Count them in the printed nest.

@@ -1,7 +1,7 @@
-"""Lesson 2: a matrix product, rung by rung: naive, tiled, vectorized, packed, parallel.
+"""Lesson 2: optimize a matrix product in five steps: naive, tiled, vectorized, packed, parallel.
 
-One definition, five schedules. Each rung prints its nest and its time beside NumPy's.
-`--plot FILE` draws the ladder.
+We write five schedules of one product. For each, the lesson prints the loop nest and the time,
+and compares the time with NumPy's. `--plot FILE` draws the speeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ B = sl.placeholder((N, N), name="B")
 k = sl.reduce_axis(N, name="k")
 C = sl.compute((N, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
 
-# the same product, reading B from panels of COLUMNS columns that lie next to each other
+# The same product, with B packed: P holds B in panels of COLUMNS columns, each one contiguous.
 P = sl.compute((N // COLUMNS, N, COLUMNS), lambda p, k, j: B[k, p * COLUMNS + j], name="P")
 D = sl.compute(
     (N, N), lambda i, j: sl.sum(A[i, k] * P[j // COLUMNS, k, j % COLUMNS], axis=k), name="D"
@@ -32,12 +32,12 @@ D = sl.compute(
 
 
 def naive() -> sl.Schedule:
-    """Three loops as in the textbook: each step of k reads another row of B."""
+    """Run the textbook's three loops: each iteration of k reads another row of B."""
     return sl.schedule(C)
 
 
 def tiled() -> sl.Schedule:
-    """Blocks of 32 by 32: what a block reads of A and B stays in the cache while it is used."""
+    """Tile the loops 32 by 32, so that what a tile reads of A and B stays in the cache."""
     s = sl.schedule(C)
     io, jo, ii, ji = s[C].tile(*s[C].op.axis, 32, 32)
     ko, ki = s[C].split(s[C].op.reduce_axis[0], factor=4)
@@ -46,21 +46,24 @@ def tiled() -> sl.Schedule:
 
 
 def vectorized() -> sl.Schedule:
-    """Neighbouring columns as the lanes of vectors."""
+    """Vectorize the columns of a tile."""
     s = tiled()
     s[C].vectorize(s[C].leaf_axes[-1])
     return s
 
 
 def packed() -> sl.Schedule:
-    """Sums stay in vector registers over the whole of k; B comes packed, so reads are in order."""
+    """Keep the sums in vector registers over all of k, and read B from contiguous panels."""
     s = sl.schedule(D)
+    # Sum a tile of D in a local buffer, which stays in registers, and copy it to D at the end.
     tile = s.cache_write(D, "local")
+    # Split D into blocks of 64 rows, strips of ROWS rows, and panels of COLUMNS columns.
     i, j = s[D].op.axis
     block, row = s[D].split(i, factor=64, tail="cut")
     strip, row = s[D].split(row, factor=ROWS, tail="cut")
     panel, lane = s[D].split(j, factor=COLUMNS)
     s[D].reorder(block, panel, strip, row, lane)
+    # Compute a tile for each strip. The reduction is its outer loop, and its rows are unrolled.
     s[tile].compute_at(s[D], strip)
     (depth,) = s[tile].op.reduce_axis
     y, x = s[tile].op.axis
@@ -73,7 +76,7 @@ def packed() -> sl.Schedule:
 
 
 def parallel() -> sl.Schedule:
-    """Blocks of rows shared among threads; nothing else changes."""
+    """Run the blocks of rows in parallel; nothing else changes."""
     s = packed()
     s[D].parallel(s[D].leaf_axes[0])
     s[P].parallel(s[P].op.axis[0])
@@ -81,7 +84,7 @@ def parallel() -> sl.Schedule:
 
 
 def plot(table: list[tuple[str, float]], numpys: float, path: str) -> None:
-    """Draw each rung's speed in GFLOP/s, and NumPy's as a line across."""
+    """Draw a bar for each schedule's speed in GFLOP/s, and a line for NumPy's."""
     from matplotlib.figure import Figure
 
     steps = {
@@ -112,21 +115,21 @@ def plot(table: list[tuple[str, float]], numpys: float, path: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plot", metavar="FILE", help="draw the ladder into FILE (.png, .svg)")
+    parser.add_argument("--plot", metavar="FILE", help="draw the speeds into FILE (.png, .svg)")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     a, b = (rng.random((N, N), dtype=np.float32) for _ in range(2))
     expected, out = a @ b, np.empty((N, N), np.float32)
     numpys = milliseconds(np.matmul, a, b, expected)
     table: list[tuple[str, float]] = []
-    for rung in (naive, tiled, vectorized, packed, parallel):
-        s = rung()
-        print(f"\n{rung.__name__}: {rung.__doc__}\n\n{s}\n")
+    for variant in (naive, tiled, vectorized, packed, parallel):
+        s = variant()
+        print(f"\n{variant.__name__}: {variant.__doc__}\n\n{s}\n")
         f: Any = sl.build(s)
         np.testing.assert_allclose(f(a, b, out), expected, rtol=1e-4)
-        table.append((rung.__name__, milliseconds(f, a, b, out)))
-    print(f"{N} x {N} x {N}, float32; NumPy: {numpys:.2f} ms on all its threads\n")
-    print(f"{'rung':<12}{'ms':>10}{'NumPy / this':>16}")
+        table.append((variant.__name__, milliseconds(f, a, b, out)))
+    print(f"{N} x {N} x {N}, float32. NumPy takes {numpys:.2f} ms on all its threads.\n")
+    print(f"{'schedule':<12}{'ms':>10}{'NumPy / this':>16}")
     for name, time in table:
         print(f"{name:<12}{time:>10.2f}{numpys / time:>16.2f}")
     if options.plot:
@@ -136,5 +139,5 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 
-# Exercise: in packed(), give the tile twice as many rows. The nest looks as good as before; the
-# time does not. Count the vectors that the tile needs, and the registers that the machine has.
+# Exercise: in packed(), double the rows of the tile. The nest looks as good as before, but the
+# kernel is slower. Count the vectors that the tile needs and the registers that the machine has.

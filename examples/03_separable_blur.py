@@ -1,8 +1,10 @@
-"""Lesson 3: a blur in two passes over a photograph, and three places for the first pass.
+"""Lesson 3: blur a photograph in two passes, and choose where to compute the first one.
 
-Rows blurred, then columns: where the rows live between the passes decides the time. At root they
-go through memory; inlined they are computed again for each tap; attached to a strip of lines they
-stay in the cache.
+The first pass blurs rows, the second blurs columns. Where we compute the first decides the time:
+
+* at root, the whole picture passes through memory between the two;
+* inlined, the first pass is computed again for each tap of the second;
+* at a strip of lines, the blurred rows stay in the cache.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ TAPS = len(WEIGHTS)
 
 
 def blur(height: int, width: int) -> tuple[Any, Any, Any, Any]:
-    """A 5 x 5 binomial blur of one colour; the edge is repeated outwards."""
+    """Declare a 5 x 5 binomial blur of one colour channel, with the edge pixels repeated."""
     image = sl.placeholder((height, width), "uint8", name="image")
     values = sl.compute(
         (height, width), lambda y, x: sl.cast(image[y, x], "float32"), name="values"
@@ -62,28 +64,30 @@ def main() -> None:
     def in_strips() -> sl.Schedule:
         s = sl.schedule(blurred)
         s[values].compute_inline()
+        # Compute the rows that a strip of 32 lines needs, just before the strip.
         y, x = s[blurred].op.axis
         strip, line = s[blurred].split(y, factor=32)
         s[rows].compute_at(s[blurred], strip)
-        # the padded line is stored, so that all lanes read neighbours from it
+        # Store the padded line, so that the lanes of a vector read neighbouring elements.
         s[padded].compute_at(s[rows], s[rows].op.axis[0])
+        # Vectorize both passes along a line, and run the strips in parallel.
         for stage in (rows, blurred):
             _, lanes = s[stage].split(s[stage].op.axis[1], factor=16)
             s[stage].vectorize(lanes)
         s[blurred].parallel(strip)
         return s
 
-    for way in (at_root, inlined, in_strips):
-        s = way()
-        print(f"\n{way.__name__}\n\n{s}\n")
+    for variant in (at_root, inlined, in_strips):
+        s = variant()
+        print(f"\n{variant.__name__}\n\n{s}\n")
         f = sl.build(s)
         np.testing.assert_allclose(f(channel), expected, rtol=1e-5)
         out = np.empty_like(expected, dtype=np.float32)
-        print(f"{way.__name__}: {milliseconds(f, channel, out):.3f} ms")
+        print(f"{variant.__name__}: {milliseconds(f, channel, out):.3f} ms")
 
 
 if __name__ == "__main__":
     main()
 
-# Exercise: a strip of 32 lines computes 36 lines of rows. Make the strips 4 lines high, and 128.
-# Which work is done twice, and when does the strip leave the first-level cache?
+# Exercise: a strip of 32 lines computes 36 lines of rows. Try strips of 4 lines, then of 128.
+# Which lines are computed twice? When does a strip no longer fit the first-level cache?

@@ -1,7 +1,8 @@
-"""Lesson 4: an unsharp mask whose blur slides down the picture, each line computed once.
+"""Lesson 4: sharpen a picture with a sliding window, which computes each blurred line once.
 
-sharp = image + amount * (image - blur(image)). The horizontal blur is computed where a line of the
-output needs it (compute_at), and kept for the next lines (store_at): Halide's sliding window.
+The unsharp mask is sharp = image + amount * (image - blur(image)). compute_at computes the
+horizontal blur for each line of the output. store_at keeps its lines for the next iterations,
+which reuse them: Halide's sliding window.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ STRIP = 64
 
 
 def unsharp(height: int, width: int) -> dict[str, Any]:
-    """Every stage of the mask, by name."""
+    """Return the stages of the unsharp mask, by name."""
     image = sl.placeholder((height, width), "uint8", name="image")
     amount = sl.var("amount", dtype="float32")
     grey = sl.compute((height, width), lambda y, x: sl.cast(image[y, x], "float32"), name="grey")
@@ -57,17 +58,17 @@ def main() -> None:
     sharp, rows, padded = t["sharp"], t["rows"], t["padded"]
 
     s = sl.schedule(sharp)
-    # one short expression a pixel: cheaper to compute where it is read than to store
+    # These are one short expression each: cheaper to compute again than to store.
     for name in ("grey", "soft"):
         s[t[name]].compute_inline()
     s[padded].compute_at(s[rows], s[rows].op.axis[0])
     y, x = s[sharp].op.axis
     strip, line = s[sharp].split(y, factor=STRIP)
     s[rows].compute_at(s[sharp], line)
-    print(f"without store_at, a line of the output computes 3 lines of rows:\n\n{s}\n")
+    print(f"Without store_at, each line of the output computes 3 lines of rows:\n\n{s}\n")
     before = sl.build(s)
     s[rows].store_at(s[sharp], strip)
-    print(f"with store_at, 1 new line after the first:\n\n{s}\n")
+    print(f"With store_at, each line after the first computes 1 new line of rows:\n\n{s}\n")
     _, lanes = s[sharp].split(x, factor=16)
     s[sharp].vectorize(lanes)
     _, lanes = s[rows].split(s[rows].op.axis[1], factor=16)
@@ -76,10 +77,10 @@ def main() -> None:
     after = sl.build(s)
 
     out = np.empty_like(image)
-    for name, f in (("computed again", before), ("sliding, in vectors and in parallel", after)):
+    for name, f in (("recomputed", before), ("sliding, vectorized and parallel", after)):
         got = f(image, 1.5, out).astype(np.int16)
         difference = np.abs(got - with_numpy(image, 1.5))
-        # a product rounded once or twice may fall on the other side of a half
+        # A fused multiply-add rounds once where NumPy rounds twice, so a few pixels differ by 1.
         assert difference.max() <= 1 and (difference > 0).mean() < 1e-4
         print(f"{name}: {milliseconds(f, image, 1.5, out):.3f} ms")
     print(f"NumPy: {milliseconds(with_numpy, image, 1.5):.3f} ms")
@@ -88,5 +89,5 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 
-# Exercise: store rows at root instead (s[rows].store_root()), and leave the parallel step out.
-# How much memory does the nest give rows? And why can the strips no longer run in parallel?
+# Exercise: store rows at root instead (s[rows].store_root()) and leave out the parallel step.
+# How much memory does rows take now? Why can the strips no longer run in parallel?

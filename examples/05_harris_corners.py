@@ -1,8 +1,8 @@
-"""Lesson 5: Harris corners on a photograph: a graph of stages, cut into strips of lines.
+"""Lesson 5: find the Harris corners of a photograph, with a graph of stages in strips of lines.
 
-Gradients, their products, sums over a window, a response: seven stages. The small ones are
-inlined, the ones that several neighbours read are stored for a strip. Writes a picture of the
-corners to the path given, harris_corners.png by default.
+The stages are the gradients, sums of their products over a window, and the response. We inline
+the sums, and store for each strip the gradients, which many neighbours read. The lesson draws the
+corners into the file that you name, harris_corners.png by default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STRIP, LANES = 32, 16
 
 
 def harris(height: int, width: int) -> dict[str, Any]:
-    """Stages by name; each window shrinks the picture by 2."""
+    """Return the stages by name. Each window shrinks the picture by 2."""
     G = sl.placeholder((height, width), name="G")
     dx = sl.compute(
         (height - 2, width - 2),
@@ -89,6 +89,7 @@ def main(path: str) -> None:
 
     plain = sl.schedule(R)
     s = sl.schedule(R)
+    # Split the response into strips of lines, and vectorize its lines.
     y, x = s[R].op.axis
     strip, line = s[R].split(y, factor=STRIP)
     _, lanes = s[R].split(x, factor=LANES)
@@ -96,7 +97,7 @@ def main(path: str) -> None:
     for name in ("xx", "xy", "yy"):
         s[t[name]].compute_inline()
     for name in ("dx", "dy"):
-        # 9 sums read each gradient: worth storing, for as long as the strip takes
+        # Nine elements of each sum read a gradient, so it pays to store it for the strip.
         s[t[name]].compute_at(s[R], strip)
         _, lanes = s[t[name]].split(s[t[name]].op.axis[1], factor=LANES)
         s[t[name]].vectorize(lanes)
@@ -111,16 +112,16 @@ def main(path: str) -> None:
         print(f"{name}: {milliseconds(f, grey, out):.3f} ms")
     print(f"NumPy: {milliseconds(with_numpy, grey):.3f} ms")
 
-    # a corner: the largest response of its 9 x 9 neighbourhood, and not a small one
+    # A corner has the largest response in its 9 x 9 neighbourhood, and one above a threshold.
     blocks = np.lib.stride_tricks.sliding_window_view(np.pad(out, 4), (9, 9)).max(axis=(2, 3))
     ys, xs = np.nonzero((out == blocks) & (out > 0.05 * out.max()))
     assert 20 < len(ys) < 2000
     draw(picture, ys + 2, xs + 2, path)
-    print(f"{len(ys)} corners drawn into {path}")
+    print(f"drew {len(ys)} corners into {path}")
 
 
 if __name__ == "__main__":
     main(sys.argv[1] if len(sys.argv) > 1 else "harris_corners.png")
 
-# Exercise: store xx, xy and yy at the strip too, instead of inlining them. The nest computes the
-# same; which buffers grew, and is it faster?
+# Exercise: compute xx, xy and yy at the strip too, instead of inlining them. Which buffers does the
+# nest now store, and is it faster?

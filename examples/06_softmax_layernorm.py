@@ -1,7 +1,7 @@
-"""Lesson 6: softmax and layer normalization: rows, reductions, and partial results in lanes.
+"""Lesson 6: schedule softmax and layer normalization, whose rows need several reductions.
 
-A reduction is a stage of its own; compute_at brings the stages of a row together, and rfactor
-splits a sum into partial sums, one a lane, since a reduction axis itself is never vectorized.
+Each reduction is a stage. compute_at computes all stages of a row together. A reduction axis
+cannot be vectorized, so rfactor splits each reduction into partial results, one for each lane.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ LANES = sl.Target().vector_width("float32")
 
 
 def partial(s: sl.Schedule, tensor: Any, row: Any, out: Any) -> None:
-    """Reduce a row in lanes: LANES partial results, then those."""
+    """Reduce each row to LANES partial results in a vector, then reduce those to one."""
+    # rfactor makes a stage of partial results with ki as a data axis, which can be vectorized.
     _, ki = s[tensor].split(s[tensor].op.reduce_axis[0], factor=LANES)
     lanes = s.rfactor(tensor, ki)
+    # Compute both stages for each row of the output.
     s[tensor].compute_at(s[out], row)
     s[lanes].compute_at(s[out], row)
     lane, *rest = s[lanes].op.axis
@@ -36,7 +38,7 @@ def in_lanes(s: sl.Schedule, tensor: Any) -> None:
 def softmax() -> tuple[sl.Schedule, sl.Schedule]:
     X = sl.placeholder((ROWS, N), name="X")
     k, m = sl.reduce_axis(N, name="k"), sl.reduce_axis(N, name="m")
-    # less the row's largest value, no exp overflows
+    # Subtract the row's maximum first, so that exp cannot overflow.
     top = sl.compute((ROWS,), lambda i: sl.max(X[i, k], axis=k), name="top")
     e = sl.compute((ROWS, N), lambda i, j: sl.exp(X[i, j] - top[i]), name="e")
     total = sl.compute((ROWS,), lambda i: sl.sum(e[i, m], axis=m), name="total")
@@ -90,12 +92,12 @@ def main() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(3, 5, (ROWS, N)).astype(np.float32)
     gain, bias = rng.normal(1, 0.1, (2, N)).astype(np.float32)
-    for ways, by_numpy, args in (
+    for schedules, by_numpy, args in (
         (softmax(), numpy_softmax, (x,)),
         (layer_norm(), numpy_layer_norm, (x, gain, bias)),
     ):
         expected, out = by_numpy(*args), np.empty_like(x)
-        for title, s in zip(("as declared", "scheduled"), ways):
+        for title, s in zip(("default schedule", "scheduled"), schedules):
             f = sl.build(s)
             print(f"\n{f.name}, {title}\n\n{s}\n")
             np.testing.assert_allclose(f(*args, out), expected, rtol=1e-4, atol=1e-5)
@@ -106,5 +108,5 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 
-# Exercise: inline e instead. It is then computed twice, once for the sum and once for the
-# quotient, but never stored. Which is faster with exp, and which with a cheap function?
+# Exercise: inline e instead. Each element is then computed twice, for the sum and for the quotient,
+# but never stored. Which is faster with exp? Which is faster with a cheap function?

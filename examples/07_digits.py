@@ -1,7 +1,7 @@
-"""Lesson 7: handwritten digits, classified by a small network whose layers are one kernel.
+"""Lesson 7: classify handwritten digits with a small network, compiled into one kernel.
 
-Plain NumPy trains 64-32-10 on scikit-learn's digits. The kernel then runs both layers and picks
-the largest score; its batch is a symbolic size, so that one kernel serves one digit or a thousand.
+NumPy trains a 64-32-10 network on scikit-learn's digits. Our kernel computes both layers and the
+digit with the largest score. The batch size is symbolic: one kernel takes any number of digits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PIXELS, HIDDEN, CLASSES = 64, 32, 10
 
 
 def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pictures and labels to train on, and to test with."""
+    """Return the training pictures and labels, then the test pictures and labels."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
@@ -30,7 +30,7 @@ def digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def train(x: np.ndarray, y: np.ndarray, epochs: int = 60) -> list[np.ndarray]:
-    """Weights and biases of two layers, by gradient descent on the cross entropy."""
+    """Train by gradient descent on the cross entropy. Return both layers' weights and biases."""
     rng = np.random.default_rng(1)
     w1 = rng.normal(0, 0.2, (PIXELS, HIDDEN)).astype(np.float32)
     w2 = rng.normal(0, 0.2, (HIDDEN, CLASSES)).astype(np.float32)
@@ -68,7 +68,7 @@ def network() -> sl.Schedule:
     (i,) = s[digit].op.axis
     for stage in (Z, H):
         s[stage].compute_inline()
-    # a picture at a time, its layers in order; hidden units are the lanes of one vector
+    # Compute both layers for one picture at a time, with a layer's units as the lanes of a vector.
     for stage in (U, T):
         s[stage].compute_at(s[digit], i)
         s[stage].reorder(s[stage].op.reduce_axis[0], *s[stage].op.axis)
@@ -97,13 +97,13 @@ def main() -> None:
     np.testing.assert_array_equal(found, expected)
     accuracy = float((found == truth).mean())
     assert accuracy > 0.93
-    print(f"{len(truth)} digits never seen in training: {accuracy:.1%} right, as with NumPy")
+    print(f"{accuracy:.1%} of {len(truth)} test digits are right. NumPy gives the same answers.")
     for k in (0, 1):
         print("\n".join("".join(" .:+*#@"[int(v * 6.99)] * 2 for v in r)
                         for r in unseen[k].reshape(8, 8)), f"\n    is a {found[k]}")  # fmt: skip
     assert by_name(np.ascontiguousarray(unseen[:1]))[0] == expected[0]
-    # so small a network times the call: checks, and threads to wake whatever there is to do;
-    # NumPy's few library calls are faster for one digit, and on a few cores for all of these
+    # For so small a network the call costs the most: it checks arguments and wakes threads. NumPy's
+    # few library calls are faster for one digit, and with few cores for each of these batches.
     for count in (1, 32, len(truth)):
         part = np.ascontiguousarray(unseen[:count])
         ours, numpys = milliseconds(by_name, part), milliseconds(with_numpy, part, weights)
@@ -113,5 +113,5 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 
-# Exercise: several pictures at a time use each weight they load more than once. Split i by 4, move
-# the inner loop inside the reduction, and unroll it.
+# Exercise: compute four pictures at a time, so that each weight is loaded once for all four. Split
+# i by 4, move the inner loop inside the reduction, and unroll it.

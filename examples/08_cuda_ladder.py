@@ -1,7 +1,8 @@
-"""Lesson 8: a matrix product on a GPU, rung by rung, without a GPU.
+"""Lesson 8: optimize a matrix product for a GPU in five steps, on a machine without a GPU.
 
-Naive, shared tiles, a register tile, 16-byte loads, two copies of each tile. Each rung prints what
-the threads run and what their warps ask of memory, counted request by request.
+The steps are naive, shared tiles, a register tile, 16-byte loads and double buffering. The lesson
+runs each schedule on an emulator, prints the code of a thread, and counts the memory requests of
+all warps.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ C = sl.compute((N, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 
 def naive() -> sl.Schedule:
-    """A thread an element: every one reads a row of A and a column of B from global memory."""
+    """Compute one element per thread, from a row of A and a column of B in global memory."""
     s = sl.schedule(C)
     by, bx, y, x = s[C].tile(*s[C].op.axis, 8, 32)
     bind(s, by, bx, y, x)
@@ -30,10 +31,11 @@ def naive() -> sl.Schedule:
 
 
 def shared_tiles() -> sl.Schedule:
-    """The threads of a block fetch a tile together, and read it from shared memory."""
+    """Load a tile of A and of B into shared memory, with all threads of a block together."""
     s = sl.schedule(C)
     tiles = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
     by, bx, y, x = s[C].tile(*s[C].op.axis, 8, 32)
+    # Split k, and load the tiles for DEPTH of its iterations at a time.
     (depth,) = s[C].op.reduce_axis
     outer, inner = s[C].split(depth, DEPTH)
     s[C].reorder(by, bx, y, x, outer, inner)
@@ -45,9 +47,10 @@ def shared_tiles() -> sl.Schedule:
 
 
 def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
-    """A thread sums 4 by 4 elements in registers: 8 reads of shared memory for 16 products."""
+    """Compute 4 by 4 elements per thread in registers: 8 shared loads serve 16 products."""
     s = sl.schedule(C)
     tiles = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
+    # Local buffers of a thread live in its registers: its sums, and the elements that they read.
     sums = s.cache_write(C, "local")
     rows, columns = (s.cache_read(tile, "local", [sums]) for tile in tiles)
     by, bx, y, x = s[C].tile(*s[C].op.axis, TILE, TILE)
@@ -57,6 +60,7 @@ def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
     bind(s, by, bx, ty, tx)
     if lanes > 1:
         s[C].vectorize(x)
+    # Sum over k inside each thread, DEPTH iterations per shared tile, with the 4 by 4 unrolled.
     s[sums].compute_at(s[C], tx)
     i, j = s[sums].op.axis
     outer, inner = s[sums].split(s[sums].op.reduce_axis[0], DEPTH)
@@ -66,7 +70,7 @@ def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
     for part in (rows, columns):
         s[part].compute_at(s[sums], inner)
     if lanes > 1:
-        # rows of A side by side in shared memory, so that a thread reads 4 of them at once
+        # Transpose the tile of A in shared memory, so that a thread loads 4 of its rows at once.
         s[tiles[0]].transform_layout(lambda i, k: (k, i))
         s[rows].vectorize(s[rows].op.axis[0])
         s[columns].vectorize(s[columns].op.axis[1])
@@ -79,23 +83,24 @@ def register_tile(lanes: int = 1, copies: int = 1) -> sl.Schedule:
 
 
 def vector_loads() -> sl.Schedule:
-    """The same with 16 bytes an access wherever 4 neighbours lie together."""
+    """Access 16 bytes at a time wherever a thread reads or writes 4 contiguous elements."""
     return register_tile(lanes=4)
 
 
 def double_buffer() -> sl.Schedule:
-    """The next tile is fetched while this one is used: one barrier a tile in place of two."""
+    """Load the next tile while this one is used: one barrier per tile instead of two."""
     return register_tile(lanes=4, copies=2)
 
 
 def bind(s: sl.Schedule, by: Any, bx: Any, ty: Any, tx: Any) -> None:
+    """Bind the axes of ``C`` to the blocks of the grid and the threads of a block."""
     names = ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")
     for axis, name in zip((by, bx, ty, tx), names):
         s[C].bind(axis, name)
 
 
 def fetch(s: sl.Schedule, tile: Any, height: int, width: int, lanes: int = 1) -> None:
-    """Spread the elements of a tile over ``height`` by ``width`` threads."""
+    """Divide the elements of a tile among ``height`` by ``width`` threads."""
     element = s[tile].fuse(*s[tile].op.axis)
     if lanes > 1:
         element, lane = s[tile].split(element, lanes)
@@ -109,23 +114,23 @@ def fetch(s: sl.Schedule, tile: Any, height: int, width: int, lanes: int = 1) ->
 def main() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.random((N, N), dtype="float32") for _ in range(2))
-    rungs = [naive, shared_tiles, register_tile, vector_loads, double_buffer]
+    variants = [naive, shared_tiles, register_tile, vector_loads, double_buffer]
     lines = []
-    for rung in rungs:
-        s = rung()
+    for variant in variants:
+        s = variant()
         f = sl.build(s, [A, B, C], target="cuda-emulator")
         np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
         np.testing.assert_allclose(f.check(a, b), a @ b, rtol=1e-5)
         found = f.counters(a, b)["C"]
-        print(f"\n{rung.__name__}: {rung.__doc__}\n\n{s}\n\n{f.program}")
+        print(f"\n{variant.__name__}: {variant.__doc__}\n\n{s}\n\n{f.program}")
         lines.append(
-            f"{rung.__name__:15s}{found.global_loads:9,}{found.global_bytes / 1024:9,.0f}"
+            f"{variant.__name__:15s}{found.global_loads:9,}{found.global_bytes / 1024:9,.0f}"
             f"{found.shared_loads + found.shared_stores:9,}{found.bank_conflicts:10,}"
             f"{found.barriers:10,}"
         )
-    print("\nThe CUDA source of the last rung:\n")
+    print("\nThe CUDA source of the last schedule:\n")
     print(sl.build(s, [A, B, C], target="cuda").source)
-    print("rung             global      KiB   shared      bank  barriers")
+    print("schedule         global      KiB   shared      bank  barriers")
     print("                  loads    moved requests conflicts")
     print("\n".join(lines))
 
@@ -133,6 +138,6 @@ def main() -> None:
 if __name__ == "__main__":
     main()
 
-# Exercise: storage_align(axis, 32, 1) on a shared tile pads its rows, storage_align(axis, 32, 4) so
-# that they still start at 16 bytes. Which rungs have bank conflicts that one of them takes away, on
-# which axis of which tile?
+# Exercise: storage_align(axis, 32, 1) pads the rows of a shared tile; storage_align(axis, 32, 4)
+# pads them so that each row still starts at 16 bytes. Which schedules have bank conflicts that one
+# of the two removes? On which axis of which tile?

@@ -1,8 +1,8 @@
-"""Lesson 9: let a search find the schedule, then read what it found.
+"""Lesson 9: let a search find the schedule, then read the schedule that it found.
 
-First a space that we write ourselves: three decisions about one product. Then the space that
-schedlang makes from the computation. A few trials each, so that the lesson takes seconds; give a
-search some tens of them, or minutes.
+First we write a search space ourselves: a template with three knobs. Then we search the space that
+schedlang generates from the computation. Each search here has only 4 trials, so that the lesson
+takes seconds. A real search wants tens of trials, or minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ k = sl.reduce_axis(N, name="k")
 C = sl.compute((N, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 
-# A template applies steps, as in lesson 2, and asks for each number that it does not know.
+# A template applies steps, as in lesson 2, and takes the numbers to search for from knobs.
 def template(s: sl.Schedule, knobs: Knobs) -> None:
     i, j = s[C].op.axis
     rows = knobs.choice("rows", [1, 2, 4, 8])
@@ -36,29 +36,29 @@ def template(s: sl.Schedule, knobs: Knobs) -> None:
 
 
 with tempfile.TemporaryDirectory() as folder:
-    # every trial is kept as it ends: the next search on this file goes on from there
+    # The database records each trial as it ends. The next search with this file resumes there.
     database = Path(folder) / "tuning.jsonl"
     ours = sl.autotune(C, trials=4, template=template, database=database)
-    print("1. our own space: what was tried\n")
+    print("1. our own space: the candidates and their outcomes\n")
     for trial in ours.trials:
         print(f"  {trial.decisions}: {trial.outcome}")
     print(f"\n{ours}")
 
-    # No template: rules over the stages make the space, and know no operator by name.
+    # Without a template, general rules generate the space from the stages of the computation.
     found = sl.autotune(C, trials=4, database=database, resume=False)
-    print(f"\n2. the space that is made from the computation\n\n{found}")
-    print(f"\n3. the winner, as code to paste\n\n{found.schedule.as_python()}")
-    print(f"\n4. and as loops\n\n{found.schedule}")
+    print(f"\n2. the generated space\n\n{found}")
+    print(f"\n3. the best schedule, as Python code\n\n{found.schedule.as_python()}")
+    print(f"\n4. the best schedule, as a loop nest\n\n{found.schedule}")
 
-    # What a search kept, any later program finds again, by what is computed.
+    # A later program looks the best schedule up in the database by its computation.
     best = sl.best(C, database=database)
-    print(f"\n5. the best of all trials that were kept took {best.seconds * 1e6:.0f} µs")
+    print(f"\n5. the best trial in the database took {best.seconds * 1e6:.0f} µs")
     page = found.report(Path(folder) / "tuning.html")
-    print(f"6. the page about the search has {page.stat().st_size >> 10} KiB")
+    print(f"6. the report of the search is a page of {page.stat().st_size >> 10} KiB")
 
-# Every candidate was compared with the NumPy oracle; this is the winner once more.
+# The search compared every candidate with the NumPy oracle. We check the best one again.
 a, b = (np.random.default_rng(n).random((N, N), dtype=np.float32) for n in (0, 1))
 np.testing.assert_allclose(found.kernel(a, b), a @ b, rtol=1e-4)
 
-# Exercise: add a knob that packs B, as lesson 2 does by hand, with knobs.choice("pack", [False,
-# True]), and search with trials=40. Which decision matters most? found.report shows it.
+# Exercise: add a knob, knobs.choice("pack", [False, True]), that packs B as lesson 2 does by hand.
+# Search with trials=40. Which decision matters most? ours.report shows it.

@@ -1,4 +1,4 @@
-"""Shared by the lessons: a clock, a photograph, and one sentence for a missing library."""
+"""Helpers that the lessons share: a timer, a photograph, and an error for a missing library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedlang.errors import missing_extra
 
 
 def milliseconds(call: Callable[..., Any], *arrays: Any, seconds: float = 0.5) -> float:
-    """The median time of ``call(*arrays)``, after one call that is not counted."""
+    """Return the median time of ``call(*arrays)`` in milliseconds, after one untimed call."""
     call(*arrays)
     times: list[float] = []
     end = perf_counter() + seconds
@@ -24,7 +24,7 @@ def milliseconds(call: Callable[..., Any], *arrays: Any, seconds: float = 0.5) -
 
 
 def photograph(name: str) -> np.ndarray:
-    """One of scikit-learn's two photographs, uint8 of shape (427, 640, 3)."""
+    """Load one of scikit-learn's two photographs: uint8, of shape (427, 640, 3)."""
     try:
         from sklearn.datasets import load_sample_image
 

@@ -169,8 +169,8 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
     items = [found] if isinstance(found, Tensor) else found
     if not isinstance(items, (list, tuple)) or not all(isinstance(t, Tensor) for t in items):
         raise TuningError(
-            f"{name} in {path} is a {type(found).__name__}: give the name of a tensor, or of a "
-            "list of tensors"
+            f"{name} in {path} is an object of type {type(found).__name__}: give the "
+            "name of a tensor, or of a list of tensors"
         )
     return list(items), names
 

@@ -226,7 +226,7 @@ def test_what_cannot_be_prefetched_is_refused():
 
 
 def test_a_step_of_whole_vectors_is_the_same_everywhere():
-    assert offsets.CLOSE == scattered.PICKED_STEP
+    assert offsets.CLOSE == scattered.LARGEST_SHUFFLED_STEP
 
 
 @pytest.mark.parametrize("target", ["cpu", "python"])

@@ -143,7 +143,7 @@ def test_a_copy_is_measured_again_for_large_arrays_only(measured: list[float]) -
 
 
 def test_a_ceiling_is_measured_a_few_times_at_most(measured: list[float]) -> None:
-    measured += [*[1.0] * module.MOST_MEASURED, 10.0, 7.0]
+    measured += [*[1.0] * module.MAX_MEASUREMENTS, 10.0, 7.0]
     for _ in range(2):
         assert ceilings(gflops=99.0) == Ceilings(1.0, 10.0) and measured == [7.0]
 

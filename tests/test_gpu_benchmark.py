@@ -98,7 +98,7 @@ def test_what_a_row_must_reach() -> None:
     conv, pair, depthwise = GPU_SMALL[2], GPU_SMALL[3], GPU_SMALL[6]
     assert cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.81}, 0.5) == ""
     assert (
-        cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, short of 0.8"
+        cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, below 0.8"
     )
     # cuDNN is what convolutions of one image are compared with
     assert cuda._short(pair, {cuda.OURS: 1.0, cuda.EAGER: 0.1, cuda.COMPILED: 1.1}, 0.1) == ""

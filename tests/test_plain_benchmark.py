@@ -91,7 +91,7 @@ def test_rows_with_a_goal_are_apart_from_others() -> None:
         rows += [row(work, plain.PEER, 2.0, kind), row(work, plain.OURS, seconds, kind)]
     lines = plain.summary(rows).splitlines()
     assert lines[0].startswith("gcc vectorizes the innermost loop: 1.000 of gcc")
-    assert lines[1] == "short of 0.95: y (0.50)"
+    assert lines[1] == "below 0.95: y (0.50)"
     assert lines[2].startswith("an outer loop: 0.222 of gcc")
 
 

@@ -126,7 +126,7 @@ def test_division_of_axes_needs_no_test() -> None:
 def test_division_of_floats() -> None:
     np.testing.assert_array_equal(value(lambda X, i: te.div(X[i], 2), REALS), REALS / 2)
     np.testing.assert_allclose(value(lambda X, i: te.fmod(X[i], 1), REALS), np.fmod(REALS, 1))
-    with pytest.raises(ComputeTypeError, match="is float32, no integer"):
+    with pytest.raises(ComputeTypeError, match="is float32, not an integer"):
         value(lambda X, i: te.truncdiv(X[i], 2), REALS)
 
 
@@ -305,7 +305,7 @@ def test_arrays() -> None:
     assert np.shares_memory(np.asarray(a), np.from_dlpack(a))
     assert np.shares_memory(np.asarray(tvm.nd.from_dlpack(start)), start)
     assert np.asarray(a, dtype="float32").dtype == np.float32 and "cpu(0)" in repr(a)
-    with pytest.raises(CallError, match=r"\(3,\) does not fit \(2, 3\)"):
+    with pytest.raises(CallError, match=r"shape \(3,\), expected \(2, 3\)"):
         b.copyfrom(np.zeros(3))
     with pytest.raises(CallTypeError, match="copyto"):
         a.copyto("cpu")  # type: ignore[arg-type]

@@ -37,8 +37,8 @@ def test_a_product_whose_search_failed_counts() -> None:
     ]  # fmt: skip
     assert scores.products(["sgemm a", "b", "c"], 1)(rows).splitlines() == [
         "sgemm a: 0.90 of OpenBLAS (median of 1 seeds; searches took 9 s at most)",
-        "b: no result  SHORT", "c: nothing to compare it with  SHORT",
-        "1 of 3 works reach what they must",
+        "b: no result  BELOW", "c: nothing to compare with  BELOW",
+        "1 of 3 works reach their goal",
     ]  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def test_a_family_whose_search_failed_counts() -> None:
     rows += [row("a", "ceiling", 0.5), row("a", "tuned, seed 0", 1.0)]
     assert scores.families(["a", "b"])(rows).splitlines() == [
         "a: 4.00 of the better Halide scheduler, 4.00 of numba's loops, 0.50 of the ceiling",
-        "b: no result  SHORT", "1 of 2 works reach what they must",
+        "b: no result  BELOW", "1 of 2 works reach their goal",
     ]  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_a_family_must_be_ahead_of_both_schedulers_and_of_loops_or_near_the_ceil
     assert stands(1.1, 2.0, 3.0, 0.1).reached and stands(2.0, 1.1, 1.0, 0.8).reached
     for near in ((1.0, 2.0, 3.0, 0.8), (2.0, 1.0, 3.0, 0.8), (1.1, 2.0, 2.9, 0.79)):
         assert not stands(*near).reached
-        assert str(stands(*near)).endswith("  SHORT")
+        assert str(stands(*near)).endswith("  BELOW")
 
 
 def test_the_picture_of_the_families(tmp_path: Path) -> None:
@@ -236,4 +236,4 @@ def test_one_search_that_fails_ends_no_table(
 def test_a_product_is_held_to_openblas_alone() -> None:
     rows = [row("sgemm 1024^3", autotune.MAIN, 0.8), row("sgemm 1024^3", "tuned, seed 0", 1.0)]
     said = scores.products(["sgemm 1024^3"], 1)(rows)
-    assert "nothing to compare it with  SHORT" in said and "0 of 1 works" in said
+    assert "nothing to compare with  BELOW" in said and "0 of 1 works" in said

@@ -303,7 +303,7 @@ def test_sizes_of_one_name_are_not_confused(database: Database) -> None:
     keep(database, s)
     wanted = product(m=sl.var("q"), n=sl.var("q"))
     with pytest.warns(DatabaseWarning, match="two sizes are named q"):
-        with pytest.raises(TuningError, match="its steps cannot be replayed"):
+        with pytest.raises(TuningError, match="the steps cannot be replayed"):
             best(wanted.C, database=database)
 
 

@@ -347,7 +347,7 @@ def test_workers_that_cannot_measure_any_more(tmp_path: Path) -> None:
 
     result, _ = made(full, tmp_path, of_faults(["ok"] * 6))
     assert [t.outcome for t in result.trials] == ["ok"]
-    assert result.ended.endswith("cannot measure: the process that measures candidates does not "
+    assert result.ended.endswith("cannot measure: the process that measures candidates did not "
                                  "start: no space left")  # fmt: skip
 
 

@@ -400,7 +400,7 @@ def test_why_a_search_found_nothing() -> None:
     lines = why_nothing(trials, 4, [], "all trials are done", CONSTRAINED).splitlines()
     assert lines[:3] == [
         "none of 4 candidates worked", "  2 times wrong answer: C[0] is 0",
-        "  1 times wrong answer: C[0] is 1",
+        "  1 time wrong answer: C[0] is 1",
     ]  # fmt: skip
     assert len(lines[3]) < 200 and "\x1b" not in lines[3] and "tolerance=" in lines[4]
     refused = [("the tile is too large", 9)]
@@ -453,8 +453,8 @@ def test_the_summary_of_a_search() -> None:
         "  trials:   36 ok, 4 crashed",
         "  measured: 35, 1 more from the database, 1 duplicate not measured, in 1 min 15 s"
         " (random, seed 7)",
-        "  race:     2.5 ms beside the other finalists, 2 ms in the search: the least of many"
-        " noisy times is too low",
+        "  race:     2.5 ms in the final race, 2 ms in the search: the shortest of many noisy"
+        " times is too short",
         "  ended:    all trials are done",
         "  space:    20 of 50 drawn sets of decisions make a candidate (40%)",
         "  estimate: it ranks candidates much as their times do (rank correlation 0.71;"

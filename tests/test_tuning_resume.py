@@ -244,9 +244,9 @@ def test_lines_of_the_wrong_kind(tmp_path: Path) -> None:
     line = (tmp_path / "db").read_text()
     for before, after, why in (
         ('"raced":false', '"raced":1', "not true or false"),
-        ('"checked":""', '"checked":3', "no text"),
-        ('"limits":""', '"limits":null', "no text"),
-        ('"first":null', '"first":-1.0', "no time"),
+        ('"checked":""', '"checked":3', "not text"),
+        ('"limits":""', '"limits":null', "not text"),
+        ('"first":null', '"first":-1.0', "not a time"),
     ):
         assert before in line
         with pytest.raises(ValueError, match=why):

@@ -1,6 +1,7 @@
-"""Works as computations in schedlang's language: plain stages, and no schedule.
+"""The works as schedlang computations, without schedules.
 
-A kind's function takes a work and returns its tensors, inputs in the work's order, then outputs.
+The function of a kind takes a work and returns its tensors: the inputs in the work's order, then
+the outputs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ KINDS: dict[str, Callable[[Work], list[sl.Tensor]]] = {
 
 
 def computation(work: Work) -> list[sl.Tensor]:
-    """The tensors of a work: inputs, then outputs."""
+    """Return the tensors of a work: inputs, then outputs."""
     if work.kind not in KINDS:
         raise KeyError(f"{work.name}: no computation of kind {work.kind}, only {', '.join(KINDS)}")
     return KINDS[work.kind](work)

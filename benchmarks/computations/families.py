@@ -1,4 +1,4 @@
-"""The operator families as a user of te writes them: a padded input is a stage of its own."""
+"""The operator families as a user of te writes them, with a padded input as a stage."""
 
 from __future__ import annotations
 
@@ -81,10 +81,13 @@ def family_dep(work: Work) -> list[sl.Tensor]:
 
 
 def family_t2d(work: Work) -> list[sl.Tensor]:
-    """The sum leaves the zeros between out; where loops are unrolled, the condition vanishes."""
+    """Declare a transposed convolution. Its sum leaves out the zeros between inputs.
+
+    Once a schedule unrolls the taps, the condition folds away.
+    """
     s, k, pad = (work.sizes[v] for v in ("stride", "k", "pad"))
     X, W = sl.placeholder(work.inputs["x"], name="X"), sl.placeholder(work.inputs["w"], name="W")
-    # zeros around, before the zeros between: whole steps, and what is too much of them
+    # XP pads by whole strides, before zeros go between its elements; extra skips the excess.
     before = k - 1 - pad
     around = -(-before // s)
     extra = around * s - before
@@ -177,7 +180,7 @@ def _conv2d(work: Work, name: str = "Y") -> tuple[sl.Tensor, sl.Tensor, sl.Tenso
 
 
 def _operands(work: Work, dims: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
-    """Input, weights, and the input with zeros around its ``dims`` places, if it has any."""
+    """Return the input, the weights, and the input with its ``dims`` spatial axes padded."""
     X, W = sl.placeholder(work.inputs["x"], name="X"), sl.placeholder(work.inputs["w"], name="W")
     pad = work.sizes["pad"]
     if not pad:

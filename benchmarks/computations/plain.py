@@ -1,6 +1,7 @@
-"""Plain nests: computations whose schedules only order, split and tile loops.
+"""Plain nests: computations whose schedules only reorder, split and tile loops.
 
-A function a nest, named as its twin in ``peers/plain.c``; both take their arrays in one order.
+Each function makes one nest. The C function of that name in ``peers/plain.c`` takes the same
+arrays in the same order.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ALPHA, BETA = 1.5, 1.25
 
 @dataclass(frozen=True)
 class Plain:
-    """A schedule and NumPy's result; arguments are inputs, what is between, the result last."""
+    """A schedule and its NumPy oracle. ``args`` are inputs, then intermediates, then the result."""
 
     name: str
     schedule: sl.Schedule
@@ -41,18 +42,18 @@ def _product(A: sl.Tensor, B: sl.Tensor, name: str, scale: float | None = None) 
 
 
 def _rows_inside(s: sl.Schedule, T: sl.Tensor) -> None:
-    """The reduction ahead of the last data axis: i, k, j."""
+    """Reorder the reduction ahead of the last data axis: i, k, j."""
     *outer, last = s[T].op.axis
     s[T].reorder(*outer, *s[T].op.reduce_axis, last)
 
 
 def _columns_inside(s: sl.Schedule, T: sl.Tensor) -> None:
-    """The reduction ahead of all data axes."""
+    """Reorder the reduction ahead of all data axes."""
     s[T].reorder(*s[T].op.reduce_axis, *s[T].op.axis)
 
 
 def blocked(n: int) -> Plain:
-    """te's opt_gemm, blocked: tiles of 32x32, steps of 4."""
+    """Make the blocked step of te's opt_gemm: tiles of 32x32, with k split by 4."""
     A, B = _inputs(A=(n, n), B=(n, n))
     C = _product(A, B, "C")
     s = sl.schedule(C)
@@ -64,7 +65,7 @@ def blocked(n: int) -> Plain:
 
 
 def naive(n: int) -> Plain:
-    """The product as it is written first."""
+    """Make a product under its default schedule."""
     A, B = _inputs(A=(n, n), B=(n, n))
     C = _product(A, B, "C")
     return Plain("naive", sl.schedule(C), [A, B, C], lambda a, b: a @ b)
@@ -249,12 +250,12 @@ def correlation(n: int, m: int) -> Plain:
 
 
 def convolution(c: int, n: int) -> Plain:
-    """NCHW, 3x3: the taps around the pixels of a row."""
+    """Make a 3x3 NCHW convolution with the loops of the taps around the pixels of a row."""
     return _convolution("convolution", c, n, by_rows=True)
 
 
 def planes(c: int, n: int) -> Plain:
-    """The same with the taps around all pixels of a plane."""
+    """Make the same convolution with the loops of the taps around all pixels of a plane."""
     return _convolution("planes", c, n, by_rows=False)
 
 
@@ -278,7 +279,7 @@ def _convolution(name: str, c: int, n: int, by_rows: bool) -> Plain:
 
 
 def blur(n: int) -> Plain:
-    """A box of 3x3, one dimension after the other."""
+    """Make a 3x3 box blur, one dimension after the other."""
     (A,) = _inputs(A=(n + 2, n + 2))
     H = sl.compute(
         (n + 2, n), lambda y, x: (A[y, x] + A[y, x + 1] + A[y, x + 2]) * (1 / 3), name="H"
@@ -293,7 +294,7 @@ def blur(n: int) -> Plain:
 
 
 def chain(n: int) -> Plain:
-    """A scaled sum, cut off below and above."""
+    """Make an elementwise chain: ``max(a * b + c, 0) * c``."""
     A, B, C = _inputs(A=(n,), B=(n,), C=(n,))
     D = sl.compute(
         (n,), lambda i: sl.select(A[i] * B[i] + C[i] > 0, A[i] * B[i] + C[i], 0.0) * C[i], name="D"
@@ -303,7 +304,7 @@ def chain(n: int) -> Plain:
 
 
 def adam(n: int) -> Plain:
-    """One step of an optimiser: squares, a root, a quotient."""
+    """Make one step of an optimizer: squares, a square root, a quotient."""
     P, G, V = _inputs(P=(n,), G=(n,), V=(n,))
     W = sl.compute((n,), lambda i: V[i] * V[i] * 0.9 + G[i] * G[i] * 0.1, name="W")
     Q = sl.compute((n,), lambda i: P[i] - G[i] * 0.01 / (sl.sqrt(W[i]) + 1e-3), name="Q")
@@ -346,7 +347,7 @@ def column_sum(n: int) -> Plain:
 
 
 def integer_dot(n: int) -> Plain:
-    """A reduction of integers, which may be added in any order."""
+    """Make a sum of integer products, whose terms may be added in any order."""
     A, B = _inputs("int32", A=(n, n), B=(n, n))
     j = sl.reduce_axis(n, name="j")
     S = sl.compute((n,), lambda i: sl.sum(A[i, j] * B[i, j], axis=j), name="S")
@@ -354,7 +355,7 @@ def integer_dot(n: int) -> Plain:
 
 
 def tiles(n: int) -> Plain:
-    """A sum of pictures in tiles of 16x16."""
+    """Make a weighted sum of two pictures in tiles of 16x16."""
     A, B = _inputs(A=(n, n), B=(n, n))
     C = sl.compute((n, n), lambda y, x: A[y, x] * 0.25 + B[y, x] * 0.75, name="C")
     s = sl.schedule(C)
@@ -363,7 +364,7 @@ def tiles(n: int) -> Plain:
     return Plain("tiles", s, [A, B, C], lambda a, b: a * 0.25 + b * 0.75)
 
 
-# what is timed: each nest at its size
+# the nests that are timed, with their sizes
 SIZES: Mapping[Callable[..., Plain], Mapping[str, int]] = {
     blocked: {"n": 512}, naive: {"n": 320}, gemm: {"n": 320}, two_mm: {"n": 256},
     atax: {"n": 1000}, bicg: {"n": 1000}, mvt: {"n": 1000}, gesummv: {"n": 700},

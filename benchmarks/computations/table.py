@@ -1,4 +1,4 @@
-"""Some works of the table of ``benchmarks/cpu.py``: products of matrices, NCHW convolutions."""
+"""Works of the table of ``benchmarks/cpu.py``: matrix products and NCHW convolutions."""
 
 from __future__ import annotations
 

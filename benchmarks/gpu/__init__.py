@@ -1,4 +1,4 @@
-"""Schedules for GPUs: functions of sizes, and which of them is for a work of ``works/gpu.py``."""
+"""Schedules for GPUs, and the choice of one for each work of ``works/gpu.py``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MAKE: dict[str, tuple[Callable[..., Made], tuple[str, ...]]] = {
     "jacobi": (windows.jacobi, ("size", "size")),
     "attention": (products.attention, ("heads", "length", "width")),
 }
-# these take the sizes of their input, which has a border
+# these schedules take the sizes of their input, which has a border
 _BORDERED = ("box_blur", "jacobi")
 
 
 def scheduled(work: Work) -> Made:
-    """The schedule of a work, and its tensors in calling order."""
+    """Return the schedule of a work, and its tensors in calling order."""
     make, names = _MAKE[work.kind]
     border = 2 if work.kind in _BORDERED else 0
     return make(*(work.sizes[name] + border for name in names))

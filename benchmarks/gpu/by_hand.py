@@ -1,7 +1,7 @@
-"""Kernels as a numba.cuda user writes them: one a kind of work, the tiles of the manual.
+"""Kernels as a numba.cuda user writes them, with the tiles that its manual recommends.
 
-``prepare(work)`` compiles nothing; a kernel is compiled by its first launch. Arrays are those of
-anything with ``__cuda_array_interface__``.
+There is one kernel for each kind of work. Its first launch compiles it. Arrays may be any objects
+with ``__cuda_array_interface__``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from numba import cuda, float32
 from benchmarks.works import Work
 
 TILE, ROWS, THREADS = 32, 8, 256
-# of the tile's own dtype
+# of the tile's dtype, so that a select does not widen
 ZERO = np.float32(0)
-# elements of a tile's column that a thread has
+# elements of a tile's column for each thread
 EACH = TILE // ROWS
 
 
 @cuda.jit(fastmath=True)
 def sgemm(a, b, c):
-    """A tile of 32 by 32 a block, a column of 4 elements a thread."""
+    """Compute a tile of 32 by 32 per block, 4 elements of a column per thread."""
     left = cuda.shared.array((TILE, TILE), float32)
     right = cuda.shared.array((TILE, TILE), float32)
     x, y = cuda.threadIdx.x, cuda.threadIdx.y
@@ -52,7 +52,7 @@ def sgemm(a, b, c):
 
 @cuda.jit(fastmath=True)
 def transpose(x, y):
-    """A tile by way of shared memory, its rows padded."""
+    """Transpose a tile through shared memory, with padded rows."""
     tile = cuda.shared.array((TILE, TILE + 1), float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
     column, row = cuda.blockIdx.x * TILE, cuda.blockIdx.y * TILE
@@ -67,7 +67,7 @@ def transpose(x, y):
 
 @cuda.jit(fastmath=True)
 def chain(a, b, c, y):
-    """An element a thread."""
+    """Compute one element per thread."""
     i = cuda.grid(1)
     if i < y.size:
         v = a[i]
@@ -76,7 +76,7 @@ def chain(a, b, c, y):
 
 @cuda.jit(fastmath=True)
 def row_sum(x, y):
-    """A row a block: a tree in shared memory."""
+    """Sum one row per block, by a tree in shared memory."""
     parts = cuda.shared.array(THREADS, float32)
     row, thread = cuda.blockIdx.x, cuda.threadIdx.x
     total = float32(0)
@@ -96,7 +96,7 @@ def row_sum(x, y):
 
 @cuda.jit(fastmath=True)
 def column_sum(x, y):
-    """A column a thread."""
+    """Sum one column per thread."""
     j = cuda.grid(1)
     if j < y.size:
         total = float32(0)
@@ -107,7 +107,7 @@ def column_sum(x, y):
 
 @cuda.jit(fastmath=True)
 def box_blur(x, y):
-    """A point a thread; the cache serves its neighbours."""
+    """Compute one point per thread, and leave the reuse of neighbours to the cache."""
     j, i = cuda.grid(2)
     if i < y.shape[0] and j < y.shape[1]:
         total = float32(0)
@@ -118,7 +118,7 @@ def box_blur(x, y):
 
 @cuda.jit(fastmath=True)
 def jacobi(x, y):
-    """A point a thread."""
+    """Compute one point per thread."""
     j, i = cuda.grid(2)
     if i < y.shape[0] and j < y.shape[1]:
         across = x[i + 1, j] + x[i + 1, j + 1] + x[i + 1, j + 2]
@@ -137,7 +137,7 @@ def _elements(shape: Sequence[int]) -> tuple[int, int]:
     return -(-shape[0] // THREADS), THREADS
 
 
-# each kernel, the array that its grid follows (the first or the last), and how
+# each kernel, the array whose shape decides its grid (the first or the last), and the grid function
 _KERNELS: dict[str, tuple[Any, int, Callable[[Sequence[int]], Any]]] = {
     "sgemm": (sgemm, -1, _tiles),
     "transpose": (transpose, 0, _tiles),
@@ -151,8 +151,8 @@ KINDS = frozenset(_KERNELS)
 
 
 def prepare(work: Work, arrays: Sequence[Any]) -> Callable[[], object]:
-    """The launch for one set of inputs and outputs."""
-    kernel, follows, shape = _KERNELS[work.kind]
-    grid, block = shape(tuple(arrays[follows].shape))
+    """Return the launch for one set of inputs and outputs."""
+    kernel, which, launch = _KERNELS[work.kind]
+    grid, block = launch(tuple(arrays[which].shape))
     given = [cuda.as_cuda_array(a) for a in arrays]
     return lambda: kernel[grid, block](*given)

@@ -1,4 +1,4 @@
-"""Seconds that a GPU takes for a call, by its own events, and what it can do at best."""
+"""A clock that times GPU calls by events of the GPU, and measures the GPU's ceilings."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ import numpy as np
 
 from schedlang.runtime import nvidia
 
-# milliseconds of calls in a sample, and the calls that a sample has at most: a GPU's queue holds
-# about a thousand launches
+# milliseconds of a sample, and its most calls: a GPU's queue holds about a thousand launches
 WINDOW, MOST = 20.0, 800
-# windows that are tried, each held longer, until the GPU does not wait for the host
+# attempts, each with a longer sleep, to keep the GPU from waiting for the host
 TRIES = 4
-# bytes that are copied to find the bandwidth
+# bytes of the copy that measures the bandwidth
 COPIED = 1 << 30
-# threads and steps that find the rate of multiply-adds: 8 chains a thread
+# the kernel that measures the rate of multiply-adds: 8 chains per thread
 BLOCKS, THREADS, STEPS, CHAINS = 132 * 16, 256, 4096, 8
 
 Calls = Sequence[Callable[[], object]]
 
 
 class Clock:
-    """Times calls on the default stream of the current device.
+    """A clock for calls on the default stream of the current device.
 
-    The GPU is held by a kernel that sleeps while the host launches the calls of a sample, so that
-    the time between the events is the GPU's alone: launches wait in its queue.
+    A kernel that sleeps holds the GPU while the host launches the calls of a sample. The launches
+    wait in the GPU's queue, so that the time between the events is the GPU's alone.
     """
 
     def __init__(self) -> None:
@@ -52,7 +51,7 @@ class Clock:
         return int(self.device.L2_CACHE_SIZE)
 
     def seconds(self, calls: Calls) -> float:
-        """One sample: ``calls`` in turns, back to back; seconds of one."""
+        """Take one sample of ``calls`` in turns, and return the mean seconds of a call."""
         for call in calls[:3]:
             call()
         self._sleep[1, 1](1)
@@ -69,11 +68,12 @@ class Clock:
         return each * 1e-3
 
     def _window(self, calls: Calls, count: int, hold: int) -> tuple[float, float, bool]:
-        """Milliseconds of a call on the GPU, and of launching it; whether all were launched before
-        the first began.
+        """Return the milliseconds of a call on the GPU, and those of launching it.
+
+        Also return whether the host launched all calls before the first one began.
         """
         start, end = self.cuda.event(), self.cuda.event()
-        # what is freed meanwhile would wait for the GPU
+        # Defer deallocations, which would wait for the GPU.
         with self.cuda.defer_cleanup():
             self._sleep[1, 1](hold)
             start.record()
@@ -98,7 +98,7 @@ class Clock:
         return sleep
 
     def ceilings(self) -> dict[str, float]:
-        """The rates of multiply-adds in float32, and of a copy within the GPU's memory."""
+        """Measure the rates of float32 multiply-adds and of a copy within the GPU's memory."""
         cuda = self.cuda
 
         @cuda.jit(fastmath=True)

@@ -1,12 +1,13 @@
-"""GPU kernels as machine code, without a GPU: registers, spills, instructions.
+"""Inspect the machine code of GPU kernels without a GPU: registers, spills, instructions.
 
     python -m benchmarks.cuda --code [--only PATTERN] [--json FILE] [--arch sm_90] [--emulate]
 
-Each row is a kernel of ``gpu/`` at the size it is meant for, compiled for ``arch``: the registers
-of a thread, bytes spilled, shared bytes of a block, the share of a multiprocessor's threads that
-run at once, instructions in all and in the loop that has most multiply-adds. sgemm stands beside
-the same kernel in CUDA C++, where nvcc is found. With ``--emulate`` each schedule is also run on
-the emulator at small sizes and compared with NumPy. Nothing is timed here.
+Each row is a kernel of ``gpu/`` at the size of its work, compiled for ``--arch``. It gives the
+registers of a thread, the spilled bytes, the shared bytes of a block, the occupancy, and the
+instructions: of the kernel, of the loop with the most multiply-adds, and those multiply-adds.
+
+Where nvcc is on the path, a row gives the same for an sgemm in CUDA C++. ``--emulate`` also runs
+each schedule on the emulator at small sizes and compares the result with NumPy. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.works import Work
 from benchmarks.works.gpu import GPU_SMALL, GPU_WORKS
 from schedlang.runtime.nvidia import disassembled
 
-# the work whose kernel is also there in CUDA C++
+# the work that also has a kernel in CUDA C++
 COMPARED = "sgemm 4096^3"
 REFERENCE = Path(__file__).parent / "sgemm_128x128x8.cu"
 LABEL = re.compile(r"^(\.L_\w+):")
@@ -38,7 +39,7 @@ JUMP = re.compile(r"\bBRA\b.*?(\.L_\w+)")
 
 @dataclass(frozen=True)
 class Row:
-    """One kernel as machine code."""
+    """The resources and instruction counts of one kernel."""
 
     work: str
     kernel: str
@@ -67,7 +68,10 @@ HEAD = (
 
 
 def busiest_loop(sass: str) -> tuple[int, int, int]:
-    """Instructions of a kernel, and of its loop with most multiply-adds, and how many those are."""
+    """Return three counts: the instructions of a kernel, those of its busiest loop, and its FFMAs.
+
+    The busiest loop is the one with the most multiply-adds (FFMA).
+    """
     found: list[str] = []
     labels: dict[str, int] = {}
     for line in sass.splitlines():
@@ -89,7 +93,7 @@ def busiest_loop(sass: str) -> tuple[int, int, int]:
 
 
 def compiled(work: Work, arch: str) -> list[Row]:
-    """The kernels of a work for ``arch``."""
+    """Compile the kernels of a work for ``arch``, and return their rows."""
     schedule, tensors = scheduled(work)
     f: Any = sl.build(schedule, tensors, target=sl.Target("cuda", arch=arch))
     rows = []
@@ -103,10 +107,10 @@ def compiled(work: Work, arch: str) -> list[Row]:
 
 
 def reference(arch: str) -> list[Row]:
-    """nvcc's sgemm, where there is an nvcc."""
+    """Return the row of nvcc's sgemm, or none where nvcc is missing."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
-        print("nvcc is not on the path: sgemm stands alone")
+        print("nvcc is not on the path: no row for the sgemm in CUDA C++")
         return []
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "sgemm.cubin"
@@ -136,7 +140,7 @@ def reference(arch: str) -> list[Row]:
 
 
 def emulated(work: Work) -> str:
-    """Return what is wrong with the emulator's result for a work, if anything is."""
+    """Return the error of the emulator's result for a work, or an empty string."""
     outs = work.empty()
     arrays = work.arrays()
     f = sl.build(*scheduled(work), target="cuda-emulator")

@@ -1,22 +1,22 @@
-"""Convolutions, NCHW: a tile of channels by positions a block, its operands in shared memory."""
+"""NCHW convolutions: a tile of channels by positions per block, with operands in shared memory."""
 
 from __future__ import annotations
 
 import schedlang as sl
 
 Made = tuple[sl.Schedule, list[sl.Tensor]]
-# outputs that give every multiprocessor of a large GPU several of the larger blocks
+# from this many outputs on, each multiprocessor of a large GPU gets several of the larger blocks
 MANY = 1 << 21
-# blocks that give every multiprocessor of a large GPU one, and input channels worth a block
+# the multiprocessors of a large GPU, and the fewest input channels that are worth a block
 FEW, LEAST = 132, 32
 
 
 def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Made:
-    """A thread has 4 channels of a position, or 8 of 4 positions where there are enough outputs.
+    """Compute 4 channels of a position per thread, or 8 of 4 positions where outputs are many.
 
-    A block has 8 threads for channels and 32 for positions. "same" borders are inlined; the
-    weights' tile lies with its channels side by side, so that a thread reads 4 at once. Where that
-    makes few blocks, each sums up a share of the input channels, and a second kernel the shares.
+    A block has 8 threads for channels and 32 for positions. The zero padding is inlined. The tile
+    of weights has its channels contiguous, so that a thread loads 4 at once. Where this gives too
+    few blocks, each block sums a share of the input channels, and a second kernel adds the shares.
     """
     X = sl.placeholder((n, c, h, w), name="X")
     W = sl.placeholder((o, c, size, size), name="W")
@@ -24,7 +24,7 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
     high, wide = -(-h // stride), -(-w // stride)
     P, step = sl.pad(X, (0, 0, by, by)) if by else X, stride
     if size == 1 and stride > 1:
-        # what lies between the positions that count has no place in shared memory
+        # Gather the positions that are read, so that shared memory holds no others.
         read = (n, c, high, wide)
         P, step = sl.compute(read, lambda b, r, y, x: X[b, r, y * stride, x * stride], name="R"), 1
     r, u, v = (sl.reduce_axis(e, name=x) for e, x in ((c, "c"), (size, "u"), (size, "v")))
@@ -88,7 +88,7 @@ def conv2d(n: int, c: int, o: int, h: int, w: int, size: int, stride: int) -> Ma
 
 
 def _elementwise(s: sl.Schedule, Y: sl.Tensor) -> None:
-    """A thread an element, and its whole sum."""
+    """Compute one element per thread, with its whole sum."""
     YL = s.cache_write(Y, "local")
     block, thread = s[Y].split(s[Y].fuse(*s[Y].op.axis), 256)
     s[Y].bind(block, "blockIdx.x")
@@ -98,7 +98,7 @@ def _elementwise(s: sl.Schedule, Y: sl.Tensor) -> None:
 
 
 def depthwise(n: int, c: int, h: int, w: int, stride: int) -> Made:
-    """3 by 3, a channel a block row; the border is inlined, and the cache serves the windows."""
+    """Convolve each channel by 3 by 3 taps. The padding is inlined; the cache holds the windows."""
     X = sl.placeholder((n, c, h, w), name="X")
     W = sl.placeholder((c, 1, 3, 3), name="W")
     P = sl.pad(X, (0, 0, 1, 1))
@@ -117,7 +117,7 @@ def depthwise(n: int, c: int, h: int, w: int, stride: int) -> Made:
     by, ty = s[Y].split(y, 4)
     bx, tx = s[Y].split(x, 32)
     s[Y].reorder(b, f, by, bx, ty, tx, rows)
-    # of the three only x has room for every channel of a batch
+    # Only the x dimension of a grid has room for every channel of a batch.
     s[Y].bind(s[Y].fuse(b, f), "blockIdx.x")
     for axis, name in (
         (by, "blockIdx.y"),

@@ -1,4 +1,4 @@
-"""Kernels that memory bounds: a transpose by way of shared tiles, a chain of elementwise steps."""
+"""Memory-bound kernels: a transpose through shared tiles, and a chain of elementwise operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Made = tuple[sl.Schedule, list[sl.Tensor]]
 
 
 def transpose(m: int, n: int) -> Made:
-    """32 by 32 a block; rows of the tile are padded, so that its columns lie in 32 banks."""
+    """Transpose 32 by 32 elements per block. Padded rows put a tile's columns in 32 banks."""
     X = sl.placeholder((m, n), name="X")
     Y = sl.compute((n, m), lambda i, j: X[j, i], name="Y")
     s = sl.schedule(Y)
@@ -35,7 +35,7 @@ def transpose(m: int, n: int) -> Made:
 
 
 def chain(n: int) -> Made:
-    """Four neighbours a thread, 16 bytes an access."""
+    """Compute 4 contiguous elements per thread, with 16 bytes per access."""
     A, B, C = (sl.placeholder((n,), name=name) for name in "ABC")
     Y = sl.compute((n,), lambda i: sl.max(A[i] * B[i] + C[i], 0.0) * sl.sigmoid(A[i]), name="Y")
     s = sl.schedule(Y)

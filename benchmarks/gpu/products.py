@@ -1,4 +1,4 @@
-"""Products of matrices: shared tiles of both operands, a tile of sums in each thread."""
+"""Matrix products: shared tiles of both operands, and a register tile of sums in each thread."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import schedlang as sl
 
 TILE, DEPTH = 128, 8
-# two blocks for each multiprocessor of a large GPU
+# about two blocks for each multiprocessor of a large GPU
 ENOUGH = 256
 
 
@@ -15,10 +15,10 @@ def register_tile(
     s: sl.Schedule, C: sl.Tensor, A: sl.Tensor, B: sl.Tensor, tile: int = TILE,
     blocks: tuple[Any, ...] = (),
 ) -> None:  # fmt: skip
-    """A block has ``tile`` by ``tile`` elements of ``C``, a thread 8 by 8 in four pieces of 4 by 4.
+    """Compute ``tile`` by ``tile`` elements of ``C`` per block, 8 by 8 of them per thread.
 
-    ``A`` and ``B`` are what it reads, by rows and by columns of ``C``; ``blocks`` are further axes
-    of ``C``, outside of its last two.
+    A thread has four pieces of 4 by 4. ``C`` reads the rows of ``A`` and the columns of ``B``.
+    ``blocks`` are the axes of ``C`` outside its last two.
     """
     AS, BS = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
     CL = s.cache_write(C, "local")
@@ -52,7 +52,7 @@ def register_tile(
 
 
 def fetch(s: sl.Schedule, tile: sl.Tensor, threads: int, lanes: int = 4) -> None:
-    """The elements of a shared tile, 16 bytes a thread at a time."""
+    """Load a shared tile with ``threads`` threads, 16 bytes per access."""
     element, lane = s[tile].split(s[tile].fuse(*s[tile].op.axis), lanes)
     _, thread = s[tile].split(element, threads)
     s[tile].vectorize(lane)
@@ -60,9 +60,9 @@ def fetch(s: sl.Schedule, tile: sl.Tensor, threads: int, lanes: int = 4) -> None
 
 
 def sgemm(m: int, n: int, k: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
-    """128 by 128 a block, or 64 by 64 where those would be too few for a large GPU.
+    """Compute 128 by 128 elements per block, or 64 by 64 where that gives a large GPU few blocks.
 
-    A's tile lies with its rows side by side, so that a thread reads 4.
+    The tile of A is transposed, so that a thread loads 4 of its rows at once.
     """
     A, B = sl.placeholder((m, k), name="A"), sl.placeholder((k, n), name="B")
     r = sl.reduce_axis(k, name="k")
@@ -75,7 +75,7 @@ def sgemm(m: int, n: int, k: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
 
 
 def attention(heads: int, length: int, width: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
-    """Three kernels: the scores, their softmax, its product with V."""
+    """Compute attention in three kernels: the scores, their softmax, its product with V."""
     Q, K, V = (sl.placeholder((heads, length, width), name=name) for name in "QKV")
     d, e, f, g = (sl.reduce_axis(n, name=x) for n, x in
                   ((width, "d"), (length, "e"), (length, "f"), (length, "g")))  # fmt: skip

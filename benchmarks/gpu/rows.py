@@ -1,4 +1,4 @@
-"""Reductions along rows and columns: threads that add up together."""
+"""Reductions along rows and columns, each shared by the threads of a block."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ THREADS = 256
 
 
 def row_of_threads(s: sl.Schedule, T: sl.Tensor, threads: int = THREADS) -> None:
-    """The last reduction axis of ``T`` across the threads of a block."""
+    """Divide the last reduction axis of ``T`` among the threads of a block."""
     _, inner = s[T].split(s[T].op.reduce_axis[-1], threads)
     s[T].bind(inner, "threadIdx.x")
 
 
 def softmax(m: int, n: int) -> Made:
-    """A block a row: the maximum, the sum of powers, the row."""
+    """Compute a row per block: its maximum, its sum of exponentials, its quotients."""
     X = sl.placeholder((m, n), name="X")
     k, r = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="r")
     M = sl.compute((m,), lambda i: sl.max(X[i, k], axis=k), name="M")
@@ -24,21 +24,21 @@ def softmax(m: int, n: int) -> Made:
     Y = sl.compute((m, n), lambda i, j: E[i, j] / T[i], name="Y")
     s = sl.schedule(Y)
     s[E].compute_inline()
-    a_block_a_row(s, Y)
+    block_per_row(s, Y)
     for part in (T, M):
         s[part].compute_at(s[Y], Y.op.axis[0])
         row_of_threads(s, part)
     return s, [X, Y]
 
 
-def a_block_a_row(s: sl.Schedule, Y: sl.Tensor) -> None:
+def block_per_row(s: sl.Schedule, Y: sl.Tensor) -> None:
     s[Y].bind(Y.op.axis[0], "blockIdx.x")
     _, thread = s[Y].split(Y.op.axis[1], THREADS)
     s[Y].bind(thread, "threadIdx.x")
 
 
 def layer_norm(m: int, n: int) -> Made:
-    """A block a row: the mean, the mean square around it, the row."""
+    """Compute a row per block: its mean, its variance, its result."""
     X = sl.placeholder((m, n), name="X")
     scale, shift = sl.placeholder((n,), name="scale"), sl.placeholder((n,), name="shift")
     k, r = sl.reduce_axis(n, name="k"), sl.reduce_axis(n, name="r")
@@ -51,7 +51,7 @@ def layer_norm(m: int, n: int) -> Made:
     )  # fmt: skip
     s = sl.schedule(Y)
     s[D].compute_inline()
-    a_block_a_row(s, Y)
+    block_per_row(s, Y)
     for part in (Q, S):
         s[part].compute_at(s[Y], Y.op.axis[0])
         row_of_threads(s, part)
@@ -59,7 +59,7 @@ def layer_norm(m: int, n: int) -> Made:
 
 
 def row_sum(m: int, n: int) -> Made:
-    """A block a row, 4 neighbours a thread at a time."""
+    """Sum a row per block. Each thread adds 4 contiguous elements at a time."""
     X = sl.placeholder((m, n), name="X")
     k = sl.reduce_axis(n, name="k")
     Y = sl.compute((m,), lambda i: sl.sum(X[i, k], axis=k), name="Y")
@@ -74,7 +74,7 @@ def row_sum(m: int, n: int) -> Made:
 
 
 def column_sum(m: int, n: int) -> Made:
-    """32 columns a block: a warp reads neighbours, and 8 warps share the rows."""
+    """Sum 32 columns per block. A warp reads contiguous elements, and 8 warps share the rows."""
     X = sl.placeholder((m, n), name="X")
     k = sl.reduce_axis(m, name="k")
     Y = sl.compute((n,), lambda j: sl.sum(X[k, j], axis=k), name="Y")

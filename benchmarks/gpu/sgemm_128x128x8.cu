@@ -1,10 +1,10 @@
-// The kernel of products.sgemm as one writes it in CUDA C++: C = AB of SIZE by SIZE float32,
-// 128 by 128 elements a block of 256 threads, 8 by 8 a thread in four pieces of 4 by 4.
+// The kernel of products.sgemm in CUDA C++: C = AB of SIZE by SIZE float32. A block of 256 threads
+// computes 128 by 128 elements, a thread 8 by 8 of them in four pieces of 4 by 4.
 #define SIZE 4096
 
 __global__ void __launch_bounds__(256) sgemm(
     const float *__restrict__ A, const float *__restrict__ B, float *__restrict__ C) {
-  __shared__ __align__(16) float As[8][128];  // the rows of A side by side
+  __shared__ __align__(16) float As[8][128];  // transposed: As[k][row]
   __shared__ __align__(16) float Bs[8][128];
   const int thread = threadIdx.x;
   const int row = blockIdx.y * 128, column = blockIdx.x * 128;

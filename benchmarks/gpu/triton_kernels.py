@@ -1,4 +1,4 @@
-"""Triton's kernels for the works that its tutorials have: a product, softmax, a chain."""
+"""Triton kernels for the works of its tutorials: a matrix product, softmax, elementwise chains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import triton.language as tl
 from benchmarks.works import Work
 
 KINDS = frozenset({"sgemm", "softmax", "chain"})
-# blocks of the product that are tried: rows, columns, depth, warps, stages
+# the block shapes to try for the product: rows, columns, depth, warps, stages
 TRIED = ((64, 64, 32, 4, 3), (128, 64, 32, 4, 3), (128, 128, 16, 8, 3), (128, 128, 32, 8, 3))
 
 
@@ -70,7 +70,10 @@ def _elements(a: Any, b: Any, c: Any, y: Any) -> None:
 def prepare(
     work: Work, sets: Sequence[Sequence[Any]], seconds: Callable[[Callable[[], object]], float]
 ) -> list[Callable[[], object]]:
-    """A launch for each set of inputs and outputs; ``seconds`` times the blocks that are tried."""
+    """Return a launch for each set of inputs and outputs, with the fastest block shape.
+
+    ``seconds`` times a call.
+    """
     if work.kind == "softmax":
         return [partial(_rows, *given) for given in sets]
     if work.kind == "chain":

@@ -1,4 +1,4 @@
-"""Stencils: a tile and its border in shared memory, read by all threads of the block."""
+"""Stencils: all threads of a block read a tile and its border from shared memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Made = tuple[sl.Schedule, list[sl.Tensor]]
 
 
 def tiles(s: sl.Schedule, Y: sl.Tensor) -> sl.Axis:
-    """32 by 32 elements a block of 32 by 8 threads; the loop over blocks."""
+    """Tile ``Y`` by 32 by 32 elements per block of 32 by 8 threads. Return the inner block axis."""
     i, j = Y.op.axis
     by, bx, y, x = s[Y].tile(i, j, 32, 32)
     y, ty = s[Y].split(y, 8)
@@ -21,7 +21,7 @@ def tiles(s: sl.Schedule, Y: sl.Tensor) -> sl.Axis:
 
 
 def over_threads(s: sl.Schedule, T: sl.Tensor) -> None:
-    """The elements of a shared tile over 32 by 8 threads."""
+    """Divide the elements of a shared tile among 32 by 8 threads."""
     element = s[T].fuse(*s[T].op.axis)
     element, x = s[T].split(element, 32)
     _, y = s[T].split(element, 8)
@@ -30,7 +30,7 @@ def over_threads(s: sl.Schedule, T: sl.Tensor) -> None:
 
 
 def blur(m: int, n: int) -> Made:
-    """Sums across in shared memory, then sums down: both stages in one kernel."""
+    """Sum rows into shared memory, then sum columns: both stages in one kernel."""
     X = sl.placeholder((m, n), name="X")
     H = sl.compute((m, n - 2), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
     Y = sl.compute(
@@ -44,7 +44,7 @@ def blur(m: int, n: int) -> Made:
 
 
 def jacobi(m: int, n: int) -> Made:
-    """The tile with its border in shared memory."""
+    """Read each tile and its border from shared memory."""
     X = sl.placeholder((m, n), name="X")
     Y = sl.compute(
         (m - 2, n - 2),

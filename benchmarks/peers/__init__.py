@@ -1,7 +1,7 @@
-"""The peers: what each implementation in the table is, and where its code lives.
+"""The peers: the implementations of the table, and the modules that have their code.
 
-A peer's module has ``prepare(implementation, work, arrays, outs)``. It returns the call that is
-timed; a call that returns ``None`` wrote ``outs``, another returns its results.
+A peer's module has ``prepare(implementation, work, arrays, outs)``, which returns the call to
+time. A call either writes ``outs`` and returns ``None``, or returns its results.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Peer:
-    """One implementation: its module here, packages it needs, and the kinds it has.
+    """One implementation: its module, the packages it needs, and the kinds of work it has.
 
-    Empty ``kinds`` are those of the table of ``benchmarks/cpu.py``; ``families`` adds the kinds of
-    ``works/families.py``.
+    Without ``kinds`` it has all kinds of the table of ``benchmarks/cpu.py``. ``families`` adds the
+    kinds of ``works/families.py``.
     """
 
     implementation: str

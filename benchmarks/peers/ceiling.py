@@ -1,7 +1,7 @@
-"""The ceiling that bounds a work, in turns with those it bounds: what the machine allows them.
+"""The ceiling of a work, measured as an implementation in turns with the others.
 
-A call does a fixed amount of multiply-adds, or of copying; ``part`` in the facts says how much of
-that the work is.
+A call does a fixed number of multiply-adds, or copies a fixed number of bytes. ``part`` in the
+facts is the work's amount as a fraction of the call's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Loops for the operator families: a pixel or a row an iteration of ``prange``.
+"""numba loops for the operator families, with a pixel or a row per iteration of ``prange``.
 
-Convolutions skip taps that are outside, and add a channel's part to all output channels at once,
-which are the vector.
+Convolutions skip taps outside the input. They add one input channel to all output channels at
+once, which is the loop that LLVM vectorizes.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def family_t2d(x, w, y, stride, pad):
         p, q = pixel // wide, pixel % wide
         y[0, p, q, :] = 0
         for i in range(w.shape[0]):
-            # only where an input, and no zero between inputs, meets the tap
+            # Skip taps that meet a zero between inputs, or lie outside.
             row = (p + pad - i) // stride
             if (p + pad - i) % stride or row < 0 or row >= x.shape[1]:
                 continue

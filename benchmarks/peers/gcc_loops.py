@@ -1,4 +1,4 @@
-"""The nests of ``plain.c``, compiled by gcc at run time, and which loops it vectorized."""
+"""The nests of ``plain.c``, which gcc compiles at run time, and the loops that it vectorizes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ VECTORIZED = re.compile(r":(\d+):\d+: optimized: loop vectorized using (\d+) byt
 
 @dataclass(frozen=True)
 class Loops:
-    """Compiled nests: ``vectorized`` says by name which loops gcc made vectors of.
+    """The compiled nests. ``vectorized`` says for each name which loops gcc vectorized.
 
-    That is ``"innermost"``, ``"outer"`` (one at least is not innermost) or ``"none"``.
+    The value is ``"innermost"``, ``"outer"`` (at least one of them is not innermost) or ``"none"``.
     """
 
     library: ctypes.CDLL
@@ -37,14 +37,14 @@ class Loops:
 
 
 def missing() -> str:
-    """Return why gcc cannot be used, or an empty text."""
+    """Return why gcc cannot be used, or an empty string."""
     return "" if shutil.which("gcc") else "gcc is not installed"
 
 
 def compiled(sizes: Mapping[str, Mapping[str, int]], folder: Path) -> Loops:
     """Compile the nests at ``sizes``, by name, to a library in ``folder``.
 
-    Raises ``subprocess.CalledProcessError`` where gcc does not compile them.
+    Raise ``subprocess.CalledProcessError`` if gcc does not compile them.
     """
     path = folder / "plain.so"
     defines = [f"-D{name}_{k}={v}" for name, own in sizes.items() for k, v in own.items()]
@@ -57,7 +57,7 @@ def compiled(sizes: Mapping[str, Mapping[str, int]], folder: Path) -> Loops:
 
 
 def vectorized(source: str, said: str) -> dict[str, str]:
-    """Return for each function of ``source`` which loops gcc ``said`` it vectorized."""
+    """Return which loops of each function in ``source`` gcc vectorized, from its messages."""
     lines = source.splitlines()
     inner = {k for k in range(len(lines)) if LOOP.match(lines[k]) and _is_innermost(lines, k)}
     places = {int(found[1]) - 1 for found in VECTORIZED.finditer(said)}
@@ -73,7 +73,7 @@ def vectorized(source: str, said: str) -> dict[str, str]:
 
 
 def _is_innermost(lines: list[str], at: int) -> bool:
-    """Return True if the loop at line ``at`` holds no other, judged by indentation."""
+    """Return whether the loop at line ``at`` contains no other loop, judged by indentation."""
     own = _depth(lines[at])
     for line in lines[at + 1 :]:
         if _depth(line) <= own:

@@ -1,8 +1,8 @@
 """Each kind of work as a Halide algorithm, without a schedule.
 
 Halide's first dimension is the innermost one: an array of shape ``(rows, columns)`` is read as
-``a[column, row]``. Dimensions of extent 1 are dropped: Adams2019 searches for minutes among loops
-of one iteration.
+``a[column, row]``. Dimensions of extent 1 are dropped, since Adams2019 would search for minutes
+among their loops of one iteration.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def jacobi(sizes: Any, a: Any) -> Any:
 
 
 def _gray(sizes: Any, rgb: Any) -> Any:
-    """Edges repeated, also for Harris: schedulers round tiles up and read beyond them."""
+    """Declare the gray picture with repeated edges, since rounded tiles read beyond its border."""
     box = [(0, sizes["width"]), (0, sizes["height"]), (0, 3)]
     near = hl.BoundaryConditions.repeat_edge(rgb, box)
     gray = hl.Func("gray")
@@ -250,7 +250,7 @@ def attention(sizes: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 def box_blur_by_hand(sizes: Any, a: Any) -> Any:
-    """Strips of rows in parallel, the first stage slides along each strip."""
+    """Run strips of rows in parallel, and slide the first stage down each strip."""
     out, along = _box_blur(a)
     yi, lanes = hl.Var("yi"), _lanes()
     out.split(y, y, yi, 32).parallel(y).vectorize(x, lanes)

@@ -1,9 +1,9 @@
-"""A Halide pipeline, scheduled and compiled to an object file, in a process of its own.
+"""Schedule a Halide pipeline and compile it to an object file, in a process of its own.
 
     python -m benchmarks.peers.halide_compile JSON
 
-Adams2019's search does not end in a sensible time on some convolutions (halide/Halide #8577), so
-the process may use so much processor time and no more.
+The process has a limit on processor time, since Adams2019's search does not end within reasonable
+time on some convolutions (halide/Halide #8577).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def compile_object(
     algorithm: str, sizes: dict[str, int], inputs: Shapes, outputs: Shapes, file: str,
     scheduler: str, options: dict[str, str], seconds: int,
 ) -> None:  # fmt: skip
-    """``scheduler`` is empty where the algorithm comes with its schedule."""
+    """Compile an algorithm to ``file``. ``scheduler`` is empty if the algorithm has a schedule."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     parameters, pipeline = _pipeline(ALGORITHMS[algorithm], sizes, inputs, outputs)
     target = host_target().with_feature(hl.TargetFeature.NoAsserts)
@@ -42,7 +42,7 @@ def compile_object(
 
 
 def _pipeline(make: Any, sizes: Any, inputs: Shapes, outputs: Shapes) -> tuple[list[Any], Any]:
-    """The pipeline for these very shapes; schedulers want estimates too."""
+    """Return the parameters and the pipeline for these shapes, with estimates for schedulers."""
     parameters = [hl.ImageParam(F32, len(shape), name) for name, shape in inputs.items()]
     for parameter, shape in zip(parameters, inputs.values()):
         _fix(parameter, shape)

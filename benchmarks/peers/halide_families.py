@@ -1,7 +1,7 @@
 """The operator families as Halide algorithms, without a schedule.
 
-See ``halide_algorithms.py``: the first dimension is the innermost one, here channels, and those of
-extent 1 are dropped, so that there is no batch.
+As in ``halide_algorithms.py``, the first dimension is the innermost one: here the channels.
+Dimensions of extent 1 are dropped, so that there is no batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PLACES = (x, y, z)
 
 
 def _padded(image: Any, inner: Sequence[Any], extents: Sequence[int], pad: int) -> Any:
-    """Zeros around the places, which come after the ``inner`` dimensions."""
+    """Pad the spatial dimensions, which follow the ``inner`` ones, with zeros."""
     if not pad:
         return image
     padded, places = hl.Func("padded"), PLACES[: len(extents)]
@@ -30,13 +30,13 @@ def _padded(image: Any, inner: Sequence[Any], extents: Sequence[int], pad: int) 
     return padded
 
 
-def _seen(sizes: Any, places: Sequence[Any], taps: Sequence[Any]) -> list[Any]:
+def _reads(sizes: Any, places: Sequence[Any], taps: Sequence[Any]) -> list[Any]:
     stride, pad, dilation = sizes["stride"], sizes["pad"], sizes.get("dilation", 1)
     return [p * stride + t * dilation - pad for p, t in zip(places, taps)]
 
 
 def _conv(sizes: Any, image: Any, w: Any, extents: Sequence[int], out: Any) -> Any:
-    """A convolution over places of these extents, of any number of dimensions."""
+    """Declare a convolution over any number of spatial dimensions, of these ``extents``."""
     k, groups = sizes["k"], sizes.get("groups", 1)
     ic, oc = sizes["ic"] // groups, sizes["oc"] // groups
     places = PLACES[: len(extents)]
@@ -44,7 +44,7 @@ def _conv(sizes: Any, image: Any, w: Any, extents: Sequence[int], out: Any) -> A
     r = hl.RDom([(0, ic)] + [(0, k)] * (len(places) if k > 1 else 0), "r")
     taps = [r[at + 1] for at in range(len(places))] if k > 1 else []
     channel = r[0] if groups == 1 else c // oc * ic + r[0]
-    seen = _seen(sizes, places, taps or [0] * len(places))
+    seen = _reads(sizes, places, taps or [0] * len(places))
     out[(c, *places)] = f32(0)
     out[(c, *places)] += padded[(channel, *seen)] * w[(c, r[0], *taps)]
     return out
@@ -73,18 +73,18 @@ def family_cbr(sizes: Any, image: Any, w: Any, bias: Any, scale: Any, offset: An
 def family_dep(sizes: Any, image: Any, w: Any) -> Any:
     k = range(sizes["k"])
     padded = _padded(image, (c,), (sizes["size"],) * 2, sizes["pad"])
-    terms = [padded[(c, *_seen(sizes, (x, y), (i, j)))] * w[c, i, j] for j in k for i in k]
+    terms = [padded[(c, *_reads(sizes, (x, y), (i, j)))] * w[c, i, j] for j in k for i in k]
     out = hl.Func("out")
     out[c, x, y] = sum(terms[1:], terms[0])
     return out
 
 
 def family_t2d(sizes: Any, image: Any, w: Any) -> Any:
-    """The taps that meet an input, and none that would meet a zero between two of them."""
+    """Declare a transposed convolution, without the taps that would meet a zero between inputs."""
     k, s, pad, ic = sizes["k"], sizes["stride"], sizes["pad"], sizes["ic"]
     if k % s:
         raise ValueError(f"{k} taps are no multiple of a stride of {s}")
-    # an output reads one place beyond the input, whatever the padding
+    # An output reads one position beyond the input, whatever the padding.
     padded = _padded(image, (c,), (sizes["size"],) * 2, 1)
     r = hl.RDom([(0, ic), (0, k // s), (0, k // s)], "r")
     seen = [(p + pad) // s - t for p, t in ((x, r[1]), (y, r[2]))]
@@ -96,11 +96,11 @@ def family_t2d(sizes: Any, image: Any, w: Any) -> Any:
 
 
 def family_cap(sizes: Any, image: Any, w: Any) -> Any:
-    """Column ``u`` and row ``v`` of a capsule."""
+    """Declare a capsule convolution, for column ``u`` and row ``v`` of a capsule."""
     k = sizes["k"]
     padded = _padded(image, (c, u, v), (sizes["size"],) * 2, sizes["pad"])
     r = hl.RDom([(0, sizes["ic"]), (0, sizes["side"]), (0, k), (0, k)], "r")
-    seen = _seen(sizes, (x, y), (r[2], r[3]))
+    seen = _reads(sizes, (x, y), (r[2], r[3]))
     out = hl.Func("out")
     out[c, u, v, x, y] = f32(0)
     out[c, u, v, x, y] += padded[(r[0], r[1], v, *seen)] * w[c, r[0], u, r[1], r[2], r[3]]
@@ -108,7 +108,7 @@ def family_cap(sizes: Any, image: Any, w: Any) -> Any:
 
 
 def family_nrm(sizes: Any, a: Any) -> Any:
-    """Columns first: lanes and threads need a dimension that is no reduction's."""
+    """Declare the norm with columns summed first, since schedulers do not split a reduction."""
     i, j = hl.RDom([(0, sizes["m"])], "i"), hl.RDom([(0, sizes["n"])], "j")
     columns, total, out = hl.Func("columns"), hl.Func("total"), hl.Func("out")
     columns[x] = f32(0)

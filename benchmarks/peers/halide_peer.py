@@ -1,7 +1,7 @@
-"""Halide: each algorithm under an automatic scheduler or scheduled by hand, compiled once.
+"""Halide: each algorithm under an automatic scheduler or a schedule by hand.
 
-A pipeline becomes a shared library in the cache folder, so that scheduling (minutes, for
-Adams2019) and compiling happen once a machine.
+A pipeline becomes a shared library in the cache folder. So each machine schedules it (which takes
+Adams2019 minutes) and compiles it only once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from benchmarks.works import Arrays, Work
 ROOT = Path(__file__).parent.parent.parent
 THREADS = "2"
 FLOAT32 = 2 | 32 << 8 | 1 << 16
-# seconds of processor time, and what is tried in turn
+# the limit of a search, in seconds of processor time
 SEARCH = 40
+# the options of each scheduler, tried in turn until one of them ends within the limit
 OPTIONS = {
     "Mullapudi2016": ({"parallelism": THREADS},),
     "Adams2019": (
@@ -66,7 +67,7 @@ def prepare(
     given = [ctypes.byref(_buffer(a)) for a in held]
 
     def call() -> None:
-        # the buffers know addresses only: ``held`` keeps the arrays
+        # ``held`` keeps the arrays alive: the buffers have only their addresses.
         if run(*given):
             raise RuntimeError(f"the pipeline failed on {len(held)} arrays")
 
@@ -82,7 +83,7 @@ def _buffer(array: Any) -> Buffer:
 
 
 def _library(scheduler: str, work: Work) -> tuple[Path, dict[str, str]]:
-    """The shared library, and the scheduler's options that gave it."""
+    """Return the shared library, and the scheduler's options that made it."""
     hand = scheduler == "by hand"
     algorithm = f"{work.kind}_by_hand" if hand else work.kind
     key = repr((scheduler, _code(algorithm), sorted(work.sizes.items()), host_target()))
@@ -108,7 +109,7 @@ def _library(scheduler: str, work: Work) -> tuple[Path, dict[str, str]]:
 
 
 def _code(algorithm: str) -> str:
-    """An algorithm's code and what it may call, whatever the formatting."""
+    """Return the syntax trees of an algorithm and its helpers: formatting makes no new key."""
     made = ALGORITHMS[algorithm]
     parts = ast.parse(Path(inspect.getfile(made)).read_text(encoding="utf-8")).body
     named = [p for p in parts if isinstance(p, ast.FunctionDef)]

@@ -1,9 +1,9 @@
-"""How long TVM's MetaSchedule searches for a product of square matrices, and what it finds.
+"""Search for a product of square matrices with TVM's MetaSchedule.
 
     python -m benchmarks.peers.metaschedule N TRIALS SEED
 
-Its own building, running and searching, from an empty database. Needs ``apache-tvm`` 0.27 with
-xgboost, psutil and cloudpickle.
+MetaSchedule builds and runs the candidates itself, and starts from an empty database. It needs
+``apache-tvm`` 0.27 with xgboost, psutil and cloudpickle.
 """
 
 from __future__ import annotations
@@ -19,27 +19,29 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 PACKAGES = ("tvm", "xgboost", "psutil", "cloudpickle")
-# by itself it takes all cores of the machine, also where it may use some of them
+# its default is all cores of the machine, even where the process may use only some of them
 THREADS = 2
-# seconds for a build, and for a run: each starts a process, which imports TVM, and by itself it
-# gives up after 30 seconds, which that alone takes on some machines
-PATIENCE = 120.0
-# what it builds and runs before its model learns again
+# seconds for a build, and for a run: each starts a process that imports TVM, which alone takes the
+# default of 30 seconds on some machines
+TIMEOUT = 120.0
+# the candidates that it builds and runs before its model learns again
 ROUND = 16
-# it keeps a candidate that failed with a time beyond this
+# it records a failed candidate with a time above this
 FAILED = 1e9
 
 
 def missing() -> str:
-    """Return what is not installed, or an empty text."""
+    """Return which package is not installed, or an empty string."""
     absent = [name for name in PACKAGES if find_spec(name) is None]
     return f"{absent[0]} is not installed" if absent else ""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The seconds of a search, how many candidates it tried and how many of these failed, and the
-    best of the others' mean times."""
+    """The result of a search: its seconds, the candidates that it tried, and those that failed.
+
+    ``best`` is the best mean time of the candidates that worked.
+    """
 
     seconds: float
     tried: int
@@ -48,7 +50,7 @@ class Found:
 
 
 def search(n: int, trials: int, seed: int) -> Found:
-    """A search for at most ``trials`` candidates, in a process of its own."""
+    """Search with at most ``trials`` candidates, in a process of its own."""
     numbers = [str(number) for number in (n, trials, seed)]
     command = [sys.executable, "-m", "benchmarks.peers.metaschedule", *numbers]
     given = {**os.environ, "TVM_NUM_THREADS": str(THREADS)}
@@ -65,7 +67,7 @@ def _search(n: int, trials: int, seed: int) -> Found:
     a, b = (te.placeholder((n, n), name=name) for name in "AB")
     k = te.reduce_axis((0, n), name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    # a virtual machine may hide what the processor's model has
+    # A virtual machine may hide features that the processor's model has.
     features = llvm.get_host_cpu_features()
     hidden = [f"-{name}" for name in sorted(features) if not features[name]]
     target = {
@@ -79,8 +81,8 @@ def _search(n: int, trials: int, seed: int) -> Found:
             work_dir=folder,
             max_trials_global=trials,
             num_trials_per_iter=min(ROUND, trials),
-            builder=meta_schedule.builder.LocalBuilder(max_workers=THREADS, timeout_sec=PATIENCE),
-            runner=meta_schedule.runner.LocalRunner(timeout_sec=PATIENCE),
+            builder=meta_schedule.builder.LocalBuilder(max_workers=THREADS, timeout_sec=TIMEOUT),
+            runner=meta_schedule.runner.LocalRunner(timeout_sec=TIMEOUT),
             num_tuning_cores=THREADS,
             seed=seed,
         )

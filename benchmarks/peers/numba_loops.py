@@ -1,4 +1,4 @@
-"""The loops a normal numba user writes: ``njit(parallel=True, fastmath=True)`` and ``prange``."""
+"""The loops that a numba user writes: ``njit(parallel=True, fastmath=True)`` and ``prange``."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def chain(a, b, c, y):
 
 @loops
 def transpose(x, y):
-    # blocks, or every store misses
+    # Without blocks, every store would miss the cache.
     block = 32
     rows, columns = y.shape
     for bi in prange((rows + block - 1) // block):

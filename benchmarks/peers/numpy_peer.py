@@ -1,4 +1,4 @@
-"""NumPy with OpenBLAS: every step writes an array that was made ahead; convolutions are im2col."""
+"""NumPy with OpenBLAS: every step writes a preallocated array, and convolutions are im2col."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def conv2d(sizes: Any, x: Any, w: Any, y: Any) -> Call:
 
 
 def _windows(sizes: Any, image: Any, value: float) -> tuple[Call, Any]:
-    """Return a copy of the image into a padded one, and ``[channel, i, j, y, x]`` of that."""
+    """Return a call that pads the image, and the padded image's ``[channel, i, j, y, x]`` view."""
     k, stride, pad = sizes["k"], sizes["stride"], sizes["pad"]
     padded = np.pad(image, ((0, 0), (pad, pad), (pad, pad)), constant_values=value)
     middle = padded[:, pad : pad + image.shape[1], pad : pad + image.shape[2]]
@@ -222,7 +222,7 @@ def harris(sizes: Any, rgb: Any, y: Any) -> Call:
 
 
 def chain(sizes: Any, a: Any, b: Any, c: Any, y: Any) -> Call:
-    # pieces that a cache holds: ufuncs go over memory once each
+    # Work in pieces that fit a cache, since each ufunc passes over its whole array.
     step = 1 << 15
     part = aligned((step,))
 

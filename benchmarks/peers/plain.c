@@ -1,7 +1,7 @@
-/* The nests of computations/plain.py as C: the same loops in the same order, arrays apart.
+/* The nests of computations/plain.py in C: the same loops in the same order, on restrict arrays.
  *
- * Sizes come from the command line, as -Dblocked_n=512. A `for` has a line of its own, so that
- * what the compiler says of a line is said of one loop.
+ * Sizes come from the command line, as -Dblocked_n=512. Each `for` has a line of its own, so that
+ * a message of the compiler about a line is about one loop.
  */
 
 #include <math.h>

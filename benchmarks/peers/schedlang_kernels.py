@@ -1,4 +1,4 @@
-"""schedlang's own kernels, from the schedules in ``benchmarks/schedules``."""
+"""schedlang's kernels, from the schedules in ``benchmarks/schedules``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prepare(label: str, work: Work, arrays: Arrays, outs: Arrays) -> tuple[Call,
 
 
 def _start_numba() -> None:
-    """Compile something small: the first compilation of a process loads the compiler."""
+    """Compile a small kernel first, so that loading the compiler is not timed."""
     A = sl.placeholder((64,), name="A")
     B = sl.compute((64,), lambda i: A[i] + 1, name="B")
     s = sl.schedule(B)

@@ -1,8 +1,8 @@
-"""PyTorch on the CPU: eager, and the same functions through ``torch.compile``.
+"""PyTorch: eager calls, and the same functions through ``torch.compile``.
 
-Eager calls write the given outputs where the operator takes ``out=``. Compiled ones store into
-them at the end of what is fused; where an operator of the library makes the result, it is
-returned, out of memory that malloc keeps (see ``environment`` of ``worker.py``).
+Eager calls write the given outputs where the operator takes ``out=``. Compiled functions copy
+their result into the outputs, which the compiler fuses. Where a library operator makes the result,
+they return it instead; malloc reuses its memory (see ``environment`` in ``worker.py``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def prepare(implementation: str, work: Work, arrays: Arrays, outs: Arrays) -> Ca
 
 
 def compiled(work: Work) -> Callable[[list[Any], list[Any]], object]:
-    """``torch.compile`` of a work, called with the lists of its inputs and outputs."""
+    """Compile a work with ``torch.compile``. Its call takes the lists of inputs and outputs."""
     formula: Callable[..., Any] = globals()[work.kind]
     sizes = dict(work.sizes)
     torch._dynamo.reset()
@@ -51,7 +51,7 @@ def compiled(work: Work) -> Callable[[list[Any], list[Any]], object]:
     return lambda inputs, outs: storing(inputs, outs[0])
 
 
-# compiled: an operator of the library makes these, and copying them would cost more
+# compiled functions return these results of library operators, since a copy would cost more
 RETURNED = frozenset({"sgemm", "gemv", "batched", "conv2d", "depthwise", "lstm_cell", "attention"})
 
 
@@ -149,16 +149,16 @@ def attention(sizes: Any, q: Any, k: Any, v: Any) -> Any:
 
 
 def _out(operator: Callable[..., Any]) -> Callable[..., Call]:
-    """Eager calls of an operator that takes ``out=`` and the inputs as they are."""
-    return lambda sizes, *tensors: lambda: _nothing(operator(*tensors[:-1], out=tensors[-1]))
+    """Return eager calls of an operator that takes ``out=`` and the inputs as they are."""
+    return lambda sizes, *tensors: lambda: _discard(operator(*tensors[:-1], out=tensors[-1]))
 
 
-def _nothing(_: Any) -> None:
-    """The result is in ``out``."""
+def _discard(_: Any) -> None:
+    """Discard the returned tensor, since the result is in ``out``."""
 
 
 def _result(formula: Callable[..., Any]) -> Callable[..., Call]:
-    """Eager calls that return their result."""
+    """Return eager calls that return their result."""
     return lambda sizes, *tensors: lambda: formula(sizes, *tensors[:-1])
 
 
@@ -172,19 +172,19 @@ eager_layer_norm = _result(layer_norm)
 
 
 def eager_softmax(_: Any, x: Any, y: Any) -> Call:
-    return lambda: _nothing(torch.softmax(x, 1, out=y))
+    return lambda: _discard(torch.softmax(x, 1, out=y))
 
 
 def eager_row_sum(_: Any, x: Any, y: Any) -> Call:
-    return lambda: _nothing(torch.sum(x, 1, out=y))
+    return lambda: _discard(torch.sum(x, 1, out=y))
 
 
 def eager_column_sum(_: Any, x: Any, y: Any) -> Call:
-    return lambda: _nothing(torch.sum(x, 0, out=y))
+    return lambda: _discard(torch.sum(x, 0, out=y))
 
 
 def eager_transpose(_: Any, x: Any, y: Any) -> Call:
-    return lambda: _nothing(y.copy_(x.T))
+    return lambda: _discard(y.copy_(x.T))
 
 
 def eager_box_blur(_: Any, x: Any, y: Any) -> Call:
@@ -264,7 +264,7 @@ def eager_chain(_: Any, a: Any, b: Any, c: Any, y: Any) -> Call:
 def eager_lstm_cell(
     _: Any, x: Any, h: Any, c: Any, w_x: Any, w_h: Any, bias: Any, h_next: Any, c_next: Any
 ) -> Call:
-    # two biases in PyTorch's signature, one in ours
+    # PyTorch's signature has two biases, the work has one.
     none = torch.zeros_like(bias)
     return lambda: torch.lstm_cell(x, (h, c), w_x, w_h, bias, none)
 

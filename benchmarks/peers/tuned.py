@@ -1,4 +1,4 @@
-"""Schedules that a search found, from files of steps in the worker's cache folder."""
+"""Tuned schedules, from files of steps in the worker's cache folder."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def prepare(label: str, work: Work, arrays: Arrays, outs: Arrays) -> tuple[Call,
 
 
 def steps_file(folder: Path, work: Work, label: str) -> Path:
-    """Where the steps that were found under ``label`` lie."""
+    """Return the file of the steps that were found under ``label``."""
     return folder / (re.sub(r"[^A-Za-z0-9]+", "-", f"{work.name} {label}") + ".json")

@@ -1,12 +1,12 @@
-"""schedlang's schedules for the work of ``benchmarks/cpu.py``: a module a family.
+"""schedlang's schedules for the works of ``benchmarks/cpu.py``, in one module per family.
 
-A schedule is a function of the work and the target that returns the schedule and its tensors,
-inputs in the work's order, then outputs::
+A function takes a work and a target. It returns the schedule and its tensors: the inputs in the
+work's order, then the outputs::
 
     @scheduled("sgemm")
     def sgemm(work: Work, target: sl.Target) -> Made: ...
 
-The names are kinds of work, or the names of single rows, which come before kinds.
+It is registered for kinds of work, or for single rows, which take precedence over kinds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAIN = "schedlang"
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A registered function. ``ahead`` makes the kernel's inputs of the work's, untimed."""
+    """A registered function. ``ahead`` converts the work's inputs to the kernel's, untimed."""
 
     make: Callable[[Work, sl.Target], Made]
     label: str = MAIN
@@ -40,7 +40,7 @@ _FOUND: dict[str, dict[str, Scheduled]] = {}
 def scheduled(
     *names: str, label: str = MAIN, ahead: Callable[[Arrays], Sequence[Any]] | None = None
 ) -> Callable[[Callable[[Work, sl.Target], Made]], Callable[[Work, sl.Target], Made]]:
-    """Registers a function for these kinds or rows; another ``label`` is a row of its own."""
+    """Register a function for these kinds or rows. Each ``label`` makes a row of the table."""
 
     def register(make: Callable[[Work, sl.Target], Made]) -> Callable[[Work, sl.Target], Made]:
         for name in names:
@@ -51,7 +51,7 @@ def scheduled(
 
 
 def of(work: Work) -> dict[str, Scheduled]:
-    """The schedules of a work, by label."""
+    """Return the schedules of a work, by label."""
     _load()
     return {**_FOUND.get(work.kind, {}), **_FOUND.get(work.name, {})}
 

@@ -1,4 +1,4 @@
-"""Convolutions: output channels in vector lanes, a strip of a row of sums in registers."""
+"""Convolutions: output channels are vector lanes, and a strip of a row stays in registers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.demo import tile_sizes
 
 
 def layer(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
-    """The computation: a padded input, weights in panels of ``lanes`` channels, the result."""
+    """Declare the padded input, the weights in panels of ``lanes`` channels, and the result."""
     size, IC, OC, K, stride, pad, out = (
         work.sizes[n] for n in ("size", "ic", "oc", "k", "stride", "pad", "out")
     )
@@ -33,7 +33,10 @@ def layer(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
 
 
 def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[sl.Axis, ...]:
-    """A strip of a row in registers, transposed on its way out; weights transposed into panels."""
+    """Compute a strip of a row in registers and transpose it on the way out.
+
+    Also transpose the weights into panels.
+    """
     YL = s.cache_write(Y, "local")
     n, o, y, x = s[Y].op.axis
     panel, lane = s[Y].split(o, factor=lanes)
@@ -56,7 +59,7 @@ def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[sl.Ax
 
 @scheduled("conv2d")
 def conv2d(work: Work, target: sl.Target) -> Made:
-    """A panel of channels a thread, which packs the weights of the panel itself."""
+    """Compute a panel of channels per thread, which also packs the panel's weights."""
     lanes = tile_sizes(target)[1]
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
@@ -73,7 +76,7 @@ def conv2d(work: Work, target: sl.Target) -> Made:
 
 @scheduled("conv C1 224^2x3>64 7x7/2", "conv C2 56^2x64>64 3x3/1", "conv C4 56^2x64>128 3x3/2")
 def large_image(work: Work, target: sl.Target) -> Made:
-    """More pixels than weights: a block of rows a thread, which borders them itself."""
+    """Compute a block of rows per thread, which also pads them: more pixels than weights."""
     lanes = tile_sizes(target)[1]
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
@@ -89,7 +92,7 @@ def large_image(work: Work, target: sl.Target) -> Made:
 
 @scheduled("conv C3 56^2x64>64 1x1/1")
 def pointwise(work: Work, target: sl.Target) -> Made:
-    """A product of matrices: pixels in vector lanes, channels in rows, all read in place."""
+    """Compute a matrix product with pixels as lanes and channels as rows, all read in place."""
     size, IC, OC = (work.sizes[n] for n in ("size", "ic", "oc"))
     X = sl.placeholder((1, IC, size, size), name="X")
     W = sl.placeholder((OC, IC, 1, 1), name="W")

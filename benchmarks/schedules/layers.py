@@ -1,4 +1,4 @@
-"""Layers of networks that are products of matrices with something in between."""
+"""Network layers that are matrix products with elementwise steps or reductions in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedlang.demo import tile_sizes
 
 
 def pack(s: sl.Schedule, P: sl.Tensor) -> None:
-    """Panels are filled by transposing squares of the matrix in registers."""
+    """Fill panels by transposing square blocks of the matrix in registers."""
     *_, k, lane = P.op.axis
     s[P].unroll(s[P].split(k, factor=16)[1])
     s[P].vectorize(lane)
@@ -18,7 +18,7 @@ def pack(s: sl.Schedule, P: sl.Tensor) -> None:
 
 @scheduled("lstm_cell")
 def lstm_cell(work: Work, target: sl.Target) -> Made:
-    """A thread has all four gates of a block of the state; it packs the weights it needs."""
+    """Compute the four gates of a block of the state per thread, which packs its weights."""
     batch, hidden = work.sizes["batch"], work.sizes["hidden"]
     rows, lanes = tile_sizes(target)
     x, h, c = (sl.placeholder((batch, hidden), name=n) for n in ("x", "h", "c"))
@@ -67,7 +67,7 @@ def lstm_cell(work: Work, target: sl.Target) -> Made:
 
 @scheduled("attention")
 def attention(work: Work, target: sl.Target) -> Made:
-    """A few rows of scores at a time: their softmax, and its product with the values."""
+    """Compute a few rows of scores at a time, then their softmax and its product with V."""
     heads, length, width = (work.sizes[n] for n in ("heads", "length", "width"))
     rows, lanes = tile_sizes(target)
     rows = max(r for r in range(1, rows + 1) if length % r == 0)

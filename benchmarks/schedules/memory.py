@@ -1,4 +1,4 @@
-"""Work that memory bounds: each element is read once, computed in vectors, written once."""
+"""Memory-bound works: each element is read once, computed in vectors, and written once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.works import Work
 
 @scheduled("chain")
 def chain(work: Work, target: sl.Target) -> Made:
-    """Blocks of the arrays in parallel; the result bypasses the cache."""
+    """Run blocks of the arrays in parallel. The stores of the result bypass the cache."""
     n = work.sizes["count"]
     A, B, C = (sl.placeholder((n,), name=name) for name in "ABC")
     Y = sl.compute((n,), lambda i: sl.max(A[i] * B[i] + C[i], 0) * sl.sigmoid(A[i]), name="Y")
@@ -24,7 +24,7 @@ def chain(work: Work, target: sl.Target) -> Made:
 
 @scheduled("jacobi")
 def jacobi(work: Work, target: sl.Target) -> Made:
-    """Rows in vectors, read again from the cache."""
+    """Vectorize rows, and leave the reuse of rows to the cache."""
     n = work.sizes["size"]
     X = sl.placeholder((n + 2, n + 2), name="X")
     Y = sl.compute(
@@ -43,7 +43,7 @@ def jacobi(work: Work, target: sl.Target) -> Made:
 
 @scheduled("box_blur")
 def box_blur(work: Work, target: sl.Target) -> Made:
-    """A window of rows slides down each block: a row of sums is computed once and kept."""
+    """Slide a window of rows down each block, so that each row of sums is computed once."""
     n = work.sizes["size"]
     X = sl.placeholder((n + 2, n + 2), name="X")
     H = sl.compute(
@@ -65,7 +65,7 @@ def box_blur(work: Work, target: sl.Target) -> Made:
 
 @scheduled("transpose")
 def transpose(work: Work, target: sl.Target) -> Made:
-    """Square tiles go through a small buffer whose rows are an odd number of elements apart."""
+    """Transpose square tiles through a small buffer whose row stride is odd."""
     n = work.sizes["size"]
     X = sl.placeholder((n, n), name="X")
     Y = sl.compute((n, n), lambda i, j: X[j, i], name="Y")

@@ -1,4 +1,4 @@
-"""Pipelines over pictures: a block at a time, its intermediate rows in the caches."""
+"""Picture pipelines: one block at a time, whose intermediate rows stay in the caches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _gray(rgb: Pixels, height: int, width: int) -> Pixels:
 
 
 def _by_rows(s: sl.Schedule, T: Pixels, lanes: int) -> None:
-    """A stage's last dimension in vectors."""
+    """Vectorize the last dimension of a stage."""
     s[T].vectorize(s[T].split(T.op.axis[-1], factor=lanes)[1])
 
 

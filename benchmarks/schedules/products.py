@@ -1,4 +1,4 @@
-"""Products of matrices: a tile of sums in registers, one operand packed into panels."""
+"""Matrix products: a register tile of sums, and one operand packed into panels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.demo import panels_per_group, tile_sizes
 
 
 def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
-    """A, B, the columns of B in panels of ``lanes`` (the last filled up with zeros), and AB."""
+    """Declare A, B, B packed into panels of ``lanes`` columns, and AB. Zeros pad the last."""
     M, N, K = (work.sizes[name] for name in "mnk")
     A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
     k = sl.reduce_axis(K, name="k")
@@ -24,7 +24,7 @@ def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
 
 
 def register_tile(s: sl.Schedule, T: sl.Tensor) -> None:
-    """Rows written out, columns in vector lanes, inside of the reduction."""
+    """Unroll rows and vectorize columns, both inside the reduction."""
     *_, y, x = s[T].op.axis
     s[T].reorder(*s[T].op.reduce_axis, y, x)
     s[T].unroll(y)
@@ -33,7 +33,7 @@ def register_tile(s: sl.Schedule, T: sl.Tensor) -> None:
 
 @scheduled("sgemm")
 def sgemm(work: Work, target: sl.Target) -> Made:
-    """A thread packs a group of panels of B into its cache, and streams the rows of A past it."""
+    """Pack a group of panels of B into each thread's cache, then stream the rows of A past them."""
     rows, lanes = tile_sizes(target)
     A, B, P, C = product(work, lanes)
     s = sl.schedule(C)
@@ -58,13 +58,13 @@ def sgemm(work: Work, target: sl.Target) -> Made:
 
 @scheduled("sgemm 3136x64x576")
 def tall(work: Work, target: sl.Target) -> Made:
-    """B has few panels, which all threads share; each thread has blocks of rows of A."""
+    """Compute blocks of rows of A per thread, while all threads share the few panels of B."""
     rows, lanes = tile_sizes(target)
     A, B, P, C = product(work, lanes)
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
-    # blocks of 112 rows, whose part of A stays in a second-level cache
+    # The part of A that a block of 112 rows reads stays in a second-level cache.
     block, inside = s[C].split(i, factor=112, tail="cut")
     strip, row = s[C].split(inside, factor=rows, tail="cut")
     panel, lane = s[C].split(j, factor=lanes, tail="guard")
@@ -81,11 +81,11 @@ def tall(work: Work, target: sl.Target) -> Made:
 
 @scheduled("batched")
 def batched(work: Work, target: sl.Target) -> Made:
-    """A product a thread; B is read in place, as a row of it is as wide as a few tiles."""
+    """Compute one product per thread. B is read in place: its rows are only a few tiles wide."""
     count, M, N, K = (work.sizes[name] for name in ("count", "m", "n", "k"))
     rows, lanes = tile_sizes(target)
     if target.vector_registers >= 32:
-        # wide tiles read fewer elements of A a sum, and a whole row of B stays near
+        # Wide tiles read fewer elements of A per sum, and a whole row of B stays in the cache.
         rows, lanes = rows // 2, lanes * 2
     A, B = sl.placeholder((count, M, K), name="A"), sl.placeholder((count, K, N), name="B")
     k = sl.reduce_axis(K, name="k")
@@ -105,7 +105,7 @@ def batched(work: Work, target: sl.Target) -> Made:
 
 @scheduled("gemv")
 def gemv(work: Work, target: sl.Target) -> Made:
-    """Four rows at a time share what is read of x; partial sums in vector lanes."""
+    """Compute four rows at a time, which share the loads of x, as partial sums in vector lanes."""
     N, K = work.sizes["n"], work.sizes["k"]
     A, X = sl.placeholder((N, K), name="A"), sl.placeholder((K,), name="X")
     k = sl.reduce_axis(K, name="k")

@@ -1,4 +1,4 @@
-"""Rows: sums, softmax, layer norm. A row is in the first-level cache from first to last."""
+"""Row-wise works: sums, softmax, layer norm. A row stays in the first-level cache throughout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.works import Work
 def in_lanes(
     s: sl.Schedule, T: sl.Tensor, axis: sl.Axis, lanes: int, at: sl.StageView, loop: sl.Axis
 ) -> None:
-    """A reduction as partial results in vector lanes, both computed at a loop."""
+    """Split a reduction into partial results in vector lanes, and compute both at ``loop``."""
     P = s.rfactor(T, s[T].split(axis, factor=lanes)[1], factor_axis=1)
     for stage in (P, T):
         if s[stage].name != at.name:
@@ -22,7 +22,7 @@ def in_lanes(
 
 @scheduled("row_sum")
 def row_sum(work: Work, target: sl.Target) -> Made:
-    """Rows in parallel."""
+    """Sum rows in parallel."""
     rows, width = work.sizes["rows"], work.sizes["width"]
     X = sl.placeholder((rows, width), name="X")
     k = sl.reduce_axis(width, name="k")
@@ -37,7 +37,7 @@ def row_sum(work: Work, target: sl.Target) -> Made:
 
 @scheduled("softmax")
 def softmax(work: Work, target: sl.Target) -> Made:
-    """Row by row: the row stays in the first-level cache from its maximum to its quotient."""
+    """Compute one row at a time, which stays in the first-level cache from maximum to quotient."""
     rows, width = work.sizes["rows"], work.sizes["width"]
     lanes = 2 * target.vector_width("float32")
     X = sl.placeholder((rows, width), name="X")
@@ -63,7 +63,7 @@ def softmax(work: Work, target: sl.Target) -> Made:
 
 @scheduled("layer_norm")
 def layer_norm(work: Work, target: sl.Target) -> Made:
-    """Row by row: mean, variance and result while the row is near, and the next one on its way."""
+    """Compute one row at a time while it is in the cache, and prefetch the next one."""
     rows, width = work.sizes["rows"], work.sizes["width"]
     lanes = 2 * target.vector_width("float32")
     X = sl.placeholder((rows, width), name="X")

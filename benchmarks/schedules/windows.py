@@ -1,4 +1,4 @@
-"""Windows over single channels: depthwise convolution and pooling."""
+"""Windows over single channels: depthwise convolution and max pooling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.works import Work
 
 @scheduled("depthwise")
 def depthwise(work: Work, target: sl.Target) -> Made:
-    """A channel a thread, read in place; where rows are short, they are written out."""
+    """Compute a channel per thread, read in place. Short rows are unrolled."""
     size, C, K, stride, pad, out = (
         work.sizes[n] for n in ("size", "channels", "k", "stride", "pad", "out")
     )
@@ -31,7 +31,7 @@ def depthwise(work: Work, target: sl.Target) -> Made:
     s[Y].parallel(c)
     s[Y].vectorize(x)
     if out < 8:
-        # with a known row, whether its window is inside needs no test
+        # An unrolled row is a constant, so that its window needs no bounds test.
         s[Y].unroll(y)
     s[YL].compute_at(s[Y], y)
     v, u = s[YL].op.reduce_axis
@@ -45,9 +45,9 @@ def depthwise(work: Work, target: sl.Target) -> Made:
 
 @scheduled("depthwise D7 14^2x512/1")
 def whole_vectors(work: Work, target: sl.Target) -> Made:
-    """Rows of 14 and their borders are 16 wide: a channel is one line of whole vectors.
+    """Compute a channel as one line: a row of 14 with its border is 16 wide: whole vectors.
 
-    What is computed between two rows is dropped on the way out.
+    The copy to the output drops the elements between rows.
     """
     size, C, K = (work.sizes[n] for n in ("size", "channels", "k"))
     wide = size + 2
@@ -81,7 +81,7 @@ def whole_vectors(work: Work, target: sl.Target) -> Made:
 
 @scheduled("max_pool")
 def max_pool(work: Work, target: sl.Target) -> Made:
-    """A maximum along rows, then one along columns, a block of rows of a channel at a time."""
+    """Take the maximum along rows, then along columns, for a block of rows at a time."""
     size, C, K, stride, pad, out = (
         work.sizes[n] for n in ("size", "channels", "k", "stride", "pad", "out")
     )

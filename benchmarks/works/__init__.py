@@ -1,4 +1,4 @@
-"""Work to time, one object a row: the table of ``benchmarks/cpu.py``, and operator families."""
+"""The works to time: the rows of ``benchmarks/cpu.py``, and the operator families."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE: dict[str, Work] = {
         *linear.WORKS, *convolution.WORKS, *memory.WORKS, *convolution.LAYERS, *linear.LAYERS,
     )
 }  # fmt: skip
-# what workers find by name
+# all works that a worker knows, by name
 ALL: dict[str, Work] = TABLE | {w.name: w for w in FAMILIES}
 
 __all__ = ["ALL", "FAMILIES", "TABLE", "Arrays", "Work", "aligned"]

@@ -1,4 +1,4 @@
-"""Convolutions and pooling: NCHW, the same padding before and after; batch 1 unless said."""
+"""NCHW convolutions and pooling, with the same padding before and after, and batch 1 by default."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _of(batch: int) -> str:
 
 
 def depthwise(label: str, size: int, channels: int, stride: int, batch: int = 1) -> Work:
-    """3x3 with a padding of 1 on every side: PyTorch's reading of SAME, also for stride 2."""
+    """Return a 3x3 depthwise convolution with padding 1: PyTorch's SAME, also at stride 2."""
     k, pad = 3, 1
     out = (size + 2 * pad - k) // stride + 1
 
@@ -56,7 +56,7 @@ def depthwise(label: str, size: int, channels: int, stride: int, batch: int = 1)
 
 
 def max_pool(size: int, channels: int) -> Work:
-    """3x3, stride 2, and padding 1 that never wins: ResNet's."""
+    """Return ResNet's max pooling: 3x3, stride 2, padded by 1 with minus infinity."""
     k, stride, pad = 3, 2, 1
     out = (size + 2 * pad - k) // stride + 1
 
@@ -71,7 +71,7 @@ def max_pool(size: int, channels: int) -> Work:
 
 
 def windows(x: Any, k: int, stride: int, pad: int, value: float = 0.0) -> Any:
-    """``[channel, y, x, i, j]``: what each output point sees."""
+    """Return the view ``[channel, y, x, i, j]``: the window of each output point."""
     padded = np.pad(x, ((0, 0), (pad, pad), (pad, pad)), constant_values=value)
     return np.lib.stride_tricks.sliding_window_view(padded, (k, k), (1, 2))[:, ::stride, ::stride]
 

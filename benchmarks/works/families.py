@@ -1,7 +1,7 @@
-"""The operator families of the Ansor benchmark, at the four shapes each that TVM publishes.
+"""The operator families of the Ansor benchmark, each at the four shapes that TVM publishes.
 
-Batch 1. Channels come last: ``x`` is ``(batch, place..., channel)`` and weights are
-``(tap..., in, out)``. Padding is zeros, the same before and after. Multiply-adds with padding
+The batch is 1, and channels come last: ``x`` is ``(batch, position..., channel)``, and weights are
+``(tap..., in, out)``. The padding is zeros, the same before and after. Multiply-adds with padding
 count as work.
 """
 
@@ -19,7 +19,7 @@ from benchmarks.works.work import Work
 
 
 def gmm(batch: int, n: int, m: int, k: int) -> Work:
-    """A product of matrices for each of a batch."""
+    """Return a batch of matrix products."""
     return Work(
         f"GMM {n}x{m}x{k}", "family_gmm", {"batch": batch, "n": n, "m": m, "k": k},
         {"a": (batch, n, k), "b": (batch, k, m)}, {"c": (batch, n, m)}, lambda a, b: a @ b, "fma",
@@ -28,38 +28,38 @@ def gmm(batch: int, n: int, m: int, k: int) -> Work:
 
 
 def c1d(length: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
-    """A convolution along a line."""
+    """Return a 1-dimensional convolution."""
     sizes = {"size": length, "ic": ic, "oc": oc, "k": k, "stride": stride, "pad": pad}
     return _conv(f"C1D {length}x{ic}>{oc} {k}/{stride}", (length,), sizes)
 
 
 def c2d(size: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
-    """A convolution of an image."""
+    """Return a 2-dimensional convolution."""
     sizes = {"size": size, "ic": ic, "oc": oc, "k": k, "stride": stride, "pad": pad}
     return _conv(f"C2D {_layer(sizes)}", (size, size), sizes)
 
 
 def c3d(depth: int, size: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
-    """A convolution of a volume."""
+    """Return a 3-dimensional convolution."""
     sizes = {"depth": depth, "size": size, "ic": ic, "oc": oc, "k": k, "stride": stride, "pad": pad}
     name = f"C3D {depth}x{size}^2x{ic}>{oc} {k}x{k}x{k}/{stride}"
     return _conv(name, (depth, size, size), sizes)
 
 
 def grp(size: int, ic: int, oc: int, k: int, stride: int, pad: int, groups: int = 4) -> Work:
-    """A convolution in groups: each has its part of the channels, on both sides."""
+    """Return a grouped convolution: each group has its input and its output channels."""
     sizes = {"size": size, "ic": ic, "oc": oc, "k": k, "stride": stride, "pad": pad}
     return _conv(f"GRP {_layer(sizes)} g{groups}", (size, size), sizes | {"groups": groups})
 
 
 def dil(size: int, ic: int, oc: int, k: int, stride: int, pad: int, dilation: int = 2) -> Work:
-    """A convolution whose taps are ``dilation`` apart."""
+    """Return a convolution whose taps are ``dilation`` apart."""
     sizes = {"size": size, "ic": ic, "oc": oc, "k": k, "stride": stride, "pad": pad}
     return _conv(f"DIL {_layer(sizes)} d{dilation}", (size, size), sizes | {"dilation": dilation})
 
 
 def dep(size: int, channels: int, k: int, stride: int, pad: int) -> Work:
-    """A convolution of each channel by itself."""
+    """Return a depthwise convolution."""
 
     def oracle(x: Any, w: Any) -> Any:
         return np.einsum("yxcij,ijc->yxc", _windows(x[0], 2, k, stride, pad), w[0])[None]
@@ -74,9 +74,9 @@ def dep(size: int, channels: int, k: int, stride: int, pad: int) -> Work:
 
 
 def t2d(size: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
-    """A transposed convolution: a convolution of the input with zeros between, taps reversed.
+    """Return a transposed convolution, which convolves the input with zeros between its elements.
 
-    Multiply-adds with the zeros between do not count as work.
+    The taps are reversed. Multiply-adds with the zeros between do not count as work.
     """
 
     def oracle(x: Any, w: Any) -> Any:
@@ -94,7 +94,7 @@ def t2d(size: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
 
 
 def cap(size: int, ic: int, oc: int, k: int, stride: int, pad: int, side: int = 4) -> Work:
-    """A convolution of capsules: a channel is a small matrix, and so is a weight."""
+    """Return a capsule convolution, whose channels and weights are small matrices."""
 
     def oracle(x: Any, w: Any) -> Any:
         # [y, x, row, inner, channel, i, j] and [i, j, inner, column, channel, out]
@@ -113,7 +113,7 @@ def cap(size: int, ic: int, oc: int, k: int, stride: int, pad: int, side: int = 
 
 
 def nrm(batch: int, m: int, n: int) -> Work:
-    """The Frobenius norm of each matrix of a batch."""
+    """Return the Frobenius norm of each matrix of a batch."""
     return Work(
         f"NRM {m}x{n}", "family_nrm", {"batch": batch, "m": m, "n": n}, {"a": (batch, m, n)},
         {"y": (batch,)}, lambda a: np.sqrt((a * a).sum(axis=(1, 2))), "copy",
@@ -122,12 +122,12 @@ def nrm(batch: int, m: int, n: int) -> Work:
 
 
 def sfm(rows: int, width: int) -> Work:
-    """Softmax of each row."""
+    """Return the softmax of each row."""
     return replace(softmax(rows, width), name=f"SFM {rows}x{width}", kind="family_sfm")
 
 
 def cbr(size: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
-    """A convolution, a bias, a batch norm as scale and offset, and relu."""
+    """Return a convolution with a bias, a batch norm (scale and offset), and relu."""
 
     def oracle(x: Any, w: Any, bias: Any, scale: Any, offset: Any) -> Any:
         made = _convolved(x[0], w, stride, pad)[None]
@@ -142,7 +142,7 @@ def cbr(size: int, ic: int, oc: int, k: int, stride: int, pad: int) -> Work:
 
 
 def tbg(batch: int, length: int, heads: int, width: int) -> Work:
-    """Queries times values for each head, both transposed on the way."""
+    """Return the product of queries and values for each head, both transposed first."""
 
     def oracle(query: Any, value: Any) -> Any:
         return query.transpose(0, 2, 1, 3) @ value.transpose(0, 2, 3, 1)
@@ -161,7 +161,7 @@ def _layer(sizes: dict[str, int]) -> str:
 
 
 def _conv(name: str, places: tuple[int, ...], sizes: dict[str, int]) -> Work:
-    """A convolution over ``places``, of any number of dimensions."""
+    """Return a convolution whose input has the spatial extents ``places``, of any number."""
     ic, oc, k, stride, pad = (sizes[n] for n in ("ic", "oc", "k", "stride", "pad"))
     dilation, groups = sizes.get("dilation", 1), sizes.get("groups", 1)
 
@@ -181,7 +181,7 @@ def _conv(name: str, places: tuple[int, ...], sizes: dict[str, int]) -> Work:
 
 
 def _convolved(x: Any, w: Any, stride: int, pad: int, dilation: int = 1) -> Any:
-    """The convolution, a slice of the first dimension at a time: all windows would fill memory."""
+    """Convolve one slice of the first dimension at a time, since all windows would fill memory."""
     dims, oc = w.ndim - 2, w.shape[-1]
     seen = np.moveaxis(_windows(x, dims, w.shape[0], stride, pad, dilation), dims, -1)
     weights = w.reshape(-1, oc)
@@ -190,7 +190,10 @@ def _convolved(x: Any, w: Any, stride: int, pad: int, dilation: int = 1) -> Any:
 
 
 def _windows(x: Any, dims: int, k: int, stride: int, pad: int, dilation: int = 1) -> Any:
-    """``[place..., channel..., tap...]``: what each output place sees. ``dims`` places, first."""
+    """Return the view ``[position..., channel..., tap...]``: the window of each output position.
+
+    The first ``dims`` dimensions of ``x`` are positions.
+    """
     rest = x.ndim - dims
     padded = np.pad(x, ((pad, pad),) * dims + ((0, 0),) * rest)
     reach = (dilation * (k - 1) + 1,) * dims

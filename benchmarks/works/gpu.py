@@ -1,4 +1,4 @@
-"""The rows of ``benchmarks/cuda.py``: works that fill a GPU, 256 MB or more where memory bounds."""
+"""The rows of ``benchmarks/cuda.py``: works that fill a GPU, of 256 MB or more if memory-bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPU_WORKS = (
     memory.jacobi(8192),
     linear.attention(8, 512, 64),
 )
-# sizes that divide by nothing, for the emulator: every schedule, and each way that it may go
+# small works for the emulator, of sizes that no tile divides: they reach each branch of a schedule
 GPU_SMALL = (
     linear.sgemm(130, 140, 33),
     linear.sgemm(130, 131, 29),

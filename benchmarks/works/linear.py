@@ -1,4 +1,4 @@
-"""Products of matrices, and layers made of them."""
+"""Matrix products, and layers made of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.works.work import Work
 
-# of a dot product's length: float32 sums in any order stay well within
+# the tolerance per term of a dot product; float32 sums in any order stay well below it
 DRIFT = 2e-7
 
 
@@ -36,7 +36,10 @@ def batched(count: int, m: int, n: int, k: int) -> Work:
 
 
 def lstm_cell(batch: int, hidden: int) -> Work:
-    """One step: gates input, forget, cell, output; the input is as wide as the state."""
+    """Return one step of an LSTM, with gates input, forget, cell, output.
+
+    The input is as wide as the state.
+    """
 
     def sigmoid(v: Any) -> Any:
         return 1 / (1 + np.exp(-v))

@@ -1,4 +1,4 @@
-"""Work that memory bounds: rows, stencils, pictures, chains of elementwise operations."""
+"""Memory-bound works: rows, stencils, pictures, chains of elementwise operations."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _rows(
 
 
 def box_blur(size: int) -> Work:
-    """Along rows, then along columns; the input has a border of one point."""
+    """Return a 3x3 box blur along rows, then columns. The input has a border of one point."""
 
     def oracle(x: Any) -> Any:
         along = (x[:, :-2] + x[:, 1:-1] + x[:, 2:]) / 3
@@ -67,7 +67,7 @@ def box_blur(size: int) -> Work:
 
 
 def jacobi(size: int) -> Work:
-    """Five points; the input has a border of one point."""
+    """Return a five-point stencil. The input has a border of one point."""
 
     def oracle(x: Any) -> Any:
         sides = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
@@ -84,7 +84,7 @@ def _stencil(title: str, size: int, oracle: Any) -> Work:
 
 
 def unsharp(height: int, width: int) -> Work:
-    """Halide's app: gray, a 7-point Gaussian both ways with repeated edges, sharpened colours."""
+    """Return Halide's unsharp mask, with a 7-point Gaussian along both axes and repeated edges."""
 
     def smoothed(v: Any) -> Any:
         p = np.pad(v, ((3, 3), (0, 0)), mode="edge")
@@ -96,7 +96,7 @@ def unsharp(height: int, width: int) -> Work:
         soft = smoothed(smoothed(gray).T).T
         return rgb * ((2 * gray - soft) / gray)
 
-    # colours from 0.1 up: there is a division by gray
+    # Colours start at 0.1, since the mask divides by gray.
     return Work(
         f"unsharp mask {height}x{width}", "unsharp", {"height": height, "width": width},
         {"rgb": (3, height, width)}, {"y": (3, height, width)}, oracle, "copy", low=0.1,
@@ -104,7 +104,7 @@ def unsharp(height: int, width: int) -> Work:
 
 
 def harris(height: int, width: int) -> Work:
-    """Halide's app: gray, Sobel, products, 3x3 sums, response; two points less on every side."""
+    """Return Halide's Harris corner response, two points smaller on every side."""
 
     def box(v: Any) -> Any:
         rows = v[:-2] + v[1:-1] + v[2:]

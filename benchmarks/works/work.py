@@ -1,4 +1,4 @@
-"""A row of the table as data: what goes in, what comes out, what is right, what bounds it."""
+"""A work as data: its inputs and outputs, its oracle, and the ceiling that bounds it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class Work:
-    """One piece of work, the same for every implementation; everything is float32.
+    """One piece of work, the same for every implementation. All arrays are float32.
 
-    ``kind`` picks an implementation's code and ``sizes`` parametrizes it. ``oracle`` computes the
-    outputs in float64 from the inputs by name. ``bound`` says which ceiling is the near one:
-    ``"fma"`` (multiply-adds) or ``"copy"`` (memory). A result is right where it differs from the
+    ``kind`` selects an implementation's code and ``sizes`` are its parameters. ``oracle`` computes
+    the outputs in float64 from the inputs by name. ``bound`` is the ceiling that bounds the work:
+    ``"fma"`` (multiply-adds) or ``"copy"`` (memory). A result is right if it differs from the
     oracle by at most ``atol + rtol * |oracle|``. Inputs are uniform in ``[low, high)``.
     """
 
@@ -44,7 +44,7 @@ class Work:
         return 4.0 * sum(prod(s) for s in (*self.inputs.values(), *self.outputs.values()))
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The inputs: the same in every process."""
+        """Return the inputs, which are the same in every process."""
         rng = np.random.default_rng(crc32(self.name.encode()))
         made = {}
         for name, shape in self.inputs.items():
@@ -55,7 +55,7 @@ class Work:
         return made
 
     def empty(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Outputs to write, poisoned: what is left unwritten shows."""
+        """Return outputs full of NaN, so that a check finds elements that are left unwritten."""
         made = {name: aligned(shape) for name, shape in self.outputs.items()}
         for array in made.values():
             array.fill(np.nan)
@@ -66,12 +66,12 @@ class Work:
         return found if isinstance(found, tuple) else (found,)
 
     def wrong(self, got: tuple[Any, ...], expected: tuple[Any, ...]) -> str:
-        """Return what is wrong with ``got``, or an empty text."""
+        """Return the first error in ``got``, or an empty string."""
         if len(got) != len(expected):
-            return f"{len(got)} results in place of {len(expected)}"
+            return f"{len(got)} results instead of {len(expected)}"
         for name, found, want in zip(self.outputs, got, expected):
             if tuple(found.shape) != tuple(want.shape):
-                return f"{name} has shape {tuple(found.shape)} in place of {tuple(want.shape)}"
+                return f"{name} has shape {tuple(found.shape)} instead of {tuple(want.shape)}"
             if found.dtype != np.float32:
                 return f"{name} is {found.dtype}"
             apart = np.abs(found - want) - self.rtol * np.abs(want)
@@ -81,7 +81,7 @@ class Work:
 
 
 def aligned(shape: Shape) -> np.ndarray[Any, Any]:
-    """An array that starts on a cache line, for everyone alike."""
+    """Return an array that starts on a cache line, so that all implementations align alike."""
     size = prod(shape) * 4
     raw = np.empty(size + ALIGNMENT, "uint8")
     start = -raw.ctypes.data % ALIGNMENT

@@ -17,13 +17,13 @@ def evaluations(root: Expr) -> Iterator[tuple[Expr, tuple[Held, ...]]]:
     of a lazy select if only the branches need it.
     """
     regions = regions_of(root)
-    root, named = in_parts(root, regions) if regions.ways else (root, [])
-    ahead = regions.ahead
+    root, named = in_parts(root, regions) if regions.shared else (root, [])
+    ahead = regions.hoisted
     if named:
         known: set[int] = set()
         ahead = {}
         for part in (*named, root):
-            ahead |= regions_of(part, known).ahead
+            ahead |= regions_of(part, known).hoisted
             known.add(id(part))
     scopes: list[set[int]] = [set()]
     path: tuple[Held, ...] = ()

@@ -13,7 +13,7 @@ from schedlang.autotune.allowance import most_work
 from schedlang.autotune.costs.estimate import Estimate, estimate
 from schedlang.autotune.costs.estimate_gpu import estimate_gpu, registers
 from schedlang.autotune.knobs import Decision, Decisions, Knobs, Refused, Rejected, refusal
-from schedlang.codegen.budget import crowded, spills
+from schedlang.codegen.budget import gpu_spills, spills
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import flops
 from schedlang.errors import (
@@ -160,7 +160,7 @@ class Space:
         if program is None:
             return bool(spills(nest, self.target))
         device = self.target.device
-        return bool(crowded(program, self.target)) or any(
+        return bool(gpu_spills(program, self.target)) or any(
             registers(x) > min(device.registers, device.registers_per_sm // x.threads)
             for x in program.launches
         )

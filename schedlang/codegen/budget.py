@@ -1,4 +1,4 @@
-"""Tiles of sums that do not stay in the vector registers of the target, and why."""
+"""Warnings about tiles of sums that do not stay in the registers of the target."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.target import Target
 
-# bytes of a register of a GPU
+# bytes of a GPU register
 REGISTER = 4
 
 
 def spills(nest: Nest, target: Target) -> list[str]:
     """Return a sentence for each tile that does not fit into the vector registers of ``target``."""
-    return _once(_too_many(update, target) for update in updates(nest))
+    return _distinct(_too_many(update, target) for update in updates(nest))
 
 
 def guarded(nest: Nest, target: Target) -> list[str]:
-    """Return a sentence for each tile that the tail of a split keeps out of registers.
+    """Return a sentence for each tile that the tail test of a split keeps out of registers.
 
-    There is none if only the rest of a tile is tested, beside a main loop without a test, or if all
-    reduction loops are unrolled, since LLVM decides then.
+    There is none if the stage also has an update without that test, or if all reduction loops are
+    unrolled, since LLVM decides then.
     """
     found = [update for update in updates(nest) if update.step.kind == "serial"]
     free = {update.store.stage for update in found if update.tail is None}
-    return _once(
+    return _distinct(
         _kept_out(update, nest, target) for update in found if update.store.stage not in free
     )
 
 
-def crowded(program: Program, target: Target) -> list[str]:
-    """Return a sentence for each tile of sums that is more than a thread of a GPU has registers."""
+def gpu_spills(program: Program, target: Target) -> list[str]:
+    """Return a sentence for each tile of sums that needs more registers than a GPU thread has."""
     room = target.device.registers
     sums = [
         (s.stage, b) for launch in program.launches for s, _ in walk(launch.body)
         if isinstance(s, Store) and s.reducer is not None
         for b in s.buffers if b.scope == "local"
     ]  # fmt: skip
-    return _once(
+    return _distinct(
         f"stage {stage}: the {b.size} {b.dtype} sums of a thread do not fit its {room} 32-bit "
         f"registers on {target.arch}, so they are kept in local memory. Make the tile of a thread "
         "smaller."
@@ -52,7 +52,7 @@ def crowded(program: Program, target: Target) -> list[str]:
 
 
 def registers_of(dtype: str) -> int:
-    """Return the registers of a GPU that one element takes: a small one, too, has one of its own.
+    """Return the GPU registers that one element takes, at least one.
 
     >>> registers_of("float16"), registers_of("float32"), registers_of("float64")
     (1, 1, 2)
@@ -60,7 +60,7 @@ def registers_of(dtype: str) -> int:
     return -(-itemsize(dtype) // REGISTER)
 
 
-def _once(texts: Iterable[str | None]) -> list[str]:
+def _distinct(texts: Iterable[str | None]) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text is not None))
 
 
@@ -81,7 +81,7 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
 
 
 def _untested(stmts: Iterable[Stmt]) -> list[Stmt]:
-    """Return statements without the tests of tails."""
+    """Return ``stmts`` without the tail tests of splits."""
     found: list[Stmt] = []
     for stmt in stmts:
         if isinstance(stmt, If) and stmt.tail:
@@ -111,7 +111,7 @@ def _too_many(update: Update, target: Target) -> str | None:
 
 
 def _advice(tile: Tile, target: Target) -> str:
-    """Return the most of the tile that fits, with less of its outermost loop."""
+    """Return advice for a smaller tile: the largest extent of its outermost loop that fits."""
     registers = target.vector_registers
     loops = (*tile.unrolled, tile.lanes)
     step = 1 if tile.unrolled else target.vector_width(tile.store.buffers[0].dtype)
@@ -124,4 +124,4 @@ def _advice(tile: Tile, target: Target) -> str:
     return f"Make the tile smaller, along {tile.lanes.axis.name} first."
 
 
-__all__ = ["crowded", "guarded", "registers_of", "spills"]
+__all__ = ["gpu_spills", "guarded", "registers_of", "spills"]

@@ -1,4 +1,4 @@
-"""Transposed loads: what unrolled iterations read next to each other, and lanes far apart."""
+"""Transposed loads: the lanes are far apart, and unrolled iterations read adjacent elements."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ FEWEST, MOST = 4, 16
 
 
 def column_text(e: Expressions, node: Load, context: Context) -> Text | None:
-    """Return one column of a block that is read by rows, where an unrolled loop steps along them.
+    """Return a column of a block that is loaded by rows, if an unrolled loop steps along the rows.
 
-    The copies of that loop read whole rows between them, so a block of up to ``MOST`` columns is
-    loaded once, transposed in registers, and named in ``context.shared``.
+    Together the copies of that loop read whole rows. So a block of up to ``MOST`` columns is loaded
+    once, transposed in registers, and named in ``context.shared``. Return ``None`` otherwise.
     """
     lanes = context.lanes
     if lanes is None or context.mask or node.buffer in context.written:
         return None
     if context.tested:
-        # rows that only copies which are left out would read may be no part of the array
+        # a whole row may be out of bounds, since a test left out some of the copies
         return None
     if lanes.start.const is None:
-        # a loop over strips of a long vector stands inside the copies, which share no block then
+        # each copy has a loop over vectors of its own, so the copies cannot share a block
         return None
     for axis, extent in context.copies.items():
         values = {a: v for a, v in context.values.items() if a is not axis}

@@ -1,4 +1,4 @@
-"""The surroundings of a value while it is emitted, and the text that results."""
+"""The context in which a value is emitted, and the text of the value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlang.ir.nodes import Buffer
 
 @dataclass(frozen=True)
 class Text:
-    """Source of a value: its precedence, its lanes (0 for one element), its nesting."""
+    """The source of a value, with its precedence, lanes (0 for one element) and nesting depth."""
 
     text: str
     level: int = ATOM
@@ -29,7 +29,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Lanes:
-    """The loop that is a vector: ``axis`` takes the values ``start + 0..count``."""
+    """The vectorized loop around: ``axis`` takes the values ``start + 0..count``."""
 
     axis: Axis
     count: int
@@ -38,17 +38,29 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Context:
-    """Where text is emitted: loop variables with known values, lanes, the mask in force.
+    """The place at which text is emitted: axes with known values, lanes, the current mask.
 
-    ``known`` are the ranges of the loops (and on a GPU of the indices) around and what the tests
-    around say; with ``leads`` the
-    first lane is certain to be one of those that ``mask`` lets through.
-    ``sums`` are values that the reduction loop around keeps in registers; ``stream`` names the
-    stage whose stores bypass the cache. ``copies`` are the unrolled loops, with their extents, that
-    are being written out inside the innermost loop; what several copies read alike, and nothing in
-    that loop writes (``written``), is read once and kept in ``shared``; where a test leaves some of
-    them out the rest is ``tested``. ``named`` are the names of
-    index arithmetic that this block and those around it gave, by its text.
+    ``known``
+        the ranges of the loops around (on a GPU also of thread and block indices), and the facts
+        that the tests around establish
+    ``leads``
+        whether the first lane is certain to pass ``mask``
+    ``offsets``
+        the names of offsets that were computed before
+    ``sums``
+        the sums that the reduction loop around keeps in registers
+    ``stream``
+        the stage whose stores bypass the cache
+    ``copies``
+        the axes of the unrolled loops being written out, with their extents
+    ``written``
+        the buffers that those loops write
+    ``shared``
+        values that several copies read and none writes, so that they are loaded once
+    ``tested``
+        whether a test may have left out some of the copies
+    ``named``
+        the names of index arithmetic defined in this block and those around it, by its text
     """
 
     values: Mapping[Any, Lin]

@@ -1,4 +1,4 @@
-"""Loop nest to a Python file of numba functions for the CPU."""
+"""Code generation for the CPU: a loop nest becomes the source of numba functions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from schedlang.codegen.context import Context
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.names import Names, name_all
 from schedlang.codegen.plain_loops import (
-    arrays_apart,
-    gains_from_apart,
+    is_latency_bound,
     is_plain,
-    stays_rolled,
+    needs_overlap_test,
+    should_stay_rolled,
+    unaliased_arrays,
     vectors_at_once,
-    waits,
 )
 from schedlang.codegen.statements import DEEPEST_LOOPS, Frame, Statements
 from schedlang.errors import BuildError, explain
@@ -41,7 +41,7 @@ STACK_TOTAL = 512 * 1024
 
 @dataclass(frozen=True)
 class Source:
-    """Emitted text in parts: functions (callees first), and the intrinsics they use."""
+    """The emitted source: functions (callees first), and the intrinsics that they use."""
 
     entry: str
     functions: tuple[str, ...]
@@ -53,9 +53,10 @@ class Source:
 
 
 def emit(nest: Nest, target: Target, public: str, fastmath: bool = False) -> Source:
-    """Return the functions that run ``nest`` on flat arrays; with ``fastmath`` sums have any order.
+    """Return the functions that run ``nest`` on flat arrays.
 
-    Raises :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
+    ``fastmath`` allows the compiler to reorder sums. Raises
+    :class:`~schedlang.errors.BuildError` for what a CPU cannot run, such as thread loops.
     """
     names = name_all(nest, [*NAMES, "_array", "_apart", "result"])
     writer = _Writer(nest, names, target, public, fastmath)
@@ -80,7 +81,7 @@ def emit(nest: Nest, target: Target, public: str, fastmath: bool = False) -> Sou
 
 
 class _Writer(Statements):
-    """Collects finished functions, and the lines of the one being written."""
+    """Writer of CPU kernels: collects the finished functions and the lines of the current one."""
 
     def __init__(
         self, nest: Nest, names: Names, target: Target, public: str, fastmath: bool
@@ -89,7 +90,7 @@ class _Writer(Statements):
         self.fastmath = fastmath
         self.any_parallel = False
         self.is_plain = is_plain(nest)
-        self.apart = {names[b]: None for b in nest.buffers if b in arrays_apart(nest)}
+        self.apart = {names[b]: None for b in nest.buffers if b in unaliased_arrays(nest)}
 
     def function(
         self,
@@ -99,14 +100,14 @@ class _Writer(Statements):
         context: Context,
         outlined: bool = False,
     ) -> None:
-        """Emit one function; what it outlines comes before it."""
+        """Emit one function; the functions outlined from it come before it."""
         outer, unfenced = self.frame, self.stores.unfenced
         self.frame = Frame(outlined=outer.outlined or outlined)
         self.stores.unfenced = False
         apart = [p for p in parameters if p in self.apart]
-        if apart and gains_from_apart(body):
+        if apart and needs_overlap_test(body):
             self.line(f"{self.use('apart')}({', '.join(apart)})")
-        # what the caller named is not known here
+        # names that the caller gave to values are not defined in this function
         self.block(body, replace(context, shared={}, named={}))
         if self.stores.unfenced:
             self.line(f"{self.use('stream_fence')}()")
@@ -127,7 +128,7 @@ class _Writer(Statements):
             super().block(block, context)
 
     def parts(self, block: Block, context: Context) -> None:
-        """Emit a long block as calls of functions.
+        """Emit a long block as calls of several functions.
 
         numba's compile time grows with the square of a function's length.
         """
@@ -174,18 +175,15 @@ class _Writer(Statements):
         else:
             self.plain(loop, context)
 
-    def behind(self, loop: For, context: Context) -> None:
-        if self.is_plain and stays_rolled(loop, self.fastmath):
+    def hints_after(self, loop: For, context: Context) -> None:
+        if self.is_plain and should_stay_rolled(loop, self.fastmath):
             self.line(f"{self.use('rolled')}({vectors_at_once(loop, self.target)})")
 
-    def waits(self, loop: For, buffers: frozenset[Buffer]) -> bool:
-        return self.is_plain and not self.fastmath and waits(loop, buffers)
+    def latency_bound(self, loop: For, buffers: frozenset[Buffer]) -> bool:
+        return self.is_plain and not self.fastmath and is_latency_bound(loop, buffers)
 
     def parallel(self, loop: For, context: Context) -> None:
-        """Emit a prange over calls of a separate function.
-
-        The body then compiles as serial code.
-        """
+        """Emit a prange over calls of a function, so that the body compiles as serial code."""
         self.any_parallel = True
         self.frame.parallel = True
         name, index = self.names[loop.axis], self.use("int64")
@@ -196,7 +194,7 @@ class _Writer(Statements):
             self.line(f"{called}({index}({name}){rest})")
 
     def outline(self, loop: For, context: Context) -> None:
-        """Emit a loop nested deeper than Python's limit of 20 as a function of its own."""
+        """Emit a deeply nested loop as a function of its own: Python allows 20 nested blocks."""
         called, parameters = self._outlined_function(
             replace(loop, body=Block((loop,))), context, []
         )
@@ -212,27 +210,27 @@ class _Writer(Statements):
         return name, parameters
 
     def unrolled(self, loop: For, context: Context) -> None:
-        """Emit the copies of an unrolled loop, with storage on the stack made once for all of them.
+        """Emit the copies of an unrolled loop; all of them use the same stack storage.
 
-        Otherwise the storage of every copy would be live at once.
+        Otherwise the function's stack frame would hold the storage of every copy.
         """
-        made = self.made(loop.body) if self.frame.copies == 1 else []
-        # what shares a name with other storage has it in its own block alone
-        named = Counter(self.names[b] for b in made)
-        ahead = {b for b in made if named[self.names[b]] == 1 and self._on_stack(b)}
-        for buffer in (b for b in made if b in ahead):
+        buffers = self.allocated(loop.body) if self.frame.copies == 1 else []
+        # a buffer that shares its name with another is allocated in its own block
+        count = Counter(self.names[b] for b in buffers)
+        hoisted = {b for b in buffers if count[self.names[b]] == 1 and self._on_stack(b)}
+        for buffer in (b for b in buffers if b in hoisted):
             self.allocate(buffer, context)
-        self.frame.ahead |= ahead
+        self.frame.hoisted |= hoisted
         super().unrolled(loop, context)
-        self.frame.ahead -= ahead
+        self.frame.hoisted -= hoisted
 
     def _on_stack(self, buffer: Buffer) -> bool:
-        """Return whether there is room for it."""
+        """Return whether the stack has room for ``buffer``."""
         room = min(STACK_BYTES, STACK_TOTAL - self.frame.stack)
         return buffer.size is not None and buffer.size * dtypes.itemsize(buffer.dtype) <= room
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
-        if buffer in self.frame.ahead:
+        if buffer in self.frame.hoisted:
             return
         dtype = "uint16" if buffer.dtype == "float16" else buffer.dtype
         kind = self.use("boolean" if dtype == "bool" else dtype)

@@ -1,4 +1,4 @@
-"""A device program as a Python file of numba.cuda kernels, and the function that launches them."""
+"""Code generation for GPUs: a program becomes the source of numba.cuda kernels and a launcher."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One emitted kernel: its function, its parameters in order, and the launch it is for."""
+    """One emitted kernel: its function, its parameters in order, and its launch."""
 
     name: str
     text: str
@@ -41,9 +41,9 @@ class KernelSource:
 
 @dataclass(frozen=True)
 class GpuSource:
-    """Emitted text in parts: kernels, the launcher, and the intrinsics they use.
+    """The emitted source: kernels, the launcher, and the intrinsics that they use.
 
-    ``alignment``: for each parameter the bytes at a multiple of which its array must start.
+    ``alignment`` holds the bytes to which each parameter's array must be aligned.
     """
 
     public: str
@@ -56,7 +56,7 @@ class GpuSource:
 
 
 def memory_dtype(dtype: str) -> str:
-    """Return NumPy's name for an element in memory: half precision is stored as its bits."""
+    """Return NumPy's name for the dtype of an array in memory: float16 is stored as uint16."""
     return {"float16": "uint16", "bool": "bool_"}.get(dtype, dtype)
 
 
@@ -72,7 +72,7 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
         writer = _KernelWriter(nest, names, target, public, launch)
         kernels.append(writer.kernel())
         used |= writer.used
-        widest |= {b: max(n, widest.get(b, 0)) for b, n in writer.at_once.items()}
+        widest |= {b: max(n, widest.get(b, 0)) for b, n in writer.access_bytes.items()}
     host = _Host(nest, names, target, public, kernels)
     parameters = tuple([names[a] for a in nest.args] + [names[v] for v in nest.sizes])
     launcher = host.launcher(program, parameters)
@@ -84,9 +84,9 @@ def emit_program(program: Program, target: Target, public: str) -> GpuSource:
 
 
 def _names(program: Program, taken: Sequence[str]) -> Names:
-    """Return names for arguments, sizes, loops and what kernels share.
+    """Return names for the arguments, sizes, loops and scratch buffers of ``program``.
 
-    Equal printed loops share one.
+    Loops of one printed name share an identifier.
     """
     nest = program.nest
     names = Names(taken)
@@ -103,7 +103,7 @@ def _names(program: Program, taken: Sequence[str]) -> Names:
 
 
 class _KernelWriter(Statements):
-    """Writes one kernel."""
+    """Writer of one kernel."""
 
     def __init__(
         self, nest: Nest, names: Names, target: Target, public: str, launch: Launch
@@ -116,25 +116,25 @@ class _KernelWriter(Statements):
         self.offset = 0
         self.local_names: dict[tuple[str, str, int | None], str] = {}
         # the bytes of the widest access to each buffer
-        self.at_once: dict[Buffer, int] = {}
+        self.access_bytes: dict[Buffer, int] = {}
 
     def kernel(self) -> KernelSource:
         launch = self.launch
         name = self.function_name(f"{launch.name}_kernel")
-        for buffer in self.made(launch.body):
+        for buffer in self.allocated(launch.body):
             self.names.share(buffer, self.storage_name(buffer))
         self.frame = Frame()
-        # storage of a thread that an index of one value leads to would not stay in registers
-        alone: dict[Axis, Lin] = {
+        # an index of extent 1 is the constant 0: a variable one keeps local storage in memory
+        constant: dict[Axis, Lin] = {
             i.axis: ZERO for i in launch.indices if to_lin(i.extent).const == 1
         }
         for index in launch.indices:
-            if index.axis not in alone:
+            if index.axis not in constant:
                 self.line(self._index_line(index))
         running: dict[Axis | Var, tuple[Lin, Lin]] = {
             i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
         }
-        context = Context(alone, known=Ranges(running))
+        context = Context(constant, known=Ranges(running))
         self.block(launch.body, context)
         own = {i.axis for i in launch.indices}
         free = [k for k in self.free_keys(launch.body, context) if k not in own]
@@ -148,28 +148,27 @@ class _KernelWriter(Statements):
         )
 
     def one_access(self, buffer: Buffer, first: Lin, count: int) -> bool:
-        """Return whether elements are accessed at once, and may be: then that is remembered."""
+        """Return whether the elements are one access; if so, record its width for alignment."""
         found = one_access(buffer, first, count)
         if found:
             width = count * itemsize(buffer.dtype)
-            self.at_once[buffer] = max(width, self.at_once.get(buffer, 0))
+            self.access_bytes[buffer] = max(width, self.access_bytes.get(buffer, 0))
         return found
 
     def strip_lanes(self, loop: For) -> int:
         return strip_lanes(loop)
 
     def writes_out(self, strips: int) -> bool:
-        """Return whether strips are unrolled, which they are unless that makes too many copies.
+        """Return whether ``strips`` vectors are unrolled: always, unless that is too many copies.
 
-        The offset that a loop counts is no known multiple, so that a vector access might be
-        unaligned.
+        In a loop over vectors, the offset would not be known to be aligned.
         """
         return self.frame.copies * strips <= MOST_COPIES
 
     def storage_name(self, buffer: Buffer) -> str:
         """Return the name of a buffer.
 
-        Local storage of the same name, dtype and size in separate places shares a name.
+        Local buffers of one name, dtype and size share it.
         """
         key = (buffer.name, buffer.dtype, buffer.size)
         if buffer.scope == "shared" or key not in self.local_names:
@@ -229,7 +228,7 @@ class _KernelWriter(Statements):
 
 
 class _Host(Statements):
-    """Writes the function that launches kernels."""
+    """Writer of the function that launches the kernels."""
 
     def __init__(
         self, nest: Nest, names: Names, target: Target, public: str,

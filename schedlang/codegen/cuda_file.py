@@ -1,4 +1,4 @@
-"""The whole text of a file of GPU kernels: header, imports, kernels, their launcher."""
+"""The text of a file of GPU kernels: header, imports, kernels, and their launcher."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.gpu_lowering.program import Program
 
 
 def render_program(program: Program, source: GpuSource, steps: str, fastmath: bool) -> str:
-    """Return the file's text, for numba.cuda."""
+    """Return the text of a file for numba.cuda."""
     nest = program.nest
     parts = [header_lines(nest, steps, program_text(program)), _imports(source), ""]
     parts.append(f"OPTIONS = dict(fastmath={fastmath})")

@@ -1,7 +1,7 @@
 """The names of the intrinsics that emitted CPU source may use.
 
-Kept as plain text, so that emitting needs neither numba nor the runtime; a test pins it to
-``schedlang.runtime.intrinsics.__all__``.
+The names are plain text so that code generation imports neither numba nor the runtime. A test
+compares them with ``schedlang.runtime.intrinsics.__all__``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMES = (
     "with_lane",
 )  # fmt: skip
 
-# what kernels of GPUs have instead of storage and streams of a CPU
+# intrinsics of GPU kernels alone, and those of CPU kernels alone
 GPU_ONLY = (
     "exchange", "unrolled", "vload_aligned", "vload_aligned_half", "vstore_aligned",
     "vstore_aligned_half",

@@ -1,7 +1,7 @@
-"""One walk over an expression: text for one element or for the lanes of a vector.
+"""The walk over an expression that emits its text, for one element or for the lanes of a vector.
 
-Every operation is typed here: numba's own promotion differs from NumPy's, so narrow integers are
-cast back, float16 is rounded after each step, and constants name their dtype.
+Each operation gets its dtype here, since numba's promotion differs from NumPy's: narrow integers
+are cast back, float16 is rounded after each operation, and constants name their dtype.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FUNCTIONS = {
     "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
 }  # fmt: skip
 _CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
-# numba tells LLVM that its own of these never overflow in int64
+# numba's own operators tell LLVM that int64 never overflows; these intrinsics wrap around
 _WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
 
 
@@ -65,7 +65,7 @@ class Emission:
         self.context = context
         self.uses: dict[int, int] = {}
         self.done: dict[int, Text] = dict(known or {})
-        self.ahead: dict[int, list[Expr]] = {}
+        self.hoisted: dict[int, list[Expr]] = {}
         self.repeated: dict[tuple[Buffer, Lin], Text | None] = {}
         self.offsets: dict[int, Lin] = {}
 
@@ -78,17 +78,17 @@ class Emission:
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
         if choices > 1:
             regions = regions_of(root, self.done)
-            if choices > DEEPEST_CHOICES or regions.ways:
+            if choices > DEEPEST_CHOICES or regions.shared:
                 changed, parts = in_parts(root, regions, self.done)
                 if parts:
                     return self._in_parts(changed, parts)
-            self.ahead = regions.ahead
+            self.hoisted = regions.hoisted
         if loads > 1:
             self._find_repeated(root)
         return self._emit(root)
 
     def _in_parts(self, root: Expr, parts: Sequence[Expr]) -> Text:
-        """Return ``root`` where ``parts`` of it, each over earlier ones, have names first."""
+        """Return the text of ``root``; ``parts`` get names first, and may use earlier parts."""
         known = dict(self.done)
         for part in parts:
             text = Emission(self.owner, self.context, known).run(part)
@@ -103,7 +103,7 @@ class Emission:
         return found
 
     def _find_repeated(self, root: Expr) -> None:
-        """Give a name to elements that are read more than once, at least once unconditionally."""
+        """Collect the elements that are read more than once unconditionally, to name them."""
         seen: set[tuple[Buffer, Lin]] = set()
         stack, visited = [root], set()
         while stack:
@@ -120,7 +120,7 @@ class Emission:
                 stack.extend(self._eager(node))
 
     def _emit(self, root: Expr) -> Text:
-        """Return text of ``root``, children first; lazy branches are entered from their Select."""
+        """Return the text of ``root``; operands come first, branches of a lazy Select do not."""
         stack: list[tuple[Expr, bool]] = [(root, False)]
         while stack:
             node, ready = stack.pop()
@@ -135,7 +135,7 @@ class Emission:
 
     def _eager(self, node: Expr) -> tuple[Expr, ...]:
         if isinstance(node, Select) and node.lazy:
-            return (node.cond, *self.ahead.get(id(node), ()))
+            return (node.cond, *self.hoisted.get(id(node), ()))
         if self._known_index(node):
             return ()
         if isinstance(node, Load):
@@ -143,7 +143,7 @@ class Emission:
         return node.children
 
     def _shorten(self, node: Expr, text: Text) -> Text:
-        """Return a name for what is used twice, or too long or deep to read."""
+        """Return ``text``, or a name for it if it is used twice, too long or too deeply nested."""
         if isinstance(node, (Axis, Var, Const)) or (node.weak and len(text.text) < LONGEST):
             return text
         shared = (
@@ -158,7 +158,7 @@ class Emission:
         return self._named_index(text) if is_index(node) else self._named(text)
 
     def _named_index(self, text: Text) -> Text:
-        """Return a name for index arithmetic: one for all that is written alike in this block."""
+        """Return a name for index arithmetic; equal text in this block has one name."""
         found = self.context.named.get(text.text)
         if found is None:
             found = self.context.named[text.text] = self._named(text)
@@ -170,7 +170,7 @@ class Emission:
         return Text(name, ATOM, text.lanes)
 
     def _fitted(self, node: Binary, a: Text, b: Text) -> tuple[Text, Text]:
-        """Return both operands, the longer one as a name if they would not fit on a line."""
+        """Return both operands; if they do not fit on a line, the longer one gets a name."""
         texts, sides = [a, b], (node.a, node.b)
         while len(texts[0].text) + len(texts[1].text) > WIDEST:
             k = 0 if len(texts[0].text) >= len(texts[1].text) else 1
@@ -180,7 +180,7 @@ class Emission:
         return texts[0], texts[1]
 
     def _known_index(self, node: Expr) -> bool:
-        """Return an index expression in which unrolled loops leave something to simplify."""
+        """Return whether ``node`` is index arithmetic that the values of unrolled axes simplify."""
         if not self.context.values or not node.children or not is_index(node):
             return False
         inside = list(postorder([node]))
@@ -265,10 +265,10 @@ class Emission:
                 self.repeated[key] = found
         return found
 
-    def _shared(self, node: Load, offset: Lin, behind: Any) -> tuple[Any, ...] | None:
-        """Return a key for what unrolled iterations read alike ``behind`` a mask or a test.
+    def _shared(self, node: Load, offset: Lin, under: Any) -> tuple[Any, ...] | None:
+        """Return a key for a load that several unrolled copies repeat, ``under`` a mask or a test.
 
-        There is none for what something writes meanwhile.
+        Return ``None`` if the copies write the buffer, or if each copy reads another element.
         """
         context = self.context
         if node.buffer in context.written or not context.copies:
@@ -277,7 +277,7 @@ class Emission:
         if all(axis in own for axis in context.copies):
             return None
         lanes = None if context.lanes is None else (context.lanes.count, context.lanes.start)
-        return (node.buffer, offset, lanes, behind)
+        return (node.buffer, offset, lanes, under)
 
     def _binary(self, node: Binary) -> Text:
         a, b = self.done[id(node.a)], self.done[id(node.b)]
@@ -290,7 +290,7 @@ class Emission:
         if node.dtype == "bool" and op in ("+", "*"):
             op = "|" if op == "+" else "&"
         if lanes and {node.a.dtype, node.b.dtype} == {"int64", "float64"}:
-            # an axis beside a weak float, which NumPy compares as floats
+            # an axis and a Python float: NumPy computes both as float64
             a, b = (Text(self._typed("float64", t.text), ATOM, t.lanes, t.depth) for t in (a, b))
         a, b = self._fitted(node, a, b)
         called = _CALLED.get(op)
@@ -362,14 +362,14 @@ class Emission:
         return Text(f"{self.owner.use('select')}({inner})", ATOM, lanes, depth)
 
     def _lazy(self, node: Select) -> Text:
-        """Emit a choice that evaluates one side only: a conditional expression, or masked lanes."""
+        """Emit a choice that evaluates one side alone: a conditional, or loads under a mask."""
         cond = self.done[id(node.cond)]
         lanes = self.context.lanes
         if cond.lanes:
             return self._masked_sides(node, cond)
         if lanes is not None and self._reads_a_vector(node, lanes):
             return self._tested(node, cond, lanes)
-        # what a branch names is not there outside of it
+        # a name defined in a branch is undefined outside of it
         before, named = dict(self.done), dict(self.repeated)
         lines: list[tuple[list[str], Text]] = []
         around = self.context
@@ -402,10 +402,10 @@ class Emission:
         return Text(name, ATOM, count)
 
     def _reads_a_vector(self, node: Select, lanes: Lanes) -> bool:
-        """Return whether one test is between a vector in memory and a number.
+        """Return whether ``node`` chooses between adjacent elements in memory and a constant.
 
-        Where the vector is may be asked whatever the test says, so no element tells it. What is
-        under a mask besides is left to a branch.
+        The index must read no tensor, since it is computed even where the test fails. Under a mask,
+        a branch is emitted instead.
         """
         if not isinstance(node.a, Load) or not isinstance(node.b, Const):
             return False
@@ -415,8 +415,10 @@ class Emission:
         return lane_step(offset, lanes.axis) == 1 and not gathers(offset)
 
     def _tested(self, node: Select, cond: Text, lanes: Lanes) -> Text:
-        """Return a vector behind one test, as an expression: a branch would end what registers
-        keep."""
+        """Return a vector load under a scalar test, as one call of ``vload_if``.
+
+        With a branch, sums would not stay in registers.
+        """
         load, use = node.a, self.owner.use
         assert isinstance(load, Load)
         test = self._mask(node.cond, cond)
@@ -436,11 +438,11 @@ class Emission:
         return found
 
     def _is_kept(self, node: Load) -> bool:
-        """Return whether ``node`` is a sum that is kept in registers here."""
+        """Return whether ``node`` reads a sum that the loop around keeps in registers."""
         return self.context.sums is not None and node.buffer in self.context.sums.buffers
 
     def _reads_or_is_zero(self, node: Select) -> bool:
-        """Return whether ``node`` has a masked load's value: an element, or 0 where unread."""
+        """Return whether ``node`` is an element or 0, which is what a masked load returns."""
         if not isinstance(node.a, Load) or not isinstance(node.b, Const):
             return False
         zero = node.b.value == 0 and not np.signbit(node.b.value)
@@ -449,7 +451,7 @@ class Emission:
     def _mask(self, node: Expr, cond: Text) -> str:
         """Return a name for a mask or test.
 
-        Unrolled copies share one that reads nothing they write.
+        Unrolled copies share it, unless it reads a buffer that they write.
         """
         written = self.context.written
         reads = (n.buffer for n in postorder([node]) if isinstance(n, Load))
@@ -464,7 +466,7 @@ class Emission:
     def _masked_sides(self, node: Select, cond: Text) -> Text:
         use = self.owner.use
         chosen = self._mask(node.cond, cond)
-        # what was read before has its elements in all lanes
+        # a load that was emitted before has no mask, so its other lanes are not 0
         read_here = id(node.a) not in self.done
         texts = []
         for side, mask in ((node.a, chosen), (node.b, f"~{chosen}")):
@@ -487,7 +489,7 @@ class Emission:
 
 
 def _folds(node: Expr) -> bool:
-    """Return whether index arithmetic goes through ``node``: powers and shifts stay as they are."""
+    """Return whether ``Lin`` has a form for ``node``; it has none for powers and shifts."""
     if isinstance(node, Binary):
         return node.op in ("+", "-", "*", "//", "%")
     return isinstance(node, (Axis, Var, Const)) or (

@@ -1,4 +1,4 @@
-"""Values, offsets and sums as emitted text: what the writers of statements ask for."""
+"""The text of values, offsets and sums, for the writers of statements."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.offsets import flat, lane_step, strides
 
-# an offset this short needs no name
+# an offset shorter than this gets no name
 SHORT = 16
 
 
-def never(buffer: Buffer, first: Lin, count: int) -> bool:
-    """Return ``False``: a CPU may access a vector at any element."""
+def no_alignment(buffer: Buffer, first: Lin, count: int) -> bool:
+    """Return ``False``, since a CPU needs no alignment for access to a vector."""
     return False
 
 
 class Expressions:
-    """Emits values; statements that must come first go through ``line``.
+    """Emitter of values; it passes the statements that must come first to ``line``.
 
-    ``aligned`` tells whether ``count`` elements from ``first`` on are one access of the target's;
-    with ``tested`` it has loads of vectors behind a test, in which no branch is seen, and with
-    ``shuffled`` vectors whose lanes are taken in another order than they lie.
+    ``aligned(buffer, first, count)`` says whether ``count`` elements from ``first`` on are one
+    access of the target. ``tested`` and ``shuffled`` say whether the target has the intrinsics
+    ``vload_if`` (a vector load under a scalar test) and ``vload_shuffled`` (a vector load whose
+    lanes are then permuted).
     """
 
     def __init__(
         self, names: Names, line: Callable[[str], None], use: Callable[[str], str],
-        aligned: Callable[[Buffer, Lin, int], bool] = never, tested: bool = True,
+        aligned: Callable[[Buffer, Lin, int], bool] = no_alignment, tested: bool = True,
         shuffled: bool = True,
     ) -> None:  # fmt: skip
         self.aligned = aligned
@@ -50,7 +51,7 @@ class Expressions:
         self.use = use
 
     def value(self, root: Expr, context: Context) -> Text:
-        """Return the text of ``root``; shared and long parts become named temporaries first."""
+        """Return the text of ``root``, after statements that name its shared and long parts."""
         return Emission(self, context, always=always_read(root, context)).run(
             settled(root, context)
         )
@@ -59,7 +60,7 @@ class Expressions:
         """Return the flat element offset of ``buffer[indices]``."""
         found = merge_div_mod(flat(buffer, indices, context.values))
         if context.values and has_mod(found):
-            # numbers of unrolled loops hide what quotients and remainders have in common
+            # merge quotients and remainders before the values of unrolled axes make them differ
             joined = merge_div_mod(flat(buffer, indices))
             if not has_mod(joined):
                 return joined.substitute(dict(context.values))
@@ -69,7 +70,7 @@ class Expressions:
         self, lin: Lin, context: Context, buffer: Buffer | None = None,
         indices: tuple[Expr, ...] = (),
     ) -> str:  # fmt: skip
-        """Return a scalar index expression; an offset into ``buffer`` shows its dimensions."""
+        """Return the text of a scalar index; an offset into ``buffer`` has a term a dimension."""
         if buffer is not None and context.copies and lin.const is None:
             base = self._base(lin, context, buffer, indices)
             if base is not None:
@@ -93,9 +94,9 @@ class Expressions:
     def _base(
         self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]
     ) -> str | None:
-        """Return ``lin`` as a name that unrolled copies share, and a number.
+        """Return ``lin`` as a name that unrolled copies share plus a constant.
 
-        Return ``None`` if it is short.
+        Return ``None`` if the named part would be short.
         """
         lanes, number = context.lanes, lin.terms.get((), 0)
         if lanes is not None and lanes.start.const is None:
@@ -113,7 +114,7 @@ class Expressions:
         return name if not number else f"{name} {'-' if number < 0 else '+'} {abs(number)}"
 
     def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Text | None:
-        """Return the name of an element (or of lanes) that stays in registers here."""
+        """Return the variable that holds ``buffer[indices]``, if the loop around keeps that sum."""
         sums, lanes = context.sums, context.lanes
         if sums is None or buffer not in sums.buffers:
             return None
@@ -121,22 +122,22 @@ class Expressions:
         first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
         count = 0 if lanes is None else lanes.count
         step = 1 if lanes is None else lane_step(offset, lanes.axis)
-        assert step is not None, "the lanes of a sum that is kept are at one distance"
+        assert step is not None, "the lanes of a kept sum are a constant distance apart"
         found = sums.named.get((buffer, first, count, step))
         if found is None:
             name = self.names.fresh(f"{self.names[buffer]}_sum")
             before: list[str] = []
-            held, self.line = self.line, before.append
-            # ahead of the loop there are the names from there, and those that sums gave each other
-            ahead = replace(context, copies={}, named=sums.index)
-            at = self.index(first, ahead, buffer, indices)
-            self.line = held
+            outer_line, self.line = self.line, before.append
+            # the offset stands before the loop, so only names that are defined there may be used
+            outside = replace(context, copies={}, named=sums.index)
+            at = self.index(first, outside, buffer, indices)
+            self.line = outer_line
             found = Sum(name, at, tuple(before))
             sums.named[buffer, first, count, step] = found
         return Text(found.name, ATOM, count)
 
     def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> str:
-        """Return ``row*1024 + column``: one term a dimension, numbers gathered at the end."""
+        """Return an offset as ``row*1024 + column``: a term a dimension, constants at the end."""
         rest = Lin.of(0)
         terms: list[str] = []
         for part, step in zip(parts, steps):

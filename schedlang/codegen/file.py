@@ -1,4 +1,4 @@
-"""The whole text of a kernel's file: header, imports, functions, one public function."""
+"""The text of a kernel's file: header, imports, functions, and the public function."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ def render(
 
 
 def header_lines(nest: Nest, steps: str, shown: str, hints: Sequence[str] = ()) -> str:
-    """Return the comment at the top: what it computes, the schedule, the loop nest as ``shown``,
-    and ``hints`` about the schedule."""
+    """Return the comment at the top of a file.
+
+    It holds the signature, the schedule, the loop nest as ``shown``, and ``hints``.
+    """
     lines = [header(nest), "", "Schedule:", *("    " + x for x in steps.rstrip().splitlines())]
     lines += ["", "Loop nest:", *("    " + x for x in shown.splitlines()[2:])]
     for hint in hints:
@@ -102,7 +104,7 @@ def _imports(source: Source, compiled: bool) -> str:
 
 
 def wrapped(opening: str, items: list[str], closing: str) -> list[str]:
-    """Return ``items`` between brackets, broken over lines where they are too long for one."""
+    """Return ``items`` between brackets, on one line if they fit and wrapped otherwise."""
     flat = opening[:-1] + ", ".join(items) if opening.endswith("import (") else ""
     if flat and len(flat) <= _WIDTH:
         return [flat]
@@ -125,7 +127,7 @@ def _dtype(buffer: Buffer) -> str:
 
 
 def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> str:
-    """Return ``size`` from ``extent == length``."""
+    """Return source that solves ``extent == length`` for ``size``."""
     coef = extent.terms.get((size,), 0)
     rest = extent - Lin.of(size) * coef
     if any(leaf is size for leaf in rest.leaves()):
@@ -140,7 +142,10 @@ def _solved(extent: Lin, size: Var, length: str, sizes: Mapping[Expr, str]) -> s
 
 
 def _public(nest: Nest, source: Source) -> str:
-    """Return a plain function over arrays: sizes from shapes, outputs made when left out."""
+    """Return the source of the public function, which takes and returns arrays.
+
+    It computes sizes from shapes, and allocates the outputs that the caller does not pass.
+    """
     names = dict(zip(nest.args, source.parameters))
     inputs = [a for a in nest.args if a not in nest.outputs]
     signature = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
@@ -178,7 +183,7 @@ def _public(nest: Nest, source: Source) -> str:
 
 
 def _not_negative(size: str) -> list[str]:
-    """Emit the refusal of a size that would read ahead of an array: no proof covers it."""
+    """Return a check that raises for a negative size: proofs of bounds assume 0 or more."""
     return [
         f"    if {size} < 0:",
         f'        raise ValueError(f"{size} is {{{size}}}, but sizes must be 0 or more")',
@@ -188,7 +193,10 @@ def _not_negative(size: str) -> list[str]:
 def _size_lines(
     nest: Nest, names: Mapping[Buffer | Var, str], sizes: Mapping[Expr, str]
 ) -> list[str]:
-    """Return each size from a shape: of an input, or of an output that must then be given."""
+    """Return lines that compute each size from a shape.
+
+    A size that no input's shape determines comes from an output, which the caller must then pass.
+    """
     lines: list[str] = []
     for equation in size_equations(nest):
         arg, size = nest.args[equation.arg], equation.size
@@ -203,7 +211,10 @@ def _size_lines(
 
 
 def _overlap_checks(nest: Nest, names: Mapping[Buffer | Var, str]) -> list[str]:
-    """Return a line for each output and other array; some may be the same array."""
+    """Return a line that checks each output against each other array for shared memory.
+
+    Pairs that are computed in place may be the same array.
+    """
     in_place = in_place_pairs(nest)
     lines = []
     for i, out in enumerate(nest.args):

@@ -1,4 +1,4 @@
-"""Loads as source."""
+"""The text of loads, of one element or of the lanes of a vector."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from schedlang.ir.offsets import CLOSE, gathers, lane_step
 if TYPE_CHECKING:
     from schedlang.codegen.expression import Expressions
 
-# the lanes that a line lists
+# the most lanes whose order fits on a line
 MOST_SHUFFLED = 16
 
 
 def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text:
-    """One element, or the lanes of a vector: next to each other, at a distance, or anywhere."""
+    """Return a load of one element, or of lanes: adjacent, a constant step apart, or gathered."""
     name, half = e.names[node.buffer], "_half" if node.dtype == "float16" else ""
     lanes, use = context.lanes, e.use
     if lanes is not None and context.mask and gathers(offset):
-        # the index itself is read, and only under the mask
+        # the index is itself read from a tensor, which only lanes under the mask may do
         at = _lane_offsets(e, offset, context)
         text = f"{use('vgather_masked' + half)}({name}, {at}, {context.mask})"
         return Text(text, ATOM, lanes.count, 2)
@@ -31,19 +31,19 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
     if lanes is None or step == 0:
         at = e.index(offset, context, node.buffer, node.indices)
         if lanes is not None and context.mask and not context.leads:
-            # no lane may be let through, and the element be out of bounds
+            # the element may be out of bounds if no lane passes the mask
             where = f"{use('broadcast')}({at}, {lanes.count})"
             text = f"{use('vgather_masked' + half)}({name}, {where}, {context.mask})"
             return Text(text, ATOM, lanes.count, 2)
         return Text(f"{use('load' + half)}({name}, {at})", ATOM, 0, 1)
     count, mask = lanes.count, context.mask
     if step is None:
-        if not mask and e.shuffled and (found := _order(e, node, context)) is not None:
-            start, far = found
+        if not mask and e.shuffled and (found := _shuffle_order(e, node, context)) is not None:
+            start, distances = found
             within = replace(context, lanes=replace(lanes, start=lanes.start + start))
             first = e.offset(node.buffer, node.indices, _at_lane(context, start))
             at = e.index(first, within, node.buffer, node.indices)
-            order = _named(e, str(far), context)
+            order = _named(e, str(distances), context)
             return Text(f"{use('vload_shuffled' + half)}({name}, {at}, {order})", ATOM, count, 1)
         at = _lane_offsets(e, offset, context)
         if mask:
@@ -65,13 +65,13 @@ def load_text(e: Expressions, node: Load, offset: Lin, context: Context) -> Text
     return Text(f"{use('vload_strided' + half)}({name}, {at}, {step}, {count})", ATOM, count, 1)
 
 
-def _order(
+def _shuffle_order(
     e: Expressions, node: Load, context: Context
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return the lane that reads the first element, and how far from that each lane reads.
+    """Return the lane that reads the first element, and each lane's distance from that element.
 
-    Return ``None`` where these are not numbers, where one vector does not hold all elements, and
-    where the list would not fit on a line.
+    Return ``None`` if the distances are not constants, if the elements do not fit in one vector, or
+    if there are too many lanes.
     """
     lanes = context.lanes
     assert lanes is not None
@@ -80,8 +80,8 @@ def _order(
     offsets = [
         e.offset(node.buffer, node.indices, _at_lane(context, lane)) for lane in range(lanes.count)
     ]
-    far = [(offset - offsets[0]).const for offset in offsets]
-    known = [d for d in far if d is not None]
+    distances = [(offset - offsets[0]).const for offset in offsets]
+    known = [d for d in distances if d is not None]
     if len(known) < lanes.count or max(known) - min(known) >= lanes.count:
         return None
     low = min(known)
@@ -89,7 +89,7 @@ def _order(
 
 
 def _named(e: Expressions, order: str, context: Context) -> str:
-    """Return the name of a shuffle's order, which is long; each block gives it once."""
+    """Return a name for the order of a shuffle, defined once in each block."""
     if order not in context.named:
         name = e.names.fresh("order")
         e.line(f"{name} = {order}")

@@ -16,7 +16,7 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {
     "np", "njit", "prange", "inf", "nan", "OPTIONS", "math", "numba",
 }  # fmt: skip
-# what a file that stands alone imports and defines beside its public function
+# names that a standalone file imports and defines beside its public function
 SAVED = frozenset({
     "AbstractTemplate", "Any", "BuiltinFunctionType", "CPUContext", "Callable", "Sequence",
     "TypingError", "UnsupportedError", "annotations", "cgutils", "compiler", "cpu_target",
@@ -26,13 +26,13 @@ SAVED = frozenset({
 
 
 def identifier(name: str) -> str:
-    """Return ``name`` with what cannot stand in an identifier replaced by ``_``."""
+    """Return ``name`` with each character that no identifier may contain replaced by ``_``."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"_{text}" if not text or text[0].isdigit() else text
 
 
 class Names:
-    """One identifier an object, readable, and distinct from those that are reserved."""
+    """The identifier of each object: readable, unique, and not a reserved one."""
 
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(RESERVED) | set(reserved)
@@ -40,7 +40,7 @@ class Names:
         self._counts: dict[str, int] = {}
 
     def give(self, key: Any, wanted: str) -> str:
-        """Return the identifier of ``key``, near ``wanted``; the same one each time."""
+        """Return the identifier of ``key``; the first call makes one from ``wanted``."""
         found = self._of.get(key)
         if found is None:
             found = self._of[key] = self.fresh(wanted)
@@ -55,7 +55,7 @@ class Names:
         return name
 
     def share(self, key: Any, name: str) -> None:
-        """Let ``key`` go by ``name``, an identifier that another object has."""
+        """Give ``key`` the identifier ``name``, which another object has, too."""
         self._of[key] = name
 
     def __getitem__(self, key: Any) -> str:
@@ -65,40 +65,42 @@ class Names:
         return key in self._of
 
 
-# where a buffer is known: the numbers of the statements from its allocation to its block's end
+# the scope of a buffer: statement numbers from its allocation to the end of its block
 _Scope = tuple[int, int]
 EVERYWHERE: _Scope = (0, sys.maxsize)
 
 
 @dataclass
 class _Shared:
-    """A name, and the scopes of the buffers that have it: no two of them overlap."""
+    """A name that several buffers share, and their scopes, no two of which overlap."""
 
     name: str
     scopes: list[_Scope]
 
-    def apart(self, scope: _Scope) -> bool:
+    def is_disjoint(self, scope: _Scope) -> bool:
         return all(end <= scope[0] or scope[1] <= start for start, end in self.scopes)
 
 
 def _scopes(body: Block) -> dict[Buffer, _Scope]:
+    """Return the scope of each buffer that ``body`` allocates."""
     found: dict[Buffer, _Scope] = {}
-    still: list[tuple[Buffer, int, int]] = []
+    open_scopes: list[tuple[Buffer, int, int]] = []
     for number, (stmt, depth) in enumerate(walk(body)):
-        # a statement further out ends the blocks inside of it
-        while still and still[-1][2] > depth:
-            buffer, start, _ = still.pop()
+        # a statement at a smaller depth ends the deeper blocks
+        while open_scopes and open_scopes[-1][2] > depth:
+            buffer, start, _ = open_scopes.pop()
             found[buffer] = (start, number)
         if isinstance(stmt, Alloc):
-            still.append((stmt.buffer, number, depth))
-    found.update({buffer: (start, sys.maxsize) for buffer, start, _ in still})
+            open_scopes.append((stmt.buffer, number, depth))
+    found.update({buffer: (start, sys.maxsize) for buffer, start, _ in open_scopes})
     return found
 
 
 def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
-    """Return names for everything in ``nest``.
+    """Return names for the arguments, sizes, buffers and loops of ``nest``.
 
-    Equal printed names in separate places may share one.
+    Loops of one printed name share an identifier; so do buffers of one name and dtype whose scopes
+    do not overlap.
     """
     names = Names(reserved)
     for arg in nest.args:
@@ -111,7 +113,7 @@ def name_all(nest: Nest, reserved: Iterable[str]) -> Names:
         if buffer in names:
             continue
         known, scope = shared.setdefault((buffer.name, buffer.dtype), []), scopes.get(buffer)
-        found = next((s for s in known if scope is not None and s.apart(scope)), None)
+        found = next((s for s in known if scope is not None and s.is_disjoint(scope)), None)
         if found is None:
             found = _Shared(names.fresh(buffer.name), [])
             known.append(found)

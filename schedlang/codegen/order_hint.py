@@ -1,7 +1,7 @@
-"""Innermost loops that step far through memory where another loop would not: a line for the file.
+"""Hints about innermost loops that step far through memory where another loop would not.
 
-Nothing vectorizes such a loop, and a compiler that exchanged loops by itself would not run what was
-written. So the file's header names the step.
+LLVM vectorizes no such loop, and schedlang keeps the order that the schedule gives. So the header
+of the file suggests another order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from schedlang.ir.printer import expr_text
 
 
 def order_hints(nest: Nest) -> list[str]:
-    """Return a sentence for each plain innermost loop that another one should replace."""
+    """Return a sentence for each plain innermost loop that another loop should replace."""
     found = (_hint(site, nest) for site in sites(nest.body) if _is_plain(site))
     return list(dict.fromkeys(text for text in found if text))
 
 
 def _is_plain(site: Site) -> bool:
-    """Return whether the loops around are not vectorized and run often enough to matter."""
+    """Return whether the loops around a store are plain and run often enough to matter."""
     return (
         len(site.loops) > 1
         and site.loops[-1].kind == "serial"
@@ -68,7 +68,7 @@ def _accesses(site: Site) -> Iterator[tuple[Buffer, tuple[Expr, ...], Lin]]:
 
 
 def _close(loop: For, accesses: list[tuple[Buffer, tuple[Expr, ...], Lin]]) -> bool:
-    """Return whether a loop moves through no buffer in steps of more than one element."""
+    """Return whether each access moves by one element or none in an iteration of a serial loop."""
     return (
         loop.kind == "serial"
         and extent_of(loop) > 1

@@ -1,9 +1,10 @@
-"""Hints for nests that no schedule vectorizes, so that LLVM vectorizes them.
+"""Hints that help LLVM vectorize a nest without vectorized loops.
 
-LLVM unrolls a loop of few, known iterations whole before its vectorizer runs, and that takes loops
-alone. So a short loop that could be vectorized is kept as a loop. The source names the arrays that
-share no memory, so that no loop starts with a test whether they do. A sum that each iteration adds
-a product to is not fused with it: an addition alone takes less time than a multiply-add.
+LLVM fully unrolls a loop of few, known iterations before its vectorizer runs, and the vectorizer
+takes only loops. So a short loop that could be vectorized is kept rolled. The source names the
+arrays that share no memory, so that no loop starts with a test for overlap. A sum to which each
+iteration adds a product is computed without a fused multiply-add, whose latency is longer than that
+of an addition.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store, expres
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
-# LLVM vectorizes no shorter loop if it must test first whether arrays overlap
+# LLVM vectorizes no shorter loop if it must first test whether arrays overlap
 FEWEST = 16
-# and unrolls none whole that is longer, since its body has a few instructions at least
+# LLVM fully unrolls no longer loop, since each body has at least a few instructions
 MOST = 128
-# iterations of the loops inside, written out, that make the loop around them the innermost
+# most iterations of inner loops, which LLVM then unrolls, so that the loop around is innermost
 INSIDE = 16
-# vectors of one iteration: more are no faster
+# vectors an iteration may take, the best first: more are no faster
 AT_ONCE = (4, 2)
 FUSED = ("float32", "float64")
 
@@ -36,17 +37,17 @@ def is_plain(nest: Nest) -> bool:
     return not any(loop.kind == "vectorize" for loop in nest.loops)
 
 
-def stays_rolled(loop: For, any_order: bool) -> bool:
-    """Return True if LLVM would unroll ``loop`` whole, and could vectorize it otherwise.
+def should_stay_rolled(loop: For, any_order: bool) -> bool:
+    """Return True if LLVM would fully unroll ``loop``, and could vectorize it if kept rolled.
 
-    ``any_order`` allows sums of floats in any order, as those of integers always are.
+    ``any_order`` allows float sums in any order; integer sums may always be reordered.
     """
     few = isinstance(loop.extent, int) and FEWEST <= loop.extent <= MOST
     return few and could_be_vectorized(loop, any_order)
 
 
 def vectors_at_once(loop: For, target: Target) -> int:
-    """Return how many vectors an iteration of a rolled ``loop`` takes so that no rest is left."""
+    """Return how many vectors an iteration of a rolled ``loop`` takes so that none is partial."""
     narrowest = min((b for s, _ in walk(loop.body) for b in _touched(s)), key=_bytes)
     lanes = target.vector_width(narrowest.dtype)
     assert isinstance(loop.extent, int)
@@ -64,7 +65,7 @@ def _bytes(buffer: Buffer) -> int:
 
 
 def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
-    """Return True if ``loop`` is innermost, fills neighbours, and has independent iterations."""
+    """Return True if ``loop`` is innermost, stores adjacent elements, and has no dependences."""
     if loop.kind != "serial":
         return False
     inside = [stmt for stmt, _ in walk(loop.body)]
@@ -76,20 +77,20 @@ def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
     if not all(isinstance(stmt, (For, If, Store)) for stmt in inside):
         return False
     stores = [stmt for stmt in inside if isinstance(stmt, Store)]
-    in_a_row = all(_in_a_row(s, loop.axis, any_order) for s in stores)
-    return bool(stores) and in_a_row and _alone(loop, stores)
+    adjacent = all(_adjacent(s, loop.axis, any_order) for s in stores)
+    return bool(stores) and adjacent and _independent(loop, stores)
 
 
-def _in_a_row(store: Store, axis: Axis, any_order: bool) -> bool:
-    """Return True if ``store`` fills neighbours, or adds up in any order."""
+def _adjacent(store: Store, axis: Axis, any_order: bool) -> bool:
+    """Return True if ``store`` writes adjacent elements, or adds to a sum in any order."""
     steps = {lane_step(flat(b, store.indices), axis) for b in store.buffers}
     if steps == {0} and store.reducer is not None:
         return any_order or all(dtypes.is_integer(b.dtype) for b in store.buffers)
     return steps == {1}
 
 
-def _alone(loop: For, stores: list[Store]) -> bool:
-    """Return True if no iteration reads what another writes, and reads move evenly."""
+def _independent(loop: For, stores: list[Store]) -> bool:
+    """Return True if no iteration reads what another writes, and loads have a constant step."""
     written = {b: flat(b, s.indices) for s in stores for b in s.buffers}
     for stmt, _ in walk(loop.body):
         for node in postorder(expressions(stmt)):
@@ -103,10 +104,10 @@ def _alone(loop: For, stores: list[Store]) -> bool:
     return True
 
 
-def arrays_apart(nest: Nest) -> frozenset[Buffer]:
-    """Return the arrays of a plain nest that share memory with no other.
+def unaliased_arrays(nest: Nest) -> frozenset[Buffer]:
+    """Return the arrays of a plain nest that share memory with no other array.
 
-    An output that a call may pass as an input, too, is not among them, nor is that input.
+    An output and an input for which a caller may pass the same array are not among them.
     """
     if not is_plain(nest):
         return frozenset()
@@ -115,15 +116,16 @@ def arrays_apart(nest: Nest) -> frozenset[Buffer]:
     return frozenset(b for b in nest.buffers if not arguments.get(b, False))
 
 
-def gains_from_apart(body: Block) -> bool:
-    """Return True if LLVM would test for a loop of ``body`` whether arrays overlap."""
+def needs_overlap_test(body: Block) -> bool:
+    """Return True if LLVM would test before a loop of ``body`` whether arrays overlap."""
     return any(isinstance(s, For) and could_be_vectorized(s) for s, _ in walk(body))
 
 
-def waits(loop: For, buffers: frozenset[Buffer]) -> bool:
+def is_latency_bound(loop: For, buffers: frozenset[Buffer]) -> bool:
     """Return True if each iteration of a long reduction ``loop`` adds to one sum in a register.
 
-    A short one LLVM unrolls whole. It may then vectorize the loop around, which is better fused.
+    LLVM fully unrolls a short one and may vectorize the loop around, where fused operations are
+    faster.
     """
     extents = [loop.extent]
     for stmt, _ in walk(loop.body):
@@ -136,7 +138,7 @@ def waits(loop: For, buffers: frozenset[Buffer]) -> bool:
 
 
 def unfused(value: Expr) -> Expr:
-    """Return ``x + a*b`` with the product rounded, and other values as they are."""
+    """Return ``x + a*b`` with the product rounded first, and any other value as it is."""
     if not isinstance(value, Binary) or value.op != "+" or value.dtype not in FUSED:
         return value
     product = value.b
@@ -146,12 +148,12 @@ def unfused(value: Expr) -> Expr:
 
 
 __all__ = [
-    "arrays_apart",
+    "unaliased_arrays",
     "could_be_vectorized",
-    "gains_from_apart",
+    "needs_overlap_test",
     "is_plain",
-    "stays_rolled",
+    "should_stay_rolled",
     "unfused",
     "vectors_at_once",
-    "waits",
+    "is_latency_bound",
 ]

@@ -1,4 +1,4 @@
-"""The stores of a nest with the loops around each, and how often these run."""
+"""The stores of a nest, with the loops around each and their iteration counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import prod
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt, Store
 
-# iterations of a loop whose extent is known at the call only
+# assumed iterations of a loop whose extent is known only at the call
 SYMBOLIC = 256
 
 
@@ -46,7 +46,7 @@ def name_of(loop: For, nest: Nest) -> str:
 
 
 def extent_of(loop: For) -> int:
-    """Return how often a loop runs, 1 at least; a guess where its extent is symbolic."""
+    """Return the iterations of a loop, at least 1; a guess if its extent is symbolic."""
     return max(1, loop.extent) if isinstance(loop.extent, int) else SYMBOLIC
 
 

@@ -1,4 +1,4 @@
-"""The part that CPU and GPU writers share: guards, stores, lanes, copies of loops as source."""
+"""The part that CPU and GPU writers share: guards, stores, lanes and unrolled loops as source."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from schedlang.target import Target
 DEEPEST_LINES = 96
 DEEPEST_LOOPS = 16
 MOST_COPIES = 1024
-# registers of a vector that is written as one
+# vector registers that one vector of the source fills at most
 STRIPS = 4
 INDENT = "    "
 WIDTH = 98
@@ -51,9 +51,9 @@ WIDTH = 98
 
 @dataclass
 class Frame:
-    """The function being written: its lines, and how deep in loops and blocks they are.
+    """The function being written: its lines, and the depth of loops and blocks they are in.
 
-    ``ahead`` is the storage that all copies of an unrolled loop use in turn, made ahead of them.
+    ``hoisted`` are the buffers allocated before an unrolled loop, whose copies use them in turn.
     ``starts`` are the constants that the last lines store.
     """
 
@@ -64,14 +64,15 @@ class Frame:
     outlined: bool = False
     stack: int = 0
     copies: int = 1
-    ahead: set[Buffer] = field(default_factory=set)
+    hoisted: set[Buffer] = field(default_factory=set)
     starts: Starts = Starts()
 
 
 class Statements:
-    """Writes the statements of a kernel; loops and storage are the target's own.
+    """Writer of a kernel's statements; a subclass for each target writes loops and storage.
 
-    What nests of a target never hold it does not write: a CPU's have nothing to wait for.
+    A subclass leaves out the statements that its target's nests never contain: those of a CPU have
+    no barriers.
     """
 
     def __init__(self, nest: Nest, names: Names, target: Target, public: str) -> None:
@@ -86,23 +87,23 @@ class Statements:
         self.stores = Stores(self.expressions)
 
     def loop(self, loop: For, context: Context) -> None:
-        """Write a loop, whatever its kind."""
+        """Write a loop of any kind."""
         raise NotImplementedError
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
-        """Make storage for a buffer."""
+        """Write the allocation of a buffer."""
         raise NotImplementedError
 
-    def made(self, body: Block) -> list[Buffer]:
-        """Return the buffers that storage is made for in ``body``."""
+    def allocated(self, body: Block) -> list[Buffer]:
+        """Return the buffers that ``body`` allocates."""
         return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
     def outline(self, loop: For, context: Context) -> None:
-        """Write a loop as a function of its own, and call that."""
+        """Write a loop as a function of its own, and a call of it."""
         raise NotImplementedError
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
-        """Let threads wait for each other, or exchange values."""
+        """Write a barrier, or an exchange of values between threads."""
         raise NotImplementedError
 
     def block(self, block: Block, context: Context) -> None:
@@ -129,7 +130,10 @@ class Statements:
         return name
 
     def function_name(self, wanted: str) -> str:
-        """Return a name for a function; arguments may hide the public one's, functions may not."""
+        """Return a name for a function, other than that of the public function.
+
+        An argument may have that name, since it hides the public function only locally.
+        """
         name = self.names.fresh(wanted)
         return self.names.fresh(f"{wanted}_body") if name == self.public else name
 
@@ -189,7 +193,7 @@ class Statements:
                     f"Unroll fewer or smaller loops, at most {MOST_COPIES} copies in all.",
                 )
             )
-        if loop.extent > 1 and context.lanes is None and _straight(loop, set(context.values)):
+        if loop.extent > 1 and context.lanes is None and _only_stores(loop, set(context.values)):
             if not context.copies:
                 written = {b for s, _ in walk(loop.body) for b in buffers_of(s)}
                 context = replace(context, written=frozenset(written), shared={})
@@ -211,7 +215,7 @@ class Statements:
         if not cond.lanes:
             facts = facts_of(stmt.cond, True, context.known)
             self.line(f"if {cond.text}:{note}")
-            # what is loaded there is not known behind it, as in the next copy of an unrolled loop
+            # values loaded under the test are undefined after it, as in the next unrolled copy
             inside = replace(
                 context, known=context.known.assuming(facts), shared=dict(context.shared)
             )
@@ -225,7 +229,7 @@ class Statements:
         self.block(stmt.body, replace(context, mask=mask, leads=leads))
 
     def vector(self, loop: For, context: Context) -> None:
-        """Emit the lanes of a vectorized loop: one vector, or strips of several and a rest."""
+        """Emit a vectorized loop: as one vector, or as a loop over vectors and a remainder."""
         assert isinstance(loop.extent, int)
         if context.lanes is not None:
             raise BuildError(
@@ -249,14 +253,14 @@ class Statements:
         with self.indented():
             start = Axis(f"{loop.axis.name}", loop.extent)
             self.names.share(start, name)
-            # the next copy of an unrolled loop has strips of its own: it shares no name made here
+            # names defined in this loop are out of scope in the next copy of an unrolled loop
             inner = replace(context, shared=dict(context.shared))
             self.lanes(loop, inner, most, Lin.of(start))
         self.frame.loops -= 1
         self.pieces(loop, context, rest, whole * most)
 
     def too_long(self, reduction: For) -> bool:
-        """Return whether strips of vectors, written out in a reduction, are too many copies."""
+        """Return whether the vectors in ``reduction``, written out, are too many copies."""
         inside = [s for s, _ in walk(reduction.body) if isinstance(s, For)]
         strips = [
             vectors(f.extent, self.strip_lanes(f))
@@ -267,26 +271,26 @@ class Statements:
         return most > 1 and self.frame.copies * prod(unrolled) * most > MOST_COPIES
 
     def adds_to_kept(self, loop: For, context: Context) -> bool:
-        """Return whether ``loop`` updates sums that stand in registers.
+        """Return whether ``loop`` updates sums that stay in registers.
 
-        In a loop over strips their place would not be known ahead of the reduction loop, and all
-        strips would go by one name.
+        Such a loop cannot become a loop over vectors: each vector's sums need a name of their own,
+        and an offset that is known before the reduction loop.
         """
         kept = context.sums.buffers if context.sums is not None else frozenset()
         return any(isinstance(s, Store) and kept & set(s.buffers) for s, _ in walk(loop.body))
 
     def writes_out(self, strips: int) -> bool:
-        """Return whether so many vectors of one loop stand one after the other, not in a loop."""
+        """Return whether ``strips`` vectors are written one after the other, not in a loop."""
         return False
 
     def strip_lanes(self, loop: For) -> int:
-        """Return the lanes of a vectorized loop that are written as one vector."""
+        """Return the most lanes of a vectorized loop that are written as one vector."""
         found = [b.dtype for s, _ in walk(loop.body) for b in buffers_of(s)]
         widest = max(found, key=dtypes.itemsize, default="float32")
         return self.target.vector_width(widest) * STRIPS
 
     def pieces(self, loop: For, context: Context, count: int, start: int) -> None:
-        """Emit ``count`` lanes as vectors of 2**k lanes; others do not stay in registers."""
+        """Emit ``count`` lanes as vectors of 2**k lanes, since only those stay in registers."""
         while count:
             lanes = 1 << (count.bit_length() - 1)
             self.lanes(loop, context, lanes, Lin.of(start))
@@ -308,10 +312,10 @@ class Statements:
             with self.indented():
                 self.block(loop.body, inner)
             self.frame.loops -= 1
-            self.behind(loop, inner)
+            self.hints_after(loop, inner)
 
-    def behind(self, loop: For, context: Context) -> None:
-        """Write hints for the compiler behind a loop; a target without any writes none."""
+    def hints_after(self, loop: For, context: Context) -> None:
+        """Write hints for the compiler after a loop; by default there are none."""
 
     @contextmanager
     def summing(self, loop: For, context: Context) -> Iterator[Context]:
@@ -327,22 +331,23 @@ class Statements:
         start, starts = len(self.frame.lines), self.frame.starts
         yield replace(context, sums=sums)
         inside, self.frame.lines = self.frame.lines[start:], self.frame.lines[:start]
-        begun = starts.of(sums) if (starts.end, starts.depth) == (start, self.frame.depth) else {}
-        for spot, begin in begun.items():
-            sums.named[spot] = self.begun(sums.named[spot], begin, starts.first)
-        self.stores.read_sums(sums, begun)
+        just_before = (starts.end, starts.depth) == (start, self.frame.depth)
+        initial = starts.of(sums) if just_before else {}
+        for spot, constant in initial.items():
+            sums.named[spot] = self.initialized(sums.named[spot], constant, starts.first)
+        self.stores.read_sums(sums, initial)
         self.frame.lines += inside
         self.stores.write_sums(sums)
 
-    def begun(self, kept: Sum, begin: Start, first: int) -> Sum:
-        """Return the sum, named where the store was that it begins with.
+    def initialized(self, kept: Sum, start: Start, first: int) -> Sum:
+        """Return a sum whose variable is initialized in place of the store ``start``.
 
-        Lines count from ``first``.
+        The line of that store is searched from line ``first`` on.
         """
         margin = INDENT * self.frame.depth
-        place = self.frame.lines.index(margin + begin.line, first)
-        self.frame.lines[place] = f"{margin}{kept.name} = {begin.value}"
-        return kept if kept.before else replace(kept, at=begin.at)
+        place = self.frame.lines.index(margin + start.line, first)
+        self.frame.lines[place] = f"{margin}{kept.name} = {start.value}"
+        return kept if kept.before else replace(kept, at=start.at)
 
     def sums_of(self, loop: For, context: Context) -> Sums | None:
         """Return the sums that the updates inside ``loop`` keep in registers, if any."""
@@ -357,14 +362,14 @@ class Statements:
         buffers = self.kept(loop, steps_of(loop, self.nest), around)
         if not buffers:
             return None
-        return Sums(buffers, dict(context.named), waits=self.waits(loop, buffers))
+        return Sums(buffers, dict(context.named), latency_bound=self.latency_bound(loop, buffers))
 
-    def waits(self, loop: For, buffers: frozenset[Buffer]) -> bool:
-        """Return True if each addition of a reduction loop waits for the one before."""
+    def latency_bound(self, loop: For, buffers: frozenset[Buffer]) -> bool:
+        """Return True if each addition of a reduction loop waits for the previous one."""
         return False
 
     def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
-        """Return the buffers whose sums are named values inside ``loop``."""
+        """Return the buffers whose sums stay in registers inside ``loop``."""
         target = self.target
         return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
 
@@ -374,13 +379,13 @@ class Statements:
         return self.expressions.index(to_lin(loop.extent, context.values), context)
 
     def free(self, body: Block, context: Context) -> list[str]:
-        """Return names used in ``body`` and defined outside of it."""
+        """Return the names that ``body`` uses and that are defined outside of it."""
         found = {context.mask: None} if context.mask else {}
         found.update((self.names[key], None) for key in self.free_keys(body, context))
         return list(found)
 
     def free_keys(self, body: Block, context: Context) -> list[Any]:
-        """Return the buffers, loops and scalars used in ``body`` and defined outside of it."""
+        """Return the buffers, axes and scalars that ``body`` uses and does not define."""
         inside: set[Any] = set()
         found: dict[Any, None] = {}
         lanes = {} if context.lanes is None else {context.lanes.axis: context.lanes.start}
@@ -415,9 +420,11 @@ class Statements:
         return [e for b in buffers for e in b.shape if isinstance(e, Expr)]
 
 
-def _straight(loop: For, known: set[Any]) -> bool:
-    """Return whether the loop, written out, holds only stores: its tests are of ``known`` values
-    and of what is written out.
+def _only_stores(loop: For, known: set[Any]) -> bool:
+    """Return whether the copies of an unrolled loop consist of stores alone.
+
+    Its tests must depend only on ``known`` values and on unrolled axes, so that they are decided
+    when the copies are written.
     """
     inside = [s for s, _ in walk(loop.body)]
     unrolled = {s.axis for s in inside if isinstance(s, For) and s.kind == "unroll"}

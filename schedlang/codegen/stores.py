@@ -1,4 +1,4 @@
-"""Stores as source: one element, or the lanes of a vector."""
+"""The text of stores, of one element or of the lanes of a vector."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from schedlang.ir.nodes import Buffer, Store
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import combined
 
-# room for the name of the intrinsic, the buffer and the offset
+# columns of a line kept free for the names of the intrinsic and the buffer, and the offset
 CALL = 32
 
 
 class Stores:
-    """Emits stores through the lines of ``expressions``.
+    """Emitter of stores, through the lines of ``expressions``.
 
-    ``streamed`` collects the stages whose stores bypass the cache; ``unfenced`` says that some do
-    which no fence follows yet.
+    ``streamed`` collects the stages whose stores bypass the cache; ``unfenced`` says that such a
+    store was emitted and needs a fence after it.
     """
 
     def __init__(self, expressions: Expressions) -> None:
@@ -32,9 +32,9 @@ class Stores:
         self.unfenced = False
 
     def store(self, store: Store, context: Context, width: int) -> tuple[Start, ...]:
-        """Return ``store`` as statements; a value whose line would pass ``width`` gets a name.
+        """Emit ``store``; a value too long for a line of ``width`` gets a name.
 
-        Gives what is stored where that is constants, for sums that begin with them.
+        Return the stores of constants, from which sums may start.
         """
         e = self.expressions
         if store.reducer is not None or context.stream != store.stage:
@@ -42,7 +42,7 @@ class Stores:
         if store.reducer is not None:
             context = self._named_offset(store, context)
             store = combined(store)
-            if context.sums is not None and context.sums.waits:
+            if context.sums is not None and context.sums.latency_bound:
                 store = replace(store, values=tuple(map(unfused, store.values)))
         texts = [e.value(v, context) for v in store.values]
         constant = all(isinstance(v, Const) for v in store.values)
@@ -64,13 +64,13 @@ class Stores:
         return found if constant and len(found) == len(store.buffers) else ()
 
     def _under_mask(self, kept: Text, text: Text, context: Context) -> str:
-        """Return the next value of a sum that stays in registers: lanes left out keep theirs."""
+        """Return the next value of a sum in a register; lanes outside the mask keep theirs."""
         if not context.mask:
             return text.text
         return f"{self.expressions.use('select')}({context.mask}, {text.text}, {kept.text})"
 
     def _named_offset(self, store: Store, context: Context) -> Context:
-        """Name the offset that an update reads and writes, unless it is short."""
+        """Give a name to the offset that an update reads and writes, unless it is short."""
         e = self.expressions
         for buffer in store.buffers:
             if context.sums is not None and buffer in context.sums.buffers:
@@ -91,7 +91,7 @@ class Stores:
     def _store_one(
         self, buffer: Buffer, indices: tuple[Expr, ...], text: Text, context: Context, width: int
     ) -> Start | None:
-        """Emit a store; return what it stores if that is a whole element or adjacent lanes."""
+        """Emit the store of one buffer; return ``None`` if it is masked or scattered."""
         e = self.expressions
         offset = e.offset(buffer, indices, context)
         name, half = e.names[buffer], "_half" if buffer.dtype == "float16" else ""
@@ -139,34 +139,36 @@ class Stores:
                 e.line(f"{e.use('vscatter' + half)}({name}, {at}, {value})")
         return None
 
-    def read_sums(self, sums: Sums, begun: Container[Spot]) -> None:
-        """Load the sums that a reduction loop keeps in registers, except those ``begun``."""
+    def read_sums(self, sums: Sums, initialized: Container[Spot]) -> None:
+        """Emit loads of the sums that a reduction loop keeps, except those ``initialized``."""
         e = self.expressions
         for spot, kept in sums.named.items():
             buffer, _, lanes, step = spot
             for line in kept.before:
                 e.line(line)
-            if spot in begun:
+            if spot in initialized:
                 continue
             half = "_half" if buffer.dtype == "float16" else ""
             load = e.use(f"{_access('load', lanes, step)}{half}")
             count = f", {lanes}" if lanes else ""
-            e.line(f"{kept.name} = {load}({e.names[buffer]}, {kept.at}{_apart(step)}{count})")
+            at = f"{kept.at}{_step_argument(step)}"
+            e.line(f"{kept.name} = {load}({e.names[buffer]}, {at}{count})")
 
     def write_sums(self, sums: Sums) -> None:
-        """Store the sums after the loop."""
+        """Emit stores of the sums, after the loop."""
         e = self.expressions
         for (buffer, _, lanes, step), kept in sums.named.items():
             half = "_half" if buffer.dtype == "float16" else ""
             store = e.use(f"{_access('store', lanes, step)}{half}")
-            e.line(f"{store}({e.names[buffer]}, {kept.at}{_apart(step)}, {kept.name})")
+            at = f"{kept.at}{_step_argument(step)}"
+            e.line(f"{store}({e.names[buffer]}, {at}, {kept.name})")
 
 
 def _access(kind: str, lanes: int, step: int) -> str:
-    """Return the intrinsic for a sum of so many lanes, ``step`` elements apart."""
+    """Return the intrinsic that loads or stores ``lanes`` elements, ``step`` apart."""
     return f"{'v' if lanes else ''}{kind}{'' if step == 1 else '_strided'}"
 
 
-def _apart(step: int) -> str:
-    """Return the distance of lanes as an argument, where it is one."""
+def _step_argument(step: int) -> str:
+    """Return the distance of lanes as an argument; adjacent lanes have none."""
     return "" if step == 1 else f", {step}"

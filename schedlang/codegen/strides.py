@@ -1,4 +1,4 @@
-"""Vectors whose lanes lie far apart in memory, in the loops where a kernel spends its time."""
+"""Warnings about vector accesses whose lanes are far apart in memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from schedlang.ir.offsets import CLOSE, flat, gathers, lane_step, uses
 from schedlang.ir.printer import expr_text
 from schedlang.target import Target
 
-# elements of an access that cost as much as a message is worth, and their part of all that a
-# kernel computes: a copy into panels, which a tile reads again and again, has less
+# a warning needs this many accesses, and this share of all that the kernel computes: the copy of
+# panels that a tile reads repeatedly stays below
 LEAST, SHARE = 1 << 14, 1 / 8
 
 
 @dataclass(frozen=True)
 class Access:
-    """What the lanes of ``loop`` read or write ``step`` elements apart (``None``: anywhere)."""
+    """An access of the lanes of ``loop``, ``step`` elements apart (``None``: no constant step)."""
 
     site: Site
     loop: For
@@ -38,11 +38,11 @@ class Access:
 
 
 def strided(nest: Nest, target: Target) -> list[str]:
-    """Return a sentence for each vector access whose lanes lie far apart and that costs time.
+    """Return a sentence for each vector access that costs time because its lanes are far apart.
 
     There is none for an index that is read from a tensor or clamped at an edge, for sums that stay
-    in registers, for what unrolled loops transpose in registers, for storage that ``storage_align``
-    laid out for that, and for a copy that is small beside its use.
+    in registers, for blocks that unrolled loops transpose in registers, for storage that
+    ``storage_align`` laid out, and for a copy that is small compared with its use.
     """
     found_at = list(sites(nest.body))
     total = sum(site.iterations for site in found_at)
@@ -54,7 +54,7 @@ def strided(nest: Nest, target: Target) -> list[str]:
 
 
 def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
-    """Yield the accesses of a store whose lanes are not close to each other."""
+    """Yield the accesses of a store whose lanes are far apart."""
     loop = next((f for f in site.loops if f.kind == "vectorize" and extent_of(f) > 1), None)
     if loop is None:
         return
@@ -77,7 +77,7 @@ def _far(site: Site, nest: Nest, target: Target) -> Iterator[Access]:
 
 
 def _kept(site: Site, nest: Nest, target: Target) -> bool:
-    """Return whether sums stay in registers over a reduction loop."""
+    """Return whether the sums of a store stay in registers inside a reduction loop."""
     width, most, buffers = target.vector_width, target.vector_registers, set(site.store.buffers)
     return any(
         buffers <= kept_buffers(f, width, most, steps_of(f, nest))
@@ -86,7 +86,7 @@ def _kept(site: Site, nest: Nest, target: Target) -> bool:
 
 
 def _transposed(site: Site, offset: Lin) -> bool:
-    """Return whether copies of an unrolled loop read rows that are transposed in registers."""
+    """Return whether an unrolled loop reads rows, which are then transposed in registers."""
     return any(
         f.kind == "unroll" and extent_of(f) >= FEWEST and lane_step(offset, f.axis) == 1
         for f in site.loops
@@ -94,7 +94,7 @@ def _transposed(site: Site, offset: Lin) -> bool:
 
 
 def _count(access: Access) -> int:
-    """Return how many elements are accessed; what copies of an unrolled loop share is read once."""
+    """Return how often elements are accessed; unrolled copies that share one access it once."""
     return prod(
         extent_of(f) for f in access.site.loops
         if f.kind != "unroll" or lane_step(access.offset, f.axis) != 0
@@ -114,7 +114,7 @@ def _sentence(access: Access, nest: Nest) -> str:
 
 
 def _advice(access: Access, nest: Nest) -> str:
-    """Return the step that lets the lanes be neighbours."""
+    """Return the schedule step that would make the lanes adjacent."""
     if access.step is None:
         return _advice_for_index(access, nest)
     buffer = access.buffer
@@ -137,7 +137,7 @@ def _advice(access: Access, nest: Nest) -> str:
 
 
 def _layout(access: Access) -> str:
-    """Return the layout that lets the lanes be neighbours, as a function of the dimensions."""
+    """Return the layout that would make the lanes adjacent, as a lambda of the dimensions."""
     count = len(access.buffer.shape)
     names = [f"d{at}" for at in range(count)]
     moving = [at for at, i in enumerate(access.indices) if _in_index(i, access.loop.axis)]
@@ -151,8 +151,7 @@ def _layout(access: Access) -> str:
 
 
 def _neighbours(access: Access, nest: Nest) -> str | None:
-    """Return another loop along which neighbours are accessed: as lanes, or written out around
-    these."""
+    """Return advice to vectorize or unroll another loop along which elements are adjacent."""
     store = access.site.store
     for loop in reversed(access.site.loops):
         if loop is access.loop or lane_step(access.offset, loop.axis) != 1:
@@ -184,18 +183,18 @@ def _advice_for_index(access: Access, nest: Nest) -> str:
 
 
 def _clamped(offset: Lin, axis: Axis) -> bool:
-    """Return whether lanes are adjacent except where min or max keeps them in bounds."""
+    """Return whether lanes are adjacent except where min or max keeps an index in bounds."""
     moving = [(p, c) for p, c in offset.terms.items() if any(_moves(Lin.of(a), axis) for a in p)]
     atoms = [product[0] for product, coef in moving if len(product) == 1 and abs(coef) == 1]
-    return len(atoms) == len(moving) == 1 and _runs(Lin.of(atoms[0]), axis)
+    return len(atoms) == len(moving) == 1 and _is_close(Lin.of(atoms[0]), axis)
 
 
-def _runs(lin: Lin, axis: Axis) -> bool:
-    """Return whether each choice of a clamp moves by one element or not at all."""
+def _is_close(lin: Lin, axis: Axis) -> bool:
+    """Return whether ``lin`` moves by at most one element a lane, whichever side a clamp takes."""
     if (step := lane_step(lin, axis)) is not None:
         return abs(step) <= 1
     (atom, *others) = lin.atoms()
-    return not others and isinstance(atom, Extreme) and all(_runs(a, axis) for a in atom.args)
+    return not others and isinstance(atom, Extreme) and all(_is_close(a, axis) for a in atom.args)
 
 
 def _moves(lin: Lin, axis: Axis) -> bool:

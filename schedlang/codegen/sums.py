@@ -1,9 +1,9 @@
 """Sums that stay in registers while the innermost reduction loops run.
 
-An update of memory in each iteration waits for the store before it. Where the elements that a
-reduction loop updates stand still, they are named values inside of it: read ahead of the loop, or
-begun with the constant that would be stored there, and written behind it. Exo calls this
-``stage_mem(..., accum=True)``.
+An update of memory in each iteration waits for the previous iteration's store. Where a reduction
+loop updates the same elements in every iteration, these become local variables of the kernel. They
+are loaded before the loop, or initialized with the constant that would be stored there, and stored
+after it. Exo calls this ``stage_mem(..., accum=True)``.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from schedlang.target import Target
 if TYPE_CHECKING:
     from schedlang.codegen.context import Text
 
-# where a sum stands: its buffer, its offset (of the first lane), its lanes (0 for one element) and
-# how far apart these are
+# the place of a sum in memory: its buffer, the offset of its first lane, its lanes (0 for one
+# element) and the distance between lanes, in elements
 Spot = tuple[Buffer, Lin, int, int]
 
 
 @dataclass(frozen=True)
 class Sum:
-    """One named value, and the offset it is read from and written to, as text.
+    """A local variable that holds a sum, and the offset it is loaded from and stored to, as text.
 
-    ``before`` are the lines that the offset needs first.
+    ``before`` are the lines that compute the offset.
     """
 
     name: str
@@ -53,16 +53,17 @@ class Sum:
 
 @dataclass
 class Sums:
-    """The named values of one reduction loop, found as its body is written.
+    """The local variables for the sums of one reduction loop, collected as its body is written.
 
-    ``index`` are the names of index arithmetic that stands ahead of the loop, by its text. With
-    ``waits``, each step adds to one sum, so that an addition takes as long as a step.
+    ``index`` maps the text of index arithmetic computed before the loop to its name.
+    ``latency_bound`` says that every iteration adds to the same sum, so that each addition waits
+    for the previous one.
     """
 
     buffers: frozenset[Buffer]
     index: dict[str, Text] = field(default_factory=dict)
     named: dict[Spot, Sum] = field(default_factory=dict)
-    waits: bool = False
+    latency_bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ class Start:
 
 @dataclass(frozen=True)
 class Starts:
-    """The stores of constants that the lines written last hold: a sum may begin with one.
+    """The stores of constants in the lines written last; a sum may start from one of them.
 
-    ``first`` and ``end`` are the places of those lines, which are ``depth`` deep.
+    Those lines are ``first`` to ``end``, at indentation ``depth``.
     """
 
     first: int = 0
@@ -88,7 +89,7 @@ class Starts:
     found: tuple[Start, ...] = ()
 
     def followed(self, first: int, end: int, depth: int, found: tuple[Start, ...]) -> Starts:
-        """Return the starts after one more store; there are none if it does not store constants."""
+        """Return the starts after one more store; none if that does not store constants."""
         if not found:
             return Starts()
         if (self.end, self.depth) == (first, depth):
@@ -96,7 +97,7 @@ class Starts:
         return Starts(first, end, depth, found)
 
     def of(self, sums: Sums) -> dict[Spot, Start]:
-        """Return the start of each sum, for buffers where every sum was stored exactly once."""
+        """Return the start of each sum, for buffers whose every sum was stored exactly once."""
         begun: dict[Spot, Start] = {}
         for buffer in sums.buffers:
             starts = [s for s in self.found if s.spot[0] is buffer]
@@ -112,13 +113,15 @@ def kept_buffers(
     loop: For, widest: Callable[[str], int], most: int, steps: Container[Axis],
     outside: tuple[For, ...] = (),
 ) -> frozenset[Buffer]:  # fmt: skip
-    """Return the buffers whose sums can be named values inside ``loop``; none if there are others.
+    """Return the buffers that ``loop`` updates, if all their sums can stay in registers inside it.
 
-    ``widest`` gives the lanes of a vector of a dtype, ``most`` the registers to hold the sums,
-    ``steps`` are the reduction axes of the loop's stage, ``outside`` a loop around it whose
-    iterations are the lanes of a vector. A reduction's ``where``, and a test that speaks of steps
-    and of unrolled loops alone, leave out steps: the sums stand where they stand. Another may keep
-    an element in bounds.
+    Return no buffer otherwise.
+
+    ``widest`` gives the lanes of a vector of a dtype, ``most`` is the number of registers for sums,
+    ``steps`` are the reduction axes of the loop's stage, and ``outside`` is a loop around it whose
+    iterations are the lanes of a vector. A reduction's ``where``, and a test of reduction axes and
+    unrolled axes alone, only skip iterations, so the sums may stay in registers. Any other test may
+    keep an index in bounds, so the sums inside of it may not.
     """
     none: frozenset[Buffer] = frozenset()
     if loop.kind not in ("serial", "unroll") or not loop.axis.is_reduce:
@@ -134,7 +137,7 @@ def kept_buffers(
         if isinstance(stmt, Block):
             stack.extend((s, around) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            if stmt.where or leaves_out_steps(stmt, steps, around):
+            if stmt.where or skips_iterations(stmt, steps, around):
                 stack.append((stmt.body, around))
             elif any(isinstance(s, Store) and buffers & set(s.buffers) for s, _ in walk(stmt)):
                 return none
@@ -153,9 +156,9 @@ def kept_buffers(
 def kept_by_thread(
     loop: For, target: Target, steps: Container[Axis], outside: tuple[For, ...] = ()
 ) -> frozenset[Buffer]:
-    """Return the buffers whose sums a GPU's thread names inside ``loop``, as :func:`kept_buffers`.
+    """Return the buffers whose sums a GPU thread keeps in registers, as :func:`kept_buffers` does.
 
-    Only those of global and shared memory: local storage is in registers already.
+    They are buffers of global and shared memory: local storage is in registers already.
     """
     none: frozenset[Buffer] = frozenset()
     copies = ("unroll", "vectorize")
@@ -171,19 +174,22 @@ def steps_of(loop: For, nest: Nest) -> set[Axis]:
 
 
 def vectors(lanes: int, width: int) -> int:
-    """Return the vectors of ``width`` lanes that ``lanes`` fill, the last perhaps in part."""
+    """Return the number of vectors of ``width`` lanes that hold ``lanes``, rounded up."""
     return -(-lanes // width)
 
 
-def leaves_out_steps(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
-    """Return whether ``test`` depends on steps and unrolled loops alone, so that no sum waits."""
-    written = {loop.axis for loop in around if loop.kind == "unroll"}
+def skips_iterations(test: If, steps: Container[Axis], around: tuple[For, ...]) -> bool:
+    """Return whether ``test`` depends on reduction axes ``steps`` and unrolled axes alone.
+
+    Such a test skips iterations and keeps no index in bounds.
+    """
+    unrolled = {loop.axis for loop in around if loop.kind == "unroll"}
     axes = [node for node in postorder([test.cond]) if isinstance(node, Axis)]
-    return not test.predicate and bool(axes) and all(a in steps or a in written for a in axes)
+    return not test.predicate and bool(axes) and all(a in steps or a in unrolled for a in axes)
 
 
 def _used_otherwise(body: Block, buffers: frozenset[Buffer]) -> bool:
-    """Return whether something but an update reads or writes ``buffers``."""
+    """Return whether a statement other than an update reads or writes ``buffers``."""
     for stmt, _ in walk(body):
         if isinstance(stmt, Store) and stmt.reducer is None and buffers & set(stmt.buffers):
             return True
@@ -197,9 +203,9 @@ def vectors_of(
     store: Store, around: tuple[For, ...], widest: Callable[[str], int],
     registers: Callable[[int, int], int] = vectors,
 ) -> int | None:  # fmt: skip
-    """Return the registers that the sums of ``store`` take; ``None`` where they move.
+    """Return how many registers the sums of ``store`` take; ``None`` if they cannot stay in them.
 
-    ``registers`` gives those of so many lanes, where so many fit in one.
+    ``registers(lanes, width)`` counts the registers of ``lanes`` when one holds ``width`` lanes.
     """
     count = len(store.buffers)
     for loop in around:
@@ -211,7 +217,7 @@ def vectors_of(
                 count *= loop.extent if any(_moves(i, loop.axis) for i in store.indices) else 1
                 continue
             lanes = min(widest(b.dtype) for b in store.buffers)
-            # lanes far apart, too, are gathered ahead of the loop and scattered behind it
+            # lanes far apart are fine: they are gathered before the loop and scattered after it
             if not all(lane_step(flat(b, store.indices), loop.axis) for b in store.buffers):
                 return None
             count *= registers(loop.extent, lanes)
@@ -231,7 +237,7 @@ __all__ = [
     "Sums",
     "kept_buffers",
     "kept_by_thread",
-    "leaves_out_steps",
+    "skips_iterations",
     "steps_of",
     "vectors",
     "vectors_of",

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from schedlang.codegen.sums import leaves_out_steps, steps_of, vectors_of
+from schedlang.codegen.sums import skips_iterations, steps_of, vectors_of
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.visit import postorder
@@ -18,15 +18,16 @@ from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
-# unrolled further than this, a tile is far beyond any budget and not looked at in detail
+# a tile of more copies does not fit any register file, so its reads are not examined
 MOST_COPIES = 512
 
 
 @dataclass(frozen=True)
 class Update:
-    """A sum, a reduction loop ``step`` with no serial one inside, and the loops from there on.
+    """The update of a sum, a reduction loop ``step`` around it, and the loops between.
 
-    ``tail`` is a split's test in that loop, which keeps the sum in memory.
+    None of the loops between is a serial reduction loop. ``tail`` is the tail test of a split
+    inside ``step`` that keeps the sum in memory, if there is one.
     """
 
     store: Store
@@ -49,7 +50,7 @@ def _updates_in(loop: For, steps: set[Axis]) -> Iterator[Update]:
         if isinstance(stmt, Block):
             stack.extend((s, inside, tail) for s in stmt.stmts)
         elif isinstance(stmt, If):
-            kept = not stmt.tail or leaves_out_steps(stmt, steps, (loop, *inside))
+            kept = not stmt.tail or skips_iterations(stmt, steps, (loop, *inside))
             stack.append((stmt.body, inside, tail if kept else stmt))
         elif isinstance(stmt, For) and not (stmt.kind == "serial" and stmt.axis.is_reduce):
             stack.append((stmt.body, (*inside, stmt), tail))
@@ -81,44 +82,50 @@ class Need(NamedTuple):
 
 
 def tile_of(update: Update, target: Target) -> Tile | None:
-    """Return the tile of an update, if its lanes are a vector and its sums stand still."""
+    """Return the tile of an update whose loop is vectorized and whose sums can be kept."""
     loops = (update.step, *update.inside)
     lanes = next((f for f in loops if f.kind == "vectorize"), None)
     if lanes is None or vectors_of(update.store, loops, target.vector_width) is None:
         return None
-    # a reduction that is unrolled adds to the same sums
+    # an unrolled reduction axis adds to the same sums, so it makes the tile no larger
     unrolled = [f for f in loops if f.kind == "unroll" and not f.axis.is_reduce]
     return Tile(update.store, tuple(unrolled), lanes)
 
 
 def need(tile: Tile, target: Target) -> Need:
-    """Return the registers that a tile takes: lanes of a partial vector take one a power of two."""
+    """Return the vector registers that a tile needs."""
     width = min(target.vector_width(b.dtype) for b in tile.store.buffers)
     pieces = registers(size(tile.lanes), width)
     reads = _reads(tile.store, tile.unrolled, tile.lanes.axis)
     loops = (*tile.unrolled, tile.lanes)
     sums = vectors_of(tile.store, loops, target.vector_width, registers)
     assert sums is not None
-    return Need(sums, _held(reads) * pieces, _passing(reads, pieces, target))
+    return Need(sums, _live_operands(reads) * pieces, _temporaries(reads, pieces, target))
 
 
 def size(loop: For) -> int:
-    """Return the extent of a loop that is written out, or the lanes of a vector."""
+    """Return the extent of an unrolled or vectorized loop."""
     assert isinstance(loop.extent, int)
     return loop.extent
 
 
 def registers(lanes: int, width: int) -> int:
-    """Return the vector registers of so many lanes: what fills none is held in powers of two."""
+    """Return the vector registers of ``lanes``, of which one holds ``width``.
+
+    A remainder is split into powers of two, each of which takes a register.
+
+    >>> registers(16, 8), registers(7, 8)
+    (2, 3)
+    """
     return lanes // width + bin(lanes % width).count("1")
 
 
-# what one sum reads: the element of a buffer, and whether all lanes read that one
+# an element that an update reads: its buffer, its offset, and whether all lanes read that element
 Operand = tuple[Buffer, Lin, bool]
 
 
 def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Operand]]:
-    """Return the reads of each copy of an update besides its sum, in the order of the copies."""
+    """Return the operands of each unrolled copy of an update, in the order of the copies."""
     counts = [f.extent for f in unrolled if isinstance(f.extent, int)]
     if len(counts) < len(unrolled) or prod(counts) > MOST_COPIES:
         return []
@@ -131,10 +138,10 @@ def _reads(store: Store, unrolled: tuple[For, ...], lanes: Axis) -> list[set[Ope
     return found
 
 
-def _held(reads: list[set[Operand]]) -> int:
-    """Return the most vectors that are kept from one copy to a later one.
+def _live_operands(reads: list[set[Operand]]) -> int:
+    """Return the most vectors that must be held at once because a later copy reads them again.
 
-    One that is read once is an operand in memory of the instruction that adds.
+    A vector that is read once needs no register: it is a memory operand of the addition.
     """
     first: dict[Operand, int] = {}
     last: dict[Operand, int] = {}
@@ -146,17 +153,17 @@ def _held(reads: list[set[Operand]]) -> int:
     return max((sum(first[k] <= n <= last[k] for k in kept) for n in range(len(reads))), default=0)
 
 
-def _passing(reads: list[set[Operand]], pieces: int, target: Target) -> int:
-    """Return whether a register is needed for what passes by, such as an element for all lanes.
+def _temporaries(reads: list[set[Operand]], pieces: int, target: Target) -> int:
+    """Return 1 if a register is needed for passing values, such as a broadcast element, else 0.
 
-    The widest x86 vectors spread an element to all lanes as they read it, once.
+    Instructions on 64-byte vectors broadcast a memory operand, so one read needs no register.
     """
     times = Counter(operand for operands in reads for operand in operands)
     once = [
         sum(times[o] == 1 and (pieces == 1 or not o[2]) for o in operands) for operands in reads
     ]
-    spread = any(o[2] and (times[o] * pieces > 1 or target.vector_bytes < 64) for o in times)
-    return int(spread or not reads or any(n != 1 for n in once))
+    broadcast = any(o[2] and (times[o] * pieces > 1 or target.vector_bytes < 64) for o in times)
+    return int(broadcast or not reads or any(n != 1 for n in once))
 
 
 __all__ = ["Need", "Tile", "Update", "need", "size", "tile_of", "updates"]

@@ -1,6 +1,6 @@
-"""Conditions that are known where code is written: those are not tested at run time.
+"""Conditions that are known when code is generated, so that no test is emitted.
 
-Unrolled loops and lanes decide them, with the ranges of the loops around.
+The values of unrolled axes and lanes decide them, with the ranges of the loops around.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from schedlang.ir.nodes import Load
 from schedlang.ir.offsets import lane_step
 
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
-# an inequality of ``x`` and 0 holds where ``x * sign + shift`` is 0 or more
+# (sign, shift): the comparison of ``x`` with 0 holds where ``x * sign + shift >= 0``
 _HOLDS = {"<": (-1, -1), "<=": (-1, 0), ">": (1, -1), ">=": (1, 0)}
 
 
 def settled(root: Expr, context: Context) -> Expr:
     """Return ``root`` with each choice whose condition is known replaced by the side it takes.
 
-    Outside of unrolled loops and lanes lowering has settled what ranges decide.
+    Without unrolled axes and lanes there is nothing to do: lowering has settled these choices.
     """
     if not context.values and context.lanes is None:
         return root
@@ -44,7 +44,7 @@ def settled(root: Expr, context: Context) -> Expr:
 
 
 def condition(cond: Expr, context: Context) -> Expr:
-    """Return ``cond`` without the comparisons that are known; a ``Const`` if all of it is."""
+    """Return ``cond`` without the comparisons that are known; a ``Const`` if all are."""
 
     def known(node: Expr) -> Expr | None:
         if not isinstance(node, Binary) or node.dtype != "bool":
@@ -58,7 +58,7 @@ def condition(cond: Expr, context: Context) -> Expr:
 
 
 def _folded(node: Expr) -> Expr | None:
-    """Return ``node``, if one side of an ``&`` or ``|`` is known."""
+    """Return an ``&`` or ``|`` simplified, if one of its operands is known; else ``None``."""
     assert isinstance(node, Binary)
     for one, other in ((node.a, node.b), (node.b, node.a)):
         if isinstance(one, Const):
@@ -87,7 +87,7 @@ def first_lane(cond: Expr, context: Context) -> bool:
 
 
 def always_read(root: Expr, context: Context) -> frozenset[int]:
-    """Return the ``id`` of each load that every unrolled copy makes, whatever its choices take."""
+    """Return the ``id`` of each load that every unrolled copy makes, under no lazy choice."""
     if not context.copies:
         return frozenset()
     found, seen, stack = set(), set(), [root]
@@ -107,16 +107,16 @@ def _comparison(node: Binary, context: Context) -> bool | None:
     """Return the truth of a comparison of indices if it is the same in all lanes and iterations."""
     if not (is_index(node.a) and is_index(node.b)):
         return None
-    apart = to_lin(node.a, context.values) - to_lin(node.b, context.values)
-    if apart.const is not None:
-        return bool(_COMPARE[node.op](apart.const, 0))
-    ends = [apart]
+    difference = to_lin(node.a, context.values) - to_lin(node.b, context.values)
+    if difference.const is not None:
+        return bool(_COMPARE[node.op](difference.const, 0))
+    ends = [difference]
     if context.lanes is not None:
         lanes = context.lanes
-        step = lane_step(apart, lanes.axis)
+        step = lane_step(difference, lanes.axis)
         if step is None:
             return None
-        first = apart.substitute({lanes.axis: lanes.start})
+        first = difference.substitute({lanes.axis: lanes.start})
         ends = [first, first + step * (lanes.count - 1)]
 
     def proven(sign: int, shift: int) -> bool:

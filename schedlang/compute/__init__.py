@@ -1,4 +1,4 @@
-"""Tensors, reductions, recurrences: what to compute. The package is callable (``sl.compute``)."""
+"""Tensors, reductions and recurrences, which say what to compute; the package is ``sl.compute``."""
 
 import schedlang.compute.data  # noqa: F401 - lets tensors pickle
 import schedlang.compute.latex  # noqa: F401 - gives tensors their latex()

@@ -1,4 +1,4 @@
-"""Arrays and numbers of a call matched to placeholders, sizes and scalars."""
+"""The arguments of a call, matched to placeholders, sizes and scalars."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def bind(
     args: Sequence[Any],
     named: Mapping[str, Any],
 ) -> tuple[dict[Tensor, np.ndarray], dict[Var, Any]]:
-    """Return the array of each tensor and the value of each variable, checked.
+    """Return the checked array of each tensor and the checked value of each variable.
 
-    ``args`` are arrays for ``tensors``, then values for the variables that no shape determines;
-    ``named`` gives either by name.
+    ``args`` are arrays for ``tensors``, then values for the variables that no shape determines.
+    ``named`` has arguments passed by name.
     """
     arrays = _arrays(tensors, args[: len(tensors)], named)
     values = _named_values(tensors, variables, named)
@@ -80,7 +80,7 @@ def _arrays(
 
 
 def _array(tensor: Tensor, value: Any) -> np.ndarray:
-    # lists and numbers are arrays here
+    # the reference takes lists and numbers, too
     listed = isinstance(value, (list, tuple, int, float))
     array = np.asarray(value) if listed else as_numpy(value, tensor.name)
     if array.dtype != np.dtype(tensor.dtype):
@@ -137,13 +137,16 @@ def _scalar(variable: Var, value: Any) -> Any:
 def _solve(
     arrays: Mapping[Tensor, np.ndarray], values: dict[Var, Any], sizes: Sequence[Var]
 ) -> None:
-    """Find the sizes that shapes determine: each extent with one unknown, until nothing is new."""
-    open_ = [(e, n) for t, a in arrays.items() for e, n in zip(t.shape, a.shape)
-             if not isinstance(e, int)]  # fmt: skip
+    """Add the sizes that shapes determine to ``values``.
+
+    Each pass solves the extents with one unknown size, until a pass finds none.
+    """
+    equations = [(e, n) for t, a in arrays.items() for e, n in zip(t.shape, a.shape)
+                 if not isinstance(e, int)]  # fmt: skip
     progress = any(v not in values for v in sizes)
     while progress:
         progress = False
-        for extent, actual in open_:
+        for extent, actual in equations:
             found = single_unknown(extent, actual, values)
             if found is not None:
                 values[found[0]] = np.int64(found[1])
@@ -153,7 +156,7 @@ def _solve(
 def single_unknown(
     extent: Extent, actual: int, values: Mapping[Var, Any]
 ) -> tuple[Var, int] | None:
-    """Return the only unknown size of ``extent`` and its value, where it determines that."""
+    """Return the only unknown size of ``extent`` and its value; ``None`` if not determined."""
     given = {v: Lin.of(int(n)) for v, n in values.items() if v.is_size}
     lin = to_lin(extent, given)
     size = determined_by(lin, ())

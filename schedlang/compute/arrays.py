@@ -1,4 +1,4 @@
-"""Arrays of any library, and objects with the buffer protocol, as NumPy arrays without copies."""
+"""Arrays of other libraries and objects with the buffer protocol, viewed as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from schedlang.compute.torch_tensors import is_tensor, tensor_as_numpy
 from schedlang.errors import CallTypeError, first_line
 
-# DLPack's numbers: memory of the CPU, and that which a GPU sees too
+# DLPack's device types of CPU memory and of pinned CPU memory
 _HOST = (1, 3)
 
 
 def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
     """Return ``value`` as a NumPy array over the same memory.
 
-    Takes NumPy arrays and scalars, PyTorch tensors, objects with ``__array_interface__``, DLPack,
-    the buffer protocol (``memoryview``, ``array.array``, ``bytearray``) or ``__array__``; one that
-    is ``written`` must share its memory. Bytes are uint8. Raises
-    :class:`~schedlang.errors.CallTypeError` for anything else, and for arrays in a GPU's memory.
+    ``value`` may be a NumPy array or scalar, a PyTorch tensor, or an object with
+    ``__array_interface__``, DLPack, the buffer protocol (``memoryview``, ``array.array``,
+    ``bytearray``) or ``__array__``. One that is ``written`` must share its memory. Bytes are uint8.
+    Raises :class:`~schedlang.errors.CallTypeError` for anything else, and for arrays in GPU memory.
 
     >>> from array import array
     >>> as_numpy(array("f", [1.0, 2.0]), "A")
@@ -47,7 +47,7 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
         return np.from_dlpack(value)
     if hasattr(value, "__array_interface__"):
         return np.asarray(value)
-    # ahead of __array__, which may copy
+    # before __array__, which may copy
     memory = _buffer(value, what)
     if memory is not None:
         return memory
@@ -66,7 +66,7 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
 
 
 def _buffer(value: Any, what: str) -> np.ndarray | None:
-    """Return the memory of an object with the buffer protocol; ``None`` for any other."""
+    """Return the memory of an object with the buffer protocol; ``None`` for any other object."""
     try:
         view = memoryview(value)
     except TypeError:

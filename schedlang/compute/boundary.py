@@ -1,4 +1,4 @@
-"""Boundary conditions: a tensor continued beyond its edges, as a stage of its own."""
+"""Boundary conditions: ``pad`` extends a tensor beyond its edges, in a stage of its own."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def pad(
 ) -> Tensor:
     """Return ``tensor`` with ``before`` and ``after`` more elements at the ends of its dimensions.
 
-    ``before`` and ``after`` (the same as ``before`` when left out) are an integer or a size for
-    every dimension, or one for each. The result has the tensor's dtype, and shape
-    ``before + extent + after``. The modes are :func:`numpy.pad`'s, and Halide's
+    ``before`` and ``after`` are an integer or a size for all dimensions, or one for each.
+    ``after`` defaults to ``before``. The result has the tensor's dtype and the shape
+    ``before + extent + after``. The modes are those of :func:`numpy.pad`, and of Halide's
     ``BoundaryConditions`` under other names:
 
-    - ``"constant"``: ``value``, or 0, outside (Halide: ``constant_exterior``)
+    - ``"constant"``: ``value``, by default 0 (Halide: ``constant_exterior``)
     - ``"edge"``: the nearest element (``repeat_edge``)
     - ``"reflect"``: mirrored at the first and last element, which is not repeated
-      (``mirror_interior``); a pad must be smaller than the extent
-    - ``"wrap"``: from the other end (``repeat_image``)
+      (``mirror_interior``); each width must be smaller than the extent
+    - ``"wrap"``: elements from the other end (``repeat_image``)
 
-    Inline it, or attach it to its consumer, and the padded tensor is never stored.
+    With ``compute_inline``, or ``compute_at`` a loop of its consumer, the padded tensor is never
+    stored whole.
 
-    Raises :class:`~schedlang.errors.ComputeError` for an unknown mode, a negative pad or one that
-    ``mode`` cannot fill, :class:`~schedlang.errors.ComputeTypeError` for operands of the wrong
-    kind.
+    Raises :class:`~schedlang.errors.ComputeError` for an unknown mode, a negative width or one that
+    ``mode`` cannot fill, :class:`~schedlang.errors.ComputeTypeError` for operands of a wrong type.
 
     >>> import numpy as np, schedlang as sl
     >>> from schedlang.compute.reference import reference
@@ -90,7 +90,7 @@ def pad(
 
 
 def _are_pairs(given: Any) -> bool:
-    """Return whether ``given`` are NumPy's widths: (before, after) for each dimension."""
+    """Return whether ``given`` has NumPy's form, a pair (before, after) for each dimension."""
     return (
         isinstance(given, (tuple, list))
         and bool(given)
@@ -150,14 +150,14 @@ def _conditions(i: Axis, before: Extent, extent: Extent, after: Extent) -> list[
 
 
 def _source(i: Axis, before: Extent, extent: Extent, after: Extent, mode: str) -> Expr:
-    """Return the index within ``0..extent`` whose element stands at ``i``, in provable terms."""
+    """Return the index of the element at ``i``, in a form that is provably within ``0..extent``."""
     shifted = i if _is_zero(before) else i - before
     if _is_zero(before) and _is_zero(after):
         return i
     if mode == "wrap":
         return shifted % extent
     last = simplify(as_expr(extent) - 1)
-    # a size may turn out smaller than what is needed: the read stays at 0 or above all the same
+    # a symbolic size may be too small for the width: then clamp the index, to read in bounds
     known = isinstance(extent, int) and isinstance(before, int) and isinstance(after, int)
     if mode == "edge":
         if not known:

@@ -1,4 +1,4 @@
-"""Reads that provably leave their tensor are refused where they are written."""
+"""The check of indices: a read that is provably out of bounds raises an error in ``compute``."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 
-# the conditions around a node, outer to inner, each with whether it holds
+# the conditions around a node, outer to inner, each with its truth value
 Path = tuple[tuple[Expr, bool], ...]
-# whether it is conditional, what is known, and the exact conditions if all its uses share them
+# (conditional, facts, path) of a node: whether it is evaluated conditionally, the facts known
+# there, and the exact conditions around it (None if its uses are under different ones)
 Guard = tuple[bool, tuple[Lin, ...], Optional[Path]]
 _ALWAYS: Guard = (False, (), ())
-# conditions nested deeper than this are not all remembered
-_REMEMBERED = 32
-# of alternatives within alternatives, those further in add no facts
+# most facts and conditions that are kept for a node
+_MOST_FACTS = 32
+# alternatives nested deeper than this add no facts
 _DEEPEST_OR = 4
-# points of an index that are tried where its range proves nothing
-_TRIED = 2**16
+# most points at which an index is evaluated, if its range proves nothing
+_MOST_POINTS = 2**16
 
 
 def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[Lin, ...]:
-    """Return polynomials that are at most 0 where the truth of ``cond`` is ``holds``."""
+    """Return polynomials that are at most 0 wherever the truth value of ``cond`` is ``holds``."""
     found: list[Lin] = []
     seen: set[tuple[int, bool]] = set()
     stack = [(cond, holds)]
@@ -76,11 +77,11 @@ def _comparison(node: Binary, truth: bool, ranges: Ranges) -> list[Lin]:
 
 
 def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bool = False) -> None:
-    """Raise :class:`BoundsError` for a read that is certain to leave its tensor.
+    """Raise :class:`BoundsError` for a read that is certainly out of bounds.
 
-    ``first`` gives axes that start later than 0 (a scan's time axis). Before the whole graph is
-    known (``late`` false), a placeholder read a fixed number of rows before the one computed is
-    let pass: it may be the state of a scan.
+    ``first`` gives the start of axes that start later than 0 (a scan's time axis). Unless the whole
+    graph is known (``late``), a placeholder may be read a fixed number of rows before the current
+    row, since it may be the state of a scan.
     """
     ranges = Ranges()
     for axis, start in (first or {}).items():
@@ -88,25 +89,25 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
     empty = any(a.extent == 0 for a in (*op.axis, *op.reduce_axis) if isinstance(a.extent, int))
     if empty:
         return
-    # what is read, an iteration reads
-    begun = first or {}
+    # a read needs an iteration, so each extent is at least 1
+    starts = first or {}
     facts = (f for a in (*op.axis, *op.reduce_axis)
-             for f in occupied(to_lin(a.extent) - begun.get(a, 0)))  # fmt: skip
+             for f in occupied(to_lin(a.extent) - starts.get(a, 0)))  # fmt: skip
     ranges = ranges.assuming(tuple(facts))
     order = list(postorder(op.roots))
     guards = _guards(op, order, ranges)
     unknown = _unknown(order)
-    let_pass = ""
+    note = ""
     for node in order:
         if isinstance(node, Read):
             guard = guards[id(node)]
-            let_pass = _check_read(op, node, ranges, guard, late, let_pass, unknown) or let_pass
+            note = _check_read(op, node, ranges, guard, late, note, unknown) or note
 
 
 def _unknown(order: Sequence[Expr]) -> set[int]:
     """Return the ``id`` of each node whose value depends on data or on a symbolic size.
 
-    One walk serves every read: a walk for each takes cubic time in a deep expression.
+    One walk serves all reads, since a walk for each would take cubic time in a deep expression.
     """
     found: set[int] = set()
     for node in order:
@@ -116,7 +117,7 @@ def _unknown(order: Sequence[Expr]) -> set[int]:
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
-    """Return the facts that hold wherever a node (by ``id``) is evaluated: those of all uses."""
+    """Return the guard of each node, by ``id``: the facts that hold at all of its uses."""
     known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
     if op.where is not None:
         guarded: Guard = (True, facts_of(op.where, True, ranges), ((op.where, True),))
@@ -128,9 +129,9 @@ def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, G
             if isinstance(node, Select) and node.lazy and place:
                 found = facts_of(node.cond, place == 1, ranges)
                 inner = None
-                if path is not None and len(path) < _REMEMBERED:
+                if path is not None and len(path) < _MOST_FACTS:
                     inner = (*path, (node.cond, place == 1))
-                guard = True, (*facts, *found)[-_REMEMBERED:], inner
+                guard = True, (*facts, *found)[-_MOST_FACTS:], inner
             other = known.get(id(child))
             if other is not None and other is not guard:
                 shared = tuple(f for f in guard[1] if f in other[1])
@@ -149,12 +150,13 @@ def _either(a: Path | None, b: Path | None) -> Path | None:
 
 
 def _check_read(
-    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, let_pass: str,
+    op: ComputeOp, read: Read, scope: Ranges, guard: Guard, late: bool, note: str,
     unknown: Container[int],
 ) -> str:  # fmt: skip
-    """Refuse ``read`` where it is wrong; what is to be said of it if another one is wrong.
+    """Raise if ``read`` is out of bounds, unless its tensor may be the state of a scan.
 
-    ``let_pass`` is what was said of earlier reads, ``unknown`` as :func:`_unknown` returns it.
+    In that case return a note, which the error message of a later read appends. ``note`` is that of
+    an earlier read. ``unknown`` is the result of :func:`_unknown`.
     """
     conditional, facts, path = guard
     ranges = scope.assuming(facts)
@@ -171,17 +173,17 @@ def _check_read(
         uncertain = opaque or (conditional and not _certain(lin, size, ranges))
         if uncertain or not _linear(lin):
             last = size.const
-            taken = _tried(index, path, scope, unknown) if last is not None else None
-            if taken is not None and last is not None:
-                low, high = taken
+            exact = _exact_range(index, path, scope, unknown) if last is not None else None
+            if exact is not None and last is not None:
+                low, high = exact
                 below, above = low < 0, high >= last
-            if not (below or above) or (uncertain and taken is None):
+            if not (below or above) or (uncertain and exact is None):
                 continue
         outside = f"{low} and up" if high is None else f"{low}..{high}"
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
         scan = scan and bool(op.axis) and (lin - Lin.of(op.axis[0])).const is not None
         if scan and not late:
-            let_pass = let_pass or f"\n{read} is out of bounds too: index 0 takes {outside}."
+            note = note or f"\n{read} is out of bounds too: index 0 takes {outside}."
             continue
         raise BoundsError(
             explain(
@@ -190,30 +192,31 @@ def _check_read(
                 f"{shape_text(read.tensor.shape)} has extent {extent} there",
                 f"Clamp the index with {_clamped(index, extent, below, above)}, guard the read "
                 f"with sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad "
-                f"with sl.pad, or shrink the shape.{let_pass}",
+                f"with sl.pad, or shrink the shape.{note}",
             )
         )
-    return let_pass
+    return note
 
 
 def _linear(lin: Lin) -> bool:
-    """Return whether the interval of ``lin`` is exact: a sum of multiples of loop variables."""
+    """Return whether ``lin`` is linear in axes, so that its interval is exact."""
     return all(not p or (len(p) == 1 and isinstance(p[0], Axis)) for p in lin.terms)
 
 
 def _clamped(index: Expr, extent: int | Expr, below: bool, above: bool) -> str:
-    """Return ``index`` kept inside ``0..extent`` where it leaves that."""
+    """Return ``index``, clamped at the ends of ``0..extent`` that it exceeds, as text."""
     last = extent - 1
     text = f"sl.min({index}, {last})" if above or not below else str(index)
     return f"sl.max({text}, 0)" if below or not above else text
 
 
-def _tried(
+def _exact_range(
     index: Expr, path: Path | None, ranges: Ranges, unknown: Container[int]
 ) -> tuple[int, int] | None:
     """Return the least and the largest ``index`` over all points where ``path`` holds.
 
-    ``None`` if it is never evaluated, has no value here, or takes too many points.
+    Return ``None`` if there is no such point, if the value is unknown, or if there are too many
+    points to try.
     """
     if path is None or any(id(node) in unknown for node in (index, *(cond for cond, _ in path))):
         return None
@@ -223,12 +226,12 @@ def _tried(
     ends = [(lo.const, hi.const if hi is not None else None) for lo, hi in spans]
     starts = [lo for lo, _ in ends if lo is not None]
     lengths = [hi - lo + 1 for lo, hi in ends if lo is not None and hi is not None]
-    if len(lengths) < len(axes) or not 0 < prod(lengths) <= _TRIED:
+    if len(lengths) < len(axes) or not 0 < prod(lengths) <= _MOST_POINTS:
         return None
     points = np.indices(lengths).reshape(len(lengths), -1) if lengths else np.zeros((0, 1), int)
     values = {axis: row + start for axis, row, start in zip(axes, points, starts)}
     keep = np.ones(points.shape[1], bool)
-    # a condition may keep a division by zero away from what it guards
+    # where a condition guards against it, the index may divide by zero
     with np.errstate(all="ignore"):
         for cond, holds in path:
             keep &= np.asarray(evaluate(cond, values)).astype(bool) == holds
@@ -237,9 +240,9 @@ def _tried(
 
 
 def _certain(lin: Lin, size: Lin, ranges: Ranges) -> bool:
-    """Return whether a read is out of bounds everywhere.
+    """Return whether a read is out of bounds at every point.
 
-    Under a condition, no other read is certainly wrong.
+    Only then is a conditional read certainly wrong.
     """
     low, high = ranges.interval(lin)
     last = size.const

@@ -1,8 +1,8 @@
-"""One operation evaluated by NumPy, in chunks that keep every temporary small.
+"""The evaluation of one operation by NumPy, in chunks that keep every temporary small.
 
-Each axis of the operation is one dimension of the arrays involved (reduction axes first), and an
-expression's value is as large as the axes it mentions: everything broadcasts. A read whose index
-is affine in the axes is a strided view, whatever its strides.
+Each axis of the operation is one dimension of the arrays (reduction axes first). The value of an
+expression has extent 1 along the axes that it does not use, and broadcasts. A read whose indices
+are affine in the axes is a strided view.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select, Unary,
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 
-# a chunk of 2**18 elements stays in the second-level cache; one of 2**21 doubles is 16 MiB
+# a chunk of 2**18 elements stays in the L2 cache; an operand of 2**21 doubles takes 16 MiB
 CHUNK = 2**18
 OPERAND = 2**21
 
@@ -39,11 +39,11 @@ Index = tuple[int, tuple[tuple[int, int], ...]]
 
 @dataclass(frozen=True)
 class Prepared:
-    """An operation made ready for some sizes.
+    """An operation prepared for evaluation at given sizes.
 
-    ``affine`` gives for each read (by ``id``) and dimension its index as ``offset + sum(coef *
-    axis)``, axes by position. ``guards`` gives the condition under which a node is needed, where
-    there is one. ``factors`` are the two sides of a product that is summed.
+    ``affine`` maps the ``id`` of a read to its indices as ``offset + sum(coef * axis)``, with axes
+    by position. ``guards`` maps the ``id`` of a node to the condition under which it is needed.
+    ``factors`` are the two sides of a product that is summed.
     """
 
     op: ComputeOp
@@ -59,17 +59,17 @@ class Prepared:
 
     @property
     def folded(self) -> int:
-        """The number of axes that are reduced."""
+        """The number of reduction axes."""
         return len(self.op.reduce_axis)
 
 
 def extent_of(value: int | Expr, sizes: Sizes) -> int:
-    """Return an extent as a number."""
+    """Return the value of an extent."""
     return value if isinstance(value, int) else int(evaluate(value, sizes))
 
 
 def prepare(op: ComputeOp, sizes: Sizes) -> Prepared:
-    """Return ``op`` ready to be evaluated where the sizes have the given values."""
+    """Return ``op`` prepared for evaluation at the given sizes."""
     axes = (*op.reduce_axis, *op.axis)
     spans = []
     for axis in axes:
@@ -117,7 +117,7 @@ def _affine(lin: Lin, position: Mapping[Any, int], sizes: Sizes) -> Index | None
 
 
 def _is_product(body: Expr, ndim: int) -> bool:
-    """Return whether ``body`` is a floating product of which neither side uses every axis."""
+    """Return whether ``body`` is a product of floats of which neither side uses every axis."""
     if not isinstance(body, Binary) or body.op != "*" or not dtypes.is_float(body.dtype):
         return False
     return all(len(_axes([side])) < ndim for side in body.children)
@@ -130,7 +130,7 @@ def _axes(roots: Sequence[Expr]) -> set[Expr]:
 def execute(
     stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], first: Span | None = None
 ) -> None:
-    """Write the elements of ``stage`` into ``outs``; with ``first`` only those rows."""
+    """Write the elements of ``stage`` into ``outs``; only the rows of ``first`` if it is given."""
     data = stage.spans[stage.folded :]
     if first is not None:
         data = (first, *data[1:])
@@ -142,9 +142,9 @@ def execute(
         if stage.op.reducer is None:
             _elementwise(stage, arrays, outs, data, lengths)
         elif stage.ufunc is not None:
-            _fast(stage, arrays, outs, spans, lengths)
+            _reduce_by_ufunc(stage, arrays, outs, spans, lengths)
         else:
-            _ordered(stage, arrays, outs, spans, lengths)
+            _reduce_by_combiner(stage, arrays, outs, spans, lengths)
 
 
 def _elementwise(
@@ -157,17 +157,17 @@ def _elementwise(
             out[_slices(box)] = value
 
 
-def _fast(
+def _reduce_by_ufunc(
     stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans: Box, lengths: list[int]
 ) -> None:
-    everything = range(len(lengths))
-    steps = shrink(lengths, [everything], _budget(stage.program))
+    dims = range(len(lengths))
+    steps = shrink(lengths, [dims], _budget(stage.program))
     wide = steps
     if stage.factors is not None:
-        groups = [[k for k in everything if stage.axes[k] in _axes([side])]
+        groups = [[k for k in dims if stage.axes[k] in _axes([side])]
                   for side in stage.factors.roots]  # fmt: skip
         limit = min(OPERAND, max(2**23 // stage.factors.peak, 256))
-        wide = shrink(lengths, [*groups, everything[stage.folded :]], limit)
+        wide = shrink(lengths, [*groups, dims[stage.folded :]], limit)
     for outer in boxes(spans[stage.folded :], wide[stage.folded :]):
         total = _start(stage, arrays, outer)[0]
         for inner in boxes(spans[: stage.folded], wide[: stage.folded]):
@@ -190,7 +190,7 @@ def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
 
 
 def _product(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray | None:
-    """Return the sum of a product over ``box`` as a matrix product, where that is as good."""
+    """Return the sum of a product over ``box`` as a matrix product, if that is as accurate."""
     if stage.factors is None:
         return None
     a, b = _run(stage, stage.factors, arrays, box)
@@ -198,7 +198,7 @@ def _product(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray | None:
     return contraction(a, b, lengths, stage.folded, stage.op.body[0].dtype)
 
 
-def _ordered(
+def _reduce_by_combiner(
     stage: Prepared, arrays: Arrays, outs: Sequence[np.ndarray], spans: Box, lengths: list[int]
 ) -> None:
     assert stage.op.reducer is not None
@@ -217,7 +217,7 @@ def _ordered(
 
 
 def _row_major(lengths: list[int], folded: int, budget: int) -> list[int]:
-    """Chunk lengths that walk the reduced axes in row-major order."""
+    """Return chunk lengths for which the chunks visit the reduction axes in row-major order."""
     data = math.prod(lengths[folded:])
     room = max(budget // data, 1024)
     steps = [1] * folded
@@ -231,7 +231,7 @@ def _row_major(lengths: list[int], folded: int, budget: int) -> list[int]:
 
 
 def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...]:
-    """Return where the fold starts, for one chunk of data."""
+    """Return the initial values of a reduction, for one chunk of data."""
     reducer = stage.op.reducer
     assert reducer is not None
     shape = [stop - start for start, stop in outer]
@@ -247,7 +247,7 @@ def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...
 
 
 def _sources(stage: Prepared, arrays: Arrays, box: Box) -> tuple[np.ndarray, ...]:
-    """Return the values to reduce, as large as ``box`` along the reduced axes."""
+    """Return the values to reduce, broadcast to ``box`` along the reduction axes."""
     reducer = stage.op.reducer
     assert reducer is not None
     values = _run(stage, stage.program, arrays, box)
@@ -264,16 +264,16 @@ def _sources(stage: Prepared, arrays: Arrays, box: Box) -> tuple[np.ndarray, ...
 
 
 def _budget(program: Program) -> int:
-    """Return how many elements a chunk may have so that everything alive stays within 64 MiB."""
+    """Return the most elements of a chunk, so that all live temporaries fit in 64 MiB."""
     return min(CHUNK, max(2**23 // max(program.peak, 1), 256))
 
 
 def shrink(lengths: Sequence[int], groups: Sequence[Sequence[int]], limit: int) -> list[int]:
-    """Chunk lengths for which the product over each group of axes is at most ``limit``."""
+    """Return chunk lengths whose product over each group of axes is at most ``limit``."""
     steps = [max(1, n) for n in lengths]
     for group in groups:
         while math.prod(steps[k] for k in group) > limit:
-            # the last axis is contiguous in most arrays: long rows are fast
+            # keep rows long: the last axis is contiguous in most arrays
             widest = max(group, key=lambda k: steps[k] // (8 if k == len(steps) - 1 else 1))
             if steps[widest] == 1:
                 widest = max(group, key=lambda k: steps[k])
@@ -282,7 +282,7 @@ def shrink(lengths: Sequence[int], groups: Sequence[Sequence[int]], limit: int) 
 
 
 def boxes(spans: Box, steps: Sequence[int]) -> Iterator[Box]:
-    """Yield ``spans`` cut into boxes of at most ``steps``, row-major."""
+    """Return an iterator over boxes of at most ``steps`` that cover ``spans``, row-major."""
     cuts = [[(at, min(at + step, stop)) for at in range(start, stop, step)]
             for (start, stop), step in zip(spans, steps)]  # fmt: skip
     return itertools.product(*cuts)
@@ -322,7 +322,7 @@ def _run(stage: Prepared, program: Program, arrays: Arrays, box: Box) -> tuple[A
 
 
 def _view(array: np.ndarray, affine: tuple[Index, ...], box: Box) -> np.ndarray | None:
-    """Return the elements at affine indices over ``box``, unless some index leaves ``array``."""
+    """Return the elements at affine indices over ``box``; ``None`` if one is out of bounds."""
     shape, strides, corner = [1] * len(box), [0] * len(box), []
     for (offset, coefs), size, stride in zip(affine, array.shape, array.strides):
         low = high = first = offset
@@ -348,7 +348,7 @@ def _check_guards(
     stage: Prepared, outside: Sequence[tuple[Read, tuple[Any, ...]]], values: Mapping[Any, Any],
     arrays: Arrays,
 ) -> None:  # fmt: skip
-    """Refuse reads of which some indices are outside, unless a condition guards those."""
+    """Raise for reads with indices that are out of bounds and not under a false guard."""
     # a probe is a read whose only index is the guard, so that one pass evaluates all guards
     probes = []
     for node, _ in outside:
@@ -393,7 +393,7 @@ def _clipped(array: np.ndarray, indices: tuple[Any, ...]) -> Any:
 
 
 def _guards(op: ComputeOp, order: Sequence[Expr]) -> dict[int, Expr | None]:
-    """Return for each node (by ``id``) the condition under which it is needed; ``None``: always."""
+    """Return the condition under which each node, by ``id``, is needed (``None``: always)."""
     if op.where is None and not any(isinstance(node, Select) and node.lazy for node in order):
         return {}
     found: dict[int, Expr | None] = {id(root): op.where for root in op.body}

@@ -1,8 +1,8 @@
-"""A computation as plain data: JSON in, JSON out, and pickling on top of it.
+"""A computation as plain data, for JSON and pickling.
 
-The form is one flat list of items that refer to earlier items by number, so that depth is no
-limit. Reading it back checks every item: data from a stranger can build a computation or be
-refused, and nothing else.
+The data form is a flat list of items that refer to earlier items by number, so that a deep
+expression needs no recursion. Every item is checked when it is read. So untrusted data either
+builds a computation or raises an error, and can do nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schedlang.expr.nodes import Expr
 
 @dataclass(frozen=True)
 class Graph:
-    """Tensors that pickle together and stay one graph (each alone would bring its own copy).
+    """Tensors that are pickled as one graph; pickled alone, each has a copy of the graph.
 
     >>> import pickle, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -44,12 +44,12 @@ def _load_graph(data: Any) -> Graph:
 
 
 def dumps(outputs: Tensor | Sequence[Tensor]) -> str:
-    """Return what :func:`to_data` does, as JSON text."""
+    """Return the result of :func:`to_data` as JSON text."""
     return json.dumps(to_data(outputs), allow_nan=False)
 
 
 def loads(text: str | bytes) -> tuple[Tensor, ...]:
-    """Return the tensors behind :func:`dumps`' text, checked as :func:`from_data` checks."""
+    """Return the tensors that :func:`dumps` wrote, checked as in :func:`from_data`."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -60,10 +60,10 @@ def loads(text: str | bytes) -> tuple[Tensor, ...]:
 def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
     """Return the graph behind ``outputs`` as lists, strings and numbers that JSON can hold.
 
-    ``items`` describes axes, sizes, expressions, reducers and operations, each after what it
-    needs, ``outputs`` the wanted tensors as ``[item, output number]``. An extent is a number, or
-    ``[item]`` for an expression; infinities and NaN are strings. Names, sharing and the identity
-    of axes are kept.
+    ``items`` describes axes, sizes, expressions, reducers and operations; an item comes after the
+    items that it refers to. ``outputs`` lists the tensors as ``[item, output number]``. An extent
+    is a number, or ``[item]`` for an expression. Infinities and NaN are strings. Names, sharing and
+    the identity of axes are kept.
 
     >>> import schedlang as sl
     >>> to_data(sl.placeholder((4,), name="A"))["items"]
@@ -84,17 +84,16 @@ def to_data(outputs: Tensor | Sequence[Tensor]) -> dict[str, Any]:
 def from_data(data: Any) -> tuple[Tensor, ...]:
     """Return the tensors that :func:`to_data` described.
 
-    Raises :class:`~schedlang.errors.ComputeError`, naming the item, for anything that is not a
-    computation that could have been written with ``sl.placeholder``, ``sl.compute`` and
-    ``sl.scan``.
+    Raises :class:`~schedlang.errors.ComputeError`, which names the item, for data of which
+    ``sl.placeholder``, ``sl.compute`` and ``sl.scan`` could not have made a computation.
     """
     return rebuild(data)
 
 
 def pickle_tensor(tensor: Tensor) -> tuple[Any, ...]:
-    """Return a tensor pickles as the data of its whole graph.
+    """Return what pickle needs to rebuild a tensor: the data of its whole graph.
 
-    Tensors pickled side by side become separate graphs; :class:`Graph` keeps them one.
+    Tensors that are pickled one by one become separate graphs; :class:`Graph` keeps them in one.
     """
     return _load_tensor, (to_data(tensor),)
 
@@ -108,8 +107,10 @@ copyreg.pickle(Tensor, pickle_tensor)
 
 @dataclass(frozen=True)
 class Structure:
-    """A computation's structure without names: ``key`` is a hash (sha256, hex) of its form, and
-    ``extents`` has those of its tensors and axes that are numbers, in the order of the form.
+    """The structure of a computation, without names and integer extents.
+
+    ``key`` is the SHA-256 hash, in hex, of its anonymous data form. ``extents`` are the integer
+    extents of its tensors and axes, in the order of that form.
     """
 
     key: str
@@ -117,7 +118,7 @@ class Structure:
 
 
 def structure(outputs: Tensor | Sequence[Tensor]) -> Structure:
-    """Return the structure of ``outputs``, the same for all names and for any sharing of parts.
+    """Return the structure of ``outputs``, which does not depend on names or shared expressions.
 
     >>> import schedlang as sl
     >>> A, X = sl.placeholder((4,), name="A"), sl.placeholder((8,), name="X")
@@ -136,10 +137,9 @@ def structure(outputs: Tensor | Sequence[Tensor]) -> Structure:
 
 
 def expr_from_data(data: Any, leaves: Mapping[str, Expr]) -> Expr:
-    """Return the expression that :func:`expr_to_data` described, its leaves taken from ``leaves``.
+    """Return the expression that :func:`expr_to_data` described, with leaves from ``leaves``.
 
-    Raises :class:`~schedlang.errors.ComputeError` for a leaf that is not there and for anything
-    that is no expression.
+    Raises :class:`~schedlang.errors.ComputeError` for an unknown leaf and for invalid data.
     """
     return rebuild_expr(data, leaves)
 

@@ -1,4 +1,4 @@
-"""``compute``: a tensor from a lambda over its axes."""
+"""``compute``, which makes a tensor from a function of its axes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def compute(
 ) -> Any:
     """Return a tensor whose element at ``(i, j, ...)`` is ``fcompute(i, j, ...)``.
 
-    ``shape``: a tuple of extents (integers or sizes), one of them for 1-d, ``()`` for 0-d.
-    ``fcompute`` takes one axis per dimension (or ``*idx``) and returns an expression, a
-    reduction (``sl.sum(...)``), or a tuple of expressions for several outputs of one shape, in
-    which case a tuple of tensors is returned. The dtype is the expression's.
+    ``shape`` is a tuple of extents (integers or sizes); one extent is enough for 1-d, and ``()`` is
+    0-d. ``fcompute`` takes one axis per dimension (or ``*idx``). It returns an expression, a
+    reduction (``sl.sum(...)``), or a tuple of expressions for several outputs of one shape; then a
+    tuple of tensors is returned. The dtype is that of the expression.
 
-    Raises :class:`~schedlang.errors.ComputeError` for an axis that is not the computation's own,
-    :class:`~schedlang.errors.BoundsError` for a read that leaves its tensor.
+    Raises :class:`~schedlang.errors.ComputeError` for an axis of another computation,
+    :class:`~schedlang.errors.BoundsError` for a read that is out of bounds.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((8, 8), name="A")
@@ -53,7 +53,7 @@ def compute(
     try:
         result = fcompute(*axes)
     except IndexError as error:
-        # NumPy's own words: an index that is an expression is never asked for its value
+        # recognize NumPy's message for an index that is no integer
         if not str(error).startswith(("only integers, slices", "arrays used as indices")):
             raise
         raise ComputeTypeError(

@@ -1,4 +1,4 @@
-"""Writing the data form of a computation: a flat list of items; see :mod:`.data`."""
+"""Writing the data form of a computation, a flat list of items; see :mod:`.data`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ VERSION = 1
 
 
 def expr_to_data(expr: Expr, leaf_names: Mapping[Any, str]) -> list[Any]:
-    """Return one expression over named leaves as a flat list of items, the expression last.
+    """Return an expression over named leaves as a flat list of items, of which it is the last.
 
-    ``leaf_names`` gives the name of each axis and size it may use; it reads no tensor.
+    ``leaf_names`` names each axis and size that the expression may use. It may not read tensors.
 
     >>> from schedlang.expr.nodes import Axis
     >>> i = Axis("i", 8)
@@ -34,9 +34,9 @@ def expr_to_data(expr: Expr, leaf_names: Mapping[Any, str]) -> list[Any]:
 
 
 def everything(tensors: Sequence[Tensor]) -> list[Operation]:
-    """Return every operation behind the tensors, producers first.
+    """Return all operations behind the tensors, producers first.
 
-    A scan's states and inputs are included.
+    They include the states and inputs of scans.
     """
     order: list[Operation] = []
     seen: set[Operation] = set()
@@ -58,10 +58,10 @@ def everything(tensors: Sequence[Tensor]) -> list[Operation]:
 
 @dataclass
 class Writer:
-    """Items written so far, and where each object stands among them.
+    """The items written so far, and the position of each object among them.
 
-    ``anonymous`` leaves names out, writes equal expressions once, and keeps extents that are
-    numbers apart, in ``extents``.
+    ``anonymous`` leaves out names, writes equal expressions once, and collects integer extents in
+    ``extents`` instead.
     """
 
     anonymous: bool = False
@@ -73,9 +73,10 @@ class Writer:
     extents: list[int] = field(default_factory=list)
 
     def forget_expressions(self) -> None:
-        """Forget the axes and reducers met so far.
+        """Forget the axes, expressions and reducers written so far; sizes and operations stay.
 
-        Sharing them between operations is no part of the structure; sharing sizes is.
+        Each operation then writes its own: sharing them between operations does not change a
+        computation, while sharing a size does.
         """
         self.local.clear()
 

@@ -1,4 +1,4 @@
-"""Folding with a reducer in NumPy: ufuncs, matrix products, and combiners of one's own."""
+"""Reductions in NumPy, by ufuncs, by matrix products and by custom combiners."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from schedlang.compute.reduce import Reducer, extreme_value
 from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import Binary, Call
 
-# sums and products of short floats are carried in double and rounded once
+# sums and products of shorter floats accumulate in float64 and are rounded once
 ACCUMULATORS = {"float16": "float64", "float32": "float64"}
 
 
 def ufunc_of(reducer: Reducer) -> Any:
-    """Return the NumPy ufunc that ``reducer`` is, or ``None``."""
+    """Return the NumPy ufunc that combines as ``reducer`` does, or ``None``."""
     if len(reducer.lhs) != 1:
         return None
     (x,), (y,), (result,), (unit,) = reducer.lhs, reducer.rhs, reducer.result, reducer.identity
@@ -39,7 +39,7 @@ def ufunc_of(reducer: Reducer) -> Any:
 def combine(
     reducer: Reducer, left: Sequence[np.ndarray], right: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, ...]:
-    """Return ``reducer`` applied to arrays that broadcast, part by part."""
+    """Return ``left`` and ``right``, one array a part, combined element by element."""
     values = {**dict(zip(reducer.lhs, left)), **dict(zip(reducer.rhs, right))}
     shape = np.broadcast_shapes(left[0].shape, right[0].shape)
     results = plan(reducer.result).run(values)
@@ -47,7 +47,7 @@ def combine(
 
 
 def fold(reducer: Reducer, rows: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """Return the rows of each part combined, neighbours first, in their order."""
+    """Return the rows of each part reduced to one, by combining neighbours in a tree."""
     while len(rows[0]) > 1:
         even = len(rows[0]) // 2 * 2
         joined = combine(reducer, [r[0:even:2] for r in rows], [r[1:even:2] for r in rows])
@@ -58,10 +58,10 @@ def fold(reducer: Reducer, rows: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ..
 def contraction(
     a: Any, b: Any, lengths: Sequence[int], folded: int, dtype: str
 ) -> np.ndarray | None:
-    """Return the sum of ``a * b`` over the first ``folded`` axes, in double, as a matrix product.
+    """Return the sum of ``a * b`` over the first ``folded`` axes, as a matrix product in float64.
 
-    ``a`` and ``b`` broadcast to ``lengths``. ``None`` where a product could overflow ``dtype`` or
-    an operand is not finite: there the order of rounding and summing shows.
+    ``a`` and ``b`` broadcast to ``lengths``. Return ``None`` if a product could overflow ``dtype``
+    or an operand is not finite, since the result then depends on the order of rounding and summing.
     """
     if not _largest(a) * _largest(b) <= float(np.finfo(dtype).max):
         return None
@@ -87,9 +87,9 @@ def contraction(
     m, n, depth = (math.prod(s.shape[k] for k in group) for s, group in
                    ((left, rows), (right, columns), (left, shared)))  # fmt: skip
     lead = [left.shape[k] for k in batch]
-    gone = [k for k in range(folded) if k not in shared]
-    x = left.transpose(batch + rows + shared + columns + gone).reshape(*lead, m, depth)
-    y = right.transpose(batch + shared + columns + rows + gone).reshape(*lead, depth, n)
+    summed = [k for k in range(folded) if k not in shared]
+    x = left.transpose(batch + rows + shared + columns + summed).reshape(*lead, m, depth)
+    y = right.transpose(batch + shared + columns + rows + summed).reshape(*lead, depth, n)
     shape = lead + [left.shape[k] for k in rows] + [right.shape[k] for k in columns]
     result = (x @ y).reshape(shape)
     order = batch + rows + columns

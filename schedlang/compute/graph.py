@@ -18,7 +18,7 @@ from schedlang.expr.visit import postorder
 
 
 def operations(outputs: Sequence[Tensor]) -> list[Operation]:
-    """Return every operation behind ``outputs``, producers first, in the order of the outputs."""
+    """Return all operations behind ``outputs``, producers first, in the order of the outputs."""
     order: list[Operation] = []
     done: set[Operation] = set()
     active: set[Operation] = set()
@@ -66,7 +66,7 @@ def placeholders(outputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 def variables(outputs: Sequence[Tensor]) -> list[Var]:
-    """Return every size and scalar argument the computation mentions, in a fixed order."""
+    """Return the sizes and scalars that the computation uses, in order of first appearance."""
     found: dict[Var, None] = {}
     for op in operations(outputs):
         roots: list[Expr] = [e for e in _extents(op) if isinstance(e, Expr)]
@@ -86,8 +86,8 @@ def _extents(op: Operation) -> list[object]:
 
 
 def first_rows(ops: Sequence[Operation]) -> dict[ComputeOp, Extent]:
-    """Return the row at which the time axis of each scan's updates, and of the steps to them,
-    starts."""
+    """Return the first row that each scan computes, for its updates and the operations before them.
+    """
     found: dict[ComputeOp, Extent] = {}
     for op in ops:
         if isinstance(op, ScanOp):

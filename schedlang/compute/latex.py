@@ -1,4 +1,4 @@
-"""A computation as LaTeX: ``C.latex()`` and the form in which Jupyter shows a tensor."""
+"""A computation as LaTeX, for ``C.latex()`` and for tensors in Jupyter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.expr.simplify import to_lin
 
-# beyond these Jupyter shows plain text
+# longer LaTeX is hard to read, so Jupyter shows plain text
 MOST_LINES, MOST_LETTERS = 40, 8000
 _FOLDED = {"sum": r"\sum", "prod": r"\prod"}
 _NAMED = {"min": r"\min", "max": r"\max", "argmin": r"\arg\min", "argmax": r"\arg\max"}
@@ -19,10 +19,10 @@ _NAMED = {"min": r"\min", "max": r"\max", "argmin": r"\arg\min", "argmax": r"\ar
 def latex(tensor: Tensor, ranges: bool = False) -> str:
     r"""Return the computation behind ``tensor`` as LaTeX for math mode.
 
-    One stage gives one equation, several an ``aligned`` environment, producers first. Sums have
-    limits, choices are ``cases``, operands keep the order in which they were written, and
-    conversions are left out where they keep every value. With ``ranges``, each equation says what
-    its axes run over. Inputs are not listed; an input itself gives its shape.
+    One stage gives one equation; several give an ``aligned`` environment, producers first. Sums
+    have limits, and choices are ``cases``. Operands keep the order in which they were written.
+    Conversions that keep every value are left out. With ``ranges``, each equation gives the ranges
+    of its axes. Inputs are not listed; for an input itself, its shape is returned.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
@@ -39,7 +39,7 @@ def latex(tensor: Tensor, ranges: bool = False) -> str:
 
 
 def repr_latex(tensor: Tensor) -> str | None:
-    """Return LaTeX for Jupyter, or ``None`` for plain text where the LaTeX is too long to read."""
+    """Return LaTeX for Jupyter; ``None`` asks for plain text if the LaTeX is too long to read."""
     ops = operations([tensor])
     if sum(not isinstance(op, PlaceholderOp) for op in ops) > MOST_LINES:
         return None
@@ -50,7 +50,7 @@ def repr_latex(tensor: Tensor) -> str | None:
 
 
 def _lines(tensor: Tensor, ranges: bool) -> list[tuple[str, str]]:
-    """Return each equation as its left side, and its sign with its right side."""
+    """Return the left side of each equation, and its right side with the sign before it."""
     ops = operations([tensor])
     names = _tensor_names(ops, tensor)
     if isinstance(tensor.op, PlaceholderOp):
@@ -70,7 +70,7 @@ def _lines(tensor: Tensor, ranges: bool) -> list[tuple[str, str]]:
 
 
 def _tensor_names(ops: Sequence[Operation], tensor: Tensor) -> dict[Tensor, str]:
-    """Return a unique name for each tensor; the state of a scan has the name of the scan."""
+    """Return a unique name for each tensor; the states of a scan have the names of its outputs."""
     taken: set[str] = set()
     found: dict[Tensor, str] = {}
     outputs = [t for op in ops if not isinstance(op, PlaceholderOp) for t in op.outputs]
@@ -101,7 +101,7 @@ def _equation(op: ComputeOp | ScanOp, names: Mapping[Tensor, str]) -> tuple[str,
 
 
 def _visible(op: ComputeOp) -> tuple[Tensor, ...]:
-    """Return the outputs that users have: argmax keeps its best value for itself."""
+    """Return the outputs that the user sees: argmin and argmax hide the extreme value."""
     selecting = op.reducer is not None and op.reducer.name in ("argmin", "argmax")
     return op.outputs[:1] if selecting and len(op.outputs) == 2 else op.outputs
 

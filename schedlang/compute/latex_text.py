@@ -1,4 +1,4 @@
-"""Expressions as LaTeX, operands in the order in which they were written."""
+"""Expressions as LaTeX, with operands in the order in which they were written."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ GREEK = frozenset(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
     "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega".split()
 )
-# letters of a part that is not written out, but left at dots: shared parts double at each use
+# a longer part is replaced by dots, since a shared part is written at each of its uses
 LONGEST = 4000
 DOTS = r"\cdots"
 
 
 class Written(IntEnum):
-    """The precedence of a text; one with less than its place asks for gets parentheses."""
+    """The precedence of a text, which gets parentheses where its place requires a higher one."""
 
     CHOICE = 0
     LOGIC = 1
@@ -69,7 +69,7 @@ Piece = tuple[str, Written]
 
 
 class Names:
-    """Names of tensors and of axes; equal names of axes in one stage get primes."""
+    """The names of tensors and of a stage's axes, where equal names of axes get primes."""
 
     def __init__(self, tensors: Mapping[Tensor, str], axes: Sequence[Axis] = ()) -> None:
         self.tensors = tensors
@@ -91,7 +91,7 @@ class Names:
 
     @classmethod
     def spelled(cls, name: str, subscripts: bool = True) -> str:
-        r"""Return ``name`` as mathematics: one letter, a Greek one, or upright text.
+        r"""Return ``name`` as LaTeX: a letter, a Greek letter, a numbered letter or upright text.
 
         >>> Names.spelled("A"), Names.spelled("alpha"), Names.spelled("row_max")
         ('A', '\\alpha', '\\mathrm{row\\_max}')
@@ -113,12 +113,12 @@ def grouped(text: str) -> str:
 
 
 def join(parts: Sequence[str]) -> str:
-    """Return one text as it is, several as a tuple."""
+    """Return a single part as it is, several as a tuple in parentheses."""
     return parts[0] if len(parts) == 1 else grouped(", ".join(parts))
 
 
 def ranged(axis: Axis, names: Names) -> str:
-    r"""Return ``0 \leq k < n``"""
+    r"""Return the range of ``axis``, such as ``0 \leq k < n``."""
     end = to_lin(axis.lo) + to_lin(axis.extent)
     return rf"{expression(axis.lo, names)} \leq {names.leaf(axis)} < {expression(end, names)}"
 
@@ -135,10 +135,10 @@ def expression(value: Union[Expr, int, Lin], names: Names, least: Written = Writ
         if len(text) > LONGEST and node is not value:
             text, level = DOTS, Written.ATOM
         done[id(node)] = text, level
-    return _held(done[id(value)], least)
+    return _parenthesized(done[id(value)], least)
 
 
-def _held(piece: Piece, least: Written) -> str:
+def _parenthesized(piece: Piece, least: Written) -> str:
     return piece[0] if piece[1] >= least else grouped(piece[0])
 
 
@@ -153,14 +153,14 @@ def _piece(node: Expr, done: Mapping[int, Piece], names: Names) -> Piece:
         indices = ",".join(text for text, _ in parts)
         return (f"{name}_{{{indices}}}" if parts else name), Written.ATOM
     if isinstance(node, Cast):
-        if _keeps(node):
+        if _is_exact(node):
             return parts[0]
         return rf"\operatorname{{{node.dtype}}}{grouped(parts[0][0])}", Written.ATOM
     if isinstance(node, Unary):
         if node.op == "-":
-            return f"-{_held(parts[0], Written.PRODUCT)}", Written.SUM
+            return f"-{_parenthesized(parts[0], Written.PRODUCT)}", Written.SUM
         sign = r"\neg" if node.dtype == "bool" else r"\sim"
-        return f"{sign} {_held(parts[0], Written.ATOM)}", Written.SIGNED
+        return f"{sign} {_parenthesized(parts[0], Written.ATOM)}", Written.SIGNED
     if isinstance(node, Binary):
         return _binary(node, parts[0], parts[1])
     if isinstance(node, Call):
@@ -187,8 +187,8 @@ def _number(node: Const) -> Piece:
     return text, Written.SUM if text.startswith("-") else Written.ATOM
 
 
-def _keeps(node: Cast) -> bool:
-    """Return true if a conversion keeps every value, or makes an index."""
+def _is_exact(node: Cast) -> bool:
+    """Return whether a conversion keeps every value, or makes an index."""
     if node.a.weak or node.dtype == "int64":
         return np.dtype(node.a.dtype).kind in "iub" or node.a.weak
     return bool(np.can_cast(node.a.dtype, node.dtype, "safe"))
@@ -196,21 +196,21 @@ def _keeps(node: Cast) -> bool:
 
 def _binary(node: Binary, a: Piece, b: Piece) -> Piece:
     if node.op in _RELATIONS:
-        sides = [_held(p, Written.REMAINDER) for p in (a, b)]
+        sides = [_parenthesized(p, Written.REMAINDER) for p in (a, b)]
         return f"{sides[0]} {_RELATIONS[node.op]} {sides[1]}", Written.COMPARED
     if node.op in _BITS:
         signs = _LOGIC if node.dtype == "bool" else _BITS
         least = Written.COMPARED if node.dtype == "bool" else Written.ATOM
         same = isinstance(node.a, Binary) and node.a.op == node.op and a[1] is Written.LOGIC
-        left = a[0] if same else _held(a, least)
-        return f"{left} {signs[node.op]} {_held(b, least)}", Written.LOGIC
+        left = a[0] if same else _parenthesized(a, least)
+        return f"{left} {signs[node.op]} {_parenthesized(b, least)}", Written.LOGIC
     if node.op == "+":
-        return f"{_held(a, Written.SUM)} + {_after(b, Written.SUM)}", Written.SUM
+        return f"{_parenthesized(a, Written.SUM)} + {_after(b, Written.SUM)}", Written.SUM
     if node.op == "-":
-        return f"{_held(a, Written.SUM)} - {_after(b, Written.PRODUCT)}", Written.SUM
+        return f"{_parenthesized(a, Written.SUM)} - {_after(b, Written.PRODUCT)}", Written.SUM
     if node.op == "*":
-        left, right = _held(a, Written.PRODUCT), _held(b, Written.SIGNED)
-        # digits next to each other, or behind a name, need a sign
+        left, right = _parenthesized(a, Written.PRODUCT), _parenthesized(b, Written.SIGNED)
+        # a factor that starts with a digit or a fraction needs a sign before it
         dot = r" \cdot " if right[0].isdigit() or right.startswith(r"\frac") else " "
         return f"{left}{dot}{right}", Written.PRODUCT
     if node.op == "/":
@@ -218,17 +218,17 @@ def _binary(node: Binary, a: Piece, b: Piece) -> Piece:
     if node.op == "//":
         return rf"\left\lfloor \frac{{{a[0]}}}{{{b[0]}}} \right\rfloor", Written.ATOM
     if node.op == "%":
-        sides = [_held(p, Written.SIGNED) for p in (a, b)]
+        sides = [_parenthesized(p, Written.SIGNED) for p in (a, b)]
         return r" \;\mathrm{mod}\; ".join(sides), Written.REMAINDER
-    base = _held(a, Written.ATOM)
-    # what ends in a power or is a fraction takes no second one
+    base = _parenthesized(a, Written.ATOM)
+    # a base that is a power or a fraction needs parentheses
     simple = isinstance(node.a, (Read, Axis, Var, Const)) and a[1] is Written.ATOM
     return f"{base if simple else grouped(a[0])}^{{{b[0]}}}", Written.SIGNED
 
 
 def _after(piece: Piece, least: Written) -> str:
-    """Return the operand behind a sign, in parentheses if it begins with a sign itself."""
-    return grouped(piece[0]) if piece[0].startswith("-") else _held(piece, least)
+    """Return the operand after a sign, in parentheses if it starts with a sign itself."""
+    return grouped(piece[0]) if piece[0].startswith("-") else _parenthesized(piece, least)
 
 
 def _call(node: Call, parts: Sequence[Piece]) -> Piece:
@@ -252,7 +252,7 @@ def _call(node: Call, parts: Sequence[Piece]) -> Piece:
 
 
 def _choice(node: Select, done: Mapping[int, Piece]) -> str:
-    """Return a chain of choices as ``cases``, one a line."""
+    """Return a chain of choices as a ``cases`` environment."""
     rows = []
     current: Expr = node
     while isinstance(current, Select):

@@ -1,8 +1,8 @@
-"""The laws of a combiner, tried on states that a reduction can have.
+"""Tests that a combiner is commutative and associative, on states that the reduction can have.
 
-The states are folds of a few elements from the identity, and the elements are values of what is
-reduced: the expressions themselves, evaluated at sampled axes and inputs. So a state that means
-something (a count, a mean and a sum of squares) is sampled with that meaning.
+A state is a fold of a few elements from the identity. The elements are values of the reduced
+expressions, evaluated at sampled axes and inputs. So a state such as (count, mean, sum of squares)
+is always one that occurs, which independent random numbers would not be.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Expr, Read, Var
 from schedlang.expr.visit import postorder
 
-# triples of states that are tried, and the most elements in a state
+# the number of tested triples of states, and the most elements in a state
 TRIPLES, LONGEST = 96, 3
-# how far sampled axes reach where their extent is not known
+# extent of sampled axes whose own is symbolic
 REACH = 16
 
 Parts = tuple[np.ndarray, ...]
@@ -29,19 +29,19 @@ Parts = tuple[np.ndarray, ...]
 def ties_of(
     reducer: Reducer, sources: Sequence[Expr], where: Expr | None, samples: Any = None
 ) -> str:
-    """Check commutativity, associativity and the identity of ``reducer``.
+    """Test that ``reducer`` is commutative and associative and that its identity is neutral.
 
-    ``sources`` are what it reduces where ``where`` holds; ``samples`` are elements given in their
-    place. Return an example of states that do not commute, where comparing equal values decides,
-    or ``""``.
+    It reduces ``sources`` where ``where`` holds; ``samples`` are elements to use in their place.
+    Return an example of two states that do not commute because the combiner compares equal values,
+    or ``""`` if there is none.
 
     Raises :class:`ComputeError` for a combiner that fails otherwise.
     """
     rng = np.random.default_rng(0)
-    made = _elements(sources, where, rng) if samples is None else _given(reducer, samples, rng)
+    elements = _elements(sources, where, rng) if samples is None else _drawn(reducer, samples, rng)
     unit = tuple(np.full(TRIPLES, c.value, c.dtype) for c in reducer.identity)
     with np.errstate(all="ignore"):
-        a, b, c = (_state(reducer, unit, made, k) for k in range(3))
+        a, b, c = (_state(reducer, unit, elements, k) for k in range(3))
         ab, ba = _combine(reducer, a, b), _combine(reducer, b, a)
         tied = _tied(reducer, a, b)
         untied = tuple(np.where(tied, x, y) for x, y in zip(ab, ba))
@@ -66,7 +66,7 @@ def _combine(reducer: Reducer, left: Parts, right: Parts) -> Parts:
 def _state(reducer: Reducer, unit: Parts, elements: Parts, position: int) -> Parts:
     """Fold one to three elements from the identity.
 
-    Each position has elements of its own.
+    The states at the three positions of a triple fold different elements.
     """
     state = unit
     length = 1 + np.arange(TRIPLES) // LONGEST**position % LONGEST
@@ -84,7 +84,7 @@ def _pool(dtype: str) -> np.ndarray:
 
 
 def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Generator) -> Parts:
-    """Return values of ``sources``: in each column those of one output, at points that differ."""
+    """Return sampled values of ``sources``; a column has elements of one output element."""
     shape = (3 * LONGEST, TRIPLES)
     roots = [*sources, *(() if where is None else (where,))]
     order = list(postorder(roots))
@@ -118,13 +118,13 @@ def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Genera
         good = good & np.isfinite(part) if part.dtype.kind == "f" else good
     if not good.any():
         return tuple(rng.choice(_pool(s.dtype), shape) for s in sources)
-    # what is masked out or has no value gives way to an element that takes part
+    # replace elements that are masked out or not finite by others
     chosen = rng.choice(np.flatnonzero(good), shape)
     return tuple(np.where(good, part, part.ravel()[chosen]) for part in parts)
 
 
-def _given(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
-    """Return elements drawn from those that the user gave."""
+def _drawn(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
+    """Return elements drawn from the user's ``samples``."""
     asked = f"sl.comm_reducer(..., samples=...) of {reducer.name}"
     count = len(reducer.lhs)
     if not isinstance(samples, (list, tuple)) or not samples:
@@ -142,7 +142,7 @@ def _given(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
 
 
 def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:
-    """Return where a comparison between the two sides is one of equal values."""
+    """Return where the combiner compares equal values of its two sides."""
     values = {**dict(zip(reducer.lhs, left)), **dict(zip(reducer.rhs, right))}
     tied = np.zeros(left[0].shape, bool)
     for node in postorder(reducer.result):
@@ -155,15 +155,17 @@ def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:
 
 
 def _sides(reducer: Reducer, value: Expr) -> str:
-    """Return which operand of the combiner ``value`` is computed from: left, right, or both or
-    none."""
+    """Return the side of the combiner that ``value`` uses: ``"left"``, ``"right"``, or ``""``.
+
+    The empty string stands for both sides or none.
+    """
     used = {n for n in postorder([value]) if isinstance(n, Var)}
     left, right = bool(used & {*reducer.lhs}), bool(used & {*reducer.rhs})
     return "" if left == right else "left" if left else "right"
 
 
 def _equal(left: Parts, right: Parts, given: Sequence[Parts]) -> np.ndarray:
-    """Return where two results agree: floats but for rounding."""
+    """Return where two results are equal; floats may differ by rounding."""
     same = np.ones(left[0].shape, bool)
     for k, (x, y) in enumerate(zip(left, right)):
         if x.dtype.kind != "f":

@@ -1,4 +1,4 @@
-"""The functions of the language; NumPy's ufuncs on expressions build the same."""
+"""The functions of the language; NumPy's ufuncs build the same expressions."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ def _function(name: str, doc: str) -> Callable[[ExprLike], Expr]:
     return function
 
 
-exp = _function("exp", "e to the power ``x``.")
-exp2 = _function("exp2", "2 to the power ``x``.")
-log = _function("log", "The natural logarithm of ``x``.")
-log2 = _function("log2", "The logarithm of ``x`` to base 2.")
-log10 = _function("log10", "The logarithm of ``x`` to base 10.")
-log1p = _function("log1p", "``log(1 + x)``, exact near 0.")
-expm1 = _function("expm1", "``exp(x) - 1``, exact near 0.")
-sqrt = _function("sqrt", "The square root of ``x``.")
-rsqrt = _function("rsqrt", "``1 / sqrt(x)``.")
-sin = _function("sin", "The sine of ``x`` in radians.")
-cos = _function("cos", "The cosine of ``x`` in radians.")
-tan = _function("tan", "The tangent of ``x`` in radians.")
-asin = _function("asin", "The inverse sine of ``x``.")
-acos = _function("acos", "The inverse cosine of ``x``.")
-atan = _function("atan", "The inverse tangent of ``x``.")
-sinh = _function("sinh", "The hyperbolic sine of ``x``.")
-cosh = _function("cosh", "The hyperbolic cosine of ``x``.")
-tanh = _function("tanh", "The hyperbolic tangent of ``x``.")
-sigmoid = _function("sigmoid", "``1 / (1 + exp(-x))``.")
-erf = _function("erf", "The error function of ``x``.")
-floor = _function("floor", "The largest integral value not above ``x``; integers stay as they are.")
-ceil = _function("ceil", "The smallest integral value not below ``x``.")
-trunc = _function("trunc", "``x`` rounded toward zero.")
-round = _function("round", "``x`` rounded to the nearest integral value, ties to even.")  # noqa: A001
-abs = _function("abs", "The magnitude of ``x``.")  # noqa: A001
-isnan = _function("isnan", "Whether ``x`` is NaN.")
-isinf = _function("isinf", "Whether ``x`` is infinite.")
-isfinite = _function("isfinite", "Whether ``x`` is neither infinite nor NaN.")
+exp = _function("exp", "Return e to the power ``x``.")
+exp2 = _function("exp2", "Return 2 to the power ``x``.")
+log = _function("log", "Return the natural logarithm of ``x``.")
+log2 = _function("log2", "Return the logarithm of ``x`` to base 2.")
+log10 = _function("log10", "Return the logarithm of ``x`` to base 10.")
+log1p = _function("log1p", "Return ``log(1 + x)``, exact near 0.")
+expm1 = _function("expm1", "Return ``exp(x) - 1``, exact near 0.")
+sqrt = _function("sqrt", "Return the square root of ``x``.")
+rsqrt = _function("rsqrt", "Return ``1 / sqrt(x)``.")
+sin = _function("sin", "Return the sine of ``x`` in radians.")
+cos = _function("cos", "Return the cosine of ``x`` in radians.")
+tan = _function("tan", "Return the tangent of ``x`` in radians.")
+asin = _function("asin", "Return the inverse sine of ``x``.")
+acos = _function("acos", "Return the inverse cosine of ``x``.")
+atan = _function("atan", "Return the inverse tangent of ``x``.")
+sinh = _function("sinh", "Return the hyperbolic sine of ``x``.")
+cosh = _function("cosh", "Return the hyperbolic cosine of ``x``.")
+tanh = _function("tanh", "Return the hyperbolic tangent of ``x``.")
+sigmoid = _function("sigmoid", "Return ``1 / (1 + exp(-x))``.")
+erf = _function("erf", "Return the error function of ``x``.")
+floor = _function("floor", "Return the largest integer at most ``x``; integers stay as they are.")
+ceil = _function("ceil", "Return the smallest integer at least ``x``.")
+trunc = _function("trunc", "Return ``x`` rounded toward zero.")
+round = _function("round", "Return ``x`` rounded to an integer, ties to even.")  # noqa: A001
+abs = _function("abs", "Return the magnitude of ``x``.")  # noqa: A001
+isnan = _function("isnan", "Return whether ``x`` is NaN.")
+isinf = _function("isinf", "Return whether ``x`` is infinite.")
+isfinite = _function("isfinite", "Return whether ``x`` is neither infinite nor NaN.")
 
 
 def pow(x: ExprLike, y: ExprLike) -> Expr:  # noqa: A001
@@ -67,7 +67,7 @@ def atan2(y: ExprLike, x: ExprLike) -> Expr:
 def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a`` where ``cond`` holds, else ``b``.
 
-    Both are evaluated, so that both must be in bounds.
+    Both are evaluated, so the reads of both must be in bounds.
     """
     return construct.select(cond, a, b)
 
@@ -75,7 +75,7 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
     """Return ``a`` where ``cond`` holds, else ``b``; only the chosen one is evaluated.
 
-    Its condition may guard reads that would leave their tensor::
+    The condition may guard reads that would be out of bounds::
 
         sl.if_then_else(i >= 1, A[i - 1], 0)
     """
@@ -83,9 +83,9 @@ def if_then_else(cond: ExprLike, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
-    """Return whether every condition holds; with ``axis`` a reduction.
+    """Return whether every condition holds; with ``axis``, a reduction.
 
-    ``all(x, axis=k)`` is true where no ``x`` along the reduction axes ``k`` is 0, and of nothing.
+    ``all(x, axis=k)`` is true if no ``x`` along the reduction axes ``k`` is 0, or there is none.
 
     >>> import numpy as np, schedlang as sl
     >>> A, k = sl.placeholder((2, 3), name="A"), sl.reduce_axis(3, name="k")
@@ -98,13 +98,13 @@ def all(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: 
 
 
 def any(*conditions: Any, axis: Any = None, where: Any = None) -> Any:  # noqa: A001
-    """Return whether at least one condition holds; with ``axis`` a reduction, as in :func:`all`."""
+    """Return whether a condition holds; with ``axis``, a reduction, as in :func:`all`."""
     found = _reduced("any", conditions, axis, where)
     return _joined("|", "any", conditions) if found is None else found
 
 
 def _reduced(name: str, given: tuple[Any, ...], axis: Any, where: Any) -> Reduction | None:
-    """Return the reduction that is asked for by ``axis=``, or by an axis after the value."""
+    """Return the reduction if an axis is given, by keyword or after the value; else ``None``."""
     values = list(given)
     if axis is None and len(values) == 2 and is_reduction(values[1]):
         axis = values.pop()

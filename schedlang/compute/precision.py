@@ -1,4 +1,4 @@
-"""A warning where float64 comes of integers and Python floats alone, and nobody asked for it."""
+"""The warning that integers and Python floats alone have made a computation use float64."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _warned: WeakSet[Operation] = WeakSet()
 
 
 def warn_of_float64(outputs: Sequence[Tensor]) -> None:
-    """Warn, once for a computation, of float64 that no input and no output has.
+    """Warn, once for a computation, if it uses float64 while no input or output is float64.
 
-    NumPy's rule makes float64 of an integer array times a Python float; so does
-    ``uint8 * 0.299`` here, and lanes are half as many.
+    By NumPy's rule an integer array times a Python float is float64, and so is ``uint8 * 0.299``
+    here. A vector then has half as many lanes as with float32.
     """
     found = widened(outputs)
     if found is None or found[0] in _warned:
@@ -38,9 +38,9 @@ def warn_of_float64(outputs: Sequence[Tensor]) -> None:
 
 
 def widened(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:
-    """Return the first expression that became float64 of integers, and its operation.
+    """Return the first expression that turned integers into float64, and its operation.
 
-    ``None`` where an input or an output is float64, or nothing did.
+    Return ``None`` if there is none, or if an input or output is float64.
     """
     order = operations(outputs)
     given = [op.dtype for op in order if isinstance(op, PlaceholderOp)]
@@ -56,7 +56,7 @@ def widened(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:
 
 
 def _narrower(node: Expr, dtype: str = "float32") -> str:
-    """Return how to write ``node`` so that ``dtype`` is asked for."""
+    """Return source for ``node`` that asks for ``dtype``."""
     if not isinstance(node, Binary):
         operand = next((c for c in map(_plain, node.children) if not isinstance(c, Const)), node)
         return f'{_called(operand)}.astype("{dtype}") instead of {operand}'
@@ -74,7 +74,7 @@ def _narrower(node: Expr, dtype: str = "float32") -> str:
 
 
 def _plain(operand: Expr) -> Expr:
-    """Return an operand as it was before the operation converted it."""
+    """Return an operand without the conversion that the operation applied to it."""
     return operand.a if isinstance(operand, Cast) else operand
 
 

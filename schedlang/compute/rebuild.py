@@ -1,4 +1,4 @@
-"""Reading the data form of a computation: every item is checked before anything is made of it."""
+"""Reading the data form of a computation, with a check of every item."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def rebuild_expr(data: Any, leaves: Mapping[str, Expr]) -> Expr:
 
 
 class _Reader:
-    """The objects made so far, one an item."""
+    """Reader of items; ``made`` holds the object of each item read so far."""
 
     def __init__(self, kinds: Mapping[str, Callable[..., Any]], leaves: Mapping[str, Expr]) -> None:
         self.kinds = kinds
@@ -196,7 +196,7 @@ def _binary(reader: _Reader, op: Any, a: Any, b: Any, dtype: Any, weak: Any) -> 
     x, y = reader.expr(a), reader.expr(b)
     fresh = construct.binary(op, x, y)
     kept = Binary(op, x, y, _dtype(dtype), _flag(weak))
-    _agree(kept, fresh, folded=Const)
+    _check_node(kept, fresh, folded=Const)
     return kept
 
 
@@ -205,7 +205,7 @@ def _unary(reader: _Reader, op: Any, a: Any, dtype: Any, weak: Any) -> Expr:
         raise ComputeError(f"there is no operator {_short(op)}")
     x = reader.expr(a)
     kept = Unary(op, x, _dtype(dtype), _flag(weak))
-    _agree(kept, construct.unary(op, x), folded=Const)
+    _check_node(kept, construct.unary(op, x), folded=Const)
     return kept
 
 
@@ -221,19 +221,19 @@ def _call(reader: _Reader, fn: Any, args: Any, dtype: Any, weak: Any) -> Call:
         raise ComputeError(f"there is no function {_short(fn)}")
     operands = reader.exprs(args, "the operands")
     kept = Call(fn, operands, _dtype(dtype), _flag(weak))
-    _agree(kept, build_call(fn, operands))
+    _check_node(kept, build_call(fn, operands))
     return kept
 
 
 def _select(reader: _Reader, cond: Any, a: Any, b: Any, dtype: Any, lazy: Any, weak: Any) -> Select:
     c, x, y = reader.expr(cond), reader.expr(a), reader.expr(b)
     kept = Select(c, x, y, _dtype(dtype), _flag(lazy), _flag(weak))
-    _agree(kept, construct.select(c, x, y, lazy))
+    _check_node(kept, construct.select(c, x, y, lazy))
     return kept
 
 
-def _agree(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
-    """Raise ``ComputeError`` unless the language makes the recorded node of its operands."""
+def _check_node(kept: Expr, fresh: Expr, folded: type | None = None) -> None:
+    """Raise ``ComputeError`` unless the language builds the recorded node from its operands."""
     same = fresh.dtype == kept.dtype and fresh.weak == kept.weak
     if same and folded is not None and isinstance(fresh, folded):
         return
@@ -297,7 +297,10 @@ def _reducer(
 
 
 def _is_arg(reducer: Reducer) -> bool:
-    """Return whether this is the combiner of ``argmax`` or ``argmin``, for indices >= 0 alone."""
+    """Return whether this is the combiner of ``argmax`` or ``argmin``.
+
+    It is valid only for indices of 0 or more, so the tests of other combiners could refuse it.
+    """
     if [v.dtype for v in reducer.lhs[:1]] != ["int64"] or len(reducer.lhs) != 2:
         return False
     value = Cast(Const(0, "int64"), reducer.lhs[1].dtype)

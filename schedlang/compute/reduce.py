@@ -1,4 +1,4 @@
-"""Reductions: axes, combiners, and ``sum``, ``max``, ``argmax`` and friends."""
+"""Reductions: their axes and combiners, and ``sum``, ``max``, ``argmax`` and the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from schedlang.expr.visit import postorder
 
 
 class Reduction:
-    """The value of ``sl.sum(...)`` and the other reductions: the whole value of a lambda."""
+    """The value of ``sl.sum(...)`` or another reduction, which a lambda must return as it is."""
 
     __slots__ = ("reducer", "sources", "axes", "where", "init", "visible")
 
@@ -42,7 +42,7 @@ class Reduction:
         self.visible = visible
 
     def as_scalar(self) -> Any:
-        """Refuse to be an operand: a reduction stands at the top of its lambda."""
+        """Raise ``ComputeError``, since a reduction cannot be an operand."""
         return self.refuse()
 
     def refuse(self, *_: Any, **__: Any) -> Any:
@@ -162,8 +162,11 @@ def reduction(
 
 
 def _start(name: str, value: ExprLike, dtype: str) -> Expr:
-    """Return ``init=`` in the dtype of the reduction: a number that fits, or what NumPy casts
-    alike."""
+    """Return ``init=`` in the dtype of the reduction.
+
+    A number must fit into that dtype; an expression must cast to it under NumPy's rule
+    ``same_kind``.
+    """
     start = as_expr(value)
     if isinstance(start, Const):
         return const(start.value, dtype)
@@ -191,7 +194,7 @@ def _source(expr: ExprLike, dtype: object) -> Expr:
 
 
 def _counted(expr: ExprLike, dtype: object) -> Expr:
-    """Return what ``sum`` and ``prod`` add up: bools count in int64, as in NumPy."""
+    """Return the operand of ``sum`` or ``prod``: bools become int64, as in NumPy."""
     source = _source(expr, dtype)
     return cast(source, "int64") if dtype is None and source.dtype == "bool" else source
 
@@ -209,10 +212,10 @@ def _simple(name: str, dtype: str) -> Reducer:
 def sum(  # noqa: A001
     expr: ExprLike, axis: Any = None, where: Any = None, init: Any = None, dtype: object = None
 ) -> Reduction:
-    """Return the sum of ``expr`` over ``axis`` where ``where`` holds, from ``init`` (0) on.
+    """Return the sum of ``expr`` over ``axis`` where ``where`` holds, starting from ``init`` (0).
 
-    The dtype is the operand's, and int64 for bools, unless ``dtype`` says otherwise; integers wrap.
-    ``init`` is a number or an expression over data axes, reads of tensors included
+    The dtype is ``dtype`` if given, else int64 for bools and the operand's dtype otherwise.
+    Integers wrap. ``init`` is a number or an expression over data axes, which may read tensors
     (``init=bias[j]``).
 
     >>> import schedlang as sl
@@ -237,8 +240,8 @@ def min(  # noqa: A001
 ) -> Any:
     """Return the smallest ``expr`` over a reduction axis, or the smallest of several expressions.
 
-    NaN propagates. A range that is known to be empty is refused; if ``where`` is never true, the
-    result is the dtype's largest value.
+    NaN propagates. An axis that is known to be empty raises an error. If ``where`` never holds, the
+    result is the largest value of the dtype.
     """
     return _extreme("min", expr, axis, values, where, init)
 
@@ -246,13 +249,15 @@ def min(  # noqa: A001
 def max(  # noqa: A001
     expr: ExprLike, axis: Any = None, *values: Any, where: Any = None, init: Any = None
 ) -> Any:
-    """Return the largest ``expr`` over a reduction axis, or of several expressions: ``max(a, b,
-    ...)``."""
+    """Return the largest ``expr`` over a reduction axis, or the largest of several expressions.
+
+    See :func:`min`; if ``where`` never holds, the result is the smallest value of the dtype.
+    """
     return _extreme("max", expr, axis, values, where, init)
 
 
 def is_reduction(axis: Any) -> bool:
-    """Return whether ``axis`` is meant as the axes of a reduction."""
+    """Return whether ``axis`` is a reduction axis, or a list or tuple of axes."""
     items = axis if isinstance(axis, (tuple, list)) else (axis,)
     return isinstance(axis, (tuple, list)) or any(
         isinstance(a, Axis) and a.is_reduce for a in items
@@ -272,7 +277,7 @@ def _extreme(
         for value in values:
             found = call(name, found, value)
         return found
-    # te's order of a reduction's arguments
+    # te passes where and init by position after the axis
     for given, known in zip(values, (where, init)):
         if known is not None or len(values) > 2:
             raise ComputeTypeError(
@@ -315,7 +320,7 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
     ri, rv = Var("index_y", "int64", weak=False), Var("value_y", value.dtype, weak=False)
     better = binary(">" if name == "argmax" else "<", lv, rv)
     if dtypes.is_float(value.dtype):
-        # NumPy: a NaN wins over every number, the first NaN over later ones
+        # as in NumPy, a NaN is chosen over any number, and the first of several NaNs
         nan_l, nan_r = call("isnan", lv), call("isnan", rv)
         better = (better & ~nan_r) | (nan_l & ~nan_r)
         tied = (lv == rv) | (nan_l & nan_r)
@@ -331,8 +336,8 @@ def _arg(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
 def argmax(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
     """Return the int64 index along ``axis`` of the largest ``expr``; the first one on ties.
 
-    Over several axes the index counts row-major. Elements where ``where`` does not hold take no
-    part; where it never holds, or the range is empty, the index is -1.
+    Over several axes the index is row-major. Elements for which ``where`` does not hold are
+    skipped. The index is -1 if ``where`` never holds or a symbolic extent is 0.
 
     >>> import numpy as np, schedlang as sl
     >>> A, k = sl.placeholder((4,), name="A"), sl.reduce_axis(4, name="k")
@@ -349,7 +354,7 @@ def argmin(expr: ExprLike, axis: Any = None, where: Any = None) -> Reduction:
 
 
 def truth(name: str, expr: ExprLike, axis: Any, where: Any) -> Reduction:
-    """Return whether ``any`` or ``all`` of ``expr`` over ``axis`` is other than 0."""
+    """Return the reduction ``any`` or ``all``, which tests ``expr`` over ``axis`` against 0."""
     axes, value = _axes(axis, name), as_expr(expr)
     source = value if value.dtype == "bool" else binary("!=", value, 0)
     x, y = Var("x", "bool", weak=False), Var("y", "bool", weak=False)
@@ -362,19 +367,19 @@ def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce", *,
     samples: Sequence[Any] | None = None, trusted: bool = False,
 ) -> Callable[..., Reduction]:  # fmt: skip
-    """Return a reduction of one's own: ``fcombine(x, y)`` with identity ``fidentity(dtype)``.
+    """Return a custom reduction that combines with ``fcombine(x, y)`` from ``fidentity(dtype)``.
 
     For tuples, ``x`` and ``y`` are tuples and ``fidentity`` takes one dtype for each part. An
     identity is any expression of a constant value.
 
-    The combiner must be commutative and associative. Both are tried on states that the reduction
-    can have: values of what it reduces, folded from the identity. One that fails raises
-    :class:`~schedlang.errors.ComputeError`, unless it fails to commute only where the values it
-    compares are equal: then the first element wins while a schedule keeps the order, and the step
-    that does not warns (:class:`~schedlang.errors.OrderWarning`).
+    The combiner must be commutative and associative. Both are tested on states that the reduction
+    can have: values of what it reduces, folded from the identity. A combiner that fails raises
+    :class:`~schedlang.errors.ComputeError`. The exception is one that fails to commute only where
+    the values it compares are equal: then the first element wins while a schedule keeps the order,
+    and a step that changes the order warns (:class:`~schedlang.errors.OrderWarning`).
 
-    ``samples`` is a list of elements (numbers, or tuples of them) to try in place of sampled ones,
-    for a combiner that holds only for the inputs that occur. With ``trusted`` nothing is tried.
+    ``samples`` is a list of elements (numbers, or tuples of them) to test in place of sampled ones,
+    for a combiner that is valid only for certain inputs. ``trusted`` skips the tests.
 
     >>> multiply = comm_reducer(lambda x, y: x * y, lambda t: 1.0, name="multiply")
     """
@@ -403,19 +408,19 @@ def _custom(
     single = len(kinds) == 1
     combined = fcombine(lhs[0], rhs[0]) if single else fcombine(lhs, rhs)
     results = combined if isinstance(combined, (tuple, list)) else (combined,)
-    identities = fidentity(*kinds) if _takes(fidentity, len(kinds)) else fidentity(kinds[0])
+    identities = fidentity(*kinds) if _accepts(fidentity, len(kinds)) else fidentity(kinds[0])
     starts = identities if isinstance(identities, (tuple, list)) else (identities,)
     if len(results) != len(kinds) or len(starts) != len(kinds):
         raise ComputeError(
             f"reducer {name}: it has {len(kinds)} operand{'s' * (len(kinds) != 1)}, but fcombine "
             f"returns {len(results)} and fidentity {len(starts)}; return one value for each"
         )
-    result = tuple(_same(name, as_expr(r), t) for r, t in zip(results, kinds))
+    result = tuple(_check_result(name, as_expr(r), t) for r, t in zip(results, kinds))
     identity = tuple(_identity(name, v, t) for v, t in zip(starts, kinds))
     return Reducer(name, lhs, rhs, result, identity)
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
+def _accepts(function: Callable[..., Any], count: int) -> bool:
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:
@@ -423,7 +428,7 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def _same(name: str, value: Expr, dtype: str) -> Expr:
+def _check_result(name: str, value: Expr, dtype: str) -> Expr:
     if value.weak:
         return convert(value, dtype)
     if value.dtype != dtype:
@@ -435,7 +440,7 @@ def _same(name: str, value: Expr, dtype: str) -> Expr:
 
 
 def _identity(name: str, value: Any, dtype: str) -> Const:
-    """Return the value of an expression over constants, in ``dtype``."""
+    """Return the value of a constant expression, in ``dtype``."""
     unit = as_expr(value)
     if any(isinstance(n, (Axis, Var, Read)) for n in postorder([unit])):
         raise ComputeError(

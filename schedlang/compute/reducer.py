@@ -1,4 +1,4 @@
-"""What a reduction combines with: a combiner of tuples and its identity."""
+"""The reducer of a reduction: a combiner of tuples, and its identity."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from schedlang.expr.nodes import Const, Expr, Var
 class Reducer:
     """A commutative, associative combiner of tuples: ``result`` over ``lhs`` and ``rhs``.
 
-    ``ties`` is an example of two states whose order shows, where comparing equal values decides;
-    it is empty for a combiner that always commutes. ``vouched`` says that the user answers for
-    what was not sampled. Sources: TVM's ``comm_reducer``, whose promise of commutativity and
-    associativity is sampled here (:mod:`schedlang.compute.laws`).
+    ``ties`` is an example of two states that do not commute because equal values are compared; it
+    is empty for a combiner that always commutes. ``vouched`` says that the user vouches for the
+    combiner, by ``trusted`` or ``samples``. Sources: TVM's ``comm_reducer``, which assumes
+    commutativity and associativity; here they are tested (:mod:`schedlang.compute.laws`).
     """
 
     name: str

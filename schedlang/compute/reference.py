@@ -1,4 +1,4 @@
-"""``reference``: what a computation means, evaluated by NumPy with no schedule."""
+"""``reference``: a computation evaluated by NumPy, without a schedule."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from schedlang.expr.visit import reads
 
 @dataclass(frozen=True)
 class Reference:
-    """The NumPy value of ``outputs``, as a function of arrays.
+    """A function of arrays that computes ``outputs`` with NumPy.
 
-    ``inputs`` are its array arguments in order; ``variables`` the sizes and scalars.
+    ``inputs`` are its array arguments in order; ``variables`` are the sizes and scalars.
     """
 
     outputs: tuple[Tensor, ...]
@@ -40,15 +40,15 @@ class Reference:
 
 
 def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
-    """Return a function that computes ``outputs`` with NumPy: the meaning every schedule must keep.
+    """Return a function that computes ``outputs`` with NumPy, as an oracle for every schedule.
 
     It takes one array per placeholder, in the order in which they first appear in the graph
-    (outputs first, operands left to right), then the scalars and sizes that no shape determines;
-    each may be given by name instead. Shapes and dtypes are checked. It returns a new array, or a
-    tuple of them for several outputs.
+    (outputs first, operands left to right), then the scalars and sizes that no shape determines.
+    Each may be passed by name instead. Shapes and dtypes are checked. It returns a new array, or a
+    tuple of arrays for several outputs.
 
-    Each operation is evaluated in its declared dtype; sums and products of float16 and float32
-    are carried in float64 and rounded once, integers wrap. Temporaries stay under 64 MiB.
+    Each operation is evaluated in its declared dtype. Sums and products of float16 and float32
+    accumulate in float64 and are rounded once; integers wrap. Temporaries stay under 64 MiB.
 
     Raises :class:`~schedlang.errors.CallError` for a shape that does not fit,
     :class:`~schedlang.errors.CallTypeError` for a wrong dtype or a missing argument,
@@ -78,12 +78,12 @@ def _evaluate(
     inside = {op for body in bodies.values() for op in body}
     wanted = {t.op for t in outputs}
     last = {t.op: op for op in order for t in op.input_tensors}
-    # what the steps of a scan read they read at each moment, whoever else reads it
+    # every step of a scan reads its inputs again, so their arrays are kept
     kept = {*wanted, *(t.op for op in inside for t in op.input_tensors)}
-    spent: dict[Operation, list[Operation]] = {}
+    dead_after: dict[Operation, list[Operation]] = {}
     for producer, consumer in last.items():
         if producer not in kept and not isinstance(producer, PlaceholderOp):
-            spent.setdefault(consumer, []).append(producer)
+            dead_after.setdefault(consumer, []).append(producer)
     arrays: dict[Tensor, np.ndarray] = dict(given)
     for op in order:
         if isinstance(op, ComputeOp) and op not in inside:
@@ -93,7 +93,7 @@ def _evaluate(
             arrays.update(zip(op.outputs, results))
         elif isinstance(op, ScanOp):
             arrays.update(zip(op.outputs, _run_scan(op, bodies[op], arrays, sizes)))
-        for producer in spent.get(op, ()):
+        for producer in dead_after.get(op, ()):
             for tensor in getattr(producer, "outputs", ()):
                 arrays.pop(tensor, None)
     return tuple(arrays[t].copy() if t in given else arrays[t] for t in outputs)
@@ -115,9 +115,9 @@ def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]
 def _scan_bodies(
     order: Sequence[Operation], outputs: Sequence[Tensor]
 ) -> dict[ScanOp, list[ComputeOp]]:
-    """Return the operations each scan evaluates row by row, producers first.
+    """Return the operations that each scan evaluates row by row, producers first.
 
-    These are its updates and whatever lies between them and its states.
+    They are its updates and the operations between its states and the updates.
     """
     owner: dict[Any, ScanOp] = {}
     updates: dict[Operation, ScanOp] = {}
@@ -190,7 +190,7 @@ def _run_scan(
         arrays.update(zip(step.outputs, rows))
         stages.append((prepare(step, sizes), rows))
     for t in range(start, start + extent_of(op.scan_axis.extent, sizes)):
-        # only finished rows can be read
+        # a step may read only the rows before its own
         arrays.update((state, result[:t]) for state, result in zip(op.state, results))
         for stage, rows in stages:
             execute(stage, arrays, rows, (t, t + 1))

@@ -1,4 +1,4 @@
-"""The names of a computation, in the order of its structure, and an equal one with other names."""
+"""The names of a computation, and an equal computation with other names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedlang.expr.nodes import Var
 
 @dataclass(frozen=True)
 class Names:
-    """``parts`` are those of operations, their axes and outputs, ``sizes`` those of variables.
+    """Names of operations, axes and outputs (``parts``) and of variables (``sizes``).
 
     Computations of one structure have the same number of each, in the same order.
     """
@@ -39,7 +39,7 @@ def names_of(outputs: Sequence[Tensor]) -> Names:
 def renamed(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
     """Return tensors that compute what ``outputs`` do, under ``names``.
 
-    Raises :class:`~schedlang.errors.ComputeError` for names that are not as many, or cannot stand.
+    Raises :class:`~schedlang.errors.ComputeError` for a wrong number of names, or an invalid name.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -58,16 +58,16 @@ def renamed(outputs: Sequence[Tensor], names: Names) -> tuple[Tensor, ...]:
     return rebuild(data)
 
 
-# a list of the data form and the position in it where a name stands
+# the place of a name: a list of the data form, and the position in that list
 _Slot = tuple[list[Any], int]
 
 
 def _slots(outputs: Sequence[Tensor]) -> tuple[dict[str, Any], list[_Slot], list[_Slot]]:
-    """Return the data form of ``outputs``, and where names stand in it."""
+    """Return the data form of ``outputs``, and the places of names in it."""
     writer = Writer()
     parts: list[_Slot] = []
     for op in everything(outputs):
-        # an axis that two operations share has a name in each: they may be two in an equal graph
+        # an axis that two operations share is written twice: an equal graph may have two axes
         writer.forget_expressions()
         start = len(writer.items)
         writer.operation(op)

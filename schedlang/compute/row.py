@@ -1,4 +1,4 @@
-"""A tensor with its first indices given: ``A[i]`` of ``A[i][j]``, as te programs write."""
+"""A tensor with some of its indices, such as ``A[i]`` in ``A[i][j]``, which te programs write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """``tensor[indices]`` with fewer indices than dimensions: it has no value, its elements do.
+    """The result of ``tensor[indices]`` with fewer indices than dimensions; it has no value.
 
     Source: TVM's ``TensorSlice``.
     """
@@ -40,7 +40,7 @@ for _name in (*OPERATORS, *EQUALITIES):
 
 
 def wrong_count(tensor: Tensor, items: tuple[Any, ...]) -> str:
-    """Return why ``items`` are no indices of an element."""
+    """Return the error message for a wrong number of indices."""
     shape = ", ".join(map(str, tensor.shape))
     return explain(
         f"{tensor.name}[{', '.join(map(str, items))}]",

@@ -1,4 +1,4 @@
-"""Recurrences: ``scan`` computes rows of its states from earlier ones."""
+"""Recurrences: ``scan`` computes each row of its states from earlier rows."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def scan(
 ) -> Any:
     """Return the recurrence whose first rows are ``init`` and whose later rows are ``update``.
 
-    Each argument is a tensor or a list of them, one a state. ``state`` are placeholders of shape
-    ``(T, ...)`` that ``update`` reads at earlier rows (``state[t - 1, i]``); ``init`` are computed
-    tensors of shape ``(k, ...)``; ``update`` are computed tensors of the state's shape, whose rows
-    from ``k`` on count. Returns a tensor for one state, a list for several.
+    Each argument is a tensor, or a list with a tensor for each state. ``state`` are placeholders of
+    shape ``(T, ...)`` that ``update`` reads at earlier rows (``state[t - 1, i]``). ``init`` are
+    computed tensors of shape ``(k, ...)``. ``update`` are computed tensors of the state's shape, of
+    which the rows from ``k`` on are used. Returns a tensor for one state, a list for several.
 
-    Raises :class:`~schedlang.errors.ComputeError` when the shapes or dtypes do not fit.
+    Raises :class:`~schedlang.errors.ComputeError` if the shapes or dtypes do not match.
 
     >>> import schedlang as sl
     >>> X = sl.placeholder((5, 4), name="X")

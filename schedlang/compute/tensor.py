@@ -31,7 +31,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True, eq=False)
 class PlaceholderOp:
-    """An input: its elements come from the caller."""
+    """An input, whose elements the caller passes."""
 
     name: str
     shape: Shape
@@ -49,10 +49,10 @@ class PlaceholderOp:
 
 @dataclass(frozen=True, eq=False)
 class ComputeOp:
-    """Elements defined by expressions over ``axis``.
+    """An operation that defines each element by expressions over ``axis``.
 
-    With a ``reducer``, ``body`` holds what is reduced over ``reduce_axis`` where ``where`` holds,
-    starting from ``init`` (the reducer's identity when ``None``).
+    With a ``reducer``, the expressions of ``body`` are reduced over ``reduce_axis`` where ``where``
+    holds, starting from ``init`` (the reducer's identity if ``None``).
     """
 
     name: str
@@ -70,13 +70,13 @@ class ComputeOp:
 
     @property
     def roots(self) -> tuple[Expr, ...]:
-        """Every expression the operation evaluates, in reading order."""
+        """The expressions that the operation evaluates: body, ``where``, ``init``."""
         extra = (self.where,) if self.where is not None else ()
         return (*self.body, *extra, *(self.init or ()))
 
     @cached_property
     def input_tensors(self) -> list[Tensor]:
-        """The tensors read, in order of first appearance."""
+        """The tensors that the operation reads, in order of first appearance."""
         found: dict[Tensor, None] = {}
         for read in reads(self.roots):
             found.setdefault(read.tensor)
@@ -156,7 +156,7 @@ class Tensor:
         raise BoundsError(f"{asked}: negative indices do not count from the end: {hint}")
 
     def __call__(self, *indices: Any) -> Expr:
-        """Return ``T[indices]``; the call is te's spelling."""
+        """Return ``T[indices]``; te programs write a call."""
         return self[indices]
 
     def as_scalar(self) -> Expr:
@@ -207,7 +207,7 @@ class Tensor:
         )
 
     if TYPE_CHECKING:
-        # set by schedlang.compute.latex, which needs the graph of operations
+        # set by schedlang.compute.latex, which imports this module
         def latex(self, ranges: bool = False) -> str: ...
         def _repr_latex_(self) -> str | None: ...
     else:
@@ -320,18 +320,18 @@ for _name, _operator in EQUALITIES.items():
 
 
 def shape_text(shape: Iterable[Extent]) -> str:
-    """Return a shape as Python writes a tuple."""
+    """Return a shape in Python's syntax for tuples."""
     items = [str(s) for s in shape]
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 
 
 def declared(tensor: Tensor) -> str:
-    """Return a tensor as the header of a nest writes it."""
+    """Return a tensor's name, dtype and shape as in the header of a nest."""
     return f"{tensor.name}: {tensor.dtype}[{', '.join(str(s) for s in tensor.shape)}]"
 
 
 def check_name(name: object, what: str) -> str:
-    """Return ``name`` if it can stand in emitted source, else a refusal."""
+    """Return ``name`` if it is valid in emitted source, else raise."""
     if not isinstance(name, str):
         raise ComputeTypeError(f"the name of {what} must be a string, got {type(name).__name__}")
     if not all(_IDENTIFIER.match(part) and not keyword.iskeyword(part) for part in name.split(".")):
@@ -343,7 +343,7 @@ def check_name(name: object, what: str) -> str:
 
 
 def divide_whole(value: object) -> str:
-    """Return the hint to use //, if a whole float looks like the result of /."""
+    """Return a hint to use //, if ``value`` is a float with an integer value; else ``""``."""
     return "; use // to divide" if isinstance(value, float) and value.is_integer() else ""
 
 
@@ -397,10 +397,10 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
     """Return an input tensor.
 
     ``shape`` is a tuple of integers and sizes (``sl.var("n")``), or one of them for a 1-d tensor.
-    ``dtype`` is any of bool, int8–64, uint8–64, float16/32/64.
+    ``dtype`` is one of bool, int8–64, uint8–64 and float16/32/64.
 
     Raises :class:`~schedlang.errors.ComputeError` for a negative extent or a name that is no
-    identifier, :class:`~schedlang.errors.ComputeTypeError` for a wrong kind of extent or dtype.
+    identifier, :class:`~schedlang.errors.ComputeTypeError` for an extent or dtype of a wrong type.
 
     >>> placeholder((3, 4), name="A")
     Tensor(A: float32[3, 4])
@@ -422,10 +422,11 @@ def placeholder(shape: Any, dtype: object = "float32", name: str = "placeholder"
 
 
 def var(name: str = "n", dtype: object = "int64") -> Var:
-    """Return a symbolic size, or with a floating or other ``dtype`` a scalar argument.
+    """Return a symbolic size, or a scalar argument if ``dtype`` is neither int64 nor int32.
 
-    A size has no dtype of its own (it adapts to what it meets), is 0 or more, and is found from
-    the shapes of the arguments; te's default ``"int32"`` means the same here.
+    A size is 0 or more, and its value comes from the shapes of the arguments. It has no dtype of
+    its own: in arithmetic it takes that of the other operand. te's default ``"int32"`` makes a
+    size, too.
 
     >>> n = var("n"); alpha = var("alpha", dtype="float32")
     >>> (n + 1).dtype, (alpha * 2).dtype

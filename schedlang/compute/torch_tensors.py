@@ -1,4 +1,4 @@
-"""PyTorch's tensors: which of them have memory that a kernel can read, and why others have none."""
+"""PyTorch tensors as NumPy arrays, and errors for tensors without memory that a kernel can read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlang.errors import CallTypeError, first_line
 
-# what to call on a tensor that has no dense memory of its own
+# for each kind of tensor without dense memory, the method that makes a dense one
 _DENSE = (("is_sparse", ".to_dense()"), ("is_sparse_csr", ".to_dense()"),
           ("is_mkldnn", ".to_dense()"), ("is_nested", ".to_padded_tensor(0)"),
           ("is_quantized", ".dequantize()"))  # fmt: skip
@@ -21,17 +21,18 @@ TRANSFORMED = (
 
 
 def is_tensor(value: Any) -> bool:
-    """Return whether ``value`` is a tensor of PyTorch's; does not import it."""
+    """Return whether ``value`` is a PyTorch tensor, without an import of PyTorch."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
     return kind is not None and isinstance(value, kind)
 
 
 def detached(value: Any, what: str) -> Any:
-    """Return a tensor without its gradient, which it may have where PyTorch records none.
+    """Return a tensor detached from its gradient.
 
-    Under ``torch.no_grad()`` and ``torch.inference_mode()`` parameters are arrays like others.
-    Raises :class:`~schedlang.errors.CallTypeError` where a gradient would be lost.
+    Under ``torch.no_grad()`` and ``torch.inference_mode()``, a tensor that requires a gradient is
+    an array like any other. Raises :class:`~schedlang.errors.CallTypeError` if PyTorch records
+    gradients, since that of the kernel would be lost.
     """
     import torch
 
@@ -48,9 +49,10 @@ def detached(value: Any, what: str) -> Any:
 def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
     """Return the memory of a tensor as a NumPy array.
 
-    Raises :class:`~schedlang.errors.CallTypeError` for one that is elsewhere, that requires a
-    gradient while PyTorch records it, and for one that has no dense memory: of ``torch.vmap`` and
-    the like, meta, sparse, quantized, conjugated and negated views, dtypes that NumPy lacks.
+    Raises :class:`~schedlang.errors.CallTypeError` for a tensor on another device, for one that
+    requires a gradient while PyTorch records gradients, and for one without dense memory: inside
+    ``torch.vmap`` and the like, meta, sparse, quantized, a conjugated or negated view, or of a
+    dtype that NumPy lacks.
     """
     import torch
 
@@ -88,7 +90,7 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
             "convert it, e.g. with .float()"
         ) from None
     except Exception as error:
-        # of subclasses, and of modes that a library sets for all tensors
+        # subclasses, and modes that a library sets for all tensors, raise errors of any type
         raise CallTypeError(
             f"{what} is a {type(value).__name__} that does not expose its memory "
             f"({first_line(error)}): pass a plain tensor on the CPU"
@@ -97,7 +99,7 @@ def tensor_as_numpy(value: Any, what: str) -> np.ndarray:
 
 
 def _transformed(value: Any) -> bool:
-    """Return whether a tensor stands for others: in a transform of functorch's, or in a trace."""
+    """Return whether a tensor stands for others, in a functorch transform or a trace."""
     import torch
 
     if "FakeTensor" in {kind.__name__ for kind in type(value).__mro__}:

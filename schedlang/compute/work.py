@@ -1,7 +1,7 @@
-"""Count the arithmetic of a computation, before any schedule.
+"""The arithmetic operations of a computation, counted without a schedule.
 
-The rule that :func:`operations_of` states is the one home of what a flop is: ``sl.cost``, the
-GFLOP/s of ``sl.evaluate`` and the tuner's estimates count by it.
+:func:`operations_of` defines a flop for ``sl.cost``, for the GFLOP/s of ``sl.evaluate`` and for the
+tuner's estimates.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from schedlang.expr.visit import postorder
 
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 _BITS = ("&", "|", "^", "<<", ">>")
-# reducers whose step is one comparison, however their combiners spell it
+# reducers whose step counts as one comparison, though their combiners have more
 _SELECTING = ("argmax", "argmin")
-# points at which a condition is tried, to count where it holds
+# most points at which a condition is evaluated, to count where it holds
 MOST_TRIED = 1 << 22
 
 
 def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int:
-    """Return the operations behind ``outputs``, each stage computed once and whole.
+    """Return the number of operations of ``outputs``, if each stage is computed once, completely.
 
-    What counts is in :func:`operations_of`; a multiply-add is 2. A scan's steps count from the
-    first row that they compute. ``sizes`` gives the values of symbolic extents.
+    :func:`operations_of` says which operations count; a multiply-add is 2. The steps of a scan
+    count from the first row that they compute. ``sizes`` gives the values of symbolic extents.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((8, 2), name="B")
@@ -47,9 +47,9 @@ def flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> 
 
 
 def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = None) -> int | None:
-    """Count as :func:`flops` does, without points that a reduction's ``where`` leaves out.
+    """Return the count of :func:`flops` without the points that a reduction's ``where`` leaves out.
 
-    ``None`` if that is not known ahead: the condition reads elements or is over too many indices.
+    Return ``None`` if the condition reads elements or has too many points to try.
 
     >>> import schedlang as sl
     >>> A, k = sl.placeholder((8,), name="A"), sl.reduce_axis(8, name="k")
@@ -61,7 +61,7 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
     for op in computed(outputs):
         points = _points(op, sizes or {}, rows)
         if op.where is not None:
-            part = _held(op.where, sizes or {})
+            part = _count_where(op.where, sizes or {})
             if part is None:
                 return None
             points = points * part[0] // part[1]
@@ -70,7 +70,7 @@ def needed_flops(outputs: Sequence[Tensor], sizes: Mapping[Var, Any] | None = No
 
 
 def computed(outputs: Sequence[Tensor]) -> list[ComputeOp]:
-    """Return the computations behind ``outputs``, producers first."""
+    """Return the compute operations behind ``outputs``, producers first."""
     return [op for op in operations(outputs) if isinstance(op, ComputeOp)]
 
 
@@ -88,7 +88,7 @@ def _starts(op: ComputeOp, sizes: Mapping[Var, Any]) -> int:
 
 
 def of_point(op: ComputeOp) -> int:
-    """Return the operations of one point, of its reduction axes too."""
+    """Return the operations at one point of the data and reduction axes."""
     combined = 0 if op.reducer is None else of_step(op.reducer)
     tested = () if op.where is None else (op.where,)
     return _operations((*op.body, *tested)) + combined
@@ -100,7 +100,7 @@ def of_start(op: ComputeOp) -> int:
 
 
 def of_step(reducer: Reducer) -> int:
-    """Return the operations that combine one more value: at least 1; 1 for argmin and argmax."""
+    """Return the operations that combine one more value, at least 1; 1 for argmin and argmax."""
     if reducer.name in _SELECTING:
         return 1
     return max(1, _operations(reducer.result))
@@ -109,10 +109,10 @@ def of_step(reducer: Reducer) -> int:
 def operations_of(node: Expr) -> int:
     """Return the operations of one expression node, without its children: 0 or 1.
 
-    One each: arithmetic on elements (``+ - * / // % **`` and a change of sign), bitwise operations
-    and shifts of integers, comparisons of elements, and every math function, ``min`` and ``max``
-    among them. None: reads, index arithmetic, comparisons of indices, conversions, choices, and
-    logic on bools. Both sides of a choice count.
+    These count as one: arithmetic on elements (``+ - * / // % **`` and negation), bitwise
+    operations and shifts of integers, comparisons of elements, and every math function, including
+    ``min`` and ``max``. These do not count: reads, index arithmetic, comparisons of indices,
+    conversions, choices, and logic on bools. Both sides of a choice count.
 
     >>> from schedlang.expr.nodes import Axis
     >>> x = Var("x", "float32", weak=False)
@@ -132,8 +132,8 @@ def operations_of(node: Expr) -> int:
     return int(node.op in _ARITHMETIC or (node.op in _BITS and node.dtype != "bool"))
 
 
-def _held(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
-    """Return for how many points ``cond`` holds, and how many points its axes have."""
+def _count_where(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
+    """Return the number of points at which ``cond`` holds, and of all points of its axes."""
     nodes = list(postorder([cond]))
     if any(isinstance(node, Read) for node in nodes):
         return None
@@ -151,7 +151,7 @@ def _held(cond: Expr, sizes: Mapping[Var, Any]) -> tuple[int, int] | None:
 
 
 def _operations(roots: Sequence[Expr]) -> int:
-    """Return the operations of an expression graph, shared parts once, indices left out."""
+    """Return the operations of an expression graph; shared parts count once, indices not at all."""
     seen: set[int] = set()
     stack, count = list(roots), 0
     while stack:

@@ -1,3 +1,3 @@
-"""Expressions, and the arithmetic of their indices."""
+"""Expressions, and the arithmetic of index expressions."""
 
 import schedlang.expr.operators  # noqa: F401 - gives Expr its operators

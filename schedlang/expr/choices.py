@@ -1,4 +1,4 @@
-"""Choices nested deeper than Python's indentation, or shared between branches, in a row."""
+"""Choices that are nested deeper than Python's indentation allows, or shared between branches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ DEEPEST_CHOICES = 16
 
 
 def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[Expr, list[Expr]]:
-    """Return ``root`` over other nodes, and those of them to evaluate and name first, in order.
+    """Return ``root`` rewritten, and the parts of it to evaluate and name first, in order.
 
-    A part that several branches need, and every 16th choice inside a choice, becomes two: a flag,
-    true where evaluation reaches the part, and its value, which is evaluated only where the flag is
-    true. No value is then written twice, and choices do not nest much deeper than that. ``regions``
-    are those of ``root``; nodes whose ``id`` is ``known`` have a name already.
+    A part that several branches need, and a choice at every 16th level of nesting, is cut out of
+    ``root``. It becomes a flag, which is true where evaluation reaches the part, and a value, which
+    is evaluated only if the flag is true. So no value is written twice, and the nesting of choices
+    is bounded. ``regions`` are those of ``root``. Nodes whose ``id`` is ``known`` have a name
+    already.
 
     >>> from schedlang.expr.construct import select
     >>> from schedlang.expr.lazy import regions_of
@@ -33,25 +34,27 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
     ['bool', 'bool', 'float32', 'float32']
     """
     order = list(postorder([root], known))
-    cuts = _deep(order, regions) | dict(regions.ways)
+    cuts = _deep_choices(order, regions) | dict(regions.shared)
     while cuts:
-        work = _Work({id(n): n for n in order}, regions, cuts, known)
-        circle = work.run(root)
-        if circle is None:
-            made = work.made[id(root)]
-            named = {id(n) for n in (*work.flags.values(), *work.values)}
+        rewriter = _Rewriter({id(n): n for n in order}, regions, cuts, known)
+        cyclic = rewriter.run(root)
+        if cyclic is None:
+            made = rewriter.made[id(root)]
+            named = {id(n) for n in (*rewriter.flags.values(), *rewriter.values)}
             return made, [n for n in postorder([made], known) if id(n) in named]
-        # each would have to be known before the other: this one is written where it is used
-        del cuts[circle]
+        # the flag of this cut depends on its own value, so leave the part where it is used
+        del cuts[cyclic]
     return root, []
 
 
+# the regions that need each part which is cut out, by id
 Cuts = dict[int, tuple[Region, ...]]
+# "flag" or "node", and the id of a part or node
 Task = tuple[str, int]
 
 
-def _deep(order: list[Expr], regions: Regions) -> Cuts:
-    """Return the choices at every 16th level, each with the way that leads to it."""
+def _deep_choices(order: list[Expr], regions: Regions) -> Cuts:
+    """Return the choices at every 16th level of nesting, each with its region."""
     level: dict[int, int] = {}
     found: Cuts = {}
     for node in reversed(order):
@@ -65,8 +68,8 @@ def _deep(order: list[Expr], regions: Regions) -> Cuts:
 
 
 @dataclass
-class _Work:
-    """Nodes made again, with a flag and a value for each cut."""
+class _Rewriter:
+    """Rewriter of an expression, with a flag and a value for each cut."""
 
     nodes: Mapping[int, Expr]
     regions: Regions
@@ -77,7 +80,7 @@ class _Work:
     values: list[Expr] = field(default_factory=list)
 
     def run(self, root: Expr) -> int | None:
-        """Fill ``made`` for ``root``; a cut whose flag needs its own value, if there is one."""
+        """Rewrite ``root`` into ``made``; return a cut whose flag depends on its value, if any."""
         stack: list[tuple[Task, bool]] = [(("node", id(root)), False)]
         open_tasks: set[Task] = set()
         while stack:
@@ -99,8 +102,8 @@ class _Work:
     def _needs(self, what: str, key: int) -> list[Task]:
         if what == "flag":
             found: list[Task] = []
-            for way in self.cuts[key]:
-                steps, last = self._steps(way)
+            for region in self.cuts[key]:
+                steps, last = self._path(region)
                 found += [] if last is None else [("flag", last)]
                 found += [("node", id(self._choice(c).cond)) for c, _ in steps]
             return found
@@ -119,8 +122,8 @@ class _Work:
             return
         new = with_children(node, tuple(self.made[id(c)] for c in node.children))
         if key in self.cuts:
-            nothing = Const(False if node.dtype == "bool" else 0, node.dtype)
-            new = Select(self.flags[key], new, nothing, node.dtype, lazy=True)
+            unused = Const(False if node.dtype == "bool" else 0, node.dtype)
+            new = Select(self.flags[key], new, unused, node.dtype, lazy=True)
             self.values.append(new)
         self.made[key] = new
 
@@ -129,9 +132,11 @@ class _Work:
         assert isinstance(node, Select)
         return node
 
-    def _steps(self, region: Region) -> tuple[list[Region], int | None]:
-        """Return the choices on the way to ``region``, inner to outer, from a cut or from the
-        start."""
+    def _path(self, region: Region) -> tuple[list[Region], int | None]:
+        """Return the sides of choices around ``region``, inner to outer, up to a cut; and that cut.
+
+        The cut is ``None`` if the path starts at the whole expression.
+        """
         steps: list[Region] = []
         while region[1]:
             steps.append(region)
@@ -141,16 +146,16 @@ class _Work:
         return steps, region[0] if region[0] in self.cuts else None
 
     def _flag(self, key: int) -> Expr:
-        """Return whether evaluation arrives at a cut, by one of its ways."""
-        arrives: Expr | None = None
-        for way in self.cuts[key]:
-            steps, last = self._steps(way)
+        """Return the flag of a cut: true where evaluation reaches it from one of its regions."""
+        reached: Expr | None = None
+        for region in self.cuts[key]:
+            steps, last = self._path(region)
             flag = None if last is None else self.flags[last]
             for choice, side in reversed(steps):
                 cond = self.made[id(self._choice(choice).cond)]
                 cond = cond if side == 1 else Unary("~", cond, "bool")
                 flag = cond if flag is None else both(flag, cond)
             assert flag is not None
-            arrives = flag if arrives is None else binary("|", arrives, flag)
-        assert arrives is not None
-        return arrives
+            reached = flag if reached is None else binary("|", reached, flag)
+        assert reached is not None
+        return reached

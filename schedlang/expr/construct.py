@@ -1,4 +1,4 @@
-"""Make expressions of operands: constants, casts and operations with NumPy's dtype rules."""
+"""Construction of expressions: constants, casts and operations with NumPy's dtype rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIGNED = {"int8", "int16", "int32", "int64"}
 
 
 def const(value: ExprLike, dtype: object = None) -> Const:
-    """Return a constant; without ``dtype`` a Python number stays weak."""
+    """Return a constant; without ``dtype``, a Python int or float is weak."""
     if dtype is not None:
         name = dtypes.canonical(dtype)
         if isinstance(value, Expr):
@@ -49,7 +49,7 @@ def const(value: ExprLike, dtype: object = None) -> Const:
 
 
 def _checked(value: Any, dtype: str) -> Any:
-    """Return ``value`` as a Python number of ``dtype``; refuses integers out of range."""
+    """Return ``value`` as a Python number of ``dtype``; raise for an integer out of range."""
     if dtype == "bool":
         return bool(value)
     if dtypes.is_float(dtype):
@@ -75,7 +75,7 @@ def as_expr(value: ExprLike) -> Expr:
 
 
 def convert(value: Expr, dtype: str) -> Expr:
-    """Return ``value`` in ``dtype`` because an operation needs it there; checks weak ranges."""
+    """Return ``value`` converted to ``dtype``; raise if it is weak and may not fit."""
     if value.dtype == dtype:
         if value.weak and isinstance(value, Const):
             return Const(_checked(value.value, dtype), dtype)
@@ -98,7 +98,7 @@ def convert(value: Expr, dtype: str) -> Expr:
 
 
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
-    """Return ``left op right`` with operands brought to their common dtype."""
+    """Return ``left op right``, with operands converted to their common dtype."""
     a, b = given = as_expr(left), as_expr(right)
     dtype, weak = dtypes.promote(a.dtype, a.weak, b.dtype, b.weak)
     if op in ("<<", ">>", "&", "|", "^"):
@@ -126,7 +126,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
         if not (a.weak and b.weak) and not (bare and a.dtype != b.dtype and op in ("==", "!=")):
             pair = {a.dtype, b.dtype}
             if not (a.weak or b.weak) and "uint64" in pair and pair & SIGNED:
-                return _exact(op, a, b)
+                return _compare_exactly(op, a, b)
             wide = "int64" if _may_overflow(a, dtype) or _may_overflow(b, dtype) else dtype
             a, b = convert(a, wide), convert(b, wide)
         return Binary(op, a, b, "bool")
@@ -137,12 +137,14 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     folded = _fold(op, a, b)
     if folded is not None:
         return folded
-    return noted(Binary(op, a, b, dtype, weak), given)
+    return mark_widened(Binary(op, a, b, dtype, weak), given)
 
 
-def noted(made: Expr, operands: Sequence[Expr]) -> Expr:
-    """Return ``made``, marked as widened if none of its ``operands`` is a float but for weak
-    numbers."""
+def mark_widened(made: Expr, operands: Sequence[Expr]) -> Expr:
+    """Return ``made``, marked as ``widened`` if it is float64 and no operand is a tensor's float.
+
+    All its ``operands`` are then integers, bools or weak numbers.
+    """
     if made.dtype == "float64" and not made.weak:
         if all(v.weak or not dtypes.is_float(v.dtype) for v in operands):
             object.__setattr__(made, "widened", True)
@@ -150,26 +152,26 @@ def noted(made: Expr, operands: Sequence[Expr]) -> Expr:
 
 
 def _may_overflow(value: Expr, dtype: str) -> bool:
-    """Return whether an index whose range is not known is compared with a narrow integer.
+    """Return whether ``value`` is an index that may not fit the integer ``dtype``.
 
-    As NumPy compares a Python number, which need not fit, by its value.
+    It is then compared as int64, as NumPy compares a Python number by its value.
     """
     if not value.weak or isinstance(value, Const) or dtype in ("int64", "uint64"):
         return False
     return dtypes.is_integer(dtype) and None in weak_range(value)
 
 
-def _exact(op: str, a: Expr, b: Expr) -> Expr:
-    """Compare a uint64 and a signed integer exactly; float64 cannot represent all their values."""
-    turned = a.dtype != "uint64"
-    signed = a if turned else b
+def _compare_exactly(op: str, a: Expr, b: Expr) -> Expr:
+    """Return an exact comparison of uint64 and a signed integer, which float64 cannot hold."""
+    signed_first = a.dtype != "uint64"
+    signed = a if signed_first else b
     sides = [Cast(x, "uint64") if x is signed else x for x in (a, b)]
     compared = Binary(op, sides[0], sides[1], "bool")
-    # what is below 0 is less, and never equal
-    holds = op == "!=" or (op in ("<", "<=") if turned else op in (">", ">="))
+    # a negative number is less than any uint64
+    holds = op == "!=" or (op in ("<", "<=") if signed_first else op in (">", ">="))
     sign = Binary("<" if holds else ">=", signed, Const(0, signed.dtype), "bool")
-    # operands appear in the order in which they were given
-    parts = (sign, compared) if turned else (compared, sign)
+    # keep the order in which the operands were given
+    parts = (sign, compared) if signed_first else (compared, sign)
     return Binary("|" if holds else "&", *parts, "bool")
 
 
@@ -182,7 +184,7 @@ def _weak_float(value: Expr) -> Expr:
 
 
 def _fold(op: str, a: Expr, b: Expr) -> Const | None:
-    """Return the value of weak integer constants, and 0 and 1 as neutral elements of indices."""
+    """Return ``a op b`` of two weak integer constants as a constant; ``None`` for others."""
     if not (isinstance(a, Const) and isinstance(b, Const) and a.weak and b.weak):
         return None
     x, y = a.value, b.value
@@ -225,9 +227,9 @@ def cast(value: ExprLike, dtype: object) -> Expr:
 
 
 def settled(value: Expr) -> Expr:
-    """Return ``value`` in a dtype of its own, where it met nothing that has one.
+    """Return ``value`` with a dtype of its own, if it is weak.
 
-    A Python float becomes float32, as in te; an integer stays int64.
+    A weak float becomes float32, as in te; a weak integer becomes int64.
 
     >>> settled(const(0.5)).dtype, settled(const(2)).dtype
     ('float32', 'int64')
@@ -235,7 +237,7 @@ def settled(value: Expr) -> Expr:
     if not value.weak:
         return value
     if isinstance(value, Select):
-        # a choice between numbers is one between numbers of that dtype
+        # convert both sides, which are numbers
         a, b = (cast(v, _settled_dtype(value)) for v in (value.a, value.b))
         return Select(value.cond, a, b, a.dtype, value.lazy)
     return cast(value, _settled_dtype(value))
@@ -258,4 +260,4 @@ def select(cond: ExprLike, a: ExprLike, b: ExprLike, lazy: bool = False) -> Expr
         x, y = convert(x, dtype), convert(y, dtype)
     elif dtypes.is_float(dtype):
         x, y = _weak_float(x), _weak_float(y)
-    return noted(Select(c, x, y, dtype, lazy, weak), given)
+    return mark_widened(Select(c, x, y, dtype, lazy, weak), given)

@@ -1,7 +1,7 @@
-"""Element types and their promotion: NumPy 2's rules, with weak scalars.
+"""Element types and their promotion by NumPy 2's rules, with weak scalars.
 
 A *weak* operand (a Python number, an axis, a symbolic size) takes the dtype of the tensor
-expression it meets; two tensor expressions promote as ``numpy.promote_types`` says.
+expression that it is combined with. Two tensor expressions promote as in ``numpy.promote_types``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def itemsize(dtype: str) -> int:
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Return the smallest and largest value of an integer dtype (bool counts as 0..1)."""
+    """Return the smallest and largest value of an integer dtype; those of bool are 0 and 1."""
     if dtype == "bool":
         return 0, 1
     info = np.iinfo(dtype)
@@ -62,7 +62,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def promote(a: str, weak_a: bool, b: str, weak_b: bool) -> tuple[str, bool]:
-    """Return the dtype of an operation on ``a`` and ``b``, and whether it is itself weak.
+    """Return the dtype of an operation on ``a`` and ``b``, and whether the result is weak.
 
     >>> promote("float32", False, "int64", True)
     ('float32', False)
@@ -84,7 +84,7 @@ def promote(a: str, weak_a: bool, b: str, weak_b: bool) -> tuple[str, bool]:
 
 
 def float_of(dtype: str, weak: bool) -> str:
-    """Return the dtype in which NumPy evaluates ``np.exp`` and friends on ``dtype``.
+    """Return the dtype in which NumPy evaluates functions such as ``np.exp`` on ``dtype``.
 
     >>> float_of("float32", False), float_of("int8", False), float_of("int64", True)
     ('float32', 'float16', 'float64')

@@ -1,7 +1,7 @@
 """The NumPy value of an expression, given values for its leaves.
 
-This is the meaning of the language: the oracle, the sampled check of reducers and constant
-folding all come through here.
+This defines the meaning of the language. The oracle, the tests of combiners and constant folding
+use it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _BINARY: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Program:
-    """Expressions in evaluation order; each step names the values that nobody needs after it.
+    """Expressions in evaluation order; each step lists the values that are dead after it.
 
-    ``peak`` is the largest number of values alive at once.
+    ``peak`` is the largest number of values that are live at once.
     """
 
     roots: tuple[Expr, ...]
@@ -42,18 +42,18 @@ class Program:
     def run(self, values: Mapping[Any, Any], read: Reader | None = None) -> tuple[Any, ...]:
         """Return the value of each root; see :func:`evaluate`."""
         done: dict[int, Any] = {}
-        for node, spent in self.steps:
+        for node, dead in self.steps:
             done[id(node)] = value_of(node, done, values, read)
-            for key in spent:
+            for key in dead:
                 del done[key]
         return tuple(done[id(root)] for root in self.roots)
 
 
 def plan(roots: Sequence[Expr], is_leaf: Callable[[Expr], bool] | None = None) -> Program:
-    """Return the order in which to evaluate ``roots``.
+    """Return the program that evaluates ``roots``.
 
-    Nothing below a node for which ``is_leaf`` holds is evaluated. Such a read is given ``None`` in
-    place of its indices.
+    The children of a node for which ``is_leaf`` holds are not evaluated. If the node is a read, the
+    reader gets ``None`` for each index.
     """
     leaf = is_leaf or _no_leaf
     order = _order(roots, leaf)
@@ -63,15 +63,15 @@ def plan(roots: Sequence[Expr], is_leaf: Callable[[Expr], bool] | None = None) -
             last[id(child)] = position
     for root in roots:
         last.pop(id(root), None)
-    spent: list[list[int]] = [[] for _ in order]
+    dead_after: list[list[int]] = [[] for _ in order]
     for key, position in last.items():
-        spent[position].append(key)
-    alive = peak = 0
-    for keys in spent:
-        alive += 1
-        peak = max(peak, alive)
-        alive -= len(keys)
-    return Program(tuple(roots), tuple((n, tuple(s)) for n, s in zip(order, spent)), peak)
+        dead_after[position].append(key)
+    live = peak = 0
+    for keys in dead_after:
+        live += 1
+        peak = max(peak, live)
+        live -= len(keys)
+    return Program(tuple(roots), tuple((n, tuple(d)) for n, d in zip(order, dead_after)), peak)
 
 
 def _no_leaf(_: Expr) -> bool:
@@ -97,10 +97,10 @@ def _order(roots: Sequence[Expr], leaf: Callable[[Expr], bool]) -> list[Expr]:
 
 
 def evaluate(root: Expr, values: Mapping[Any, Any], read: Reader | None = None) -> Any:
-    """Return ``root`` with leaves taken from ``values`` (numbers or arrays that broadcast).
+    """Return the value of ``root``, given ``values`` for its leaves (numbers or arrays).
 
-    ``read`` gives the elements of a tensor at evaluated indices. Both sides of a ``Select`` are
-    evaluated here; a caller whose reads may leave their tensor clips them in ``read``.
+    ``read`` returns the elements of a tensor at evaluated indices. Both sides of a ``Select`` are
+    evaluated, so ``read`` must clip indices that may be out of bounds.
 
     >>> i = Axis("i", 4)
     >>> evaluate(i * 2 + 1, {i: np.arange(4)})
@@ -137,7 +137,7 @@ def value_of(
 def _power(a: Any, b: Any) -> Any:
     """Return ``a ** b``.
 
-    An integer to a negative power, which NumPy refuses, is its truncated value.
+    An integer to a negative power, for which NumPy raises, is truncated toward zero.
     """
     kind = np.result_type(a, b).kind
     if kind == "f":
@@ -150,9 +150,9 @@ def _power(a: Any, b: Any) -> Any:
 
 
 def float_power(a: Any, b: Any) -> Any:
-    """Return ``a ** b`` of floats as IEEE 754 has it, in their dtype.
+    """Return ``a ** b`` of floats as IEEE 754 defines it, in their dtype.
 
-    Beside a lone 0.5 ``np.power`` takes the square root, which differs at -0.0 and -inf.
+    For a scalar exponent 0.5, ``np.power`` returns the square root, which differs at -0.0 and -inf.
 
     >>> float(float_power(-np.inf, 0.5)), float(np.power(-np.inf, np.array([0.5, 2.0]))[0])
     (inf, inf)
@@ -167,7 +167,7 @@ def float_power(a: Any, b: Any) -> Any:
 
 
 def apply_function(fn: str, *args: Any) -> Any:
-    """Return a math function of the language on NumPy values, in their dtype."""
+    """Return the value of a math function of the language on NumPy values."""
     ufunc = FUNCTIONS[fn].ufunc
     if ufunc:
         return getattr(np, ufunc)(*args)

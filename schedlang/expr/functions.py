@@ -1,4 +1,4 @@
-"""The math functions of the language: their names, dtypes and NumPy meaning."""
+"""The math functions of the language: their names, their dtypes and their ufuncs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from dataclasses import dataclass
 
 from schedlang.errors import ComputeTypeError
 from schedlang.expr import dtypes
-from schedlang.expr.construct import as_expr, convert, noted
+from schedlang.expr.construct import as_expr, convert, mark_widened
 from schedlang.expr.nodes import Call, Cast, Const, Expr, ExprLike
 
 
 @dataclass(frozen=True)
 class Function:
-    """``rule``: ``"float"`` computes in a float dtype, ``"same"`` keeps the operand's,
-    ``"common"`` promotes two operands, ``"test"`` gives a bool, ``"bits"`` the dtype in the
-    function's name."""
+    """A math function.
+
+    ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` that of the
+    operand, ``"common"`` the promoted dtype of two operands, ``"test"`` bool, ``"bits"`` the dtype
+    in the function's name.
+    """
 
     name: str
     arity: int
@@ -42,7 +45,7 @@ FUNCTIONS = {
         Function("isnan", 1, "test", "isnan"),
         Function("isinf", 1, "test", "isinf"),
         Function("isfinite", 1, "test", "isfinite"),
-        # the bits of an operand of the same size
+        # reinterpret the bits of an operand of the same size
         *(Function(f"bits_{t}", 1, "bits", "") for t in ("int32", "int64", "float32", "float64")),
         Function("min", 2, "common", "minimum"),
         Function("max", 2, "common", "maximum"),
@@ -52,12 +55,12 @@ FUNCTIONS = {
 
 
 def call(fn: str, *values: ExprLike) -> Expr:
-    """Return ``fn`` of the table applied to ``values``."""
+    """Return the call of ``fn``, a name in ``FUNCTIONS``, on ``values``."""
     return build_call(fn, tuple(as_expr(v) for v in values))
 
 
 def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
-    """Return a call of ``fn`` with its operands brought to the dtype the function computes in."""
+    """Return the call of ``fn``, with operands converted to the dtype that it computes in."""
     spec = FUNCTIONS[fn]
     if len(args) != spec.arity:
         raise ComputeTypeError(
@@ -71,7 +74,8 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             floats = [dtypes.float_of(a.dtype, False) for a in args]
             dtype, _ = dtypes.promote(floats[0], False, floats[1], False)
         dtype = dtypes.float_of(dtype, weak)
-        return noted(Call(fn, tuple(_float(a, dtype, weak) for a in args), dtype, weak), args)
+        operands = tuple(_float(a, dtype, weak) for a in args)
+        return mark_widened(Call(fn, operands, dtype, weak), args)
     if spec.rule == "bits":
         result = fn.removeprefix("bits_")
         kind = "int" if dtypes.is_float(result) else "float"
@@ -89,7 +93,7 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
             args = tuple(convert(a, dtype) for a in args)
         elif dtypes.is_float(dtype):
             args = tuple(_float(a, dtype, weak) for a in args)
-        return noted(Call(fn, args, dtype, weak), given)
+        return mark_widened(Call(fn, args, dtype, weak), given)
     if not dtypes.is_float(dtype) and fn in ("floor", "ceil", "trunc", "round"):
         return args[0]
     if fn == "abs" and (dtype == "bool" or dtype.startswith("uint")):

@@ -1,4 +1,4 @@
-"""Bounds of index polynomials: integer intervals first, symbolic bounds where sizes are."""
+"""Bounds of index polynomials: integer intervals, and symbolic bounds if there are sizes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ UNBOUNDED: Interval = (None, None)
 
 
 class Ranges:
-    """The inclusive range of each loop variable in scope; axes fall back to what they declare.
+    """The inclusive ranges of the loop variables in scope.
 
-    Sizes are 0 or more. ``facts`` are polynomials known to be 0 or less where a condition holds.
+    An axis without an entry has its declared range. Sizes are 0 or more. ``facts`` are polynomials
+    that are at most 0, because of conditions that hold.
     """
 
     def __init__(
@@ -43,19 +44,19 @@ class Ranges:
         return self._sharing(self.facts + facts)
 
     def learn(self, var: Axis | Var, lo: Lin, hi: Lin) -> None:
-        """Say here what ``var`` ranges over from now on."""
+        """Set the range of ``var`` in place."""
         self.known[var] = (lo, hi)
         self._cache.pop(var, None)
 
     def _sharing(self, facts: tuple[Lin, ...]) -> Ranges:
-        """Return the same variables under other facts."""
+        """Return the same ranges with other facts; both share their tables."""
         child = Ranges((), facts)
         child.known, child._cache = self.known, self._cache
         return child
 
     @property
     def bare(self) -> Ranges:
-        """The same ranges with no facts: what bounds are relaxed in, so that proofs end."""
+        """The same ranges without facts, under which bounds are relaxed, so that proofs end."""
         if self._bare is None:
             self._bare = self._sharing(())
         return self._bare
@@ -72,7 +73,7 @@ class Ranges:
         return ZERO, None
 
     def interval(self, lin: Lin) -> Interval:
-        """Return the integers between which ``lin`` lies; ``None`` where there is no bound."""
+        """Return the least and largest value of ``lin``; ``None`` where no bound is known."""
         low: int | None = 0
         high: int | None = 0
         for product, coef in lin.terms.items():
@@ -97,7 +98,7 @@ class Ranges:
         return result
 
     def of_atom(self, atom: Atom) -> Interval:
-        """Return the integers between which one atom of a polynomial lies."""
+        """Return the least and largest value of an atom; ``None`` where no bound is known."""
         if isinstance(atom, (Axis, Var)):
             cached = self._cache.get(atom)
             if cached is None:
@@ -115,7 +116,8 @@ class Ranges:
         low, high = self.interval(atom.num)
         den = atom.den.const
         if den is None or den <= 0:
-            # of a size, which is not negative; what may be negative turns signs
+            # for a divisor of 0 or more, a remainder and the quotient of a dividend of 0 or more
+            # are 0 or more
             least = self.interval(atom.den)[0]
             above = isinstance(atom, Mod) or (low is not None and low >= 0)
             return (0, None) if least is not None and least >= 0 and above else UNBOUNDED
@@ -151,11 +153,11 @@ class Ranges:
         return any(map(self.nonneg, args)) or any(map(self.nonneg, _mixtures(args)))
 
     def _bounded(self, lin: Lin) -> bool:
-        """Return whether a bound below ``lin`` over sizes alone is 0 or more."""
+        """Return whether a lower bound of ``lin`` over sizes alone is 0 or more."""
         bound = lower(lin, self.bare)
         if bound is None:
             return False
-        bound = _whole(bound)
+        bound = _without_div(bound)
         low = self.interval(bound)[0]
         return (low is not None and low >= 0) or _coefficients_nonneg(bound, self)
 
@@ -175,7 +177,7 @@ class Ranges:
 
 
 def _multiples(lin: Lin, fact: Lin) -> list[int]:
-    """Return how often ``fact`` may be added to ``lin``: once, and so that a term goes."""
+    """Return factors by which to add ``fact`` to ``lin``: 1, and those that cancel a term."""
     found = {1}
     for product, coef in fact.terms.items():
         times, left = divmod(-lin.terms.get(product, 0), coef)
@@ -185,10 +187,10 @@ def _multiples(lin: Lin, fact: Lin) -> list[int]:
 
 
 def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
-    """Yield sums of two of ``args`` that cancel a term.
+    """Yield ``k*(a + 1) + m*(b + 1) - 1`` for pairs of ``args`` and weights that cancel a term.
 
-    If a sum is at least 0, so is the larger argument: with both at most -1, ``k*a + m*b`` is at
-    most ``-k - m``.
+    If it is at least 0, so is the larger of ``a`` and ``b``: if both were at most -1, it would be
+    at most -1.
     """
     for a, b in combinations(args, 2):
         weights = set()
@@ -202,7 +204,7 @@ def _mixtures(args: Sequence[Lin]) -> Iterator[Lin]:
 
 
 def occupied(extent: Lin) -> tuple[Lin, ...]:
-    """Return polynomials that are at most 0 inside a loop over ``extent``, where it is not 0."""
+    """Return polynomials that are at most 0 if ``extent`` is at least 1, as inside its loop."""
     if extent.const is not None:
         return ()
     found = [Lin.of(1) - extent]
@@ -212,7 +214,7 @@ def occupied(extent: Lin) -> tuple[Lin, ...]:
         atom = product[0]
         least = 1 - extent.offset
         if coef == 1 and len(product) == 1 and isinstance(atom, (Div, Mod)):
-            # a bound on a quotient, or on the remainder of a size, is one on what is divided
+            # a lower bound of a quotient, or of a size's remainder, bounds the dividend
             if isinstance(atom, Div) and atom.den.const is not None and atom.den.const > 0:
                 found.append(atom.den * least - atom.num)
             elif isinstance(atom, Mod) and Ranges().nonneg(atom.num) and Ranges().nonneg(atom.den):
@@ -221,11 +223,12 @@ def occupied(extent: Lin) -> tuple[Lin, ...]:
 
 
 def without_extreme(lin: Lin) -> tuple[bool, tuple[Lin, ...]] | None:
-    """Return ``lin`` with one ``min`` or ``max`` replaced by each argument.
+    """Return ``lin`` with one ``min`` or ``max`` replaced by each of its arguments.
 
-    The flag tells whether ``lin`` is the smallest of them (a lower bound must hold for all) or
-    the largest (one suffices). One that is the smallest comes first: which argument suffices may
-    differ from one of its cases to the next.
+    The flag says whether ``lin`` is the smallest of these polynomials, so that a lower bound must
+    hold for all, or the largest, so that it must hold for one. If there are several ``min`` and
+    ``max``, one for which it must hold for all is replaced first: which argument of the others
+    suffices may depend on the case.
     """
     found = [
         ((p[0].op == "min") == (coef > 0), p, coef, p[0])
@@ -277,8 +280,8 @@ def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
     return True
 
 
-def _whole(lin: Lin) -> Lin:
-    """Return ``lin`` with ``d * (x // d)`` written as ``x - x % d``, so that terms can cancel."""
+def _without_div(lin: Lin) -> Lin:
+    """Return ``lin`` with each ``d * (x // d)`` replaced by ``x - x % d``, so that terms cancel."""
     result = lin
     for product, coef in lin.terms.items():
         for position, quotient in enumerate(product):
@@ -294,7 +297,7 @@ def _whole(lin: Lin) -> Lin:
 
 
 def _multiple(lin: Lin, den: Lin) -> int | None:
-    """Return ``k`` with ``lin == den * k``."""
+    """Return the integer ``k`` with ``lin == den * k``, if there is one."""
     if len(lin.terms) != 1 or len(den.terms) != 1:
         return None
     ((product, coef),), ((divisor, size),) = lin.terms.items(), den.terms.items()
@@ -302,13 +305,13 @@ def _multiple(lin: Lin, den: Lin) -> int | None:
 
 
 def lower(lin: Lin, ranges: Ranges) -> Lin | None:
-    """Return a bound below ``lin`` that names no loop variable of ``ranges``, if one is known."""
+    """Return a lower bound of ``lin`` without loop variables of ``ranges``, if one is known."""
     bound = upper(-lin, ranges)
     return None if bound is None else -bound
 
 
 def upper(lin: Lin, ranges: Ranges) -> Lin | None:
-    """Return a bound above ``lin`` that names no loop variable of ``ranges``, if one is known."""
+    """Return an upper bound of ``lin`` without loop variables of ``ranges``, if one is known."""
     current = lin
     for _ in range(64):
         var = next((leaf for leaf in _axes(current)), None)
@@ -327,10 +330,10 @@ def _axes(lin: Lin) -> list[Axis]:
 
 
 def relax(lin: Lin, var: Axis | Var, lo: Lin, hi: Lin, ranges: Ranges, up: bool) -> Lin | None:
-    """Return the largest (``up``) or smallest ``lin`` gets while ``var`` runs over ``lo..hi``.
+    """Return the largest (``up``) or smallest value of ``lin`` while ``var`` runs over ``lo..hi``.
 
-    Exact where ``var`` stands in one term; a safe bound where it stands in several;
-    ``None`` where nothing is known.
+    The value is exact if ``var`` occurs in one term, and a safe bound if it occurs in several.
+    Return ``None`` if no bound is known.
     """
     result = ZERO
     for product, coef in lin.terms.items():
@@ -381,7 +384,7 @@ def _relax_atom(
     if isinstance(atom, Extreme):
         args = [relax(a, var, lo, hi, ranges, up) for a in atom.args]
         known = [a for a in args if a is not None]
-        # min is bounded above (max below) by any one of its arguments
+        # any argument is an upper bound of min, and a lower bound of max
         if len(known) < len(args) and (atom.op == "min") != up:
             return None
         return extreme(atom.op, known, ranges) if known else None
@@ -408,12 +411,12 @@ def _mentions_lin(lin: Lin, var: Axis | Var) -> bool:
 
 
 def weak_range(value: Expr) -> Interval:
-    """Return the integers between which an index expression lies, by what its axes declare."""
+    """Return the least and largest value of an index expression, by its axes' declared ranges."""
     return Ranges().interval(_declared(value))
 
 
 def _declared(value: Expr | int) -> Lin:
-    """Return ``value`` as a polynomial, simplified by what its axes declare."""
+    """Return ``value`` as a polynomial, simplified under the declared ranges of its axes."""
     if isinstance(value, int):
         return Lin.of(value)
     found = quick(value)

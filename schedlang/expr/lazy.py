@@ -1,4 +1,4 @@
-"""Which parts of an expression are evaluated whatever its short-circuit choices say."""
+"""The parts of an expression that several branches of its lazy choices evaluate."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import TypeGuard
 from schedlang.expr.nodes import Const, Expr, Select
 from schedlang.expr.visit import postorder
 
-# a region is the whole expression, one side of a choice: (its id, 1 or 2), or a part that
-# several regions need, for itself: (its id, 0)
+# a region is the whole expression (WHOLE), one side of a choice (its id, 1 or 2), or a part that
+# several regions need (its id, 0)
 Region = tuple[int, int]
 WHOLE: Region = (0, 0)
 
 
 @dataclass(frozen=True)
 class Regions:
-    """Where the parts of an expression that hold choices are evaluated, by ``id``.
+    """The regions that evaluate the parts of an expression which contain choices, by ``id``.
 
-    ``ahead`` lists what to evaluate ahead of a choice: parts that are needed on either side of
-    it, or after it too. Evaluated on each side, nested choices would double at every level.
-    ``place`` is the one region that a part stands in; where several need it, ``ways`` lists
-    them, and it is a region of its own.
+    ``hoisted`` lists the parts to evaluate before a choice, since both of its sides need them, or
+    one side and a region around it. Evaluated on each side, such parts would double at every level
+    of nesting. ``place`` is the region of each part. A part that several regions need is a region
+    of its own, and ``shared`` lists the regions that need it.
     """
 
-    ahead: dict[int, list[Expr]] = field(default_factory=dict)
+    hoisted: dict[int, list[Expr]] = field(default_factory=dict)
     place: dict[int, Region] = field(default_factory=dict)
-    ways: dict[int, tuple[Region, ...]] = field(default_factory=dict)
+    shared: dict[int, tuple[Region, ...]] = field(default_factory=dict)
 
 
 def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
-    """Return the regions of ``root``. Nodes whose ``id`` is ``known`` have been evaluated.
+    """Return the regions of ``root``; nodes whose ``id`` is ``known`` are evaluated already.
 
     >>> from schedlang.expr.construct import select
     >>> from schedlang.expr.nodes import Var
     >>> x = Var("x", "float32", weak=False)
     >>> inner = select(x > 0, x + 1, x * 2, lazy=True)
     >>> outer = select(x > 1, inner + 1, inner * 2, lazy=True)
-    >>> regions_of(outer).ahead[id(outer)] == [inner]
+    >>> regions_of(outer).hoisted[id(outer)] == [inner]
     True
     """
     order = list(postorder([root], known))
@@ -51,47 +51,51 @@ def regions_of(root: Expr, known: Container[int] = ()) -> Regions:
     if len(holds) < 2:
         return Regions()
     places: dict[int, Region] = {}
-    ways: dict[int, tuple[Region, ...]] = {}
-    # a dict for its order: what is emitted must not depend on hashes
+    shared: dict[int, tuple[Region, ...]] = {}
+    # a dict keeps the order, so that emitted source does not depend on hashes
     uses: dict[int, dict[Region, None]] = {id(root): {WHOLE: None}}
-    found: dict[int, list[Expr]] = {}
+    hoisted: dict[int, list[Expr]] = {}
     for node in reversed(order):
         if id(node) not in holds:
             continue
         regions = uses.pop(id(node))
-        for choice in _settle(regions, places):
-            found.setdefault(choice, []).append(node)
+        for choice in _merge(regions, places):
+            hoisted.setdefault(choice, []).append(node)
         place = next(iter(regions)) if len(regions) == 1 else (id(node), 0)
         places[id(node)] = place
         if len(regions) > 1:
-            ways[id(node)] = tuple(regions)
+            shared[id(node)] = tuple(regions)
         for side, child in enumerate(node.children):
             if id(child) in holds:
                 inside = (id(node), side) if is_choice(node) and side else place
                 uses.setdefault(id(child), {})[inside] = None
-    return Regions(found, places, ways)
+    return Regions(hoisted, places, shared)
 
 
 def is_choice(node: Expr) -> bool:
-    """Return whether ``node`` evaluates one of its sides only."""
+    """Return whether ``node`` is a choice that evaluates only one of its sides."""
     return isinstance(node, Select) and node.lazy
 
 
 def both(first: Expr, second: Expr) -> Select:
-    """Return ``first and second``, where the second is evaluated only if the first holds."""
+    """Return ``first and second``; the second is evaluated only if the first holds."""
     return Select(first, second, Const(False, "bool"), "bool", lazy=True)
 
 
 def is_both(node: Expr) -> TypeGuard[Select]:
-    """Return whether ``node`` is what :func:`both` makes."""
+    """Return whether ``node`` has the form of a result of :func:`both`."""
     if not (isinstance(node, Select) and node.lazy and isinstance(node.b, Const)):
         return False
     return node.dtype == "bool" and not node.b.value
 
 
-def _settle(regions: dict[Region, None], places: dict[int, Region]) -> list[int]:
-    """Reduce ``regions`` to those that need the part for sure; the choices to lift it ahead of."""
-    ahead: list[int] = []
+def _merge(regions: dict[Region, None], places: dict[int, Region]) -> list[int]:
+    """Merge the regions that need a part; return the choices before which to evaluate it.
+
+    Both sides of a choice become the region around the choice. A region inside of another one in
+    ``regions`` is dropped.
+    """
+    choices: list[int] = []
     changed = True
     while changed and len(regions) > 1:
         changed = False
@@ -102,19 +106,19 @@ def _settle(regions: dict[Region, None], places: dict[int, Region]) -> list[int]
             if (choice, 3 - side) in regions:
                 del regions[choice, 1], regions[choice, 2]
                 regions[places[choice]] = None
-                ahead.append(choice)
+                choices.append(choice)
                 changed = True
                 continue
             outer = _enclosing(choice, regions, places)
             if outer is not None:
                 del regions[region]
-                ahead.append(outer)
+                choices.append(outer)
                 changed = True
-    return ahead
+    return choices
 
 
 def _enclosing(choice: int, regions: dict[Region, None], places: dict[int, Region]) -> int | None:
-    """Return the choice around ``choice`` (or itself) that stands in one of ``regions``."""
+    """Return ``choice``, or a choice around it, whose region is one of ``regions``, if any."""
     current = choice
     while True:
         place = places[current]

@@ -1,9 +1,9 @@
 """Index arithmetic in normal form: integer polynomials over atoms.
 
-A :class:`Lin` maps products of atoms to integer coefficients. Atoms are axes and sizes
-themselves, and the non-linear operations on other polynomials (:class:`Div`, :class:`Mod`,
-:class:`Extreme`) or on anything else (:class:`Opaque`). Equal polynomials compare equal, which
-is what makes bounds provable.
+A :class:`Lin` maps products of atoms to integer coefficients. An atom is an axis, a size, a
+non-linear operation on other polynomials (:class:`Div`, :class:`Mod`, :class:`Extreme`), or any
+other expression (:class:`Opaque`). Equal polynomials compare equal, so that terms cancel in proofs
+of bounds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
 
 
 class Opaque:
-    """An expression the index arithmetic knows nothing about, e.g. an element read."""
+    """An expression without a polynomial form, such as a read of an element."""
 
     __slots__ = ("expr",)
 
@@ -26,7 +26,7 @@ class Opaque:
 
 @dataclass(frozen=True)
 class Div:
-    """``floor(num / den)``"""
+    """The quotient ``floor(num / den)``."""
 
     num: Lin
     den: Lin
@@ -34,7 +34,7 @@ class Div:
 
 @dataclass(frozen=True)
 class Mod:
-    """``num - den * floor(num / den)``"""
+    """The remainder ``num - den * floor(num / den)``."""
 
     num: Lin
     den: Lin
@@ -42,7 +42,7 @@ class Mod:
 
 @dataclass(frozen=True)
 class Extreme:
-    """``min`` or ``max`` of several polynomials."""
+    """The ``min`` or ``max`` of several polynomials."""
 
     op: str
     args: tuple[Lin, ...]
@@ -54,13 +54,13 @@ LinLike = Union["Lin", int]
 
 
 def _order(atom: Atom) -> tuple[str, int]:
-    """Return a place within products that does not depend on where equal atoms lie in memory."""
+    """Return a sort key for atoms of a product, by text if possible, so that output is stable."""
     if isinstance(atom, (Axis, Var)):
         return atom.name, id(atom)
     if isinstance(atom, Opaque):
         return "~", id(atom)
     if any(isinstance(leaf, Opaque) for leaf in Lin.of(atom).leaves()):
-        # an element of a buffer has no text here
+        # this module cannot print an element of a buffer
         return "~", hash(atom)
     return f"~{_atom_expr(atom)}", 0
 
@@ -87,7 +87,7 @@ class Lin:
 
     @property
     def const(self) -> int | None:
-        """The value, if this is a number."""
+        """The value of a constant polynomial, else ``None``."""
         if not self.terms:
             return 0
         if len(self.terms) == 1:
@@ -103,7 +103,7 @@ class Lin:
             yield from product
 
     def leaves(self) -> Iterator[Axis | Var | Opaque]:
-        """Yield every axis, size and opaque expression, inside other atoms too."""
+        """Yield every axis, size and opaque expression, including those inside other atoms."""
         for atom in self.atoms():
             if isinstance(atom, (Div, Mod)):
                 yield from atom.num.leaves()
@@ -166,7 +166,7 @@ class Lin:
         return str(to_expr(self))
 
     def substitute(self, values: dict[Axis | Var, Lin]) -> Lin:
-        """Return this polynomial with leaves replaced; atoms are rebuilt without simplification."""
+        """Return this polynomial with leaves replaced; its atoms are not simplified."""
         if not any(leaf in values for leaf in self.leaves() if not isinstance(leaf, Opaque)):
             return self
         total = ZERO
@@ -206,7 +206,7 @@ def total(values: Iterable[Lin]) -> Lin:
 
 
 def to_expr(lin: Lin) -> Expr:
-    """Return the polynomial as an index expression: larger coefficients first, the number last."""
+    """Return the polynomial as an index expression, large coefficients first, the constant last."""
     items = [(p, c) for p, c in lin.terms.items() if p]
     items.sort(key=lambda item: (item[1] < 0, -len(item[0]), -abs(item[1])))
     result: Expr | None = None

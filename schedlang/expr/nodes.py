@@ -1,8 +1,8 @@
 """Expression nodes: immutable, compared by identity, built by Python's operators.
 
-Every node has a ``dtype`` (a NumPy dtype's name) and ``weak``: whether it takes the dtype of
-the tensor expression it meets. Nodes form a graph that may be deep and may share parts, so
-traversals (see :mod:`schedlang.expr.visit`) never recurse.
+Every node has a ``dtype`` (the name of a NumPy dtype) and a flag ``weak``. A weak node takes the
+dtype of the tensor expression that it is combined with. Nodes form a graph, which may be deep and
+may share parts, so traversals (see :mod:`schedlang.expr.visit`) do not recurse.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 class Expr:
-    """Base of all expressions, without data. Its operators: :mod:`schedlang.expr.operators`."""
+    """Base class of expressions; :mod:`schedlang.expr.operators` adds the operators."""
 
     __slots__ = ()
     dtype: str
     weak: bool
-    # an operation on integers and weak numbers that is float64 by NumPy's rule alone
+    # whether this is an operation on integers and weak numbers that NumPy's rule makes float64
     widened = False
 
     @property
@@ -37,7 +37,7 @@ class Expr:
         return ()
 
     if TYPE_CHECKING:
-        # set by schedlang.expr.operators: an operation needs every kind of node
+        # set by schedlang.expr.operators, since an operator makes nodes of every kind
         def astype(self, dtype: object) -> Expr: ...
         def equal(self, other: ExprLike) -> Expr: ...
         def __add__(self, other: ExprLike) -> Expr: ...
@@ -117,7 +117,7 @@ class Expr:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Const(Expr):
-    """A number of known value."""
+    """A constant."""
 
     value: Any
     dtype: str
@@ -138,7 +138,7 @@ class Var(Expr):
 
 
 class Domain(tuple[Union[int, Expr], Union[int, Expr]]):
-    """The half-open range ``(lo, hi)`` of an axis, with te's ``min`` and ``extent``.
+    """The half-open range ``(lo, hi)`` of an axis, with te's attributes ``min`` and ``extent``.
 
     >>> Axis("k", 12, "reduce", 4).dom, Axis("k", 12, "reduce", 4).dom.extent
     ((4, 16), 12)
@@ -156,9 +156,10 @@ class Domain(tuple[Union[int, Expr], Union[int, Expr]]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Axis(Expr):
-    """One axis of an iteration: ``extent`` points from ``lo`` on.
+    """An axis of an iteration, with ``extent`` points from ``lo`` on.
 
-    ``kind`` is ``"data"``, ``"reduce"``, ``"scan"`` or ``"thread"``; ``tag`` names the thread.
+    ``kind`` is ``"data"``, ``"reduce"``, ``"scan"`` or ``"thread"``. ``tag`` is the index of
+    a thread axis, such as ``threadIdx.x``.
     """
 
     name: str
@@ -180,12 +181,14 @@ class Axis(Expr):
 
     @property
     def dom(self) -> Domain:
-        """The range of the axis, ``(lo, hi)``, half open; it has te's ``min`` and ``extent``."""
+        """The half-open range ``(lo, hi)`` of the axis, with te's ``min`` and ``extent``."""
         return Domain(self.lo, self.extent)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Binary(Expr):
+    """A binary operation."""
+
     op: str
     a: Expr
     b: Expr
@@ -199,6 +202,8 @@ class Binary(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Unary(Expr):
+    """A unary operation, ``-`` or ``~``."""
+
     op: str
     a: Expr
     dtype: str
@@ -211,6 +216,8 @@ class Unary(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cast(Expr):
+    """A conversion to ``dtype``."""
+
     a: Expr
     dtype: str
     weak: bool = False
@@ -222,7 +229,7 @@ class Cast(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Call(Expr):
-    """A math function of the table in :mod:`schedlang.expr.functions`."""
+    """A call of a math function in the table of :mod:`schedlang.expr.functions`."""
 
     fn: str
     args: tuple[Expr, ...]
@@ -236,7 +243,7 @@ class Call(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Select(Expr):
-    """``a if cond else b``; with ``lazy`` only the chosen side is evaluated."""
+    """A choice, ``a if cond else b``; if it is ``lazy``, only the chosen side is evaluated."""
 
     cond: Expr
     a: Expr
@@ -252,7 +259,7 @@ class Select(Expr):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Read(Expr):
-    """One element of a tensor."""
+    """A read of one element of a tensor."""
 
     tensor: Tensor
     indices: tuple[Expr, ...]

@@ -1,4 +1,4 @@
-"""NumPy's functions on expressions and tensors: the few that have a form, and refusals by name."""
+"""NumPy's functions on expressions and tensors: a few are supported, others raise with a hint."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _FORMS: dict[str, Callable[..., Expr]] = {
 
 
 def name_of(function: Any) -> str:
-    """Return the name of a NumPy function as a program writes it behind ``np.``."""
+    """Return the name of a NumPy function as written after ``np.``."""
     module = str(getattr(function, "__module__", "")).removeprefix("numpy").lstrip(".")
     name = str(getattr(function, "__name__", function))
     return f"{module}.{name}" if module in ("linalg", "fft", "random") else name
@@ -72,9 +72,10 @@ def name_of(function: Any) -> str:
 def apply_numpy(
     function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what: str, element: bool
 ) -> Any:
-    """Return what ``function`` of NumPy means on expressions; refuse what has no form.
+    """Return the expression for a NumPy ``function``; raise if it is not supported.
 
-    ``what`` names the operand; an ``element`` is one value, and anything else is a whole tensor.
+    ``what`` describes the operand in the error message. ``element`` says that the operand is an
+    expression and not a whole tensor.
     """
     name = name_of(function)
     form = _FORMS.get(name)
@@ -88,7 +89,7 @@ def apply_numpy(
 
 
 def refuse_numpy(name: str, what: str) -> NoReturn:
-    """Refuse ``np.<name>`` of ``what``, with what to write in its place."""
+    """Raise for ``np.<name>`` of ``what``, with a hint at what to write instead."""
     hint = _HINTS.get(name, "Write what it computes per element inside sl.compute.")
     if name in _REDUCED:
         reduce = _REDUCED[name]

@@ -1,7 +1,7 @@
 """Python's operators on expressions, and their text.
 
-They stand here, above all that they build with, and are set on :class:`Expr` when the package is
-imported: an operator makes nodes of every kind, and every kind of node is an ``Expr``.
+They are set on :class:`Expr` when the package is imported, since an operator makes nodes of every
+kind, and every kind of node is a subclass of ``Expr``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _forward(op: str) -> Operator:
 def _reflected(op: str) -> Operator:
     def method(self: Expr, other: ExprLike) -> Expr:
         if op == "+" and type(other) is int and other == 0 and self.dtype != "bool":
-            # Python's sum() starts from 0, and what it adds up does not
+            # Python's sum() starts from 0, which would only lengthen the expression
             return self
         return binary(op, other, self)
 
@@ -61,7 +61,7 @@ def astype(self: Expr, dtype: object) -> Expr:
 
 
 def equal(self: Expr, other: ExprLike) -> Expr:
-    """Return ``self == other``; ``equal`` is te's spelling."""
+    """Return ``self == other``; te programs call it ``equal``."""
     return binary("==", self, other)
 
 

@@ -1,4 +1,4 @@
-"""Expressions as index polynomials."""
+"""The conversion of expressions to index polynomials."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from schedlang.expr.rules import Known, extreme, floordiv, mod
 from schedlang.expr.visit import postorder
 
 MOST_QUICK = 6
-# a factor beyond this is no number of an index's dtype
+# the factor of a larger shift does not fit int64
 MOST_SHIFT = 62
 
 
 def quick(value: Expr, values: Mapping[Any, Lin] | None = None) -> Lin | None:
-    """Return the polynomial of a number, a leaf, or a sum of a few of them, as most indices are.
+    """Return the polynomial of a constant, an axis, a size, or a small sum or product of these.
 
-    ``None`` for any other expression.
+    Most indices are such. Return ``None`` for any other expression.
     """
     if isinstance(value, Const):
         return Lin.of(int(value.value))
@@ -29,7 +29,10 @@ def quick(value: Expr, values: Mapping[Any, Lin] | None = None) -> Lin | None:
 
 
 def polynomial(value: Expr, values: Mapping[Any, Lin], ranges: Known) -> Lin:
-    """Return ``value`` with its axes replaced by ``values``, simplified under ``ranges``."""
+    """Return the polynomial of ``value``, simplified under ``ranges``.
+
+    Axes and sizes are replaced by ``values``.
+    """
     done: dict[int, Lin] = {}
     for node in postorder([value]):
         done[id(node)] = _convert(node, done, values, ranges)
@@ -82,7 +85,7 @@ def _convert(node: Expr, done: dict[int, Lin], values: Mapping[Any, Lin], ranges
 
 
 def _by_bits(op: str, a: Lin, b: Lin, ranges: Known) -> Lin | None:
-    """Return a shift by a number, or the lowest bits, as a product, quotient or remainder."""
+    """Return a shift by a constant, or a mask of the lowest bits, as a polynomial, if possible."""
     count = b.const
     if count is None or count < 0:
         return None

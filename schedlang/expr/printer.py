@@ -1,4 +1,4 @@
-"""Expressions as text, with Python's precedences and no needless parentheses."""
+"""Expressions as text, with Python's operator precedences and the fewest parentheses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def paren(text_: str, precedence: int, least: int) -> str:
 def binary_text(
     op: str, left: tuple[str, int], right: tuple[str, int], tight: bool = False
 ) -> tuple[str, int]:
-    """Return ``left op right`` from printed operands with their precedences."""
+    """Return ``left op right`` and its precedence; each operand is a text and its precedence."""
     level = PRECEDENCE[op]
     same = level + 1 if op in ("<", "<=", ">", ">=", "==", "!=", "**") else level
     a = paren(left[0], left[1], same)
@@ -34,7 +34,7 @@ def binary_text(
 
 
 def number(value: object) -> str:
-    """Return a literal that reads back as the same number."""
+    """Return a literal that Python reads as the same number."""
     if isinstance(value, float):
         if value != value:
             return "nan"
@@ -50,9 +50,9 @@ def is_index(node: Expr) -> bool:
 
 
 def shortened(node: Expr, printed: str) -> str | None:
-    """Return dots in place of a part that is too long to read.
+    """Return ``(...)`` for a part that is too long to read, else ``None``.
 
-    Shared parts double the text at each use.
+    A shared part is printed at each of its uses, so the text could grow exponentially.
     """
     return "(...)" if len(printed) > LONGEST else None
 
@@ -65,8 +65,8 @@ def text(
 ) -> str:
     """Return ``root`` as one line.
 
-    ``name`` prints leaves, ``special`` any node it returns text for. ``named`` may give a part
-    another text, such as the name of a temporary.
+    ``name`` prints axes and variables. ``special`` may print any node, or return ``None``.
+    ``named`` may replace the text of a part, such as by the name of a temporary.
     """
     done: dict[int, tuple[str, int]] = {}
     for node in postorder([root]):
@@ -80,7 +80,7 @@ def text(
 
 
 def index_text(indices: Sequence[Expr], done: dict[int, tuple[str, int]]) -> str:
-    """Return the inside of the brackets; indices are int64 whatever they were converted from."""
+    """Return indices as text, without their conversions to int64."""
     plain = [i.a if isinstance(i, Cast) and i.dtype == "int64" else i for i in indices]
     return ", ".join(done[id(i)][0] for i in plain) or "()"
 

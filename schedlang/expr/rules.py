@@ -1,4 +1,4 @@
-"""The rules for ``//``, ``%``, min and max of index polynomials, under what is known of them."""
+"""The rules that simplify ``//``, ``%``, min and max of index polynomials under known ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Interval = tuple[Optional[int], Optional[int]]
 
 
 class Known(Protocol):
-    """The questions of the rules about polynomials; see :class:`schedlang.expr.interval.Ranges`."""
+    """The interface of :class:`schedlang.expr.interval.Ranges` that the rules use."""
 
     def interval(self, lin: Lin) -> Interval: ...
 
@@ -24,7 +24,7 @@ class Known(Protocol):
 def split_multiples(num: Lin, den: int) -> tuple[Lin, Lin]:
     """Return ``(q, r)`` with ``num == q*den + r``.
 
-    The coefficients of ``r`` are no multiples of ``den``.
+    No coefficient of ``r`` is a multiple of ``den``.
     """
     quotient: dict[tuple, int] = {}
     rest: dict[tuple, int] = {}
@@ -38,8 +38,10 @@ def split_multiples(num: Lin, den: int) -> tuple[Lin, Lin]:
 
 
 def _coarse(rest: Lin, den: int, ranges: Known) -> tuple[Lin, int, Lin] | None:
-    """Return ``rest == g*coarse + fine`` with ``0 <= fine < g`` and ``g`` dividing ``den``, if
-    found."""
+    """Return ``(coarse, g, fine)`` with ``rest == g*coarse + fine``, if found.
+
+    ``g`` divides ``den``, and ``0 <= fine < g``.
+    """
     grains = sorted({gcd(c, den) for p, c in rest.terms.items() if p} - {1}, reverse=True)
     for grain in grains:
         coarse, fine = split_multiples(rest, grain)
@@ -52,7 +54,7 @@ def _coarse(rest: Lin, den: int, ranges: Known) -> tuple[Lin, int, Lin] | None:
 def floordiv(num: Lin, den: Lin, ranges: Known) -> Lin:
     """Return ``num // den``, rounded down.
 
-    For a negative number ``den`` both signs are flipped first.
+    For a negative constant ``den``, both signs are flipped first.
     """
     d = den.const
     if d is None:
@@ -118,7 +120,7 @@ def _single_atom(lin: Lin) -> object:
 
 
 def _symbolic_quotient(num: Lin, den: Lin, ranges: Known) -> Lin | None:
-    """Return ``num // den`` if the product of sizes ``den`` divides all but a small rest."""
+    """Return ``num // den`` if ``den`` divides all of ``num`` but a rest in ``0..den`` or -1."""
     if not num.terms:
         return ZERO
     if num.const == -1 and ranges.nonneg(den):
@@ -163,7 +165,7 @@ def _symbolic_div(num: Lin, den: Lin, ranges: Known) -> Lin:
 
 
 def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
-    """Return ``min`` or ``max``, with the arguments that are provably not it left out."""
+    """Return ``min`` or ``max`` of ``args``, without the arguments that are provably redundant."""
     flat: list[Lin] = []
     for arg in args:
         atom = _single_atom(arg)
@@ -173,17 +175,17 @@ def extreme(op: str, args: Iterable[Lin], ranges: Known) -> Lin:
         parts = [_shifted_parts(op, arg) for arg in kept]
         count = sum(map(len, parts))
         if count > len(kept):
-            # max(max(a, 0) - 2, 0) is max(a - 2, 0), if fewer are left so
-            spread = _pruned(op, [part for found in parts for part in found], ranges)
-            kept = spread if len(spread) < count else kept
+            # for example, max(max(a, 0) - 2, 0) becomes max(a - 2, 0)
+            flattened = _pruned(op, [part for found in parts for part in found], ranges)
+            kept = flattened if len(flattened) < count else kept
     kept = _pruned_by_all(op, kept, ranges)
     return kept[0] if len(kept) == 1 else Lin.of(Extreme(op, tuple(kept)))
 
 
 def _pruned_by_all(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
-    """Return ``args`` without those that the others together make superfluous.
+    """Return ``args`` without those that all others together make redundant.
 
-    Such is the 0 of ``max(i - 1, 1 - i, 0)``.
+    An example is the 0 in ``max(i - 1, 1 - i, 0)``.
     """
     kept = list(args)
     for arg in args:
@@ -194,7 +196,7 @@ def _pruned_by_all(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
 
 
 def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
-    """Return the arguments of the ``op`` within ``arg``, each with its constant added."""
+    """Return the arguments of a nested ``op`` in ``arg``, with the constant of ``arg`` added."""
     rest = arg - arg.offset
     atom = _single_atom(rest)
     if isinstance(atom, Extreme) and atom.op == op:
@@ -203,7 +205,7 @@ def _shifted_parts(op: str, arg: Lin) -> list[Lin]:
 
 
 def _pruned(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
-    """Return ``args`` without those that another one makes superfluous."""
+    """Return ``args`` without those that another one makes redundant."""
     kept: list[Lin] = []
     for arg in args:
         if any(_beats(op, other, arg, ranges) for other in kept):
@@ -214,6 +216,7 @@ def _pruned(op: str, args: list[Lin], ranges: Known) -> list[Lin]:
 
 
 def _beats(op: str, a: Lin, b: Lin, ranges: Known) -> bool:
+    """Return whether ``a`` makes ``b`` redundant in ``op``."""
     if a == b:
         return True
     return ranges.le(a, b) if op == "min" else ranges.le(b, a)

@@ -1,4 +1,4 @@
-"""Index expressions in their shortest form: what the rest of the package calls."""
+"""Simplification of index expressions: the functions that other packages call."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ def to_lin(
     values: Mapping[Any, Lin] | None = None,
     ranges: Ranges | None = None,
 ) -> Lin:
-    """Return ``value`` as a polynomial, its axes replaced by ``values``, simplified under
-    ``ranges``."""
+    """Return ``value`` as a simplified polynomial.
+
+    Its axes and sizes are replaced by ``values``, and ``ranges`` bounds those that remain.
+    """
     if isinstance(value, int):
         return Lin.of(value)
     found = quick(value, values)
@@ -37,17 +39,17 @@ def simplify(value: Expr, ranges: Ranges | None = None) -> Expr:
 
 
 def has_mod(lin: Lin) -> bool:
-    """Return whether a remainder is a factor of some term."""
+    """Return whether a remainder is a factor of a term."""
     return any(isinstance(atom, Mod) for product in lin.terms for atom in product)
 
 
 def ceildiv(num: Lin, den: Lin) -> Lin:
-    """Return ``num / den`` rounded up, by what its axes declare."""
+    """Return ``num / den`` rounded up, simplified under the declared ranges of axes."""
     return floordiv(num + den - 1, den, Ranges())
 
 
 def merge_div_mod(lin: Lin) -> Lin:
-    """Return ``lin`` with ``den*(x // den) + x % den`` joined to ``x`` again."""
+    """Return ``lin`` with each ``den*(x // den) + x % den`` replaced by ``x``."""
     for product, coef in lin.terms.items():
         if len(product) != 1 or not isinstance(product[0], Mod):
             continue

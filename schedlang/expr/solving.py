@@ -1,4 +1,4 @@
-"""Sizes from shapes: which extent determines which size, in what order, and what it is."""
+"""Sizes from shapes: the extents that determine sizes, and the order in which to solve them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = Sequence[Union[int, Expr]]
 
 @dataclass(frozen=True)
 class Equation:
-    """Dimension ``dim`` of argument ``arg`` determines ``size``, once those before it are known."""
+    """The extent of dimension ``dim`` of argument ``arg``, which determines ``size``."""
 
     size: Var
     arg: int
@@ -26,9 +26,9 @@ class Equation:
 def determined_by(extent: Lin, known: Collection[Var]) -> Var | None:
     """Return the only unknown size in ``extent``, if the value of ``extent`` determines it.
 
-    It does if it is linear in the size, such as ``n + w - 1`` for a known ``w``, or a rising
-    polynomial, such as ``n*n``. A quotient such as ``n//2`` has one value for several sizes, and so
-    may a product such as ``n*w``, where ``w`` is 0.
+    It does if ``extent`` is linear in the size, such as ``n + w - 1`` for a known ``w``, or an
+    increasing polynomial, such as ``n*n``. A quotient such as ``n//2`` has the same value for
+    several sizes, and so has a product such as ``n*w`` if ``w`` is 0.
     """
     unknown = {leaf for leaf in extent.leaves() if not (isinstance(leaf, Var) and leaf in known)}
     if len(unknown) != 1:
@@ -49,10 +49,10 @@ def determined_by(extent: Lin, known: Collection[Var]) -> Var | None:
 def equations(
     groups: Sequence[Iterable[tuple[int, Shape]]], known: Iterable[Var] = ()
 ) -> list[Equation]:
-    """Return what the shapes of arguments determine besides ``known``, in the order to solve.
+    """Return the equations that determine sizes other than ``known``, in the order to solve them.
 
-    Arguments are given by position. A group of them is asked only for what earlier groups leave
-    open.
+    A group lists arguments by position, with their shapes. It is used only for sizes that earlier
+    groups do not determine.
 
     >>> n, w = Var("n"), Var("w")
     >>> [e.size.name for e in equations([[(0, (n + w - 1,)), (1, (w,))]])]
@@ -85,13 +85,13 @@ def solve(extent: Callable[[int], int], length: int) -> int | None:
     (4, None, 9)
     """
     start = extent(0)
-    step, away = extent(1) - start, length - start
-    if step and away % step == 0 and extent(away // step) == length:
-        return away // step
-    low, high = 0, abs(away) + 1
+    step, distance = extent(1) - start, length - start
+    if step and distance % step == 0 and extent(distance // step) == length:
+        return distance // step
+    low, high = 0, abs(distance) + 1
     while low < high:
         middle = (low + high) // 2
-        if abs(extent(middle) - start) < abs(away):
+        if abs(extent(middle) - start) < abs(distance):
             low = middle + 1
         else:
             high = middle

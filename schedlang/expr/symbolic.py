@@ -1,4 +1,4 @@
-"""Convert expressions to sympy, for ``sympy.sympify`` and for ``subs({n: 4})`` of a size."""
+"""The conversion of expressions to sympy, for ``sympy.sympify`` and for ``subs({n: 4})``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.expr.dtypes import is_float, is_integer
 from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
 from schedlang.expr.visit import postorder
 
-# functions that sympy spells in another way
+# functions that have another name in sympy
 _RENAMED = {"min": "Min", "max": "Max", "abs": "Abs", "ceil": "ceiling"}
 _KNOWN = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos",
           "atan", "atan2", "erf", "floor", *_RENAMED)  # fmt: skip
@@ -94,7 +94,7 @@ def _binary(node: Binary, a: Any, b: Any) -> Any:
 
 
 def floor_of(num: Any, den: Any) -> Any:
-    """Return ``num // den``, as a ``ceiling`` where that reads better: ``(n + 31)//32``.
+    """Return ``num // den``, as a ``ceiling`` if that is shorter, as for ``(n + 31)//32``.
 
     >>> import sympy
     >>> n = sympy.Symbol("n", integer=True)

@@ -1,4 +1,4 @@
-"""NumPy's ufuncs on expressions: ``np.exp(A[i, j])`` builds what ``sl.exp`` builds."""
+"""NumPy's ufuncs on expressions: ``np.exp(A[i, j])`` is the same as ``sl.exp(A[i, j])``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CALLS = {f.ufunc: f.name for f in FUNCTIONS.values() if f.ufunc} | {"fmin": "",
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Expr:
-    """Return the expression that ``ufunc(*inputs)`` stands for."""
+    """Return the expression for ``ufunc(*inputs)``; raise if the ufunc is not supported."""
     name = ufunc.__name__
     if method != "__call__" or kwargs:
         raise ComputeTypeError(
@@ -61,6 +61,6 @@ _NAMES = (*_OPERATORS, *_LOGICAL, *_UNARY, *_CALLS, "logical_not", "square")
 
 
 def _truth(value: Any) -> Expr:
-    """Return whether ``value`` is anything but 0, as NumPy's logical functions take it."""
+    """Return the test that ``value`` is not 0, as NumPy's logical functions apply it."""
     given = as_expr(value)
     return given if given.dtype == "bool" else binary("!=", given, 0)

@@ -1,4 +1,4 @@
-"""Traversals of expression graphs, without recursion: depth is no limit."""
+"""Traversals of expression graphs, without recursion, so that graphs may be deep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedlang.expr.nodes import Binary, Call, Cast, Expr, Read, Select, Unary
 def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Expr]:
     """Yield each distinct node once, children before parents, left to right.
 
-    What is below the nodes whose ``id`` is ``known`` is left out.
+    Children of nodes whose ``id`` is ``known`` are skipped.
     """
     seen: set[int] = set()
     for root in roots:
@@ -34,7 +34,7 @@ def postorder(roots: Iterable[Expr], known: Container[int] = ()) -> Iterator[Exp
 
 
 def with_children(node: Expr, children: tuple[Expr, ...]) -> Expr:
-    """Return ``node`` over other children; the same object when none changed."""
+    """Return ``node`` with other children; the same object if none changed."""
     if all(a is b for a, b in zip(children, node.children)):
         return node
     if isinstance(node, Binary):
@@ -63,8 +63,9 @@ def rewrite(
 ) -> Expr:
     """Return ``root`` with ``fn`` applied bottom-up; ``None`` from ``fn`` keeps a node.
 
-    ``before`` sees each node ahead of its children, and what it returns is final.
-    ``memo`` (by ``id`` of the original node) may be shared between calls on one graph.
+    ``before`` is called on each node before its children are visited. If it returns a node, that
+    replaces the original without a visit of the children. ``memo`` (by ``id`` of the original node)
+    may be shared between calls on one graph.
     """
     done: dict[int, Expr] = {} if memo is None else memo
     stack: list[tuple[Expr, bool]] = [(root, False)]
@@ -89,7 +90,7 @@ def rewrite(
 
 
 def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
-    """Yield each distinct node once, parents before children, left to right: reading order."""
+    """Yield each distinct node once, parents before children, left to right."""
     seen: set[int] = set()
     for root in roots:
         stack = [root]
@@ -102,9 +103,8 @@ def preorder(roots: Iterable[Expr]) -> Iterator[Expr]:
 
 
 def reads(roots: Iterable[Expr]) -> Iterator[Read]:
-    """Yield every read of a tensor, in order of first appearance, left to right.
+    """Return an iterator over the reads of tensors, in order of first appearance.
 
-    Index expressions are visited too, after the tensor they index, so that a gather's index
-    tensor is found.
+    Reads inside of indices, as in a gather, come after the read that they index.
     """
     return (node for node in preorder(roots) if isinstance(node, Read))

@@ -73,13 +73,13 @@ class _Writer:
         """Emit the assignments that compute ``root``; return its name or its literal."""
         scopes: list[dict[int, str]] = [{}]
         regions = regions_of(root)
-        root, named = in_parts(root, regions) if regions.ways else (root, [])
-        ahead = regions.ahead
+        root, named = in_parts(root, regions) if regions.shared else (root, [])
+        ahead = regions.hoisted
         if named:
             known: set[int] = set()
             ahead = {}
             for part in (*named, root):
-                ahead |= regions_of(part, known).ahead
+                ahead |= regions_of(part, known).hoisted
                 known.add(id(part))
         stack: list[tuple[str, Expr, str]] = [("visit", root, "")]
         stack += [("visit", part, "") for part in reversed(named)]

@@ -350,13 +350,13 @@ def _guarded(
 ) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
     """Yield each load of ``root`` with the facts and conditions under which it is evaluated."""
     regions = regions_of(root)
-    if not regions.ways:
-        yield from _guarded_loads(root, base, ranges, regions.ahead, set())
+    if not regions.shared:
+        yield from _guarded_loads(root, base, ranges, regions.hoisted, set())
         return
     root, parts = in_parts(root, regions)
     named: set[int] = set()
     for part in (*parts, root):
-        yield from _guarded_loads(part, base, ranges, regions_of(part, named).ahead, named)
+        yield from _guarded_loads(part, base, ranges, regions_of(part, named).hoisted, named)
         named.add(id(part))
 
 

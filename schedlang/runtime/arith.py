@@ -30,14 +30,17 @@ from .simd import (
     with_element,
 )
 
-# multiply and add may fuse, nothing else is reassociated
+# a multiplication and an addition may fuse; nothing else is reassociated
 CONTRACT = ("contract",)
 
 Emit = Callable[..., ir.Value]
 
 
 def vec_operator(op: Any, accepts: Callable[[types.Type], bool], mask: bool, emit: Emit) -> None:
-    """Give vectors the operator `op` on the types it accepts; the result may be a mask."""
+    """Define the operator `op` on vectors of the accepted types.
+
+    With `mask` the result is a vector of booleans, else a vector of the operands' type.
+    """
     arity = emit.__code__.co_argcount - 2
 
     class Operator(AbstractTemplate):
@@ -57,7 +60,7 @@ def vec_operator(op: Any, accepts: Callable[[types.Type], bool], mask: bool, emi
 
 
 def elementwise(accepts: Callable[[types.Type], bool], emit: Emit, *operands: types.Type) -> Any:
-    """Return an intrinsic that brings its operands to one type and gives a result of that type."""
+    """Return an intrinsic that converts its operands to one type; the result has that type."""
     ty = common_type(*operands)
     if ty is None or not accepts(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
@@ -70,49 +73,49 @@ def elementwise(accepts: Callable[[types.Type], bool], emit: Emit, *operands: ty
 
 
 def is_number(ty: types.Type) -> bool:
-    """Return whether a type has arithmetic."""
+    """Return whether a type is a number, which has arithmetic."""
     return is_float(ty) or is_integer(ty)
 
 
 def is_bits(ty: types.Type) -> bool:
-    """Return whether a type has bitwise operations: integers and masks."""
+    """Return whether a type has bitwise operations, as integers and masks do."""
     return not is_float(ty)
 
 
 def is_any(ty: types.Type) -> bool:
-    """Return every scalar and vector type."""
+    """Return True for every scalar and vector type."""
     return True
 
 
 def emit_add(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a + b"""
+    """Emit a + b."""
     return builder.fadd(a, b, flags=CONTRACT) if is_float(ty) else builder.add(a, b)
 
 
 def emit_sub(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a - b"""
+    """Emit a - b."""
     return builder.fsub(a, b, flags=CONTRACT) if is_float(ty) else builder.sub(a, b)
 
 
 def emit_mul(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a * b"""
+    """Emit a * b."""
     return builder.fmul(a, b, flags=CONTRACT) if is_float(ty) else builder.mul(a, b)
 
 
 def emit_div(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a / b"""
+    """Emit a / b."""
     return builder.fdiv(a, b, flags=CONTRACT)
 
 
 def emit_neg(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """-a"""
+    """Emit -a."""
     if is_float(ty):
         return builder.fsub(constant(ty, -0.0), a)
     return builder.sub(constant(ty, 0), a)
 
 
 def emit_floordiv(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a // b as NumPy has it: rounded down, 0 for an integer divided by zero, never a trap."""
+    """Emit a // b as in NumPy: rounded down, and 0 for an integer divided by zero."""
     zero = constant(ty, 0)
     if is_float(ty):
         rem = emit_rem(builder, ty, a, b)
@@ -143,7 +146,7 @@ def emit_rem(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) ->
         return builder.frem(a, b)
 
     def one(x: ir.Value, y: ir.Value) -> ir.Value:
-        # NVPTX would take it from a rounded quotient
+        # NVPTX's own frem computes it from a rounded quotient
         name = "__nv_fmod" if isinstance(x.type, ir.DoubleType) else "__nv_fmodf"
         kind = ir.FunctionType(x.type, [x.type, x.type])
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [x, y])
@@ -152,7 +155,7 @@ def emit_rem(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) ->
 
 
 def emit_mod(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a % b as NumPy has it: the sign of b, 0 for an integer modulo zero."""
+    """Emit a % b as in NumPy: with the sign of b, and 0 for an integer modulo zero."""
     zero = constant(ty, 0)
     if is_float(ty):
         rem = emit_rem(builder, ty, a, b)
@@ -171,7 +174,7 @@ def emit_mod(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) ->
 
 
 def emit_safe_divisor(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`b`, or 1 where the machine's integer division a / b would trap."""
+    """Emit `b`, or 1 where the machine's integer division a / b would trap."""
     traps = builder.icmp_unsigned("==", b, constant(ty, 0))
     if not is_unsigned(ty):
         lowest = builder.icmp_signed("==", a, constant(ty, -(1 << (bit_width(ty) - 1))))
@@ -181,7 +184,7 @@ def emit_safe_divisor(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.
 
 
 def emit_signs_differ(builder: ir.IRBuilder, ty: types.Type, rem: ir.Value, b: ir.Value) -> Any:
-    """Return whether a remainder is not zero and has the other sign than the divisor."""
+    """Emit whether a remainder is not zero and its sign is not that of the divisor."""
     zero = constant(ty, 0)
     if is_float(ty):
         some = builder.fcmp_unordered("!=", rem, zero)
@@ -193,34 +196,34 @@ def emit_signs_differ(builder: ir.IRBuilder, ty: types.Type, rem: ir.Value, b: i
 
 
 def emit_and(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a & b"""
+    """Emit a & b."""
     return builder.and_(a, b)
 
 
 def emit_or(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a | b"""
+    """Emit a | b."""
     return builder.or_(a, b)
 
 
 def emit_xor(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a ^ b"""
+    """Emit a ^ b."""
     return builder.xor(a, b)
 
 
 def emit_invert(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """~a"""
+    """Emit ~a."""
     return builder.not_(a)
 
 
 def emit_lshift(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a << b, where a count past the width gives 0"""
+    """Emit a << b; a count of at least the width gives 0."""
     zero, width = constant(ty, 0), constant(ty, bit_width(ty))
     fits = builder.icmp_unsigned("<", b, width)
     return builder.select(fits, builder.shl(a, builder.select(fits, b, zero)), zero)
 
 
 def emit_rshift(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a >> b, where a count past the width leaves the sign"""
+    """Emit a >> b; a count of at least the width gives 0, or -1 for a negative a."""
     zero, width = constant(ty, 0), constant(ty, bit_width(ty))
     fits = builder.icmp_unsigned("<", b, width)
     if is_unsigned(ty):
@@ -229,45 +232,45 @@ def emit_rshift(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value)
 
 
 def bit_width(ty: types.Type) -> int:
-    """Return the bits of one element of a scalar or vector integer type."""
+    """Return the number of bits in one element of an integer type, scalar or vector."""
     llt = llvm_type(ty)
     return llt.element.width if isinstance(llt, ir.VectorType) else llt.width
 
 
 def emit_compare(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any) -> ir.Value:
-    """a `op` b; a NaN is unequal to everything"""
+    """Emit the comparison a `op` b; a NaN is unequal to everything."""
     if is_float(ty):
         return (builder.fcmp_unordered if op == "!=" else builder.fcmp_ordered)(op, a, b)
     return (builder.icmp_unsigned if is_unsigned(ty) else builder.icmp_signed)(op, a, b)
 
 
 def emit_lt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a < b"""
+    """Emit a < b."""
     return emit_compare(builder, ty, "<", a, b)
 
 
 def emit_le(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a <= b"""
+    """Emit a <= b."""
     return emit_compare(builder, ty, "<=", a, b)
 
 
 def emit_gt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a > b"""
+    """Emit a > b."""
     return emit_compare(builder, ty, ">", a, b)
 
 
 def emit_ge(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a >= b"""
+    """Emit a >= b."""
     return emit_compare(builder, ty, ">=", a, b)
 
 
 def emit_eq(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a == b"""
+    """Emit a == b."""
     return emit_compare(builder, ty, "==", a, b)
 
 
 def emit_ne(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a != b"""
+    """Emit a != b."""
     return emit_compare(builder, ty, "!=", a, b)
 
 
@@ -305,49 +308,49 @@ vec_operator(operator.ne, is_any, True, emit_ne)
 
 @intrinsic(prefer_literal=True)
 def add(typingctx: Any, a: Any, b: Any) -> Any:
-    """a + b of one dtype; integers wrap."""
+    """Return a + b of one dtype; integers wrap."""
     return elementwise(is_number, emit_add, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def subtract(typingctx: Any, a: Any, b: Any) -> Any:
-    """a - b of one dtype; integers wrap."""
+    """Return a - b of one dtype; integers wrap."""
     return elementwise(is_number, emit_sub, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def multiply(typingctx: Any, a: Any, b: Any) -> Any:
-    """a * b of one dtype; integers wrap."""
+    """Return a * b of one dtype; integers wrap."""
     return elementwise(is_number, emit_mul, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def floordiv(typingctx: Any, a: Any, b: Any) -> Any:
-    """a // b of one dtype, rounded down; an integer divided by zero is 0."""
+    """Return a // b of one dtype, rounded down; an integer divided by zero is 0."""
     return elementwise(is_number, emit_floordiv, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def mod(typingctx: Any, a: Any, b: Any) -> Any:
-    """a % b of one dtype, with the sign of b; an integer modulo zero is 0."""
+    """Return a % b of one dtype, with the sign of b; an integer modulo zero is 0."""
     return elementwise(is_number, emit_mod, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def left_shift(typingctx: Any, a: Any, b: Any) -> Any:
-    """a << b of one dtype; a count past the width gives 0."""
+    """Return a << b of one dtype; a count of at least the width gives 0."""
     return elementwise(is_integer, emit_lshift, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def right_shift(typingctx: Any, a: Any, b: Any) -> Any:
-    """a >> b of one dtype; a count past the width leaves the sign."""
+    """Return a >> b of one dtype; a count of at least the width gives 0, or -1 for a negative a."""
     return elementwise(is_integer, emit_rshift, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def select(typingctx: Any, cond: Any, a: Any, b: Any) -> Any:
-    """`a` where `cond` holds, else `b`; both are evaluated."""
+    """Return `a` where `cond` holds, else `b`; both are evaluated."""
     cond, ty = types.unliteral(cond), common_type(a, b)
     if ty is None or cond not in (types.boolean, with_element(cond, types.boolean)):
         raise TypingError(f"select({cond}, {a}, {b}): give a boolean and operands of one dtype")
@@ -361,17 +364,20 @@ def select(typingctx: Any, cond: Any, a: Any, b: Any) -> Any:
 
 
 def emit_minimum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """min(a, b), NaN if either is"""
+    """Emit min(a, b), NaN if either is NaN."""
     return emit_extremum(builder, ty, "<", a, b)
 
 
 def emit_maximum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """max(a, b), NaN if either is"""
+    """Emit max(a, b), NaN if either is NaN."""
     return emit_extremum(builder, ty, ">", a, b)
 
 
 def emit_extremum(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any) -> ir.Value:
-    """Return the one of a, b that `op` prefers, NaN if either is; of zeros either."""
+    """Emit min(a, b) for `op` "<" or max(a, b) for ">"; NaN if either is NaN.
+
+    Of 0.0 and -0.0 it may give either.
+    """
     if is_float(ty):
         name = "minimum" if op == "<" else "maximum"
         return call_llvm(builder, name, a.type, [a, b], flags=("nsz",))
@@ -380,29 +386,29 @@ def emit_extremum(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any
 
 @intrinsic(prefer_literal=True)
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the smaller of two; NaN if either is."""
+    """Return the smaller of `a` and `b`; NaN if either is NaN."""
     return elementwise(is_any, emit_minimum, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the larger of two; NaN if either is."""
+    """Return the larger of `a` and `b`; NaN if either is NaN."""
     return elementwise(is_any, emit_maximum, a, b)
 
 
 def emit_fma(builder: ir.IRBuilder, ty: types.Type, a: Any, b: Any, c: Any) -> ir.Value:
-    """a*b + c, rounded once"""
+    """Emit a*b + c, rounded once."""
     return call_llvm(builder, "fma", a.type, [a, b, c])
 
 
 @intrinsic(prefer_literal=True)
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """a*b + c, rounded once (floats)."""
+    """Return a*b + c, rounded once (floats)."""
     return elementwise(is_float, emit_fma, a, b, c)
 
 
 def emit_absolute(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """|a|, where the lowest integer stays as it is"""
+    """Emit |a|; the lowest integer stays as it is."""
     if is_float(ty):
         # NVVM, which compiles the same code for GPUs, has no fabs and no fneg
         return call_llvm(builder, "copysign", a.type, [a, constant(ty, 1.0)])
@@ -414,23 +420,23 @@ def emit_absolute(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Valu
 
 @intrinsic
 def absolute(typingctx: Any, x: Any) -> Any:
-    """|x|; the lowest integer stays as it is."""
+    """Return |x|; the lowest integer stays as it is."""
     return elementwise(is_any, emit_absolute, x)
 
 
 def emit_copysign(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """|a| with the sign of b"""
+    """Emit |a| with the sign of b."""
     return call_llvm(builder, "copysign", a.type, [a, b])
 
 
 @intrinsic(prefer_literal=True)
 def copysign(typingctx: Any, a: Any, b: Any) -> Any:
-    """|a| with the sign of `b` (floats)."""
+    """Return |a| with the sign of `b` (floats)."""
     return elementwise(is_float, emit_copysign, a, b)
 
 
 def rounding(name: str, x: types.Type) -> Any:
-    """Return an LLVM function of one float; integers are returned as they are."""
+    """Return an intrinsic that rounds a float by an LLVM function; an integer stays as it is."""
 
     def emit(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
         return call_llvm(builder, name, a.type, [a]) if is_float(ty) else a
@@ -440,45 +446,45 @@ def rounding(name: str, x: types.Type) -> Any:
 
 @intrinsic
 def floor(typingctx: Any, x: Any) -> Any:
-    """Rounded down, of the same dtype."""
+    """Return `x` rounded down, of the same dtype."""
     return rounding("floor", x)
 
 
 @intrinsic
 def ceil(typingctx: Any, x: Any) -> Any:
-    """Rounded up, of the same dtype."""
+    """Return `x` rounded up, of the same dtype."""
     return rounding("ceil", x)
 
 
 @intrinsic
 def trunc(typingctx: Any, x: Any) -> Any:
-    """Rounded toward zero, of the same dtype."""
+    """Return `x` rounded toward zero, of the same dtype."""
     return rounding("trunc", x)
 
 
 @intrinsic
 def round_even(typingctx: Any, x: Any) -> Any:
-    """Rounded to the nearest whole number, ties to even, of the same dtype."""
+    """Return `x` rounded to the nearest whole number, ties to even, of the same dtype."""
     return rounding("rint", x)
 
 
 def emit_sqrt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Return the square root"""
+    """Emit the square root of a."""
     return call_llvm(builder, "sqrt", a.type, [a])
 
 
 @intrinsic
 def sqrt(typingctx: Any, x: Any) -> Any:
-    """Return the square root (floats)."""
+    """Return the square root of `x` (floats)."""
     return elementwise(is_float, emit_sqrt, x)
 
 
 def emit_rsqrt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """1 / sqrt(a)"""
+    """Emit 1 / sqrt(a)."""
     return builder.fdiv(constant(ty, 1), emit_sqrt(builder, ty, a))
 
 
 @intrinsic
 def rsqrt(typingctx: Any, x: Any) -> Any:
-    """1 / sqrt(x) (floats)."""
+    """Return 1 / sqrt(x) (floats)."""
     return elementwise(is_float, emit_rsqrt, x)

@@ -1,4 +1,4 @@
-"""Outputs in the library of the caller's arrays."""
+"""Output arrays of the library that the caller's arrays come from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def empty_like_library(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
     if is_tensor(first):
         import torch
 
-        # a mode may say that new tensors lie elsewhere
+        # PyTorch's default device may be another one
         return torch.empty(shape, dtype=getattr(torch, dtype), device="cpu")
     return np.empty(shape, dtype)
 

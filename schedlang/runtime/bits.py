@@ -1,4 +1,4 @@
-"""The bits of a number as a number of another dtype of the same size."""
+"""Reinterpretation of a number's bits as another dtype of the same size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .simd import element, with_element
 
 
 def reinterpreted(x: Any, source: types.Type, to: types.Type, scalar: ir.Type) -> Any:
-    """Return the signature and code of one conversion, or `None` for another operand."""
+    """Return the signature and code of one conversion, or `None` if `x` is not of type `source`."""
     ty = types.unliteral(x)
     if element(ty) != source:
         return None
@@ -38,11 +38,11 @@ def bits_int64(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def bits_float32(typingctx: Any, x: Any) -> Any:
-    """Return the float32 whose bits an int32 has."""
+    """Return the float32 that has the bits of an int32."""
     return reinterpreted(x, types.int32, types.float32, ir.FloatType())
 
 
 @intrinsic
 def bits_float64(typingctx: Any, x: Any) -> Any:
-    """Return the float64 whose bits an int64 has."""
+    """Return the float64 that has the bits of an int64."""
     return reinterpreted(x, types.int64, types.float64, ir.DoubleType())

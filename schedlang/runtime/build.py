@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from schedlang.codegen.budget import crowded, guarded, spills
+from schedlang.codegen.budget import gpu_spills, guarded, spills
 from schedlang.codegen.cpu import emit
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.file import render
@@ -44,7 +44,7 @@ def lower(
     """Return the loop nest of a schedule for ``args``, as ``print(schedule)`` shows it.
 
     ``args``: tensors and scalars in calling order; by default the placeholders in order of first
-    appearance, then scalars, then outputs. Raises :class:`~schedlang.errors.LoweringError` where
+    appearance, then scalars, then outputs. Raises :class:`~schedlang.errors.LoweringError` if
     the schedule does not fit together.
 
     >>> import schedlang as sl
@@ -59,9 +59,9 @@ def lower(
 
 
 def _spilled(nest: Nest, program: Program | None, target: Target) -> list[str]:
-    """Return a sentence for each tile of sums that does not stay in registers."""
+    """Return a warning for each tile of accumulators that does not stay in registers."""
     if program is not None:
-        return crowded(program, target) if target.kind == "cuda" else []
+        return gpu_spills(program, target) if target.kind == "cuda" else []
     return [*spills(nest, target), *guarded(nest, target)] if target.kind == "cpu" else []
 
 
@@ -81,7 +81,7 @@ def _checked(schedule: Any, what: str, options: Iterable[str]) -> Schedule:
 
 
 def _check_list(what: str, args: Any, *behind: Any) -> None:
-    """Refuse tensors that are given one by one, and a target that stands in the place of args."""
+    """Refuse tensors that are not in a list, and a target given in the place of args."""
     if isinstance(args, (Tensor, Var)):
         given = ", ".join(a.name for a in (args, *behind) if isinstance(a, (Tensor, Var)))
         raise ComputeTypeError(
@@ -102,17 +102,18 @@ def build(
     ``args``: the tensors (and scalars) in calling order; by default the placeholders in order of
     first appearance, then scalars, then outputs. ``target``: ``"cpu"``, ``"python"`` (the same
     source, not compiled), ``"cuda"``, ``"cuda-emulator"`` (the CUDA kernels on the CPU), or a
-    :class:`~schedlang.target.Target`; by default that of the ``with Target(...)`` around, else the
-    CPU. ``fastmath`` lets the compiler reassociate floating point. With
-    ``SCHEDLANG_CUDA=emulator`` in the environment ``"cuda"`` means the emulator.
+    :class:`~schedlang.target.Target`; by default that of the enclosing ``with Target(...)``, else
+    the CPU. ``fastmath`` lets the compiler reassociate floating-point operations. With
+    ``SCHEDLANG_CUDA=emulator`` in the environment, ``"cuda"`` means the emulator.
 
-    Raises :class:`~schedlang.errors.LoweringError` where the schedule does not fit together and
-    :class:`~schedlang.errors.BuildError` where the target cannot run it, or the source cannot be
-    written to the cache folder. Warns with
-    :class:`~schedlang.errors.SpillWarning` where a tile of sums needs more (vector) registers than
-    the target has, or a guard keeps it out of them, with
-    :class:`~schedlang.errors.StrideWarning` where lanes of a CPU's vector lie far apart, and with
-    :class:`~schedlang.errors.UnprovenWarning` for each sentence of ``Kernel.unproven``.
+    Raises :class:`~schedlang.errors.LoweringError` if the schedule does not fit together. Raises
+    :class:`~schedlang.errors.BuildError` if the target cannot run it, or if the source cannot be
+    written to the cache folder.
+
+    Warns with :class:`~schedlang.errors.SpillWarning` if a tile of accumulators needs more (vector)
+    registers than the target has, or if a guard keeps it out of registers. Warns with
+    :class:`~schedlang.errors.StrideWarning` if the lanes of a CPU's vector are far apart in memory,
+    and with :class:`~schedlang.errors.UnprovenWarning` for each sentence of ``Kernel.unproven``.
 
     >>> import numpy as np, schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -135,9 +136,9 @@ def unwritten(
     nest = lower_state(schedule.state, args, name=name)
     public = identifier(check_name(name, "a kernel") if name is not None else nest.name)
     if public in RESERVED or public in NAMES or public in SAVED:
-        # the file needs that name for what it imports
+        # the file imports something under that name
         public = f"{public}_"
-    # its refusals know what the user bound, those of the verifier only loops
+    # before the verifier: its messages name the bound axes, the verifier's only loops
     program = device_program(nest, where) if where.is_gpu else None
     found = report(nest)
     for access in found.accesses:

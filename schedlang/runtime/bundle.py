@@ -1,7 +1,7 @@
-"""Make a kernel file self-contained: put the intrinsics that it uses into its text.
+"""Make a kernel file self-contained: copy the intrinsics that it uses into its text.
 
-The definitions are taken from the source of this package's modules as they stand there: what a
-kernel imports, what that refers to, and the operators that its text uses on vectors.
+The definitions come from the source of this package's modules: what a kernel imports, what these
+definitions refer to, and the operators that the kernel applies to vectors.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = "schedlang.runtime.intrinsics"
-# an import of one of these is resolved in the ones before it
+# in order of dependence: each module imports only from the ones before it
 MODULES = (
     "simd", "arith", "predicates", "lanes", "half", "bits", "memory", "scattered", "tested",
     "columns", "hints", "libm", "vmath",
 )  # fmt: skip
 DEVICE_PACKAGE = "schedlang.runtime.device"
 DEVICE_MODULES = (*MODULES[:-1], "libdevice", "warp")
-# functions named so are compiled like a kernel, so their operators count too
+# suffixes of functions that are compiled like a kernel, so their operators count too
 COMPILED = ("_single", "_double")
 OPERATORS = {
     ast.Add: "add",
@@ -60,7 +60,7 @@ class Piece:
 
 @dataclass
 class Library:
-    """The top-level statements of all modules, and where other names are imported from."""
+    """The top-level statements of all modules, and the import of each name from elsewhere."""
 
     pieces: list[Piece]
     imports: dict[str, ast.stmt]
@@ -69,8 +69,8 @@ class Library:
 def bundle(source: str, package: str = PACKAGE) -> str:
     """Return `source` with its import of the intrinsics replaced by their definitions.
 
-    The result needs only numba and NumPy, and numba-cuda for a GPU.  A definition that a kernel
-    would hide by its own name gets an underscore.
+    The result needs only numba and NumPy, and numba-cuda for a GPU. A definition whose name the
+    kernel file also defines gets an underscore.
     """
     tree = ast.parse(source)
     wanted = [
@@ -96,8 +96,7 @@ def bundle(source: str, package: str = PACKAGE) -> str:
 
 @cache
 def read_library(modules: tuple[str, ...] = MODULES) -> Library:
-    """Return the modules' source, cut into top-level statements; of equal names the last one
-    counts."""
+    """Return the top-level statements of the modules; of equal names the last one counts."""
     library = Library([], {})
     for module in modules:
         text = (Path(__file__).parent / f"{module}.py").read_text(encoding="utf-8")
@@ -112,7 +111,7 @@ def read_library(modules: tuple[str, ...] = MODULES) -> Library:
 
 
 def piece(node: ast.stmt, lines: list[str]) -> Piece:
-    """Return a top-level statement with the comment above it."""
+    """Return a top-level statement, with the comment above it, as a :class:`Piece`."""
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)]) - 1
     while first and lines[first - 1].startswith("#"):
@@ -146,7 +145,11 @@ def free_names(node: ast.stmt) -> set[str]:
 def closure(
     library: Library, names: Iterable[str], operators: set[str], vectors: bool
 ) -> list[Piece]:
-    """Return the statements that define `names`, what these use, and what extends it."""
+    """Return the statements that define `names`, those they use, and those that extend these.
+
+    ``@register_model(Vec)`` extends ``Vec``. With ``vectors``, the statements that register one of
+    ``operators`` are kept too.
+    """
     by_name = {p.name: p for p in library.pieces if p.name}
     kept: set[int] = set()
     operators = set(operators)
@@ -174,7 +177,7 @@ def closure(
 
 
 def operators_of(tree: ast.AST) -> set[str]:
-    """Return the operators in a text, under their names in the module `operator`."""
+    """Return the operators in a syntax tree, by their names in the module `operator`."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.AugAssign):
@@ -190,7 +193,7 @@ def makes_vectors(names: Iterable[str]) -> bool:
 
 
 def paragraphs(pieces: list[Piece]) -> Iterator[str]:
-    """Yield each definition on its own, and runs of one-line statements together."""
+    """Yield each definition by itself, and each run of other statements as one paragraph."""
     run: list[str] = []
     for p in pieces:
         if p.text.startswith(("@", "def ", "class ")):
@@ -205,7 +208,7 @@ def paragraphs(pieces: list[Piece]) -> Iterator[str]:
 
 
 def imports_of(library: Library, pieces: list[Piece]) -> str:
-    """Import statements for the names that definitions take from elsewhere."""
+    """Return import statements for the names that definitions take from elsewhere."""
     plain: set[str] = set()
     grouped: dict[str, set[str]] = {}
     for name in sorted(set().union(*(p.uses for p in pieces)) & library.imports.keys()):
@@ -250,7 +253,7 @@ def rename(text: str, old: str, new: str) -> str:
 
 
 def with_future_import(text: str, tree: ast.Module) -> str:
-    """Return `text` with annotations left unevaluated, so that they cost nothing."""
+    """Return `text` with ``from __future__ import annotations``, so that none is evaluated."""
     if any(isinstance(n, ast.ImportFrom) and n.module == "__future__" for n in tree.body):
         return text
     lines = text.splitlines(keepends=True)
@@ -260,5 +263,5 @@ def with_future_import(text: str, tree: ast.Module) -> str:
 
 
 def is_docstring(node: ast.stmt) -> bool:
-    """Return whether a statement is a text on its own."""
+    """Return whether a statement is only a constant, as a docstring is."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,4 +1,4 @@
-"""The ceilings of this machine, measured: multiply-adds and copied bytes a second."""
+"""The measured ceilings of this machine: multiply-adds and copied bytes a second."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from schedlang.target import Target
 
 COPIED_BYTES = 64 << 20
 STEPS = 200_000
-MEASURED = 0.4
-MOST_MEASURED = 4
-LOOKS = 3
+SAMPLE_SECONDS = 0.4
+MAX_MEASUREMENTS = 4
+ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """``gflops`` of vector multiply-adds in one dtype, ``gbps`` read plus written by a copy.
+    """The highest rates of a machine: ``gflops`` of multiply-adds, ``gbps`` of a copy.
 
-    Measured on every thread that numba uses and on one, which is faster where other programs have
-    the cores: then the threads of a team wait for each other.
+    ``gflops`` is of vector multiply-adds in one dtype; ``gbps`` counts bytes read and written. Both
+    are the better of a run on all of numba's threads and a run on one thread. One thread is faster
+    while other programs occupy the cores, since the threads of a team wait for each other.
     """
 
     gflops: float
     gbps: float
 
     def seconds(self, flops: float, moved: float) -> float:
-        """Return the least time that so many operations and bytes of memory take.
+        """Return the least time in which this machine does ``flops`` and moves ``moved`` bytes.
 
         >>> Ceilings(100.0, 10.0).seconds(1e9, 1e9)
         0.1
@@ -54,20 +55,23 @@ RATES: dict[str, Rate] = defaultdict(Rate)
 
 
 def ceilings(dtype: str = "float32", gflops: float = 0.0, gbps: float = 0.0) -> Ceilings:
-    """Return the ceilings for ``dtype``; only float64 has a rate of multiply-adds of its own.
+    """Return the ceilings for ``dtype``; every dtype but float64 has the ``gflops`` of float32.
 
-    ``gflops`` and ``gbps`` are what a kernel reached. A ceiling below that was measured while the
-    machine was busy: it is measured again, a few times a process at most, and the best is kept.
+    ``gflops`` and ``gbps`` are the rates that a kernel reached. A lower ceiling must have been
+    measured while the machine was busy, so it is measured again, at most a few times in a process.
+    The best measurement counts.
     """
     kind = "float64" if dtype == "float64" else "float32"
     return Ceilings(rate(kind, gflops), rate("copy", gbps))
 
 
 def rate(kind: str, reached: float) -> float:
-    """Return the ceiling of multiply-adds in a dtype, or of a ``"copy"``, if need be measured
-    (again)."""
+    """Return the ceiling of multiply-adds in a dtype, or of a ``"copy"``.
+
+    It is measured the first time, and again if a kernel ``reached`` more.
+    """
     known = RATES[kind]
-    while not known.count or (reached > known.best and known.count < MOST_MEASURED):
+    while not known.count or (reached > known.best and known.count < MAX_MEASUREMENTS):
         measured = copy_rate() if kind == "copy" else fma_rate(kind)
         known.best, known.count = max(known.best, measured), known.count + 1
     return known.best
@@ -75,34 +79,37 @@ def rate(kind: str, reached: float) -> float:
 
 @dataclass(frozen=True)
 class Probe:
-    """A kernel that measures a ceiling: ``amount`` operations or bytes, on one thread or on all."""
+    """A kernel that measures a ceiling, on one thread or on all.
+
+    A run does ``amount`` operations, or moves ``amount`` bytes.
+    """
 
     alone: Callable[[], None]
     together: Callable[[], None]
     amount: float
 
     def rate(self) -> float:
-        """Return the best of some samples, in 10^9 a second."""
+        """Return the best rate of several samples, in 10^9 a second."""
         best = _best(self.alone)
-        # a parallel launch would end a process whose threads were left behind by a fork
+        # after a fork without its threads, a parallel launch would end the process
         if not threads.left_behind():
             best = min(best, _best(self.together))
         return self.amount / best * 1e-9
 
     def faster(self) -> Callable[[], None]:
-        """Return the run on all threads, or that on one thread if it takes less time now.
+        """Return the run on all threads, or the run on one thread if it takes less time now.
 
-        They are timed in turns, since the threads of a team may share a core at first.
+        The two are timed in turns, since the threads of a team may share a core at first.
         """
         if threads.left_behind():
             return self.alone
-        looks = [(_best(self.together), _best(self.alone)) for _ in range(LOOKS)]
-        together, alone = map(min, zip(*looks))
+        times = [(_best(self.together), _best(self.alone)) for _ in range(ROUNDS)]
+        together, alone = map(min, zip(*times))
         return self.together if together <= alone else self.alone
 
 
 def multiply_adds(dtype: str) -> Probe:
-    """Return a probe of independent multiply-adds in vector registers (2 operations each)."""
+    """Return a probe of independent multiply-adds in vector registers, 2 operations each."""
     lanes, workers = Target("cpu").vector_width(dtype), _workers()
     one, team = _fma_kernels(dtype, lanes)
     out = np.zeros(workers * lanes, dtype)
@@ -115,9 +122,10 @@ def multiply_adds(dtype: str) -> Probe:
 
 
 def copies() -> tuple[Probe, Probe]:
-    """Return probes of copies between arrays that no cache holds, with plain and streaming stores.
+    """Return probes of copies between arrays larger than the caches.
 
-    Bytes that are read and bytes that are written both count.
+    The first uses plain stores, the second streaming stores. Bytes read and bytes written both
+    count.
     """
     count = COPIED_BYTES // 4
     source, target = np.ones(count, "float32"), np.ones(count, "float32")
@@ -150,7 +158,7 @@ def copy_rates() -> tuple[float, float]:
 
 def _best(call: Callable[[], None]) -> float:
     with threads.guard() or nullcontext():
-        return min(samples(call, 7, MEASURED))
+        return min(samples(call, 7, SAMPLE_SECONDS))
 
 
 def _workers() -> int:
@@ -161,7 +169,7 @@ def _workers() -> int:
 
 @lru_cache(maxsize=2)
 def _fma_kernels(dtype: str, lanes: int) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return the loop on one thread, and on all of them."""
+    """Return the loop of multiply-adds on one thread, and on all threads."""
     from numba import njit, prange
 
     from schedlang.runtime import intrinsics
@@ -174,7 +182,7 @@ def _fma_kernels(dtype: str, lanes: int) -> tuple[Callable[..., None], Callable[
     def chains(out: Any, task: int, steps: int) -> None:
         a, b = broadcast(number(0.999), lanes), broadcast(number(0.001), lanes)
         first = number(iota(lanes))
-        # twelve: more than any core has multiply-adds in flight, and they fit 16 registers
+        # twelve chains: more multiply-adds than any core has in flight, and they fit 16 registers
         c0, c1, c2, c3 = first, first + a, first + b, first - a
         c4, c5, c6, c7 = c0 + b, c1 + b, c2 + b, c3 + b
         c8, c9, c10, c11 = c4 + a, c5 + a, c6 + a, c7 + a
@@ -196,7 +204,7 @@ def _fma_kernels(dtype: str, lanes: int) -> tuple[Callable[..., None], Callable[
 
 @lru_cache(maxsize=1)
 def _copy_kernels(lanes: int) -> list[tuple[Callable[..., None], Callable[..., None]]]:
-    """Return each way to copy, on one thread and on all of them."""
+    """Return the copy with plain and with streaming stores, each on one thread and on all."""
     from numba import njit, prange
 
     from schedlang.runtime import intrinsics

@@ -1,9 +1,9 @@
-"""Transposed loads: rows are read whole, and their columns come out as vectors.
+"""Transposed loads: read whole rows, return their columns as vectors.
 
-Squares of 2**k elements are transposed in registers by swapping their off-diagonal blocks, first
-single elements, then pairs, and so on (Eklundh, "A Fast Computer Method for Matrix Transposing",
-IEEE Transactions on Computers C-21, 1972): a load and k shuffles a vector, where one-by-one loads
-take a load and an insertion for each of its elements.
+Squares of 2**k by 2**k elements are transposed in registers. Each step swaps off-diagonal blocks:
+first single elements, then pairs, and so on (Eklundh, "A Fast Computer Method for Matrix
+Transposing", IEEE Transactions on Computers C-21, 1972). A vector so costs one load and k shuffles;
+loading its elements one by one costs a load and an insertion for each.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LARGEST_SQUARE = 16
 
 
 def shuffled(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, order: Sequence[int]) -> ir.Value:
-    """Return the lanes `order` of `a` and `b` side by side."""
+    """Emit the lanes `order` of the concatenation of `a` and `b`."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(I32, len(order)), list(order)))
 
 
 def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """Return the columns of a square of 2**k vectors of 2**k lanes."""
+    """Emit the columns of a square of 2**k vectors of 2**k lanes."""
     size, square = len(rows), list(rows)
     block = 1
     while block < size:
@@ -43,7 +43,7 @@ def transposed(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value
 
 
 def resized(builder: ir.IRBuilder, v: ir.Value, lanes: int) -> ir.Value:
-    """Return the first `lanes` of a vector, undefined past its end."""
+    """Emit the first `lanes` lanes of a vector; those past its end are undefined."""
     have = v.type.count
     if have == lanes:
         return v
@@ -52,7 +52,7 @@ def resized(builder: ir.IRBuilder, v: ir.Value, lanes: int) -> ir.Value:
 
 
 def joined(builder: ir.IRBuilder, parts: Sequence[ir.Value], lanes: int) -> ir.Value:
-    """Return the first `lanes` of vectors of equal length, one after the other."""
+    """Emit the first `lanes` lanes of the concatenation of vectors of equal length."""
     whole = parts[0]
     for part in parts[1:]:
         have = whole.type.count
@@ -62,7 +62,10 @@ def joined(builder: ir.IRBuilder, parts: Sequence[ir.Value], lanes: int) -> ir.V
 
 
 def columns_intrinsic(array: types.Type, columns: int, lanes: int, half: bool) -> Any:
-    """`columns` vectors, lane `l` of the k-th is the element at `off + l * stride + k`."""
+    """Return an intrinsic that gives `columns` vectors.
+
+    Lane `l` of vector `k` is the element at `off + l * stride + k`.
+    """
     if not is_flat(array):
         return None
     vec = Vec(value_dtype(array, half), lanes)
@@ -102,8 +105,7 @@ def columns_intrinsic(array: types.Type, columns: int, lanes: int, half: bool) -
 
 @intrinsic(prefer_literal=True)
 def vload_columns(typingctx: Any, A: Any, off: Any, stride: Any, columns: Any, lanes: Any) -> Any:
-    """Return a tuple of `columns` vectors: the k-th holds the elements off + k, off + k + stride,
-    ..."""
+    """Return a tuple of `columns` vectors; vector k is A[off + k], A[off + k + stride], ..."""
     return columns_intrinsic(A, columns.literal_value, lanes.literal_value, False)
 
 
@@ -111,5 +113,5 @@ def vload_columns(typingctx: Any, A: Any, off: Any, stride: Any, columns: Any, l
 def vload_columns_half(
     typingctx: Any, A: Any, off: Any, stride: Any, columns: Any, lanes: Any
 ) -> Any:
-    """`vload_columns` of float16 elements, as float32."""
+    """Return `vload_columns` of float16 elements, as float32."""
     return columns_intrinsic(A, columns.literal_value, lanes.literal_value, True)

@@ -1,14 +1,14 @@
-"""The dialect of emitted GPU kernels: every name that their text may import, for numba.cuda.
+"""The dialect of emitted GPU kernels: every name that they may import, for numba.cuda.
 
-Most are those of CPU kernels (:mod:`schedlang.runtime.intrinsics`), compiled for the GPU. Beside
-them stand
+Most names are those of CPU kernels (:mod:`schedlang.runtime.intrinsics`), compiled for the GPU.
+Functions of floats call NVIDIA's libdevice. GPU kernels alone have
 
     exchange(x, distance)         x of the thread of the warp whose number differs in that bit
-    unrolled()                    behind a loop: copies of its body take its place
+    unrolled()                    after a loop: unroll it
     vload_aligned(A, off, lanes)  vstore_aligned(A, off, v)   one access of up to 16 bytes: ``off``
                                   is a multiple of ``lanes``
 
-and functions of floats, which go through NVIDIA's libdevice. Needs numba-cuda.
+This module needs numba-cuda.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arrays in a GPU's memory, of any library: address and shape, their GPU, the caller's stream."""
+"""Arrays in a GPU's memory, of any library: their address, shape and GPU, and their stream."""
 
 from __future__ import annotations
 
@@ -10,48 +10,49 @@ import numpy as np
 from schedlang.errors import CallError
 from schedlang.runtime import nvidia
 
-# DLPack's numbers: memory of an NVIDIA GPU, and the default stream
+# DLPack's codes for the memory of an NVIDIA GPU and for the default stream
 CUDA_DEVICE, DEFAULT_STREAM = 2, 1
 
 
 class Described(np.ndarray):
-    """An array that lies in a GPU's memory: shape, dtype and address, which is not read here."""
+    """The shape, dtype and address of an array in a GPU's memory, which NumPy must not read."""
 
 
 class Holder:
-    """Memory for NumPy to describe; it keeps ``owner``, whose memory it is."""
+    """An ``__array_interface__`` of a GPU's memory, which keeps its ``owner`` alive."""
 
-    def __init__(self, owner: Any, known: Mapping[str, Any]) -> None:
+    def __init__(self, owner: Any, interface: Mapping[str, Any]) -> None:
         self.owner = owner
         self.__array_interface__ = {
-            "shape": known["shape"], "typestr": known["typestr"], "data": known["data"],
-            "strides": known.get("strides"), "version": 3,
+            "shape": interface["shape"], "typestr": interface["typestr"],
+            "data": interface["data"], "strides": interface.get("strides"), "version": 3,
         }  # fmt: skip
 
 
 def is_on_device(value: Any) -> bool:
-    """Return whether ``value`` says that it is an array in a GPU's memory."""
+    """Return whether ``value`` has a protocol of arrays in a GPU's memory."""
     return hasattr(value, "__cuda_array_interface__") or _device(value) is not None
 
 
 def described(value: Any, stream: int = 0) -> np.ndarray:
-    """Return a NumPy array as it is, one of a GPU as :class:`Described`, ready on ``stream``."""
+    """Return a NumPy array as it is, and an array of a GPU as :class:`Described`.
+
+    Work on ``stream`` waits until a DLPack array is ready.
+    """
     if isinstance(value, np.ndarray):
         return value
-    known = getattr(value, "__cuda_array_interface__", None)
+    interface = getattr(value, "__cuda_array_interface__", None)
     owner = value
-    if known is None:
-        owner, known = _by_dlpack(value, stream or DEFAULT_STREAM)
-    return np.asarray(Holder(owner, known)).view(Described)
+    if interface is None:
+        owner, interface = _by_dlpack(value, stream or DEFAULT_STREAM)
+    return np.asarray(Holder(owner, interface)).view(Described)
 
 
 def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
-    """Describe a DLPack array in the words of ``__cuda_array_interface__``; also return what keeps
-    its memory.
-    """
+    """Return the owner of a DLPack array's memory, and a ``__cuda_array_interface__`` of it."""
     from cuda.core.utils import StridedMemoryView
 
-    # the producer's work comes before ours
+    # makes the stream wait for the producer's work
     view = StridedMemoryView.from_dlpack(value, stream)
     dtype = np.dtype(view.dtype)
     strides = view.strides and tuple(n * dtype.itemsize for n in view.strides)
@@ -62,13 +63,13 @@ def _by_dlpack(value: Any, stream: int) -> tuple[Any, dict[str, Any]]:
 
 
 def _device(value: Any) -> int | None:
-    """Return the number of the GPU that an array lies on."""
-    said = getattr(value, "__dlpack_device__", None)
-    if said is not None:
-        kind, number = said()
+    """Return the number of the GPU that an array is on; ``None`` if it is on none."""
+    dlpack_device = getattr(value, "__dlpack_device__", None)
+    if dlpack_device is not None:
+        kind, number = dlpack_device()
         return int(number) if kind == CUDA_DEVICE else None
-    known = getattr(value, "__cuda_array_interface__", None)
-    return None if known is None else nvidia.gpu_of(known["data"][0])
+    interface = getattr(value, "__cuda_array_interface__", None)
+    return None if interface is None else nvidia.gpu_of(interface["data"][0])
 
 
 def device_of(values: Sequence[Any]) -> int | None:
@@ -84,9 +85,10 @@ def device_of(values: Sequence[Any]) -> int | None:
 
 
 def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
-    """Return the address of a described array; raise if it is not aligned.
+    """Return the address of a :class:`Described` array.
 
-    A kernel may access several of its elements at once.
+    Raise :class:`~schedlang.errors.CallError` if it is not a multiple of ``alignment``: the kernel
+    accesses as many bytes at once.
     """
     address = int(flat.ctypes.data)
     if address % alignment and flat.size:
@@ -98,17 +100,17 @@ def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
 
 
 def library_of(value: Any) -> str:
-    """Return the top package of a value's type, as ``"torch"``."""
+    """Return the top-level package of a value's type, e.g. ``"torch"``."""
     return type(value).__module__.partition(".")[0]
 
 
 def streams_of(
     values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[int, ...]:
-    """Return the streams that the arrays' libraries work on, or that they name.
+    """Return the current streams of the arrays' libraries, or those that the arrays name.
 
-    The default stream is 0. ``interfaces`` are their ``__cuda_array_interface__``, where they have
-    been asked for.
+    The default stream is 0. ``interfaces`` are the arrays' ``__cuda_array_interface__``, if the
+    caller has read them already.
     """
     found: dict[int, None] = {}
     for number, value in enumerate(values):
@@ -124,18 +126,18 @@ def streams_of(
 
             found[int(cupy.cuda.get_current_stream().ptr)] = None
         else:
-            known = (
+            interface = (
                 getattr(value, "__cuda_array_interface__", None)
                 if interfaces is None
                 else interfaces[number]
             )
-            if known is not None and known.get("stream"):
-                found[int(known["stream"])] = None
+            if interface is not None and interface.get("stream"):
+                found[int(interface["stream"])] = None
     return tuple(found)
 
 
 def empty_on_device(first: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Return an uninitialised array in the library, and on the device, of ``first``."""
+    """Return an uninitialised array of the library of ``first``, on its device."""
     library = library_of(first)
     if library == "torch":
         import torch

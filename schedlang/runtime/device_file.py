@@ -1,4 +1,4 @@
-"""The CUDA file of a program: its text, its place on disk, its machine code; no GPU is needed."""
+"""The CUDA file of a program: its text, its path and its machine code. It needs no GPU."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from schedlang.target import Device, Target
 
 @dataclass(frozen=True)
 class DeviceFile:
-    """The compiled forms of a program for ``target="cuda"``, each made when it is first asked for.
+    """The forms of a program for ``target="cuda"``, each made when it is first needed.
 
-    ``steps`` is the schedule as Python, for the head of the file.
+    ``steps`` is the schedule as Python, for the header of the file.
     """
 
     program: Program
@@ -63,7 +63,7 @@ class DeviceFile:
         return {k.name: nvidia.compiled(module, k, device, self.fastmath) for k in kernels}
 
     def bundled(self) -> str:
-        """Return the file with the intrinsics of its kernels, to run with numba-cuda alone."""
+        """Return the file with the intrinsics of its kernels, which needs only numba-cuda."""
         large = next((k for k in self.source.kernels if k.dynamic_bytes), None)
         if large is not None:
             raise BuildError(
@@ -74,7 +74,7 @@ class DeviceFile:
         return bundle(self.text, DEVICE_PACKAGE)
 
     def __reduce__(self) -> Any:
-        # the path and the machine code are this machine's
+        # the path and the machine code are valid on this machine only
         return DeviceFile, tuple(getattr(self, f.name) for f in fields(self))
 
 

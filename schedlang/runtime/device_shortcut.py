@@ -1,4 +1,4 @@
-"""The short way into a kernel on a GPU, for arrays in its memory that need no conversion."""
+"""The fast path of a call on a GPU, for arrays in its memory that need no conversion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedlang.runtime.parameters import Signature
 
 
 class Passed(NamedTuple):
-    """The arguments of a call that needs no closer look, and what their libraries say of them."""
+    """The arguments of a call on the fast path: their memory and ``__cuda_array_interface__``."""
 
     memory: list[Memory]
     interfaces: list[Mapping[str, Any]]
@@ -22,11 +22,12 @@ class Passed(NamedTuple):
 def device_shortcut(
     signature: Signature, alignment: Sequence[int]
 ) -> Callable[[Sequence[Any]], Passed | None] | None:
-    """Return a function from all arguments of a call, outputs too, to where they lie.
+    """Return a function that binds all arguments of a call, outputs too.
 
-    Each is asked once for its ``__cuda_array_interface__``. It gives ``None`` for whatever deserves
-    a closer look, right or wrong, as the CPU's shortcut. Signatures with sizes or scalars have no
-    short way. ``alignment`` gives the bytes at a multiple of which each array must start.
+    It reads the ``__cuda_array_interface__`` of each once. It returns ``None`` for arguments that
+    need the full checks, right or wrong, as the CPU's fast path does. A signature with sizes or
+    scalars has no fast path, and ``None`` is returned for it. Each array must start at a multiple
+    of as many bytes as ``alignment`` says.
     """
     parameters = signature.parameters
     if signature.sizes or any(p.is_scalar for p in parameters):
@@ -43,7 +44,7 @@ def device_shortcut(
             return None
         memory, interfaces = [], []
         for value, (shape, typestr, length, itemsize), unit in zip(args, wanted, alignment):
-            # memory that a CPU sees too is waited for
+            # a NumPy array over memory of a GPU must be waited for
             if isinstance(value, np.ndarray) or getattr(value, "requires_grad", False):
                 return None
             known = getattr(value, "__cuda_array_interface__", None)

@@ -1,9 +1,10 @@
 """The intrinsics of `schedlang.runtime.device` in NumPy, for GPU kernels in the simulator.
 
-What CPU kernels have too comes from `schedlang.runtime.twins`; `exchange` is the simulator's own.
+Those that CPU kernels share come from `schedlang.runtime.twins`. The simulator itself has
+`exchange`.
 """
 
-# each function is documented where it is compiled, under the same name
+# the compiled function of the same name has the docstring
 
 from __future__ import annotations
 

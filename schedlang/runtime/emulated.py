@@ -1,4 +1,4 @@
-"""Kernels made of blocks and threads: their program, checks, counters, machine code; no GPU."""
+"""Kernels of blocks and threads: program, checks, counters and machine code. None needs a GPU."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ from schedlang.schedule.schedule import Schedule
 class GpuKernel(Kernel):
     """A :class:`Kernel` of blocks and threads; for ``target="cuda-emulator"`` it runs on the CPU.
 
-    There blocks run in parallel and threads in loops, compiled, at real sizes. ``check`` and
-    ``counters`` run the same program in lockstep, slowly. ``ptx``, ``sass``, ``resources`` and
-    ``simulate`` are of the CUDA file that ``target="cuda"`` makes of it, and need no GPU.
+    A call on the CPU runs compiled code at real sizes: blocks in parallel, the threads of a block
+    in loops. ``check`` and ``counters`` run the same program in lockstep, which is slow. ``ptx``,
+    ``sass``, ``resources`` and ``simulate`` use the CUDA file of ``target="cuda"``; they need no
+    GPU.
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, file: DeviceFile) -> None:
         super().__init__(built, schedule, nest)
         self._file = file
         self._program = file.program
-        self._grids_known_good: set[tuple[int, ...]] = set()
+        self._checked_grids: set[tuple[int, ...]] = set()
 
     @property
     def program(self) -> str:
-        """The launches of the host and the program of each thread, barriers included, as text."""
+        """The launches on the host and the program of each thread, with barriers, as text."""
         return program_text(self._program)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
         super()._check_sizes(sizes)
         key = tuple(sizes.values())
-        if key in self._grids_known_good:
+        if key in self._checked_grids:
             return
         # a size may be an argument too
         given_sizes = (*self._nest.sizes, *(a for a in self._nest.args if isinstance(a, Var)))
@@ -65,16 +66,16 @@ class GpuKernel(Kernel):
                         f"have "
                         f"extent {count}; {self.target.arch} allows {most}"
                     )
-        self._grids_known_good.add(key)
+        self._checked_grids.add(key)
 
     def check(self, *args: Any, order: str = "forward", **named: Any) -> Any:
         """Return new outputs, computed in lockstep with every access checked; for small sizes.
 
-        Takes the inputs of a call as NumPy arrays. ``order`` (``"forward"``, ``"reverse"``,
-        ``"shuffle"``) is that in which threads store. Raises
-        :class:`~schedlang.errors.VerifyError` for races between barriers, barriers that some
-        threads of a block do not reach, accesses outside of a buffer, and elements that are read
-        before they are written.
+        The arguments are the inputs of a call, as NumPy arrays. ``order`` is the order in which
+        threads store: ``"forward"``, ``"reverse"`` or ``"shuffle"``. Raises
+        :class:`~schedlang.errors.VerifyError` for races between barriers, for barriers that some
+        threads of a block do not reach, for accesses outside a buffer, and for elements read before
+        they are written.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((100,), name="A")
@@ -92,8 +93,9 @@ class GpuKernel(Kernel):
     def counters(self, *args: Any, **named: Any) -> dict[str, Counters]:
         """Return the memory requests of the warps, by kernel name.
 
-        Takes the inputs of a call as NumPy arrays, and counts the program as written: a compiler
-        may do with less. Where addresses depend on data (gathers) it is for moderate sizes.
+        The arguments are the inputs of a call, as NumPy arrays. The requests are those of the
+        program as written; compiled code may make fewer. If addresses depend on data, as in a
+        gather, only moderate sizes are practical.
         """
         if decided_by_data(self._program):
             return dict(self._simulated(args, named, "forward", False).counters)
@@ -135,7 +137,7 @@ class GpuKernel(Kernel):
 
     @property
     def machine_code(self) -> Mapping[str, Compiled]:
-        """Each kernel compiled: its PTX, its cubin, its resources, by kernel name."""
+        """The PTX, cubin and resources of each compiled kernel, by kernel name."""
         return self._file.machine_code
 
     @property
@@ -150,14 +152,15 @@ class GpuKernel(Kernel):
 
     @property
     def resources(self) -> dict[str, Resources]:
-        """Registers, spills, shared memory and occupancy by kernel name."""
+        """Registers, spills, shared memory and occupancy of each kernel, by kernel name."""
         return {name: c.resources for name, c in self.machine_code.items()}
 
     def simulate(self, *args: Any, **named: Any) -> Any:
         """Return new outputs by running the emitted source in Python, one thread at a time.
 
-        Only tiny sizes are practical. Inputs are those of a call, as NumPy arrays. With a kernel
-        for ``"cuda"``, a breakpoint in the file at ``path`` stops there.
+        Only tiny sizes are practical. The arguments are the inputs of a call, as NumPy arrays. A
+        debugger stops at breakpoints in the CUDA file, which is at ``path`` for a kernel for
+        ``"cuda"``.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((10,), name="A")
@@ -185,7 +188,7 @@ class GpuKernel(Kernel):
         outputs = [a for a, p in zip(arrays, self._built.signature.parameters) if p.is_output]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _alone(self) -> str:
+    def _standalone(self) -> str:
         return self._file.bundled()
 
     def __reduce__(self) -> Any:

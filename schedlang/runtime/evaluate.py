@@ -1,4 +1,4 @@
-"""``evaluate``: how long a kernel takes, and how near that is to what the machine can do."""
+"""``evaluate``: time a kernel, and compare it with the machine's ceilings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
 from schedlang.runtime.timing import median_and_spread, samples
 
-# a spread beyond which a number for it says less than words
+# beyond this spread a percentage means little
 WIDE = 1.0
 
 
@@ -25,13 +25,17 @@ WIDE = 1.0
 class Evaluation:
     """Timings of one callable.
 
-    ``seconds`` is the median of one call, ``spread`` the distance between the quartiles as a part
-    of it, ``fastest`` the fastest sample (far below the median where the machine was busy),
-    ``runs`` the number of samples. ``gflops`` counts the computation's arithmetic, however it is
-    scheduled (:func:`~schedlang.compute.work.needed_flops`), and ``gbps`` each argument once.
-    ``fraction`` is the least time that this machine's ``bound`` (``"arithmetic"`` or ``"memory"``)
-    allows, divided by ``seconds``; above 1 the arrays stayed in a cache. What is not known is
-    ``None``. ``emulated``: a CPU played the GPU, whose own time is another.
+    ``seconds`` is the median time of one call, and ``spread`` the interquartile range divided by
+    it. ``fastest`` is the fastest sample, far below the median if the machine was busy. ``runs`` is
+    the number of samples.
+
+    ``gflops`` counts the arithmetic of the computation, however it is scheduled
+    (:func:`~schedlang.compute.work.needed_flops`). ``gbps`` counts each argument once. ``bound`` is
+    the ceiling that takes longer, ``"arithmetic"`` or ``"memory"``. ``fraction`` is the least time
+    that it allows, divided by ``seconds``; above 1 the arrays stayed in a cache. Unknown values are
+    ``None``.
+
+    ``emulated`` is true if a CPU emulated a GPU: the times are then not those of a GPU.
     """
 
     seconds: float
@@ -65,7 +69,7 @@ class Evaluation:
 def number(value: float, digits: int = 3) -> str:
     """Return a number as text with ``digits`` digits, or with all digits before the point.
 
-    An exponent is only used for numbers that would be hard to read without.
+    Only very large and very small numbers get an exponent.
 
     >>> number(3.14159), number(1234.5), number(49999.6, 4), number(2.0), number(1e-7)
     ('3.14', '1234', '50000', '2', '1e-07')
@@ -76,7 +80,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people.
+    """Return a time as text, in a suitable unit.
 
     >>> duration(0.00123), duration(4.5e-7), duration(2.0), duration(1234.0)
     ('1.23 ms', '450 ns', '2 s', '1234 s')
@@ -93,11 +97,11 @@ def evaluate(
 ) -> Evaluation:  # fmt: skip
     """Time ``f(*arrays)``: a kernel, or any callable of arrays.
 
-    At least ``repeat`` samples are taken, and more until ``min_time`` seconds are spent; compiling
-    and one warm call come first. A kernel's outputs that are left out are made once, ahead. Its
-    operations and bytes are counted from its computation; for another callable they are
-    ``flops`` and ``bytes``, where given. Ceilings are measured when first needed, and again
-    if ``f`` beats them.
+    It takes at least ``repeat`` samples, and more until ``min_time`` seconds have passed. Compiling
+    and one warm-up call come first. Outputs of a kernel that are not given are allocated once,
+    before the samples. The operations and bytes of a kernel are counted from its computation; those
+    of another callable are ``flops`` and ``bytes``, if given. Ceilings are measured when first
+    needed, and again if ``f`` exceeds them.
 
     >>> import numpy as np
     >>> result = evaluate(np.sort, np.arange(1000), repeat=7, min_time=0.0)
@@ -140,7 +144,7 @@ def evaluate(
     gbps = None if moved is None else moved / seconds * 1e-9
     if emulated or (flops is None and moved is None):
         return Evaluation(seconds, spread, fastest, len(found), emulated=emulated)
-    # a small kernel may beat the memory by staying in a cache, which says nothing of the ceiling
+    # small arrays may stay in a cache, so their rate tells nothing about the memory's ceiling
     large = moved is not None and moved >= 2 * COPIED_BYTES
     limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)
     arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
@@ -150,7 +154,7 @@ def evaluate(
 
 
 def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:
-    """Return ``arrays`` in parameter order; outputs that are left out come from a call."""
+    """Return ``arrays`` in parameter order, with the outputs of a call."""
     result = kernel(*arrays)
     results = iter(result if isinstance(result, tuple) else (result,))
     signature = kernel.signature

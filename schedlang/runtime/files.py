@@ -1,4 +1,4 @@
-"""Where emitted files live, and how they become modules."""
+"""The cache folder: writing emitted files, and loading them as modules."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LOADING = threading.Lock()
 def cache_folder() -> Path:
     """Return the folder of emitted kernels and tuning records.
 
-    It is ``SCHEDLANG_CACHE``, or else in the user's cache. Raises
-    :class:`~schedlang.errors.BuildError` if it cannot be made.
+    It is ``SCHEDLANG_CACHE`` if that is set, else a folder in the user's cache. Raises
+    :class:`~schedlang.errors.BuildError` if it cannot be created.
     """
     given = os.environ.get("SCHEDLANG_CACHE")
     if given:
@@ -44,7 +44,7 @@ def cache_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def runtime_key() -> str:
-    """Return a hash of the intrinsics' source, so that a cached kernel never meets other ones."""
+    """Return a hash of this package's source; a change of an intrinsic makes new kernel files."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -52,8 +52,10 @@ def runtime_key() -> str:
 
 
 def write(text: str, name: str) -> Path:
-    """Return ``text`` in a file of the cache folder, named after its content; written at once or
-    not."""
+    """Write ``text`` to a file of the cache folder, named after its content, and return its path.
+
+    The file appears complete or not at all.
+    """
     key = hashlib.sha256((runtime_key() + text).encode()).hexdigest()[:16]
     folder = cache_folder() / "kernels"
     path = folder / f"{name}_{key}.py"
@@ -77,9 +79,9 @@ def write(text: str, name: str) -> Path:
 
 
 def load(path: Path) -> ModuleType:
-    """Return the module in ``path``.
+    """Return the module at ``path``.
 
-    It is in ``sys.modules`` before it runs, as numba's cache needs.
+    It is in ``sys.modules`` before its code runs, as numba's cache requires.
     """
     name = f"schedlang_kernels.{path.stem}"
     with _LOADING:

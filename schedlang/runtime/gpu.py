@@ -1,4 +1,4 @@
-"""A kernel on an NVIDIA GPU: its machine code, and its launch on the caller's stream."""
+"""Kernels on an NVIDIA GPU: their machine code, and launches on the caller's stream."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from schedlang.target import DEVICES, Target
 
 
 class Running(NamedTuple):
-    """The call that runs in this thread: what launches on its GPU, and its stream."""
+    """The launcher and the stream of the current call of this thread."""
 
     launcher: Launcher
     stream: int
 
 
 class Quick(NamedTuple):
-    """The short way: what arguments say of themselves, and what launches on the only GPU."""
+    """The fast path of a call: a function that binds its arguments, and the only GPU's launcher."""
 
     bind: Callable[[Sequence[Any]], Passed | None]
     launcher: Launcher
@@ -53,27 +53,27 @@ RUNNING: ContextVar[Running | None] = ContextVar("running", default=None)
 class CudaKernel(GpuKernel):
     """A :class:`Kernel` for ``target="cuda"``.
 
-    Takes NumPy arrays, which are copied to the GPU and back, and arrays in a GPU's memory (CuPy,
-    PyTorch, numba, anything with ``__cuda_array_interface__`` or DLPack), which are not. It runs on
-    the GPU that they lie on, else on the current one.
+    A call copies NumPy arrays to the GPU and back. It uses arrays in a GPU's memory in place: those
+    of CuPy, PyTorch and numba, and any with ``__cuda_array_interface__`` or DLPack. It runs on the
+    GPU that holds them, or on the current GPU if all arrays are NumPy's.
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest, file: DeviceFile) -> None:
         super().__init__(built, schedule, nest, file)
-        # by the number of the GPU that it has run on
+        # launchers by the number of the GPU
         self._ready: dict[int, Launcher] = {}
-        # the way for NumPy arrays alone is the CPU's
+        # the CPU's fast path takes NumPy arrays only
         self._shortcut = None
-        # what a call needs where this machine has one GPU, once the first has been there
+        # set by the first call, if this machine has one GPU
         self._quick: Quick | None = None
 
     def compile(self) -> CudaKernel:
-        """Compile every kernel to machine code now; returns the kernel."""
+        """Compile every kernel to machine code now, and return this kernel."""
         assert self.machine_code is not None
         return self
 
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
-        """Copy arrays to the GPU once; return them and the function that waits for the GPU."""
+        """Copy arrays to the GPU once; return the copies and a function that waits for the GPU."""
         self._check_gpu()
         cuda = nvidia.driver()
         there = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in given]
@@ -108,7 +108,7 @@ class CudaKernel(GpuKernel):
         built, arch = self.target.device, "sm_{}{}".format(*have)
         later = have > built.capability and not built.specific
         if later and arch in DEVICES:
-            # it may have less shared memory: sm_89 than sm_80
+            # a later GPU may have less shared memory, as sm_89 has less than sm_80
             for launch in self._file.program.launches:
                 check_limits(launch, Target("cuda", arch=arch))
         if have == built.capability or (later and have[0] == built.capability[0]):
@@ -160,13 +160,13 @@ class CudaKernel(GpuKernel):
             if is_output:
                 there.copy_to_host(here, stream=stream)
         if copied:
-            # what was copied may be changed, and is let go, when the call returns
+            # after the call its arrays may change and the copies are freed
             stream.synchronize()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         passed = self._quick.bind(args) if self._quick is not None and not named else None
         if self._quick is not None and passed is not None:
-            # this thread works on the GPU from now on, if it has not before
+            # makes the GPU's context current in this thread
             nvidia.driver().get_current_device()
             number, several = _one_stream(args, passed.interfaces)
             self._quick.launcher.launch(passed.memory, number)
@@ -190,9 +190,10 @@ class CudaKernel(GpuKernel):
 def _one_stream(
     values: Sequence[Any], interfaces: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[int, bool]:
-    """Return the number of the stream to launch on, and whether there are others.
+    """Return the number of the stream to launch on, and whether the arrays are on others too.
 
-    What others have begun is done first; what is launched is to be done before they go on.
+    It waits for the work on the others. The caller waits for its launch, so that later work on them
+    comes after it.
     """
     number, *others = streams_of(values, interfaces) or (0,)
     for other in others:

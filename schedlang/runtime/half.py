@@ -1,4 +1,4 @@
-"""Half precision: float16 in memory, float32 in values, since numba's CPU target has no float16."""
+"""Half precision: float16 in memory, float32 in values; numba's CPU target has no float16."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .simd import convert, element, with_element
 
 
 def reshaped(ty: ir.Type, scalar: ir.Type) -> ir.Type:
-    """`scalar`, or a vector of it where `ty` is a vector."""
+    """Return `scalar`, or a vector of it with as many lanes as `ty` if that is a vector."""
     return ir.VectorType(scalar, ty.count) if isinstance(ty, ir.VectorType) else scalar
 
 
 def check_target() -> None:
-    """Refuse x86 without F16C, where LLVM would call a library that is not there."""
+    """Refuse x86 without F16C, where LLVM would call a library function that numba lacks."""
     triple, _, features = cpu_target.target_context.codegen().magic_tuple()
     if triple.startswith("x86") and "+f16c" not in features:
         raise UnsupportedError(
@@ -30,18 +30,18 @@ def check_target() -> None:
 
 
 def from_half_bits(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """Sixteen bits as the float32 they stand for."""
+    """Emit the float16 of the given 16 bits, as float32."""
     check_target()
     half = builder.bitcast(bits, reshaped(bits.type, ir.HalfType()))
     return builder.fpext(half, reshaped(bits.type, ir.FloatType()))
 
 
 def loaded_half(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """Sixteen bits of memory as the float32 they stand for.
+    """Emit the float16 of 16 bits loaded from memory, as float32.
 
-    NVVM makes one load of eight neighbours that are read as float16, and then gives up on it
-    ("unsupported operation"). This conversion leaves it integers to load, and takes no time: it is
-    rounded back to the float16 that it came from.
+    NVVM merges the loads of eight neighbouring float16 into one, which it then cannot compile
+    ("unsupported operation"). Loads of integers that are converted afterwards avoid that. The
+    rounding back to float16 is exact, and so costs nothing.
     """
     if not builder.module.triple.startswith("nvptx") or isinstance(bits.type, ir.VectorType):
         return from_half_bits(builder, bits)
@@ -54,17 +54,17 @@ def loaded_half(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
 
 
 def to_half_bits(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return a float32 rounded to the nearest float16, ties to even, as sixteen bits."""
+    """Emit a float32 rounded to the nearest float16, ties to even, as 16 bits."""
     check_target()
     half = builder.fptrunc(x, reshaped(x.type, ir.HalfType()))
     return builder.bitcast(half, reshaped(x.type, ir.IntType(16)))
 
 
 def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return a float64 as the float32 toward zero, its last bit set if inexact.
+    """Emit a float64 rounded toward zero to float32, with the last bit set if inexact.
 
-    Rounding that to float16 rounds the float64 once (Boldo and Melquiond, "Emulation of FMA and
-    correctly rounded sums: proved algorithms using rounding to odd", 2008).
+    Rounding the result to float16 gives the float64 rounded once (Boldo and Melquiond, "Emulation
+    of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008).
     """
     f32, f64, i32 = (reshaped(x.type, t) for t in (ir.FloatType(), ir.DoubleType(), ir.IntType(32)))
     near = builder.fptrunc(x, f32)
@@ -72,7 +72,7 @@ def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     absolute = [builder.bitcast(v, reshaped(x.type, ir.IntType(64))) for v in (x, back)]
     sign_off = ir.Constant(absolute[0].type, lanes_of(x.type, (1 << 63) - 1))
     size, back_size = (builder.and_(v, sign_off) for v in absolute)
-    # sign-free bits of floats order as the floats do; a NaN is left alone by the ordered compare
+    # without their signs, floats compare as their bits do; an ordered compare is false for a NaN
     inexact = builder.fcmp_ordered("!=", x, back)
     too_far = builder.and_(inexact, builder.icmp_unsigned(">", back_size, size))
     bits = builder.sub(builder.bitcast(near, i32), builder.zext(too_far, i32))
@@ -80,7 +80,7 @@ def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def lanes_of(ty: ir.Type, x: int) -> Any:
-    """Return the initialiser of a constant that is `x` in every lane."""
+    """Return the initialiser of an LLVM constant that is `x` in every lane."""
     return [x] * ty.count if isinstance(ty, ir.VectorType) else x
 
 
@@ -99,12 +99,12 @@ def half(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def half_from(typingctx: Any, x: Any) -> Any:
-    """Any number rounded once to float16 precision, as float32."""
+    """Return any number rounded once to float16 precision, as float32."""
     ty = types.unliteral(x)
     single = with_element(ty, types.float32)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        # whole numbers up to float16's largest are exact in float32
+        # float32 is exact for every integer up to float16's largest
         if element(ty) == types.float64:
             value = round_to_odd(builder, args[0])
         else:

@@ -1,4 +1,4 @@
-"""Hints to LLVM: loops to keep, arrays that share no memory, products to round."""
+"""Hints to LLVM: loops to unroll or to keep, arrays that do not alias, products not to fuse."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .simd import call_llvm
 
 @intrinsic(prefer_literal=True)
 def rolled(typingctx: Any, vectors: Any) -> Any:
-    """Keep the loop that ends just before as a loop until LLVM's vectorizer has seen it.
+    """Keep the loop just before as a loop until LLVM's vectorizer has seen it.
 
-    `vectors`, a literal, is how many vectors an iteration then takes.
+    The vectorizer then takes `vectors` vectors, a literal, in each iteration.
     """
     count = vectors.literal_value
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        done = _note(builder, "llvm.loop.isvectorized", I32(1))
-        notes = [
-            _note(builder, "llvm.loop.unroll.disable"),
-            # without it the vectorizer would take the line above to mean 1
-            _note(builder, "llvm.loop.interleave.count", I32(count)),
-            _note(builder, "llvm.loop.vectorize.followup_all", done),
+        done = _metadata(builder, "llvm.loop.isvectorized", I32(1))
+        hints = [
+            _metadata(builder, "llvm.loop.unroll.disable"),
+            # the line above alone would mean a count of 1 to the vectorizer
+            _metadata(builder, "llvm.loop.interleave.count", I32(count)),
+            _metadata(builder, "llvm.loop.vectorize.followup_all", done),
         ]
-        _tell(builder, notes)
+        _attach(builder, hints)
         return context.get_dummy_value()
 
     return types.void(vectors), codegen
@@ -36,10 +36,10 @@ def rolled(typingctx: Any, vectors: Any) -> Any:
 
 @intrinsic
 def unrolled(typingctx: Any) -> Any:
-    """Ask LLVM to unroll the loop that ends just before."""
+    """Ask LLVM to unroll the loop just before."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        _tell(builder, [_note(builder, "llvm.loop.unroll.full")])
+        _attach(builder, [_metadata(builder, "llvm.loop.unroll.full")])
         return context.get_dummy_value()
 
     return types.void(), codegen
@@ -47,7 +47,7 @@ def unrolled(typingctx: Any) -> Any:
 
 @intrinsic
 def apart(typingctx: Any, *arrays: Any) -> Any:
-    """Promise that each of these parameters of the function shares memory with no other."""
+    """Tell LLVM that none of these parameters of the function aliases another."""
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         for parameter in _parameters(builder, args):
@@ -60,7 +60,7 @@ def apart(typingctx: Any, *arrays: Any) -> Any:
 
 @intrinsic
 def rounded(typingctx: Any, x: Any) -> Any:
-    """Return the float `x`, a product that LLVM then does not fuse with an addition."""
+    """Return the float `x`, a product that LLVM must not fuse with an addition."""
     if not isinstance(x, types.Float):
         return None
 
@@ -70,24 +70,24 @@ def rounded(typingctx: Any, x: Any) -> Any:
     return x(x), codegen
 
 
-def _note(builder: ir.IRBuilder, name: str, *values: Any) -> Any:
-    """Return a named piece of metadata."""
+def _metadata(builder: ir.IRBuilder, name: str, *values: Any) -> Any:
+    """Return a metadata node with a name and values."""
     module = builder.module
     return module.add_metadata([ir.MetaDataString(module, name), *values])
 
 
-def _tell(builder: ir.IRBuilder, notes: list[Any]) -> None:
-    """Attach metadata to the loop ahead of here, at its jump back to the start."""
+def _attach(builder: ir.IRBuilder, hints: list[Any]) -> None:
+    """Attach metadata to the loop just before, at its jumps back to the start."""
     module = builder.module
     for jump in _back_edges(builder.function, builder.block):
-        node = ir.MDValue(module, [notes[0], *notes], name=str(len(module.metadata)))
-        # a loop's node names itself first, so that no two loops share one
-        node.operands = (node, *notes)
+        node = ir.MDValue(module, [hints[0], *hints], name=str(len(module.metadata)))
+        # a loop's node refers to itself first, which makes it distinct
+        node.operands = (node, *hints)
         jump.set_metadata("llvm.loop", node)
 
 
 def _parameters(builder: ir.IRBuilder, values: Any) -> set[ir.Argument]:
-    """Return the function's parameters that ``values`` are made of, through local variables too."""
+    """Return the function's parameters that ``values`` come from, through local variables too."""
     stored: dict[ir.Value, list[ir.Value]] = {}
     for block in builder.function.blocks:
         for item in block.instructions:
@@ -111,19 +111,21 @@ def _parameters(builder: ir.IRBuilder, values: Any) -> set[ir.Argument]:
 
 
 def _back_edges(function: ir.Function, after: ir.Block) -> list[ir.Branch]:
-    """Return the jumps back to the start of the loop that leads to the block ``after``."""
-    ways = {block: _targets(block) for block in function.blocks}
-    back: dict[ir.Block, list[ir.Block]] = {}
-    for block, targets in ways.items():
+    """Return the jumps back to the start of the loop that exits to the block ``after``."""
+    successors = {block: _targets(block) for block in function.blocks}
+    predecessors: dict[ir.Block, list[ir.Block]] = {}
+    for block, targets in successors.items():
         for target in targets:
-            back.setdefault(target, []).append(block)
+            predecessors.setdefault(target, []).append(block)
     found: list[ir.Branch] = []
-    for test in back.get(after, []):
-        before = _reached(back, test)
-        loop = {b for t in ways[test] if t is not after for b in _reached(ways, t) & before}
+    for test in predecessors.get(after, []):
+        before = _reached(predecessors, test)
+        inside = (t for t in successors[test] if t is not after)
+        loop = {b for t in inside for b in _reached(successors, t) & before}
         # where the loop is entered from outside
-        starts = {b for b in loop for a in back.get(b, []) if a not in loop}
-        found += [b.terminator for b in loop if len(ways[b]) == 1 and ways[b][0] in starts]
+        starts = {b for b in loop for a in predecessors.get(b, []) if a not in loop}
+        jumps = (b for b in loop if len(successors[b]) == 1)
+        found += [b.terminator for b in jumps if successors[b][0] in starts]
     return found
 
 
@@ -132,13 +134,13 @@ def _targets(block: ir.Block) -> list[ir.Block]:
     return [] if end is None else [x for x in end.operands if isinstance(x, ir.Block)]
 
 
-def _reached(ways: dict[ir.Block, list[ir.Block]], start: ir.Block) -> set[ir.Block]:
-    """Return the blocks that ``start`` leads to, itself too."""
+def _reached(edges: dict[ir.Block, list[ir.Block]], start: ir.Block) -> set[ir.Block]:
+    """Return the blocks reachable from ``start`` along ``edges``, itself too."""
     found: set[ir.Block] = set()
     left = [start]
     while left:
         block = left.pop()
         if block not in found:
             found.add(block)
-            left += ways.get(block, [])
+            left += edges.get(block, [])
     return found

@@ -1,25 +1,25 @@
-"""The dialect of emitted CPU kernels: every name that their text may import.
+"""The dialect of emitted CPU kernels: every name that they may import.
 
-A kernel is plain Python over flat one-dimensional arrays.  The same text runs two ways: compiled,
-where it imports these names from here, and uncompiled under a debugger, where the same names come
-from `schedlang.runtime.twins`.  Compile it with `numba.njit(nogil=True, error_model="numpy",
+A kernel is plain Python over flat one-dimensional arrays.  The same text runs compiled, with these
+names from here, and uncompiled, with the same names from `schedlang.runtime.twins`, e.g. under a
+debugger.  Compile it with `numba.njit(nogil=True, error_model="numpy",
 fastmath={"contract"})`.
 
-**Memory.**  `A` is a flat C-contiguous array, `off` counts elements; compiled code checks neither
-bounds nor signs.
+**Memory.**  `A` is a flat C-contiguous array, and `off` counts elements.  Compiled code checks
+neither bounds nor signs.
 
     load(A, off)                  store(A, off, x)                     one element
     vload(A, off, lanes)          vstore(A, off, v)                    `lanes` in a row, 1..64
-    vload_masked(A, off, mask)    vstore_masked(A, off, v, mask)       lanes off: 0, untouched
-    vload_if(test, A, off, other)         `other`, a vector, if one test fails
+    vload_masked(A, off, mask)    vstore_masked(A, off, v, mask)       lanes off: 0, not written
+    vload_if(test, A, off, other)         the vector `other` where `test` is false
     vload_strided(A, off, step, lanes)    vstore_strided(A, off, step, v)
     vload_strided_masked(A, off, step, mask)                           step 1..4 or -1..-4
-    vload_shuffled(A, off, order)         lane l is off + order[l]; literals 0..lanes - 1
-    vload_columns(A, off, step, columns, lanes)    a tuple: off + l * step + k is lane l of the k-th
+    vload_shuffled(A, off, order)         lane l at off + order[l]; literals 0..lanes - 1
+    vload_columns(A, off, step, columns, lanes)    a tuple; lane l of vector k at off + l * step + k
     vgather(A, offs)              vscatter(A, offs, v)                 int64 vector of offsets
     vgather_masked(A, offs, mask) vscatter_masked(A, offs, v, mask)
-    vstore_stream(A, off, v)      past the cache where aligned; end each parallel task that uses it
-                                  with stream_fence()
+    vstore_stream(A, off, v)      bypasses the cache if aligned; end each parallel task that uses
+                                  it with stream_fence()
     prefetch(A, off)              any offset is allowed
     stack_array(64, float32)      heap_array(n, float32)               scratch, uninitialised
 
@@ -27,31 +27,32 @@ The length of a stack array and `lanes` are integer literals; a dtype is the nam
 a literal string.  Every load and store has a form that ends in `_half`: the array is uint16 and
 holds float16, the value is float32.
 
-**Hints.**  They are for LLVM, and change at most the rounding of a product.
+**Hints** to LLVM.  They change at most the rounding of a product.
 
-    apart(A, B)                   first in a function: these parameters share memory with no other
-    rolled(4)                     behind a loop: LLVM keeps it for its vectorizer, which takes so
-                                  many vectors an iteration
+    apart(A, B)                   first in a function: these parameters do not alias any other
+    rolled(4)                     after a loop: LLVM keeps it for its vectorizer, which takes as
+                                  many vectors in an iteration
     rounded(a * b)                the product is not fused with the addition around it
 
 **Values.**  A scalar has its dtype, a vector (`Vec`) a dtype and a number of lanes.  Casts have the
 meaning of NumPy's astype: `float32(x)`, `int8(x)`, ..., `boolean(x)`; `half(x)` rounds a float32 to
 float16 precision, `half_from(x)` any number, once.  `broadcast(x, lanes)` and `iota(lanes)` make
-vectors; `lane(v, i)`, `with_lane(v, i, x)` and `reduce_add`, `reduce_mul`, `reduce_min`,
-`reduce_max`, `reduce_and`, `reduce_or` take them apart, a fold going by halves.
+vectors.  `lane(v, i)`, `with_lane(v, i, x)` and `reduce_add`, `reduce_mul`, `reduce_min`,
+`reduce_max`, `reduce_and`, `reduce_or` give scalars; a reduction combines halves of the vector.
 
-**Operators** work on equal dtypes.  On vectors they mean what NumPy's mean; a scalar of the same
-dtype may stand beside a vector, and any integer beside an int64 one.  On scalars they are numba's,
-which widen integers to 64 bits: write `int8(a + b)`.  For `+`, `-` and `*` of int64 values write
-`add`, `subtract` and `multiply`: numba's own are for offsets, which LLVM takes never to overflow.
-For `//`, `%`, `<<` and `>>` of values write `floordiv`, `mod`, `left_shift` and `right_shift`;
-numba's own differ from NumPy's on zero divisors, on signs of zero and past the width.
+**Operators** work on equal dtypes.  On vectors they have NumPy's meaning.  The other operand of a
+vector may be a scalar of its dtype, and of an int64 vector any integer.  On scalars they are
+numba's, which widen integers to 64 bits: write `int8(a + b)`.  For `+`, `-` and `*` of int64 values
+write `add`, `subtract` and `multiply`: numba's own are for offsets, and LLVM assumes that those do
+not overflow.  For `//`, `%`, `<<` and `>>` of values write `floordiv`, `mod`, `left_shift` and
+`right_shift`: numba's own differ from NumPy's for zero divisors, signs of zero and large counts.
 
 **Functions** take scalars or vectors of one dtype: `select(cond, a, b)`, `minimum`, `maximum` (NaN
-wins), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`, `round_even`,
-`isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the usual functions of one float; `exp`, `log`,
-`tanh`, `sigmoid` and `erf` are fast in float32, the others go through the C library.  `bits_int32`,
-`bits_int64`, `bits_float32` and `bits_float64` give the bits of a number of that size as another.
+if an operand is), `fma`, `absolute`, `copysign`, `sqrt`, `rsqrt`, `floor`, `ceil`, `trunc`,
+`round_even`, `isnan`, `isinf`, `isfinite`, `power`, `atan2`, and the usual functions of one float.
+Of these `exp`, `log`, `tanh`, `sigmoid` and `erf` are fast in float32; the others call the C
+library.  `bits_int32`, `bits_int64`, `bits_float32` and `bits_float64` reinterpret the bits of a
+number of the same size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A built kernel: emitted source that can be called, read, saved and timed."""
+"""Kernels: emitted source that can be called, read, saved and timed."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from schedlang.runtime.bundle import bundle
 from schedlang.runtime.parameters import Binder, Signature, scalar
 from schedlang.runtime.shortcut import shortcut
 from schedlang.runtime.te_module import TeModule
-from schedlang.runtime.traced import named
+from schedlang.runtime.traced import with_array_name
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# what makes a function of an emitted file parallel: without it prange is range
+# the option of parallel functions in emitted files: without it prange is range
 _PARALLEL = "parallel=True, "
-# the parallel kernels of this process that are ready to start
+# the parallel kernels of this process that have loaded their function
 _READY: WeakSet[Kernel] = WeakSet()
 
 
 @dataclass(frozen=True)
 class Built:
-    """Everything a kernel is made from, as plain data."""
+    """The data that a kernel is made from."""
 
     signature: Signature
     target: Target
@@ -52,10 +52,10 @@ class Built:
 class Kernel(TeModule):
     """A compiled schedule: call it with arrays.
 
-    ``f(a, b)`` returns a new output (a tuple for several) in the library of the first array;
-    ``f(a, b, out)`` writes ``out`` and returns it. Arguments may be named. Shapes, dtypes,
-    contiguity and overlap are checked first:
-    :class:`~schedlang.errors.CallError`, :class:`~schedlang.errors.CallTypeError`.
+    ``f(a, b)`` returns a new output, or a tuple of them, in the library of the first array.
+    ``f(a, b, out)`` writes ``out`` and returns it. Arguments may be named. A call first checks
+    shapes, dtypes, contiguity and overlap. It raises :class:`~schedlang.errors.CallError` or
+    :class:`~schedlang.errors.CallTypeError`.
     """
 
     def __init__(self, built: Built, schedule: Schedule, nest: Nest) -> None:
@@ -67,7 +67,7 @@ class Kernel(TeModule):
         self._entry: Any = None
         self._lock: Lock | None = None
         self._start: Callable[..., None] | None = None
-        self._sizes_known_good: set[tuple[int, ...]] = set()
+        self._checked_sizes: set[tuple[int, ...]] = set()
 
     @property
     def name(self) -> str:
@@ -91,7 +91,7 @@ class Kernel(TeModule):
 
     @property
     def path(self) -> str:
-        """The file that holds the source: open it, set a breakpoint, profile it."""
+        """The path of the file with the source: open it, set a breakpoint, profile it."""
         return str(self._path)
 
     @cached_property
@@ -99,20 +99,20 @@ class Kernel(TeModule):
         return files.write(self._built.text, self._built.public)
 
     def write(self) -> Path:
-        """Write the source to its file, unless it is there; return the path."""
+        """Write the source to its file, if that does not exist yet, and return the path."""
         return self._path
 
     @property
     def loop_nest(self) -> Nest:
-        """The loop nest the source was emitted from."""
+        """The loop nest that the source was emitted from."""
         return self._nest
 
     @property
     def unproven(self) -> tuple[str, ...]:
-        """Return a sentence for each rule of the verifier that no proof was found for.
+        """A sentence for each rule of the verifier that could not be proven.
 
-        A kernel without any (the usual case) is proven to write each element of its outputs once,
-        and to have no loop whose iterations race. :func:`~schedlang.build` warns of each.
+        Most kernels have none: they are proven to write each element of their outputs once, and to
+        have no loop whose iterations race. :func:`~schedlang.build` warns with each sentence.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -140,16 +140,18 @@ class Kernel(TeModule):
 
     @property
     def unchecked(self) -> Callable[..., None]:
-        """The function that runs, without the checks of a call: for inner loops.
+        """The function that a call runs, without the checks of a call: for inner loops.
 
         It takes all parameters in order, outputs too, then ``signature.sizes`` as integers. Arrays
-        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype, float16 as
-        its bits (``a.view("uint16")``; a scalar as float32). Nothing is checked, overlap and reads
-        that depend on sizes neither: a wrong argument reads or writes memory that is not its own.
-        Nor are calls kept apart: parallel kernels need one thread at a time, or a threading layer
-        of numba's that is safe for several. On the CPU compiled code may call it too. On a GPU the
-        arrays are there, say so by ``__cuda_array_interface__``, and start at a multiple of 16
-        bytes; ``stream=`` takes a stream's number. In a forked process ask for it anew.
+        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype. A float16
+        array is passed as its bits (``a.view("uint16")``), a float16 scalar as float32.
+
+        Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
+        or writes other memory. There is no lock: call a parallel kernel from one thread at a time,
+        or use a thread-safe threading layer of numba. On the CPU compiled code may call the
+        function too. On a GPU the arrays are in its memory, have a ``__cuda_array_interface__`` and
+        start at a multiple of 16 bytes; ``stream=`` takes the number of a stream. In a forked
+        process read this property again.
 
         >>> import numpy as np, schedlang as sl
         >>> A = sl.placeholder((2, 3), name="A")
@@ -162,7 +164,7 @@ class Kernel(TeModule):
         return cast("Callable[..., None]", self._function())
 
     def compile(self) -> Kernel:
-        """Compile now (or load from the disk cache) for writable arrays; returns the kernel."""
+        """Compile now for writable arrays, or load from the disk cache; return this kernel."""
         function = self._function()
         if self.target.kind != "python" and not function.signatures:
             from numba import from_dtype, types
@@ -223,7 +225,7 @@ class Kernel(TeModule):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
-        """Return an array of another library for the checks, over the same memory."""
+        """Return a NumPy array over the memory of another library's array, for the checks."""
         return as_numpy(value, what, written)
 
     def _fresh(self, first: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -231,9 +233,9 @@ class Kernel(TeModule):
         return empty_like_library(first, shape, dtype)
 
     def _check_sizes(self, sizes: dict[str, int]) -> None:
-        """Check storage and unproven accesses once for given sizes."""
+        """Check storage and unproven accesses for given sizes, once for each combination."""
         key = tuple(sizes.values())
-        if key in self._sizes_known_good:
+        if key in self._checked_sizes:
             return
         storage = largest_storage(self._nest, sizes)
         if storage is not None and storage[1] >= LARGEST:
@@ -243,7 +245,7 @@ class Kernel(TeModule):
                 "bytes, more than an address can reach"
             )
         if not self._built.checked_by_size:
-            self._sizes_known_good.add(key)
+            self._checked_sizes.add(key)
             return
         try:
             left = [u for u in verify(at_sizes(self._nest, sizes)) if u.exact]
@@ -253,7 +255,7 @@ class Kernel(TeModule):
         if left:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             raise CallError(left[0].refusal(f"kernel {self.name} where {given},"))
-        self._sizes_known_good.add(key)
+        self._checked_sizes.add(key)
 
     def _launch(self, arrays: Sequence[Any], sizes: Mapping[str, int]) -> None:
         flat = []
@@ -268,11 +270,11 @@ class Kernel(TeModule):
         (self._start or self._starter())(*flat)
 
     def forget_function(self) -> None:
-        """Load what runs again at the next call: after a fork it may be another function."""
+        """Make the next call load the function again: after a fork it may be another one."""
         self._entry = self._start = None
 
     def _starter(self) -> Callable[..., None]:
-        """Return the callable that a call starts: the function with what it needs around it."""
+        """Return the callable that a call starts: the function in a lock or in error handling."""
         function, lock = self._function(), self._lock
         if self.target.kind == "python":
             self._start = _interpreted(function, self.name, self.path)
@@ -281,17 +283,16 @@ class Kernel(TeModule):
         return self._start
 
     def save(self, path: str | Path) -> Path:
-        """Write a file that runs without schedlang; returns its path.
+        """Write a file that runs without schedlang, and return its path.
 
-        It has the intrinsics that it uses, and needs NumPy and numba alone, or numba-cuda. For the
-        CPU it has one public function, named after the output. For a GPU its function ``launch``
-        takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must start at a
-        multiple of 16 bytes, as new ones do.
+        The file has the intrinsics that it uses; it needs only NumPy and numba, or numba-cuda. For
+        the CPU it has one public function, named after the output. For a GPU its function
+        ``launch`` takes flat arrays of the GPU, then the sizes, and checks nothing: arrays must
+        start at a multiple of 16 bytes, as newly allocated ones do.
 
         Raises :class:`~schedlang.errors.BuildError` for a path that does not end in ``.py``, for
-        ``target="python"``, for a kernel that
-        checks its reads against the sizes of each call, and for one that has to ask a GPU for its
-        shared memory, which numba's launches do not.
+        ``target="python"``, for a kernel that checks its reads against the sizes of each call, and
+        for a kernel that needs more shared memory than a launch by numba may have.
         """
         if self._built.checked_by_size:
             raise BuildError(
@@ -304,12 +305,12 @@ class Kernel(TeModule):
                 f"save({str(path)!r}): a kernel is saved as Python source; give a name ending in "
                 f".py"
             )
-        text = self._alone()
+        text = self._standalone()
         target.write_text(text, encoding="utf-8")
         return target
 
-    def _alone(self) -> str:
-        """Return the file that needs no schedlang."""
+    def _standalone(self) -> str:
+        """Return the source of a file that runs without schedlang."""
         if self.target.kind != "cpu":
             raise BuildError(
                 f'save: this kernel is for target="{self.target.kind}"; build it for target="cpu" '
@@ -329,7 +330,7 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # behind that of threads, which says whether they are there: these run in their order
+    # registered after that of threads, which runs first and notes whether threads remain
     os.register_at_fork(after_in_child=_after_fork)
 
 
@@ -343,11 +344,11 @@ def _one_at_a_time(function: Callable[..., None], lock: Lock) -> Callable[..., N
 
 def _interpreted(function: Callable[..., None], name: str, path: str) -> Callable[..., None]:
     def start(*flat: Any) -> None:
-        # NumPy warns where compiled code wraps or divides in silence
+        # NumPy warns of overflow and division by zero; compiled code does not
         with np.errstate(all="ignore"):
             try:
                 function(*flat)
             except IndexError as error:
-                raise BoundsError(f"kernel {name}: {named(error, path)}") from error
+                raise BoundsError(f"kernel {name}: {with_array_name(error, path)}") from error
 
     return start

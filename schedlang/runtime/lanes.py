@@ -1,4 +1,4 @@
-"""Vectors made from scalars, and scalars made from vectors: lanes and sums across them."""
+"""Vectors from scalars, scalars from vectors: broadcasts, single lanes and reductions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ I64 = ir.IntType(64)
 
 @intrinsic(prefer_literal=True)
 def broadcast(typingctx: Any, x: Any, lanes: Any) -> Any:
-    """Return a vector with `x` in each of `lanes` lanes (a literal)."""
+    """Return a vector with `x` in each of its `lanes` lanes; `lanes` is a literal."""
     src = types.unliteral(x)
     if not isinstance(src, types.Number | types.Boolean):
         return None
@@ -31,7 +31,7 @@ def broadcast(typingctx: Any, x: Any, lanes: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def iota(typingctx: Any, lanes: Any) -> Any:
-    """Return the int64 vector 0, 1, ... of `lanes` lanes (a literal)."""
+    """Return the int64 vector 0, 1, ..., `lanes` - 1; `lanes` is a literal."""
     vec = Vec(types.int64, lanes.literal_value)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -64,8 +64,11 @@ def with_lane(typingctx: Any, v: Any, i: Any, x: Any) -> Any:
     return v(v, types.intp, v.dtype), codegen
 
 
-def across(emit: Emit, v: types.Type) -> Any:
-    """A fold of all lanes: the upper half onto the lower until one is left, odd lanes last."""
+def reduction(emit: Emit, v: types.Type) -> Any:
+    """Return an intrinsic that reduces a vector to a scalar by a binary operation.
+
+    It combines the upper half with the lower half until one lane is left, and odd lanes last.
+    """
     if not isinstance(v, Vec):
         raise TypingError(f"{v} is not a vector")
 
@@ -89,35 +92,35 @@ def across(emit: Emit, v: types.Type) -> Any:
 
 @intrinsic
 def reduce_add(typingctx: Any, v: Any) -> Any:
-    """Return the sum of all lanes, by halves."""
-    return across(emit_add, v)
+    """Return the sum of all lanes, added by halves."""
+    return reduction(emit_add, v)
 
 
 @intrinsic
 def reduce_mul(typingctx: Any, v: Any) -> Any:
-    """Return the product of all lanes, by halves."""
-    return across(emit_mul, v)
+    """Return the product of all lanes, multiplied by halves."""
+    return reduction(emit_mul, v)
 
 
 @intrinsic
 def reduce_min(typingctx: Any, v: Any) -> Any:
-    """Return the least lane; NaN if any is."""
-    return across(emit_minimum, v)
+    """Return the smallest lane; NaN if any lane is NaN."""
+    return reduction(emit_minimum, v)
 
 
 @intrinsic
 def reduce_max(typingctx: Any, v: Any) -> Any:
-    """Return the greatest lane; NaN if any is."""
-    return across(emit_maximum, v)
+    """Return the largest lane; NaN if any lane is NaN."""
+    return reduction(emit_maximum, v)
 
 
 @intrinsic
 def reduce_and(typingctx: Any, v: Any) -> Any:
-    """Return the bitwise and of all lanes; of a mask, whether all hold."""
-    return across(emit_and, v)
+    """Return the bitwise AND of all lanes; of a mask, whether all are true."""
+    return reduction(emit_and, v)
 
 
 @intrinsic
 def reduce_or(typingctx: Any, v: Any) -> Any:
-    """Return the bitwise or of all lanes; of a mask, whether any holds."""
-    return across(emit_or, v)
+    """Return the bitwise OR of all lanes; of a mask, whether any is true."""
+    return reduction(emit_or, v)

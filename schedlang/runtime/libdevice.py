@@ -1,8 +1,8 @@
 """Math functions of GPU kernels: NVIDIA's libdevice, on scalars or lane by lane.
 
-In float32 the functions that libdevice has within 2 units in the last place; others are computed in
-float64 and rounded. Source: CUDA C++ Programming Guide 13.0, "Mathematical Functions", table of
-maximum errors.
+A float32 uses libdevice's own float32 function if that is within 2 units in the last place. Others
+are computed in float64 and rounded. Source: CUDA C++ Programming Guide 13.0, "Mathematical
+Functions", table of maximum errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .simd import (
     llvm_type,
 )
 
-# within 2 units in the last place in float32
+# functions within 2 units in the last place in float32
 CLOSE = {
     "exp",
     "exp2",
@@ -45,7 +45,7 @@ CLOSE = {
 
 
 def libdevice(name: str, *operands: types.Type) -> Any:
-    """Return the signature and code of a function of one or two floats."""
+    """Return the signature and code of a libdevice function of one or two floats."""
     ty = common_type(*operands)
     if ty is None or not is_float(ty):
         given = ", ".join(str(types.unliteral(t)) for t in operands)
@@ -58,7 +58,7 @@ def libdevice(name: str, *operands: types.Type) -> Any:
 
 
 def emit_lanes(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> ir.Value:
-    """Call a function on a scalar, or on each lane."""
+    """Emit calls of a function on a scalar or on each lane."""
 
     def one(*values: ir.Value) -> ir.Value:
         return _one(builder, name, element(ty), values)
@@ -67,13 +67,13 @@ def emit_lanes(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> i
 
 
 def _one(builder: ir.IRBuilder, name: str, ty: types.Type, args: Any) -> ir.Value:
-    short = ty == types.float32 and name in CLOSE
-    kind = types.float32 if short else types.float64
+    single = ty == types.float32 and name in CLOSE
+    kind = types.float32 if single else types.float64
     llt = llvm_type(kind)
     function = cgutils.get_or_insert_function(
         builder.module,
         ir.FunctionType(llt, [llt] * len(args)),
-        f"__nv_{name}{'f' if short else ''}",
+        f"__nv_{name}{'f' if single else ''}",
     )
     values = [convert(builder, x, ty, kind) for x in args]
     return convert(builder, builder.call(function, values), kind, ty)
@@ -84,7 +84,7 @@ def _unary(name: str) -> Any:
         return libdevice(name, x)
 
     function.__name__ = name
-    function.__doc__ = f"{name} of a scalar or of each lane."
+    function.__doc__ = f"Return {name} of a scalar or of each lane."
     return intrinsic(function)
 
 
@@ -113,7 +113,7 @@ trunc = _unary("trunc")
 
 @intrinsic
 def round_even(typingctx: Any, x: Any) -> Any:
-    """Return ``x`` to the nearest whole number, halves to even ones."""
+    """Return ``x`` rounded to the nearest whole number, ties to even."""
     return libdevice("rint", x)
 
 
@@ -132,8 +132,8 @@ def sigmoid(typingctx: Any, x: Any) -> Any:
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         one = constant(ty, 1)
-        grown = emit_lanes(builder, "exp", ty, [builder.fsub(constant(ty, -0.0), args[0])])
-        return builder.fdiv(one, builder.fadd(one, grown))
+        power = emit_lanes(builder, "exp", ty, [builder.fsub(constant(ty, -0.0), args[0])])
+        return builder.fdiv(one, builder.fadd(one, power))
 
     return ty(ty), codegen
 

@@ -1,7 +1,7 @@
-"""Math functions from the C library, in double precision; a vector's lanes go one by one.
+"""Math functions of the C library, in double precision, on scalars or lane by lane.
 
-A float32 is computed in float64 and rounded, which is right to within one unit in the last place
-whatever the library's own float functions are worth.
+A float32 is computed in float64 and rounded, so the error is at most one unit in the last place,
+however accurate the library's float32 functions are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def libm(function: Any, *operands: types.Type) -> Any:
 def emit_libm(
     context: Any, builder: ir.IRBuilder, function: Any, ty: types.Type, args: Any
 ) -> ir.Value:
-    """Call a function of Python's `math`, in float64, on a scalar or on each lane."""
+    """Emit calls of a function of Python's `math`, in float64, on a scalar or on each lane."""
     dtype, double = element(ty), types.float64
     call = context.get_function(function, signature(double, *[double] * len(args)))
 
@@ -64,7 +64,7 @@ def emit_libm(
 
 @intrinsic
 def exp2(typingctx: Any, x: Any) -> Any:
-    """2**x (floats)."""
+    """Return 2**x (floats)."""
     found = libm(math.exp, x)[0]
     ty = found.return_type
 
@@ -89,13 +89,13 @@ def log10(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def log1p(typingctx: Any, x: Any) -> Any:
-    """log(1 + x) (floats)."""
+    """Return log(1 + x) (floats)."""
     return libm(math.log1p, x)
 
 
 @intrinsic
 def expm1(typingctx: Any, x: Any) -> Any:
-    """exp(x) - 1 (floats)."""
+    """Return exp(x) - 1 (floats)."""
     return libm(math.expm1, x)
 
 
@@ -173,7 +173,7 @@ def atan2(typingctx: Any, y: Any, x: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def power(typingctx: Any, x: Any, y: Any) -> Any:
-    """x to the power y of one dtype; integers wrap and want y >= 0."""
+    """Return x**y of one dtype; integers wrap, and need y >= 0."""
     ty = common_type(x, y)
     if ty is None or not is_integer(ty):
         return libm(math.pow, x, y)
@@ -185,7 +185,7 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
 
 
 def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Repeated squaring, one step for each bit of the exponent until none is left in any lane."""
+    """Emit x**y by repeated squaring: a step for each bit of the largest exponent in any lane."""
     zero, one = constant(ty, 0), constant(ty, 1)
     entry, loop = builder.block, builder.append_basic_block("power.loop")
     after = builder.append_basic_block("power.after")

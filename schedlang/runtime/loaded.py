@@ -1,7 +1,7 @@
-"""Machine code on a GPU: what ``ptx`` and ``sass`` show is loaded, and launched by cuda.core.
+"""Launches on a GPU: load the machine code that ``ptx`` and ``sass`` show, and start it.
 
-The function ``launch`` of the emitted file runs as it stands, with these kernels in place of
-numba's and scratch memory that is made once.
+The function ``launch`` of the emitted file runs unchanged. By cuda.core it starts these kernels in
+place of numba's, and it reuses scratch memory from call to call.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from schedlang.ir.nodes import Buffer
 from schedlang.runtime import nvidia
 from schedlang.runtime.nvidia import Compiled
 
-# launches of other sizes that are remembered
-MOST_CONFIGS = 256
-# a flat array is seven parameters of machine code that numba makes: two that stay 0, elements,
-# bytes of one, the address, and for its one dimension again elements and bytes
+# launch configurations that are cached
+MAX_CONFIGS = 256
+# numba's machine code takes seven parameters for a flat array: two that stay 0, its length, its
+# itemsize, its address, then the shape and the stride of its dimension
 ARRAY = 7
 
 
@@ -38,17 +38,17 @@ class Memory(NamedTuple):
     itemsize: int
 
     @staticmethod
-    def of(known: Mapping[str, Any]) -> Memory:
-        """Return the memory of a flat array, from its ``__cuda_array_interface__``."""
-        (length,) = known["shape"]
-        return Memory(known["data"][0], length, np.dtype(known["typestr"]).itemsize)
+    def of(interface: Mapping[str, Any]) -> Memory:
+        """Return the memory of a flat array by its ``__cuda_array_interface__``."""
+        (length,) = interface["shape"]
+        return Memory(interface["data"][0], length, np.dtype(interface["typestr"]).itemsize)
 
 
 class Launcher:
-    """The function ``launch`` of an emitted file for one GPU, the one that is current when made.
+    """The function ``launch`` of an emitted file, for the GPU that is current at construction.
 
-    Takes flat arrays on that GPU, as :class:`Memory` or with a ``__cuda_array_interface__``, then
-    scalars and sizes, in the order of the file's function, and a stream's number.
+    A call takes flat arrays on that GPU, as :class:`Memory` or with a ``__cuda_array_interface__``,
+    then scalars and sizes, in the order of the file's function. ``stream`` is a stream's number.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Launcher:
         self._device = nvidia.driver().get_current_device().id
         self._scratch = Scratch()
         self._streams: dict[int, Any] = {}
-        made = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
+        loaded = {k.name: Loaded(k, code[k.name].cubin) for k in kernels}
         launch = module.launch
-        names = {**launch.__globals__, **made, "cuda": self._scratch}
+        names = {**launch.__globals__, **loaded, "cuda": self._scratch}
         self._launch = FunctionType(launch.__code__, names, "launch", launch.__defaults__)
 
     def __call__(self, *args: Any, stream: int = 0) -> None:
@@ -67,11 +67,11 @@ class Launcher:
             self.start(args, stream)
 
     def start(self, args: Sequence[Any], number: int) -> None:
-        """Launch the kernels of a call; its GPU is the current one."""
+        """Launch the kernels of a call; the launcher's GPU must be the current one."""
         self.launch([*map(_passed, args)], number)
 
     def launch(self, args: Sequence[Any], number: int) -> None:
-        """Launch the kernels with arrays as :class:`Memory` and plain integers."""
+        """Launch the kernels; ``args`` has arrays as :class:`Memory`, and Python's integers."""
         stream = self._streams.get(number)
         if stream is None:
             stream = self._streams[number] = core().Stream.from_handle(number)
@@ -80,29 +80,29 @@ class Launcher:
 
 
 def _passed(value: Any) -> Any:
-    known = getattr(value, "__cuda_array_interface__", None)
-    if known is not None:
-        return Memory.of(known)
-    # the grid is made of sizes, and cuda.core takes plain integers
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        return Memory.of(interface)
+    # the grid is computed from sizes, and cuda.core takes Python's integers only
     return int(value) if isinstance(value, np.integer) else value
 
 
 class Loaded:
-    """One kernel; ``kernel[grid, block, stream, dynamic_bytes](*args)`` launches it, as numba's."""
+    """A loaded kernel; ``kernel[grid, block, stream, dynamic_bytes](*args)`` launches it."""
 
     def __init__(self, source: KernelSource, cubin: bytes) -> None:
         cuda = core()
         self._kernel = cuda.ObjectCode.from_cubin(cubin).get_kernel(source.name)
         self._launch, self._config = cuda.launch, cuda.LaunchConfig
         self._casts = [_cast(p) for p in source.parameters]
-        wanted: list[int] = []
+        expected: list[int] = []
         for cast in self._casts:
-            wanted += [8] * ARRAY if cast is None else [ctypes.sizeof(cast)]
+            expected += [8] * ARRAY if cast is None else [ctypes.sizeof(cast)]
         found = [size for _, size in self._kernel.arguments_info]
-        if found != wanted:
+        if found != expected:
             raise BuildError(
                 f"kernel {source.name} takes parameters of {found} bytes in its machine code, but "
-                f"{wanted} were expected: this version of numba-cuda passes arrays in another way"
+                f"{expected} were expected: this version of numba-cuda passes arrays in another way"
             )
         self._configs: dict[tuple[Any, ...], Any] = {}
         if source.dynamic_bytes:
@@ -113,7 +113,7 @@ class Loaded:
         key = (grid, block, *dynamic)
         config = self._configs.get(key)
         if config is None:
-            if len(self._configs) >= MOST_CONFIGS:
+            if len(self._configs) >= MAX_CONFIGS:
                 self._configs.clear()
             shared = dynamic[0] if dynamic else 0
             config = self._configs[key] = self._config(grid=grid, block=block, shmem_size=shared)
@@ -131,9 +131,10 @@ class Loaded:
 
 
 class Scratch(threading.local):
-    """Stands for ``numba.cuda`` in ``launch``: arrays between its kernels, kept from call to call.
+    """The arrays between the kernels of ``launch``, which are reused from call to call.
 
-    Each thread and each of its streams has its own, so that launches do not meet in them.
+    It replaces ``numba.cuda`` in ``launch``. Each thread and each of its streams has its own
+    arrays, so that no two launches share one.
     """
 
     def __init__(self) -> None:
@@ -142,17 +143,17 @@ class Scratch(threading.local):
         self._position = 0
 
     def begin(self, stream: int) -> None:
-        """Begin a call, which asks for its arrays always in the same order."""
+        """Begin a call. Every call asks for its arrays in the same order."""
         self._stream, self._position = stream, 0
 
     def device_array(self, count: int, dtype: Any, stream: Any) -> Memory:
-        """Return ``count`` elements, uninitialised."""
+        """Return an uninitialised array of ``count`` elements."""
         itemsize = np.dtype(dtype).itemsize
         place = self._stream, self._position
         self._position += 1
         found = self._held.get(place)
         if found is None or found[0].length < count * itemsize:
-            # what is too small goes first
+            # free the array that is too small before the next is allocated
             found = None
             self._held.pop(place, None)
             owner = nvidia.driver().device_array(max(1, count * itemsize), np.uint8)
@@ -161,7 +162,7 @@ class Scratch(threading.local):
 
 
 def core() -> Any:
-    """Return the module ``cuda.core``, which numba-cuda brings."""
+    """Return the module ``cuda.core``, which numba-cuda installs."""
     nvidia.driver()
     return import_module("cuda.core")
 

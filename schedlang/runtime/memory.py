@@ -1,8 +1,8 @@
 """Loads, stores and scratch arrays of emitted CPU kernels, over flat one-dimensional arrays.
 
-Offsets count elements from the first; there is no wraparound and no bounds check.  Booleans are a
-byte in memory and a bit in a value.  Half precision is 16 bits in memory (an array of uint16) and
-float32 in a value: that is what the functions that end in `_half` do.
+Offsets count elements from the first; there is no wraparound and no bounds check.  A boolean is a
+byte in memory and a bit in a value.  The functions that end in `_half` are for half precision: the
+array is uint16 and holds float16, the value is float32.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ I32 = ir.IntType(32)
 
 
 def memory_type(ty: types.Type, half: bool) -> ir.Type:
-    """Return the LLVM type that a value of `ty` has in memory."""
+    """Return the LLVM type of a value of `ty` in memory."""
     bits = 16 if half else 8 if isinstance(element(ty), types.Boolean) else 0
     if not bits:
         return llvm_type(ty)
@@ -36,9 +36,9 @@ def memory_type(ty: types.Type, half: bool) -> ir.Type:
 def from_memory(
     context: Any, builder: ir.IRBuilder, raw: ir.Value, ty: types.Type, half: bool
 ) -> ir.Value:
-    """Return the value of type `ty` that was loaded as `raw`.
+    """Emit the conversion of `raw`, as loaded from memory, to a value of type `ty`.
 
-    A function for the CPU that loads vectors gets a stack on which they may spill.
+    It also aligns the stack of a CPU function that loads vectors, since they may spill there.
     """
     if isinstance(ty, Vec) and isinstance(context, CPUContext):
         align_spills(builder)
@@ -50,7 +50,7 @@ def from_memory(
 
 
 def align_spills(builder: ir.IRBuilder) -> None:
-    """Give the function a stack on which no vector that spills lies across two cache lines."""
+    """Align the function's stack, so that no spilled vector lies across two cache lines."""
     attributes = builder.function.attributes
     attributes.alignstack = ALIGNMENT
     # llvmlite prints the alignment only if some other attribute is set
@@ -58,7 +58,7 @@ def align_spills(builder: ir.IRBuilder) -> None:
 
 
 def to_memory(builder: ir.IRBuilder, x: ir.Value, ty: types.Type, half: bool) -> ir.Value:
-    """Emit the conversion of `x`, of type `ty`, to the type that memory holds."""
+    """Emit the conversion of `x`, of type `ty`, to its type in memory."""
     if half:
         return to_half_bits(builder, x)
     if isinstance(element(ty), types.Boolean):
@@ -67,12 +67,12 @@ def to_memory(builder: ir.IRBuilder, x: ir.Value, ty: types.Type, half: bool) ->
 
 
 def value_dtype(array: types.Array, half: bool) -> types.Type:
-    """Return the dtype of values that live in an array."""
+    """Return the dtype of an array's elements as values."""
     return types.float32 if half else array.dtype
 
 
 def size_of(ty: types.Type, half: bool) -> int:
-    """Return the bytes of one element in memory."""
+    """Return the number of bytes of one element in memory."""
     llt = memory_type(element(ty), half)
     return {"float": 4, "double": 8}.get(str(llt)) or llt.width // 8
 
@@ -80,13 +80,13 @@ def size_of(ty: types.Type, half: bool) -> int:
 def pointer(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, off: ir.Value
 ) -> ir.Value:
-    """Return the address of one element."""
+    """Emit the address of the element at `off`."""
     data = context.make_array(array)(context, builder, value).data
     return builder.gep(data, [off], inbounds=True)
 
 
 def alignment_of(ty: types.Type, half: bool, whole: bool) -> int:
-    """Return the bytes that an address is a multiple of: an element's, or the `whole` vector's."""
+    """Return the alignment of an address in bytes: an element's, or the `whole` vector's."""
     lanes = ty.lanes if whole and isinstance(ty, Vec) else 1
     return size_of(ty, half) * lanes
 
@@ -94,7 +94,7 @@ def alignment_of(ty: types.Type, half: bool, whole: bool) -> int:
 def load_intrinsic(
     array: types.Type, ty: types.Type, half: bool, *rest: types.Type, whole: bool = False
 ) -> Any:
-    """Return a load of `ty` at an offset; further arguments only took part in typing."""
+    """Return an intrinsic that loads `ty` at an offset; arguments of types `rest` are not used."""
     align = alignment_of(ty, half, whole)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -106,7 +106,7 @@ def load_intrinsic(
 
 
 def store_intrinsic(array: types.Type, ty: types.Type, half: bool, whole: bool = False) -> Any:
-    """Return a store of `ty` at an offset."""
+    """Return an intrinsic that stores `ty` at an offset."""
     align = alignment_of(ty, half, whole)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -119,12 +119,12 @@ def store_intrinsic(array: types.Type, ty: types.Type, half: bool, whole: bool =
 
 
 def is_flat(array: types.Type) -> bool:
-    """Return whether a type is an array that offsets can address."""
+    """Return whether a type is a one-dimensional array."""
     return isinstance(array, types.Array) and array.ndim == 1
 
 
 def vector_of(array: types.Type, v: types.Type, half: bool) -> types.Type | None:
-    """`v` if it is a vector of the array's values, else None."""
+    """Return `v` if it is a vector of the array's values, else None."""
     if isinstance(v, Vec) and is_flat(array) and v.dtype == value_dtype(array, half):
         return v
     return None
@@ -179,7 +179,7 @@ def vstore_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
 
 
 def stream_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
-    """Return a store past the cache where the address is aligned, a plain store elsewhere."""
+    """Return an intrinsic that stores past the cache if the address is aligned, else plainly."""
     if not vector_of(array, v, half):
         return None
     size = size_of(v, half) * v.lanes
@@ -208,13 +208,13 @@ def stream_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
 
 @intrinsic
 def vstore_stream(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
-    """Write the vector `v` from `off` on, past the cache where the address is aligned to it."""
+    """Write the vector `v` from `off` on, past the cache if the address is aligned to `v`."""
     return stream_intrinsic(A, v, False)
 
 
 @intrinsic
 def vstore_stream_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
-    """`vstore_stream`, rounded to float16."""
+    """Write the vector `v` as `vstore_stream` does, rounded to float16."""
     return stream_intrinsic(A, v, True)
 
 
@@ -230,7 +230,7 @@ def stream_fence(typingctx: Any) -> Any:
 
 
 def prefetch_intrinsic(array: types.Type, emit: Callable[[ir.IRBuilder, ir.Value], Any]) -> Any:
-    """Return a request for the line of the element at an offset; ``emit`` takes its address."""
+    """Return an intrinsic that prefetches an element; ``emit`` writes the code for its address."""
     if not is_flat(array):
         return None
 
@@ -244,7 +244,7 @@ def prefetch_intrinsic(array: types.Type, emit: Callable[[ir.IRBuilder, ir.Value
 
 @intrinsic
 def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
-    """Ask for the cache line of the element at `off`; any offset is allowed."""
+    """Prefetch the cache line of the element at `off`; any offset is allowed."""
 
     def emit(builder: ir.IRBuilder, ptr: ir.Value) -> None:
         call_llvm(builder, "prefetch", ir.VoidType(), [ptr, I32(0), I32(3), I32(1)], ptr.type)
@@ -253,7 +253,7 @@ def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
 
 
 def named_dtype(dtype: types.Type) -> types.Type:
-    """Return the dtype that a cast function or a literal string names."""
+    """Return the dtype that is named by a cast function or a literal string."""
     name = getattr(dtype, "literal_value", None) or dtype.typing_key.__name__
     return types.boolean if name in ("bool", "boolean") else getattr(types, name)
 
@@ -261,7 +261,7 @@ def named_dtype(dtype: types.Type) -> types.Type:
 def array_at(
     context: Any, builder: ir.IRBuilder, array: types.Array, data: ir.Value, n: Any, meminfo: Any
 ) -> ir.Value:
-    """Return the array struct of `n` elements at `data`."""
+    """Emit numba's struct of an array of `n` elements at `data`."""
     size = context.get_constant(types.intp, size_of(array.dtype, False))
     struct = context.make_array(array)(context, builder)
     populate_array(
@@ -272,17 +272,19 @@ def array_at(
 
 @intrinsic(prefer_literal=True)
 def stack_array(typingctx: Any, n: Any, dtype: Any) -> Any:
-    """Return a flat array of `n` elements (a literal) on the stack, aligned to 64 bytes,
-    uninitialised."""
+    """Return an uninitialised flat array on the stack, aligned to 64 bytes.
+
+    It has `n` elements, a literal.
+    """
     array = types.Array(named_dtype(dtype), 1, "C")
     length = n.literal_value
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         cell = memory_type(array.dtype, False)
         with builder.goto_entry_block():
-            room = builder.alloca(ir.ArrayType(cell, length))
-            room.align = ALIGNMENT
-        data = builder.bitcast(room, cell.as_pointer())
+            block = builder.alloca(ir.ArrayType(cell, length))
+            block.align = ALIGNMENT
+        data = builder.bitcast(block, cell.as_pointer())
         count = context.get_constant(types.intp, length)
         return array_at(context, builder, array, data, count, None)
 
@@ -291,7 +293,7 @@ def stack_array(typingctx: Any, n: Any, dtype: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def heap_array(typingctx: Any, n: Any, dtype: Any) -> Any:
-    """Return a flat array of `n` elements on the heap, aligned to 64 bytes, uninitialised."""
+    """Return an uninitialised flat array of `n` elements on the heap, aligned to 64 bytes."""
     array = types.Array(named_dtype(dtype), 1, "C")
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:

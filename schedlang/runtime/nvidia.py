@@ -1,7 +1,7 @@
-"""Emitted kernels as PTX, machine code and what they take of a device; no GPU is needed.
+"""Emitted kernels as PTX and as machine code, and the resources that they use. It needs no GPU.
 
-numba-cuda compiles to PTX, ptxas to machine code, nvdisasm prints it; the extra ``cuda`` brings all
-three.
+numba-cuda compiles to PTX, ptxas compiles that to machine code, and nvdisasm prints it. The extra
+``cuda`` installs all three.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from schedlang.expr.nodes import Axis, Var
 from schedlang.ir.nodes import Buffer
 from schedlang.target import Device
 
-# registers are given to a warp in pieces of so many; each block takes some shared memory itself
-REGISTER_PIECE = 256
-WARP_PIECE = 4
-SHARED_PIECE = 128
+# allocation units of registers, warps and shared memory; the shared memory that a block reserves
+REGISTER_UNIT = 256
+WARP_UNIT = 4
+SHARED_UNIT = 128
 SHARED_RESERVED = 1024
 
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources that one kernel takes, as ptxas counts them.
+    """The resources of one kernel, as ptxas reports them.
 
-    ``registers`` and ``local_bytes`` (the stack) of a thread, ``spill_bytes`` stored and loaded,
-    ``shared_bytes`` and ``threads`` of a block; ``occupancy`` is the share of a multiprocessor's
-    threads that can run at once.
+    ``registers`` and ``local_bytes`` (the stack) are those of a thread, ``shared_bytes`` and
+    ``threads`` those of a block. ``spill_bytes`` counts spill stores and loads. ``occupancy`` is
+    the share of a multiprocessor's threads that can run at once.
     """
 
     registers: int
@@ -83,7 +83,7 @@ def on_gpu(number: int | None) -> AbstractContextManager[Any]:
 def gpu_of(address: int) -> int | None:
     """Return the number of the GPU whose memory holds ``address``.
 
-    Not asked where there is one GPU.
+    Return ``None`` if there are fewer than two GPUs.
     """
     cuda = driver()
     if not address or not cuda.is_available() or len(cuda.gpus) < 2:
@@ -96,14 +96,16 @@ def gpu_of(address: int) -> int | None:
 
 
 def stream_of(number: int) -> Any:
-    """Return a stream for copies; 0 is the default one."""
+    """Return the stream with a number, for copies; 0 is the default stream."""
     cuda = driver()
     return cuda.external_stream(number) if number else cuda.default_stream()
 
 
 def tool(name: str) -> str:
-    """Return a program of the CUDA toolkit: that of the installed packages, else the one on the
-    path."""
+    """Return the path of a program of the CUDA toolkit.
+
+    The one of the installed Python packages comes before the one on ``PATH``.
+    """
     for folder in sys.path:
         for found in Path(folder or ".").glob(f"nvidia/cu*/bin/{name}"):
             return str(found)
@@ -114,7 +116,7 @@ def tool(name: str) -> str:
 
 
 def signature(kernel: KernelSource) -> tuple[Any, ...]:
-    """Return the types of a kernel's parameters, as numba has them."""
+    """Return numba's types of a kernel's parameters."""
     from numba import from_dtype, types
 
     found: list[Any] = []
@@ -128,14 +130,14 @@ def signature(kernel: KernelSource) -> tuple[Any, ...]:
 
 
 def passed_dtype(parameter: Var | Axis) -> str:
-    """Return how a scalar goes to a kernel: half precision as float32, sizes and time as int64."""
+    """Return the dtype that a scalar is passed in: float32 for float16, int64 for sizes, time."""
     if isinstance(parameter, Axis) or parameter.is_size:
         return "int64"
     return "float32" if parameter.dtype == "float16" else parameter.dtype
 
 
 def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
-    """Ask the driver for the shared memory of a loaded kernel beyond what all have."""
+    """Ask the driver to allow a loaded kernel more shared memory than the default limit."""
     from numba.cuda.cudadrv.driver import binding
     from numba.cuda.cudadrv.driver import driver as calls
 
@@ -145,33 +147,33 @@ def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
 
 
 def compiled(module: ModuleType, kernel: KernelSource, device: Device, fastmath: bool) -> Compiled:
-    """Return one kernel of an emitted file, compiled for ``device``."""
+    """Compile one kernel of an emitted file for ``device``."""
     cuda = driver()
     capability = (*device.capability, device.arch[-1]) if device.specific else device.capability
     function = getattr(module, kernel.name).py_func
-    with _refused(f"kernel {kernel.name} for {device.arch}"):
+    with _nvvm_errors(f"kernel {kernel.name} for {device.arch}"):
         ptx, _ = cuda.compile_ptx(
             function, signature(kernel), cc=capability, fastmath=fastmath,
             launch_bounds=kernel.launch.threads,
         )  # fmt: skip
-    ptx = _plain(ptx, kernel.name)
-    cubin, said = _assembled(ptx, device.arch)
-    taken = _resources(said, kernel, device)
-    if not taken.occupancy:
+    ptx = _canonical_ptx(ptx, kernel.name)
+    cubin, messages = _assembled(ptx, device.arch)
+    resources = _resources(messages, kernel, device)
+    if not resources.occupancy:
         raise BuildError(
             explain(
                 f"kernel {kernel.name} for {device.arch}",
-                f"a block of {taken.threads} threads of {taken.registers} registers does not fit "
-                f"a multiprocessor, which has {device.registers_per_sm} registers",
+                f"a block of {resources.threads} threads of {resources.registers} registers does "
+                f"not fit a multiprocessor, which has {device.registers_per_sm} registers",
                 "Bind fewer threads, or make the tile of a thread smaller.",
             )
         )
-    return Compiled(ptx, cubin, taken)
+    return Compiled(ptx, cubin, resources)
 
 
 @contextmanager
-def _refused(asked: str) -> Iterator[None]:
-    """Raise what NVVM cannot compile as an error of ours."""
+def _nvvm_errors(what: str) -> Iterator[None]:
+    """Raise an error of NVVM as a :class:`~schedlang.errors.BuildError`."""
     from numba.cuda.cudadrv import nvvm
 
     try:
@@ -181,7 +183,7 @@ def _refused(asked: str) -> Iterator[None]:
             raise
         raise BuildError(
             explain(
-                asked,
+                what,
                 f"NVVM failed to compile it to PTX: {error}",
                 "Make the tile of a thread smaller, or unroll and vectorize less of it; the source "
                 "is in .source.",
@@ -189,11 +191,11 @@ def _refused(asked: str) -> Iterator[None]:
         ) from error
 
 
-def _plain(ptx: str, name: str) -> str:
-    """Return PTX that is the same in each process; numba numbers functions as they come.
+def _canonical_ptx(ptx: str, name: str) -> str:
+    """Return PTX that is the same in each process, without the numbers that numba counts up.
 
-    The entry has the kernel's own name, not one that numba made of its types. Shared arrays are
-    numbered from 1. The environment of the function, which no kernel reads, is removed.
+    The entry gets the kernel's own name in place of numba's mangled one. Shared arrays are numbered
+    from 1. The environment of the function, which no kernel reads, is removed.
     """
     shared = dict.fromkeys(re.findall(r"_cudapy_smem_\d+", ptx))
     numbers = {name: f"_cudapy_smem_{n}" for n, name in enumerate(shared, 1)}
@@ -207,7 +209,7 @@ def _plain(ptx: str, name: str) -> str:
 
 
 def _assembled(ptx: str, arch: str) -> tuple[bytes, str]:
-    """Return machine code, and the messages of ptxas."""
+    """Return the machine code of PTX, and the messages of ptxas."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
@@ -230,9 +232,9 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def _resources(said: str, kernel: KernelSource, device: Device) -> Resources:
+def _resources(messages: str, kernel: KernelSource, device: Device) -> Resources:
     def number(pattern: str) -> int:
-        found = re.search(pattern, said)
+        found = re.search(pattern, messages)
         return 0 if found is None else int(found.group(1))
 
     registers = number(r"Used (\d+) registers")
@@ -246,19 +248,19 @@ def _resources(said: str, kernel: KernelSource, device: Device) -> Resources:
 
 
 def occupancy(device: Device, threads: int, registers: int, shared: int) -> float:
-    """Return the share of a multiprocessor's threads that are busy when it holds all blocks it can.
+    """Return the share of a multiprocessor's threads that run if it holds as many blocks as it can.
 
-    Source: NVIDIA's occupancy calculator: registers are given to warps in pieces of 256, and warps
-    by fours; shared memory in pieces of 128 bytes.
+    Source: NVIDIA's occupancy calculator. Registers are allocated to warps in units of 256, warps
+    in units of 4, and shared memory in units of 128 bytes.
 
     >>> from schedlang.target import DEVICES
     >>> occupancy(DEVICES["sm_90"], 256, 128, 16 << 10), occupancy(DEVICES["sm_90"], 96, 40, 0)
     (0.25, 0.75)
     """
     warps = -(-threads // device.warp)
-    each = -(-registers * device.warp // REGISTER_PIECE) * REGISTER_PIECE
-    with_registers = device.registers_per_sm // each // WARP_PIECE * WARP_PIECE if each else 10**6
-    block = -(-shared // SHARED_PIECE) * SHARED_PIECE + SHARED_RESERVED
+    each = -(-registers * device.warp // REGISTER_UNIT) * REGISTER_UNIT
+    with_registers = device.registers_per_sm // each // WARP_UNIT * WARP_UNIT if each else 10**6
+    block = -(-shared // SHARED_UNIT) * SHARED_UNIT + SHARED_RESERVED
     blocks = min(
         device.threads_per_sm // (warps * device.warp),
         device.blocks_per_sm,

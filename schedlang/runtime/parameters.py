@@ -1,4 +1,4 @@
-"""The parameters of a kernel as data, and the checks on the arguments passed for them."""
+"""The parameters of a kernel as data, and the checks of a call's arguments."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.sized import size_equations
 
 Extent = Union[int, str]
-# a factor of a term: a size, or an operator with the sums that it takes
+# a factor of a term: the name of a size, or an operator with its operands
 Factor = Union[str, tuple[str, tuple[Any, ...]]]
-# coefficients, each with the factors that it multiplies
+# terms: each a coefficient and the factors that it multiplies
 Sum = tuple[tuple[int, tuple[Factor, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument. ``shape`` holds numbers, size names, and expressions of sizes as text."""
+    """One parameter; ``shape`` has integers, names of sizes, and expressions of sizes as text."""
 
     name: str
     dtype: str
@@ -37,7 +37,7 @@ class Parameter:
 
     @property
     def is_size(self) -> bool:
-        """Return whether it is a size of its own: integer variables are."""
+        """True if this is a size passed as an argument: an integer variable."""
         return self.is_scalar and self.dtype == "int64"
 
     def __str__(self) -> str:
@@ -50,10 +50,10 @@ class Parameter:
 class Signature:
     """All parameters in order, the sizes found from shapes, and which arrays may be the same.
 
-    ``in_place`` pairs an output's position with an input's. ``extents`` gives derived extents
-    (such as ``n + 1`` or ``n//2``) as data. ``solved`` lists, in an order in which they can be
-    found, sizes with the position and dimension of the argument that determines each; ``single``
-    gives the size that a derived extent determines alone.
+    ``in_place`` has pairs of positions, of an output and of an input that may be the same array.
+    ``extents`` gives derived extents (such as ``n + 1`` or ``n//2``) as data. ``solved`` lists
+    sizes, each with the position and the dimension of the argument that determines it, in an order
+    in which they can be solved. ``single`` gives, for a derived extent of one size, that size.
     """
 
     name: str
@@ -74,12 +74,13 @@ class Signature:
 
 
 def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
-    made: list[Parameter] = []
+    """Return the signature of the kernel of a nest."""
+    parameters: list[Parameter] = []
     extents: dict[str, Sum] = {}
     single: dict[str, str] = {}
     for arg in nest.args:
         if isinstance(arg, Var):
-            made.append(Parameter(arg.name, arg.dtype, (), is_scalar=True))
+            parameters.append(Parameter(arg.name, arg.dtype, (), is_scalar=True))
             continue
         shape: list[Extent] = []
         for extent in arg.shape:
@@ -88,10 +89,10 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
                 extents[str(extent)] = _sum(lin := to_lin(extent))
                 size = determined_by(lin, ())
                 single.update({} if size is None else {str(extent): size.name})
-        made.append(Parameter(arg.name, arg.dtype, tuple(shape), arg in nest.outputs))
+        parameters.append(Parameter(arg.name, arg.dtype, tuple(shape), arg in nest.outputs))
     sizes = tuple(v.name for v in nest.sizes)
     solved = tuple((e.size.name, e.arg, e.dim) for e in size_equations(nest))
-    return Signature(nest.name, tuple(made), sizes, in_place, extents, solved, single)
+    return Signature(nest.name, tuple(parameters), sizes, in_place, extents, solved, single)
 
 
 def _sum(lin: Lin) -> Sum:
@@ -114,7 +115,7 @@ _OPERATORS: dict[str, Callable[..., int]] = {
 
 
 def _value(terms: Sum, sizes: Mapping[str, int]) -> int:
-    """Return the value of an extent where the sizes are known."""
+    """Return the value of an extent for known sizes."""
     total = 0
     for coef, product in terms:
         for factor in product:
@@ -128,7 +129,7 @@ def _value(terms: Sum, sizes: Mapping[str, int]) -> int:
 
 
 class Binder:
-    """Checks arguments against a signature; one a kernel, without state between calls."""
+    """The checks of arguments against a signature, without state between calls."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
@@ -137,7 +138,7 @@ class Binder:
             tuple(p.shape) if all(isinstance(e, int) for e in p.shape) else None
             for p in signature.parameters
         ]
-        # a size may stand in no shape, and be an argument alone
+        # a size may be an argument that no shape uses
         self.symbolic = any(shape is None for shape in self.fixed) or any(
             p.is_size for p in signature.parameters
         )
@@ -152,7 +153,7 @@ class Binder:
         ]  # fmt: skip
 
     def order(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """Return all arguments in parameter order; outputs that are left out are ``None``."""
+        """Return all arguments in parameter order; outputs that are not given are ``None``."""
         parameters = self.signature.parameters
         inputs = [k for k, p in enumerate(parameters) if not p.is_output]
         if len(args) == len(parameters):
@@ -162,7 +163,7 @@ class Binder:
         else:
             slots = inputs + [k for k, p in enumerate(parameters) if p.is_output]
             if len(args) > len(slots):
-                self._count(len(args))
+                self._refuse_count(len(args))
             slots = slots[: len(args)]
         values: list[Any] = [None] * len(parameters)
         for slot, value in zip(slots, args):
@@ -178,7 +179,7 @@ class Binder:
             values[names[name]] = value
         for k in inputs:
             if values[k] is None:
-                self._count(len(args) + len(named), parameters[k].name)
+                self._refuse_count(len(args) + len(named), parameters[k].name)
         return values
 
     @property
@@ -189,7 +190,8 @@ class Binder:
     def listing(self) -> str:
         return ", ".join(map(str, self.signature.parameters))
 
-    def _count(self, given: int, missing: str = "") -> None:
+    def _refuse_count(self, given: int, missing: str = "") -> None:
+        """Raise ``CallTypeError`` for a wrong number of arguments."""
         without = f", {missing} is missing" if missing else ""
         inputs, outputs = len(self.signature.inputs), len(self.signature.outputs)
         raise CallTypeError(
@@ -217,7 +219,7 @@ class Binder:
             raise CallError(f"{where} is read-only: pass a writable array")
 
     def sizes(self, values: Sequence[Any]) -> dict[str, int]:
-        """Return the value of each size, equal in all places where it stands or is passed."""
+        """Return the value of each size; raise ``CallError`` if arguments disagree."""
         found: dict[str, int] = {}
         origin: dict[str, str] = {}
         for p, value in zip(self.signature.parameters, values):
@@ -229,7 +231,7 @@ class Binder:
             for k, extent in enumerate(p.shape):
                 if isinstance(extent, int):
                     continue
-                solved = self._alone(extent, value.shape[k])
+                solved = self._single_size(extent, value.shape[k])
                 if solved is None:
                     continue
                 extent, size = solved
@@ -254,7 +256,10 @@ class Binder:
     def _solve(
         self, values: Sequence[Any], found: dict[str, int], origin: dict[str, str]
     ) -> dict[str, str]:
-        """Add to ``found`` what extents determine together; why it is not there, by size."""
+        """Add to ``found`` the sizes that derived extents determine.
+
+        Return, by the size's name, why a size could not be found.
+        """
         why: dict[str, str] = {}
         for name, position, dim in self.signature.solved:
             value, p = values[position], self.signature.parameters[position]
@@ -263,7 +268,7 @@ class Binder:
                 continue
             size = self._root(extent, name, value.shape[dim], found)
             if size is None:
-                # not an error yet: an output that is passed may determine it
+                # not an error yet: an output may determine the size
                 why[name] = (
                     f"dimension {dim} of {p.name} is {value.shape[dim]}, but {extent} has that "
                     f"value for no {name}"
@@ -275,7 +280,10 @@ class Binder:
     def _root(
         self, extent: str, name: str, length: int, known: Mapping[str, int]
     ) -> int | None:
-        """Return the ``name`` for which ``extent`` is ``length``, if its other sizes are known."""
+        """Return the value of size ``name`` for which ``extent`` is ``length``.
+
+        Return ``None`` if there is none, or if another size in ``extent`` is not known.
+        """
         terms = self.signature.extents.get(extent)
         if terms is None:
             return length
@@ -288,11 +296,11 @@ class Binder:
         try:
             return solve(at, length)
         except KeyError:
-            # a size that this one follows from was not found
+            # another size in this extent is not known
             return None
 
-    def _alone(self, extent: str, length: int) -> tuple[str, int] | None:
-        """Return the size, and its value, that an extent determines in which no other stands."""
+    def _single_size(self, extent: str, length: int) -> tuple[str, int] | None:
+        """Return the name and the value of the size in an extent that has only one."""
         if extent not in self.signature.extents:
             return extent, length
         name = self.signature.single.get(extent)
@@ -300,7 +308,7 @@ class Binder:
         return None if name is None or size is None else (name, size)
 
     def shape(self, p: Parameter, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the shape of one parameter for given sizes."""
+        """Return the shape of a parameter for given sizes."""
         found = tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
         if any(e < 0 for e in found):
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
@@ -312,7 +320,7 @@ class Binder:
         return sizes[extent] if terms is None else _value(terms, sizes)
 
     def check_derived(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
-        """Check that extents given as expressions of sizes agree with the arrays."""
+        """Check the shapes of arrays against extents that are expressions of sizes."""
         for k, (p, value) in enumerate(zip(self.signature.parameters, values)):
             if p.is_scalar or value is None or self.fixed[k] is not None:
                 continue
@@ -324,7 +332,7 @@ class Binder:
                 )
 
     def check_overlap(self, values: Sequence[Any]) -> None:
-        """Check that outputs share no memory with other arrays, unless the nest proves it safe."""
+        """Check that no output overlaps another array, except pairs that are safe in place."""
         for i, k in self.pairs:
             a, b = values[i], values[k]
             if not np.may_share_memory(a, b):
@@ -345,44 +353,41 @@ class Binder:
 
 
 def scalar(value: Any, dtype: str, what: str) -> Any:
-    """Return a scalar argument in its dtype; float16 travels as float32."""
+    """Return a scalar argument in its dtype; float16 as float32, rounded to float16."""
     if getattr(value, "shape", ()) != ():
         raise CallTypeError(f"{what} is a scalar, got an array of shape {value.shape}")
     number: Any = value.item() if isinstance(value, np.ndarray) else value
     kind = np.dtype(dtype).kind
-    if not isinstance(number, _TAKEN[kind]):
-        raise CallTypeError(f"{what} is {_a(dtype)}, got {value!r}: pass {_wanted(dtype)}")
-    unfit = CallTypeError(
-        f"{what} is {_a(dtype)}, which cannot hold {value!r}: pass {_wanted(dtype)}"
-    )
+    described, accepted = f"{what} is {_with_article(dtype)}", _accepted_values(dtype)
+    if not isinstance(number, _ACCEPTED[kind]):
+        raise CallTypeError(f"{described}, got {value!r}: pass {accepted}")
+    too_large = CallTypeError(f"{described}, which cannot hold {value!r}: pass {accepted}")
     with np.errstate(over="ignore"):
         try:
-            kept: Any = np.dtype(dtype).type(number)
-            grew = kind == "f" and bool(np.isinf(kept)) and not np.isinf(float(number))
+            converted: Any = np.dtype(dtype).type(number)
+            overflowed = kind == "f" and bool(np.isinf(converted)) and not np.isinf(float(number))
         except OverflowError:
-            raise unfit from None
+            raise too_large from None
         except (TypeError, ValueError):
-            raise CallTypeError(
-                f"{what} is {_a(dtype)}, got {value!r}: pass {_wanted(dtype)}"
-            ) from None
-    # a NumPy integer that does not fit wraps without a word
-    if int(kept) != int(number) if kind in "iu" else grew:
-        raise unfit
-    return np.float32(kept) if dtype == "float16" else kept
+            raise CallTypeError(f"{described}, got {value!r}: pass {accepted}") from None
+    # a NumPy integer that does not fit wraps silently
+    if int(converted) != int(number) if kind in "iu" else overflowed:
+        raise too_large
+    return np.float32(converted) if dtype == "float16" else converted
 
 
-_TAKEN: dict[str, Any] = {
+_ACCEPTED: dict[str, Any] = {
     "f": (int, float, np.number), "b": (bool, np.bool_), "i": (int, np.integer),
     "u": (int, np.integer),
 }  # fmt: skip
 
 
-def _a(dtype: str) -> str:
+def _with_article(dtype: str) -> str:
     return f"{'an' if dtype.startswith('i') else 'a'} {dtype}"
 
 
-def _wanted(dtype: str) -> str:
-    """Describe the values that a scalar of ``dtype`` takes."""
+def _accepted_values(dtype: str) -> str:
+    """Return a phrase for the values that a scalar of ``dtype`` accepts."""
     if dtype == "bool":
         return "True or False"
     if np.dtype(dtype).kind == "f":

@@ -1,4 +1,4 @@
-"""Questions about a number or a vector of numbers: whether they are NaN, infinite, finite."""
+"""Predicates on a number or each lane of a vector: NaN, infinite, finite."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .simd import constant, is_float, with_element
 
 
 def predicate(emit: Emit, x: types.Type) -> Any:
-    """Return a question about a number, answered by a boolean or a mask."""
+    """Return an intrinsic that tests a number, or each lane; the result is a boolean or a mask."""
     ty = types.unliteral(x)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -23,21 +23,21 @@ def predicate(emit: Emit, x: types.Type) -> Any:
 
 
 def emit_isnan(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Return whether a is NaN"""
+    """Emit whether a is NaN."""
     if not is_float(ty):
         return constant(with_element(ty, types.boolean), 0)
     return builder.fcmp_unordered("uno", a, a)
 
 
 def emit_isinf(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Return whether a is infinite"""
+    """Emit whether a is infinite."""
     if not is_float(ty):
         return constant(with_element(ty, types.boolean), 0)
     return builder.fcmp_ordered("==", emit_absolute(builder, ty, a), constant(ty, float("inf")))
 
 
 def emit_isfinite(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
-    """Return whether a is neither infinite nor NaN"""
+    """Emit whether a is neither infinite nor NaN."""
     if not is_float(ty):
         return constant(with_element(ty, types.boolean), 1)
     return builder.fcmp_ordered("<", emit_absolute(builder, ty, a), constant(ty, float("inf")))

@@ -22,8 +22,8 @@ from .memory import (
 )
 from .simd import Vec, call_llvm, constant
 
-# a strided load of up to this step reads whole vectors and picks lanes
-PICKED_STEP = 4
+# strided loads of up to this step read whole vectors and shuffle lanes
+LARGEST_SHUFFLED_STEP = 4
 
 
 def is_mask(mask: types.Type) -> bool:
@@ -39,9 +39,9 @@ def is_offsets(offs: types.Type) -> bool:
 def base_pointer(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, off: ir.Value
 ) -> ir.Value:
-    """Return an element's address.
+    """Emit the address of an element.
 
-    Unlike `pointer`, it may lie outside, as where every lane is off.
+    Unlike that of `pointer` it may be outside the array, as where every lane is off.
     """
     return builder.gep(context.make_array(array)(context, builder, value).data, [off])
 
@@ -49,16 +49,16 @@ def base_pointer(
 def pointers(
     context: Any, builder: ir.IRBuilder, array: types.Array, value: ir.Value, offs: ir.Value
 ) -> ir.Value:
-    """Return the addresses of the elements at a vector of offsets."""
+    """Emit the addresses of the elements at a vector of offsets."""
     data = context.make_array(array)(context, builder, value).data
     ptrs = builder.gep(data, [offs], source_etype=data.type.pointee)
-    # llvmlite types this instruction as one pointer
+    # llvmlite gives this instruction the type of one pointer
     ptrs.type = ir.VectorType(data.type, offs.type.count)
     return ptrs
 
 
 def masked_load_intrinsic(array: types.Type, mask: types.Type, half: bool) -> Any:
-    """Return a load of consecutive elements where a mask holds, 0 elsewhere."""
+    """Return an intrinsic that loads consecutive elements where a mask holds, 0 elsewhere."""
     if not is_flat(array) or not is_mask(mask):
         return None
     vec = Vec(value_dtype(array, half), mask.lanes)
@@ -75,7 +75,7 @@ def masked_load_intrinsic(array: types.Type, mask: types.Type, half: bool) -> An
 
 
 def masked_store_intrinsic(array: types.Type, v: types.Type, mask: types.Type, half: bool) -> Any:
-    """Return a store of consecutive elements where a mask holds."""
+    """Return an intrinsic that stores consecutive elements where a mask holds."""
     if not vector_of(array, v, half) or mask != Vec(types.boolean, v.lanes):
         return None
 
@@ -91,7 +91,7 @@ def masked_store_intrinsic(array: types.Type, v: types.Type, mask: types.Type, h
 
 
 def gather_intrinsic(array: types.Type, offs: types.Type, half: bool, *mask: types.Type) -> Any:
-    """Return a load at a vector of offsets, 0 where a mask does not hold."""
+    """Return an intrinsic that loads at a vector of offsets, 0 where a mask does not hold."""
     if not is_flat(array) or not is_offsets(offs):
         return None
     vec, every = Vec(value_dtype(array, half), offs.lanes), Vec(types.boolean, offs.lanes)
@@ -112,7 +112,10 @@ def gather_intrinsic(array: types.Type, offs: types.Type, half: bool, *mask: typ
 def scatter_intrinsic(
     array: types.Type, offs: types.Type, v: types.Type, half: bool, *mask: types.Type
 ) -> Any:
-    """A store at a vector of offsets, where a mask holds; the last of equal offsets stays."""
+    """Return an intrinsic that stores at a vector of offsets where a mask holds.
+
+    Of lanes with equal offsets the last one counts.
+    """
     if not vector_of(array, v, half) or offs != Vec(types.int64, v.lanes):
         return None
     every = Vec(types.boolean, v.lanes)
@@ -130,13 +133,14 @@ def scatter_intrinsic(
     return types.void(array, offs, v, *mask), codegen
 
 
-def picked(
+def load_by_shuffles(
     builder: ir.IRBuilder, step: int, lanes: int, load: Callable[[int, list[int]], ir.Value]
 ) -> ir.Value:
-    """Lanes a small `step` apart, picked from whole vectors that stay between first and last.
+    """Emit a vector of elements a small `step` apart, shuffled from loads of whole vectors.
 
-    `load(start, of)` reads a vector from `start` elements past the first one; `of` says for each of
-    its elements the lane that it becomes, or `lanes`.
+    No load reads before the first of these elements or after the last. `load(start, of)` emits the
+    load of a vector that starts `start` elements past the first one. For each element of it, `of`
+    gives the lane that it goes to, or `lanes` if it goes to none.
     """
     low = min(step * (lanes - 1), 0)
     place = [step * i - low for i in range(lanes)]
@@ -158,9 +162,9 @@ def picked(
 
 
 def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, half: bool) -> Any:
-    """Return a load of elements `stride` apart.
+    """Return an intrinsic that loads elements `stride` apart.
 
-    A small literal stride picks lanes from whole vectors; others load one element at a time.
+    For a small literal stride it shuffles whole vectors; else it loads one element at a time.
     """
     vec = Vec(value_dtype(array, half), lanes)
     step: Any = getattr(stride, "literal_value", None)
@@ -180,23 +184,23 @@ def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, ha
             ptr = builder.bitcast(ptr, memory_type(vec, half).as_pointer())
             return builder.load(ptr, align=size_of(vec, half))
 
-        if step is not None and 0 < abs(step) <= PICKED_STEP:
-            raw = picked(builder, step, lanes, part)
+        if step is not None and 0 < abs(step) <= LARGEST_SHUFFLED_STEP:
+            raw = load_by_shuffles(builder, step, lanes, part)
         else:
             raw = one_by_one(context, builder, args)
         return from_memory(context, builder, raw, vec, half)
 
-    # numba keeps one code per signature, so the literals stay in it
-    apart = types.intp if step is None else stride
-    return vec(array, types.intp, apart, types.IntegerLiteral(lanes)), codegen
+    # numba caches code by signature, so the literals must be part of it
+    stride_type = types.intp if step is None else stride
+    return vec(array, types.intp, stride_type, types.IntegerLiteral(lanes)), codegen
 
 
 def strided_masked_intrinsic(
     array: types.Type, stride: types.Type, mask: types.Type, half: bool
 ) -> Any:
-    """Return a load of elements a small literal `stride` apart where a mask holds, 0 elsewhere."""
+    """Return an intrinsic that loads elements a small literal `stride` apart, 0 where masked."""
     step: Any = getattr(stride, "literal_value", None)
-    if not is_flat(array) or not is_mask(mask) or not step or abs(step) > PICKED_STEP:
+    if not is_flat(array) or not is_mask(mask) or not step or abs(step) > LARGEST_SHUFFLED_STEP:
         return None
     vec = Vec(value_dtype(array, half), mask.lanes)
 
@@ -213,19 +217,19 @@ def strided_masked_intrinsic(
             operands = [ptr, I32(size_of(vec, half)), where, ir.Constant(raw_type, None)]
             return call_llvm(builder, "masked.load", raw_type, operands, raw_type, ptr.type)
 
-        raw = picked(builder, step, vec.lanes, part)
+        raw = load_by_shuffles(builder, step, vec.lanes, part)
         return from_memory(context, builder, raw, vec, half)
 
     return vec(array, types.intp, stride, mask), codegen
 
 
 def shuffled_load_intrinsic(array: types.Type, order: types.Type, half: bool) -> Any:
-    """Return a load of one vector whose lanes are elements at literal distances from its first."""
+    """Return an intrinsic that loads a vector of elements at literal distances from `off`."""
     if not is_flat(array) or not isinstance(order, types.BaseTuple):
         return None
     lanes = len(order)
-    far = [t.literal_value for t in order if isinstance(t, types.IntegerLiteral)]
-    if len(far) < lanes or not all(0 <= d < lanes for d in far):
+    distances = [t.literal_value for t in order if isinstance(t, types.IntegerLiteral)]
+    if len(distances) < lanes or not all(0 <= d < lanes for d in distances):
         return None
     vec = Vec(value_dtype(array, half), lanes)
 
@@ -233,13 +237,13 @@ def shuffled_load_intrinsic(array: types.Type, order: types.Type, half: bool) ->
         raw = memory_type(vec, half)
         ptr = base_pointer(context, builder, array, args[0], args[1])
         ptr = builder.bitcast(ptr, raw.as_pointer())
-        # what lies past the last of them may be past the end of the array
+        # elements past the last one needed may be past the end of the array
         read = ir.Constant(
-            ir.VectorType(ir.IntType(1), lanes), [int(i <= max(far)) for i in range(lanes)]
+            ir.VectorType(ir.IntType(1), lanes), [int(i <= max(distances)) for i in range(lanes)]
         )
         operands = [ptr, I32(size_of(vec, half)), read, ir.Constant(raw, None)]
         loaded = call_llvm(builder, "masked.load", raw, operands, raw, ptr.type)
-        lane = ir.Constant(ir.VectorType(I32, lanes), far)
+        lane = ir.Constant(ir.VectorType(I32, lanes), distances)
         found = builder.shuffle_vector(loaded, ir.Constant(raw, ir.Undefined), lane)
         return from_memory(context, builder, found, vec, half)
 
@@ -247,7 +251,7 @@ def shuffled_load_intrinsic(array: types.Type, order: types.Type, half: bool) ->
 
 
 def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any:
-    """Return a store of elements `stride` apart, one at a time."""
+    """Return an intrinsic that stores elements `stride` apart, one at a time."""
     if not vector_of(array, v, half):
         return None
 
@@ -266,14 +270,14 @@ def strided_store_intrinsic(array: types.Type, v: types.Type, half: bool) -> Any
 def vload_masked(typingctx: Any, A: Any, off: Any, mask: Any) -> Any:
     """Return the elements from `off` on where `mask` holds, 0 elsewhere.
 
-    The others are not touched.
+    The other elements are not read.
     """
     return masked_load_intrinsic(A, mask, False)
 
 
 @intrinsic
 def vload_masked_half(typingctx: Any, A: Any, off: Any, mask: Any) -> Any:
-    """`vload_masked` of float16 elements, as float32."""
+    """Return `vload_masked` of float16 elements, as float32."""
     return masked_load_intrinsic(A, mask, True)
 
 
@@ -285,7 +289,7 @@ def vstore_masked(typingctx: Any, A: Any, off: Any, v: Any, mask: Any) -> Any:
 
 @intrinsic
 def vstore_masked_half(typingctx: Any, A: Any, off: Any, v: Any, mask: Any) -> Any:
-    """`vstore_masked`, rounded to float16."""
+    """Write `v` as `vstore_masked` does, rounded to float16."""
     return masked_store_intrinsic(A, v, mask, True)
 
 
@@ -297,19 +301,19 @@ def vgather(typingctx: Any, A: Any, offs: Any) -> Any:
 
 @intrinsic
 def vgather_half(typingctx: Any, A: Any, offs: Any) -> Any:
-    """`vgather` of float16 elements, as float32."""
+    """Return `vgather` of float16 elements, as float32."""
     return gather_intrinsic(A, offs, True)
 
 
 @intrinsic
 def vgather_masked(typingctx: Any, A: Any, offs: Any, mask: Any) -> Any:
-    """`vgather` where `mask` holds, 0 elsewhere; the others are not touched."""
+    """Return the elements at int64 offsets where `mask` holds, 0 elsewhere; others are not read."""
     return gather_intrinsic(A, offs, False, mask)
 
 
 @intrinsic
 def vgather_masked_half(typingctx: Any, A: Any, offs: Any, mask: Any) -> Any:
-    """`vgather_masked` of float16 elements, as float32."""
+    """Return `vgather_masked` of float16 elements, as float32."""
     return gather_intrinsic(A, offs, True, mask)
 
 
@@ -321,44 +325,46 @@ def vscatter(typingctx: Any, A: Any, offs: Any, v: Any) -> Any:
 
 @intrinsic
 def vscatter_half(typingctx: Any, A: Any, offs: Any, v: Any) -> Any:
-    """`vscatter`, rounded to float16."""
+    """Write `v` as `vscatter` does, rounded to float16."""
     return scatter_intrinsic(A, offs, v, True)
 
 
 @intrinsic
 def vscatter_masked(typingctx: Any, A: Any, offs: Any, v: Any, mask: Any) -> Any:
-    """`vscatter` where `mask` holds."""
+    """Write the lanes of `v` at a vector of int64 offsets where `mask` holds."""
     return scatter_intrinsic(A, offs, v, False, mask)
 
 
 @intrinsic
 def vscatter_masked_half(typingctx: Any, A: Any, offs: Any, v: Any, mask: Any) -> Any:
-    """`vscatter_masked`, rounded to float16."""
+    """Write `v` as `vscatter_masked` does, rounded to float16."""
     return scatter_intrinsic(A, offs, v, True, mask)
 
 
 @intrinsic(prefer_literal=True)
 def vload_strided(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any) -> Any:
-    """Return the `lanes` elements at off, off + stride, ..."""
+    """Return the elements at off, off + stride, ..., one for each of `lanes` lanes."""
     return strided_load_intrinsic(A, stride, lanes.literal_value, False)
 
 
 @intrinsic(prefer_literal=True)
 def vload_strided_half(typingctx: Any, A: Any, off: Any, stride: Any, lanes: Any) -> Any:
-    """`vload_strided` of float16 elements, as float32."""
+    """Return `vload_strided` of float16 elements, as float32."""
     return strided_load_intrinsic(A, stride, lanes.literal_value, True)
 
 
 @intrinsic(prefer_literal=True)
 def vload_strided_masked(typingctx: Any, A: Any, off: Any, stride: Any, mask: Any) -> Any:
-    """Return the elements at off, off + stride, ... where `mask` holds, 0 elsewhere; 0 < |stride|
-    <= 4."""
+    """Return the elements at off, off + stride, ... where `mask` holds, 0 elsewhere.
+
+    `stride` is a literal from 1 to 4 or from -1 to -4.
+    """
     return strided_masked_intrinsic(A, stride, mask, False)
 
 
 @intrinsic(prefer_literal=True)
 def vload_strided_masked_half(typingctx: Any, A: Any, off: Any, stride: Any, mask: Any) -> Any:
-    """`vload_strided_masked` of float16 elements, as float32."""
+    """Return `vload_strided_masked` of float16 elements, as float32."""
     return strided_masked_intrinsic(A, stride, mask, True)
 
 
@@ -370,7 +376,7 @@ def vload_shuffled(typingctx: Any, A: Any, off: Any, order: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def vload_shuffled_half(typingctx: Any, A: Any, off: Any, order: Any) -> Any:
-    """`vload_shuffled` of float16 elements, as float32."""
+    """Return `vload_shuffled` of float16 elements, as float32."""
     return shuffled_load_intrinsic(A, order, True)
 
 
@@ -382,5 +388,5 @@ def vstore_strided(typingctx: Any, A: Any, off: Any, stride: Any, v: Any) -> Any
 
 @intrinsic
 def vstore_strided_half(typingctx: Any, A: Any, off: Any, stride: Any, v: Any) -> Any:
-    """`vstore_strided`, rounded to float16."""
+    """Write `v` as `vstore_strided` does, rounded to float16."""
     return strided_store_intrinsic(A, v, True)

@@ -1,4 +1,4 @@
-"""The short way into a kernel, for NumPy arrays and PyTorch tensors that need no conversion."""
+"""The fast path of a call, for NumPy arrays and PyTorch tensors that need no conversion."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from schedlang.runtime.parameters import Signature
 
 Bound = tuple[list[np.ndarray], Any]
 Bind = Callable[[Sequence[Any]], "Bound | None"]
-# bits of ndarray.flags.num, as NumPy's C API has them: one look in place of three
+# bits of ndarray.flags.num, by NumPy's C API: one test in place of three
 _CONTIGUOUS, _OWNED, _WRITEABLE = 0x1, 0x4, 0x400
 
 
 class _Kind(NamedTuple):
-    """What one array has to be: its dtype, its shape, and the flags that it has at least."""
+    """The dtype, the shape and the flags that one array must have."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -25,11 +25,11 @@ class _Kind(NamedTuple):
 
 
 def shortcut(signature: Signature) -> Bind | None:
-    """Return a function from a call's arguments to flat arrays and what the call returns.
+    """Return a function that maps a call's arguments to flat arrays and the call's result.
 
-    It gives ``None`` for whatever deserves a closer look, right or wrong: those arguments go
-    through :class:`~schedlang.runtime.parameters.Binder`. Signatures with sizes, scalars or
-    float16 have no short way.
+    It returns ``None`` for arguments that need the full checks, right or wrong: these go through
+    :class:`~schedlang.runtime.parameters.Binder`. A signature with sizes, scalars or float16 has no
+    fast path, and ``None`` is returned for it.
     """
     parameters = signature.parameters
     if signature.sizes or any(p.is_scalar or p.dtype == "float16" for p in parameters):
@@ -45,11 +45,11 @@ def shortcut(signature: Signature) -> Bind | None:
     pairs = [(i, k) for i in outputs for k in range(len(kinds)) if k != i]
     count, inputs = len(kinds), len(kinds) - len(outputs)
     ndarray, empty, may_share = np.ndarray, np.empty, np.may_share_memory
-    of_torch = _of_torch(kinds, outputs, pairs)
+    bind_tensors = _tensor_shortcut(kinds, outputs, pairs)
 
     def bind(args: Sequence[Any]) -> Bound | None:
         if args and type(args[0]) is not ndarray:
-            return of_torch(args)
+            return bind_tensors(args)
         if len(args) == count:
             values = args
         elif len(args) == inputs:
@@ -71,14 +71,14 @@ def shortcut(signature: Signature) -> Bind | None:
             if flags & _OWNED:
                 owners.append(value)
             else:
-                # memory that an array has of someone else says nothing of who else has it
+                # a view: its owner is known only if that is an array of NumPy
                 base = value.base
                 owners.append(base if type(base) is ndarray and base.flags.owndata else None)
             flat.append(value if len(shape) == 1 else value.ravel())
         for i, k in pairs:
             one, other = owners[i], owners[k]
-            apart = one is not other and one is not None and other is not None
-            if not apart and may_share(values[i], values[k]):
+            distinct = one is not other and one is not None and other is not None
+            if not distinct and may_share(values[i], values[k]):
                 return None
         result = values[outputs[0]] if len(outputs) == 1 else tuple(values[k] for k in outputs)
         return flat, result
@@ -86,14 +86,16 @@ def shortcut(signature: Signature) -> Bind | None:
     return bind
 
 
-def _of_torch(
+def _tensor_shortcut(
     kinds: Sequence[_Kind], outputs: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Bind:
-    """Return the same for plain tensors on the CPU; parameters are such where no gradient is
-    recorded."""
+    """Return the fast path for plain tensors on the CPU.
+
+    It also takes parameters of PyTorch while no gradient is recorded.
+    """
     count, inputs, may_share = len(kinds), len(kinds) - len(outputs), np.may_share_memory
-    # of each output a tensor of one element that has its shape, to make others like it
-    likes: dict[int, Any] = {}
+    # for each output a one-element tensor expanded to its shape, for empty_like
+    prototypes: dict[int, Any] = {}
     classes: tuple[Any, Any] = (None, None)
 
     def bind(args: Sequence[Any]) -> Bound | None:
@@ -101,27 +103,27 @@ def _of_torch(
         torch = modules.get("torch")
         if torch is None or len(args) not in (count, inputs):
             return None
-        if not likes:
+        if not prototypes:
             classes = torch.Tensor, torch.nn.Parameter
             for k in outputs:
                 one = torch.empty((), dtype=getattr(torch, str(kinds[k].dtype)), device="cpu")
-                likes[k] = one.expand(kinds[k].shape)
+                prototypes[k] = one.expand(kinds[k].shape)
         tensor, parameter = classes
-        made = len(args) == inputs
+        allocate = len(args) == inputs
         given = iter(args)
         flat: list[np.ndarray] = []
         arrays: list[np.ndarray] = []
         results: list[Any] = []
         for k, (dtype, shape, needed) in enumerate(kinds):
             written = needed & _WRITEABLE
-            value = torch.empty_like(likes[k]) if made and written else next(given)
+            value = torch.empty_like(prototypes[k]) if allocate and written else next(given)
             kind = type(value)
             if kind is not tensor and kind is not parameter:
                 return None
             try:
                 array = value.numpy()
             except Exception:
-                # the closer look says why it shows no memory
+                # the full checks say why the tensor has no NumPy array
                 return None
             if array.dtype is not dtype or array.shape != shape:
                 return None
@@ -131,7 +133,7 @@ def _of_torch(
                 results.append(value)
             arrays.append(array)
             flat.append(array if len(shape) == 1 else array.ravel())
-        if not made:
+        if not allocate:
             for i, k in pairs:
                 if may_share(arrays[i], arrays[k]):
                     return None

@@ -1,8 +1,9 @@
 """The vector type of emitted CPU kernels, `Vec`, and conversions of scalars and vectors.
 
-A `Vec(dtype, lanes)` is an LLVM vector value: a local variable like any other, so it can be
-reassigned in loops, passed to other compiled functions and returned from them.  A comparison of two
-gives a mask, which is a `Vec(boolean, lanes)`.  A number beside a vector is spread over its lanes.
+A value of type `Vec(dtype, lanes)` is an LLVM vector.  It is a local variable like any other: it
+can be reassigned in loops, passed to other compiled functions and returned from them.  A comparison
+of two vectors gives a mask, a `Vec(boolean, lanes)`.  A number that is combined with a vector is
+broadcast to its lanes.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ class Vec(types.Type):
 
 @register_model(Vec)
 class VecModel(models.PrimitiveModel):
-    """A `Vec` is held in one LLVM value."""
+    """The data model of `Vec`: one LLVM value."""
 
     def __init__(self, dmm: Any, fe_type: Vec) -> None:
         super().__init__(dmm, fe_type, llvm_type(fe_type))
 
 
 def llvm_type(ty: types.Type) -> ir.Type:
-    """Return the LLVM type of a scalar or a vector value (a boolean is one bit)."""
+    """Return the LLVM type of a scalar or vector value; a boolean is one bit."""
     if isinstance(ty, Vec):
         return ir.VectorType(llvm_type(ty.dtype), ty.lanes)
     if isinstance(ty, types.Boolean):
@@ -46,22 +47,22 @@ def llvm_type(ty: types.Type) -> ir.Type:
 
 
 def element(ty: types.Type) -> types.Type:
-    """Return the dtype of a vector; a scalar is its own."""
+    """Return the dtype of a vector type; a scalar type is returned as it is."""
     return ty.dtype if isinstance(ty, Vec) else ty
 
 
 def with_element(ty: types.Type, dtype: types.Type) -> types.Type:
-    """`dtype` in the shape of `ty`: a vector of as many lanes, or a scalar."""
+    """Return `dtype`, or a vector of it with as many lanes as `ty` if that is a vector."""
     return Vec(dtype, ty.lanes) if isinstance(ty, Vec) else dtype
 
 
 def is_float(ty: types.Type) -> bool:
-    """Return whether a scalar or vector type holds floating point values."""
+    """Return whether a scalar or vector type has floating-point values."""
     return isinstance(element(ty), types.Float)
 
 
 def is_integer(ty: types.Type) -> bool:
-    """Return whether a scalar or vector type holds integers (booleans are none)."""
+    """Return whether a scalar or vector type has integers; booleans are not integers."""
     return isinstance(element(ty), types.Integer)
 
 
@@ -77,18 +78,19 @@ def constant(ty: types.Type, x: float) -> ir.Constant:
 
 
 def common_type(*operands: types.Type) -> types.Type | None:
-    """The type that operands of an elementwise operation are brought to, None if there is none.
+    """Return the type that an elementwise operation converts its operands to, or None.
 
-    Equal types stay; a number beside a vector takes the vector's type if it has its dtype, or both
-    are integers and the number is a literal or the vector an index; mixed integers are int64.
+    Equal types stay as they are, and scalars of different integer types become int64. A number that
+    is combined with a vector is broadcast if both have the same dtype. An integer is also converted
+    and broadcast if it is a literal, or if the vector is of int64, as offsets are.
     """
     plain = [types.unliteral(t) for t in operands]
     shape = next((t for t in plain if isinstance(t, Vec)), plain[0])
     if isinstance(shape, Vec):
         for given, ty in zip(operands, plain, strict=True):
-            counts = isinstance(given, types.IntegerLiteral) or shape.dtype == types.int64
-            spread = ty == shape.dtype or (is_integer(shape) and is_integer(ty) and counts)
-            if ty != shape and not (spread and not isinstance(ty, Vec)):
+            mixes = isinstance(given, types.IntegerLiteral) or shape.dtype == types.int64
+            converts = ty == shape.dtype or (is_integer(shape) and is_integer(ty) and mixes)
+            if ty != shape and not (converts and not isinstance(ty, Vec)):
                 return None
         return shape
     if all(t == shape for t in plain):
@@ -97,7 +99,7 @@ def common_type(*operands: types.Type) -> types.Type | None:
 
 
 def type_suffix(ty: ir.Type) -> str:
-    """Return how LLVM spells a type at the end of an overloaded function's name."""
+    """Return the suffix for a type in the name of an overloaded LLVM function."""
     if isinstance(ty, ir.VectorType):
         return f"v{ty.count}{type_suffix(ty.element)}"
     if isinstance(ty, ir.IntType):
@@ -113,7 +115,7 @@ def call_llvm(
     *overloads: ir.Type,
     flags: Sequence[str] = (),
 ) -> ir.Value:
-    """Call LLVM's function `llvm.<name>`, overloaded on some types (on the result by default)."""
+    """Emit a call of `llvm.<name>`, overloaded on some types, by default on the result's."""
     full_name = ".".join(["llvm", name, *(type_suffix(ty) for ty in overloads or [ret])])
     fnty = ir.FunctionType(ret, [a.type for a in args])
     function = cgutils.get_or_insert_function(builder.module, fnty, full_name)
@@ -121,7 +123,7 @@ def call_llvm(
 
 
 def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
-    """Return the scalar `x` in each of `lanes` lanes."""
+    """Emit a vector with the scalar `x` in each of `lanes` lanes."""
     vt, i32 = ir.VectorType(x.type, lanes), ir.IntType(32)
     one = builder.insert_element(ir.Constant(vt, ir.Undefined), x, i32(0))
     zeros = ir.Constant(ir.VectorType(i32, lanes), None)
@@ -131,7 +133,7 @@ def splat(builder: ir.IRBuilder, x: ir.Value, lanes: int) -> ir.Value:
 def each_lane(
     builder: ir.IRBuilder, ty: types.Type, one: Callable[..., ir.Value], args: Sequence[ir.Value]
 ) -> ir.Value:
-    """Return ``one`` of scalars, or of each lane."""
+    """Emit ``one`` on scalars, or on each lane of vectors."""
     if not isinstance(ty, Vec):
         return one(*args)
     result = ir.Constant(llvm_type(ty), ir.Undefined)
@@ -143,7 +145,7 @@ def each_lane(
 
 
 def convert(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type) -> ir.Value:
-    """`x` of type `src` as `dst`, both scalars or both vectors of as many lanes."""
+    """Emit the conversion of `x` from `src` to `dst`, both scalars or vectors of as many lanes."""
     a, b, llt = element(src), element(dst), llvm_type(dst)
     if a == b:
         return x
@@ -164,10 +166,10 @@ def convert(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type
 
 
 def float_to_int(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types.Type) -> ir.Value:
-    """Truncate toward zero, then wrap, through a wider signed type as C compilers do."""
+    """Emit a truncation toward zero that wraps, by way of a wider signed type as in C compilers."""
     ty = element(dst)
     if ty == types.uint64:
-        # values from 2**63 up are brought into the signed range and the top bit put back
+        # values from 2**63 up are moved into the signed range; then the top bit is set again
         limit = constant(src, 2.0**63)
         high = builder.fcmp_ordered(">=", x, limit)
         low = builder.fptosi(builder.select(high, builder.fsub(x, limit), x), llvm_type(dst))
@@ -183,14 +185,14 @@ def float_to_int(builder: ir.IRBuilder, x: ir.Value, src: types.Type, dst: types
 def cast_number_to_vec(
     context: Any, builder: ir.IRBuilder, src: types.Type, dst: Vec, x: ir.Value
 ) -> ir.Value:
-    """Return a number beside a vector: its value in every lane."""
+    """Emit the conversion of a number to a vector, with its value in every lane."""
     plain = types.unliteral(src)
     x = context.cast(builder, x, src, plain)
     return splat(builder, convert(builder, x, plain, dst.dtype), dst.lanes)
 
 
 def cast_intrinsic(x: types.Type, dtype: types.Type) -> Any:
-    """Return the signature and the code of `astype(dtype)`."""
+    """Return the signature and the code of a cast with the meaning of `astype(dtype)`."""
     src = types.unliteral(x)
     if not isinstance(element(src), types.Number | types.Boolean):
         return None
@@ -204,61 +206,61 @@ def cast_intrinsic(x: types.Type, dtype: types.Type) -> Any:
 
 @intrinsic
 def float32(typingctx: Any, x: Any) -> Any:
-    """`x` as float32."""
+    """Return `x` as float32."""
     return cast_intrinsic(x, types.float32)
 
 
 @intrinsic
 def float64(typingctx: Any, x: Any) -> Any:
-    """`x` as float64."""
+    """Return `x` as float64."""
     return cast_intrinsic(x, types.float64)
 
 
 @intrinsic
 def int8(typingctx: Any, x: Any) -> Any:
-    """`x` as int8, wrapping."""
+    """Return `x` as int8, wrapping."""
     return cast_intrinsic(x, types.int8)
 
 
 @intrinsic
 def int16(typingctx: Any, x: Any) -> Any:
-    """`x` as int16, wrapping."""
+    """Return `x` as int16, wrapping."""
     return cast_intrinsic(x, types.int16)
 
 
 @intrinsic
 def int32(typingctx: Any, x: Any) -> Any:
-    """`x` as int32, wrapping."""
+    """Return `x` as int32, wrapping."""
     return cast_intrinsic(x, types.int32)
 
 
 @intrinsic
 def int64(typingctx: Any, x: Any) -> Any:
-    """`x` as int64, wrapping."""
+    """Return `x` as int64, wrapping."""
     return cast_intrinsic(x, types.int64)
 
 
 @intrinsic
 def uint8(typingctx: Any, x: Any) -> Any:
-    """`x` as uint8, wrapping."""
+    """Return `x` as uint8, wrapping."""
     return cast_intrinsic(x, types.uint8)
 
 
 @intrinsic
 def uint16(typingctx: Any, x: Any) -> Any:
-    """`x` as uint16, wrapping."""
+    """Return `x` as uint16, wrapping."""
     return cast_intrinsic(x, types.uint16)
 
 
 @intrinsic
 def uint32(typingctx: Any, x: Any) -> Any:
-    """`x` as uint32, wrapping."""
+    """Return `x` as uint32, wrapping."""
     return cast_intrinsic(x, types.uint32)
 
 
 @intrinsic
 def uint64(typingctx: Any, x: Any) -> Any:
-    """`x` as uint64, wrapping."""
+    """Return `x` as uint64, wrapping."""
     return cast_intrinsic(x, types.uint64)
 
 

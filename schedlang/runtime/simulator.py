@@ -1,8 +1,8 @@
-"""Emitted GPU source run in plain Python, a generator a thread: slow, and open to a debugger.
+"""A simulator that runs emitted GPU source in plain Python: slow, but a debugger can stop in it.
 
-The file is the one that numba.cuda compiles. Where it says ``cuda.syncthreads()`` a thread yields,
-and goes on when all threads of its block are there; ``exchange`` yields too. Lines keep their
-numbers, so that breakpoints in the file hold.
+It runs the file that numba.cuda compiles. Each thread is a generator. It yields at
+``cuda.syncthreads()``, and goes on when all threads of its block have come there; ``exchange``
+yields too. Lines keep their numbers, so that breakpoints in the file work.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ BARRIER = "barrier"
 
 
 def launcher(path: Path) -> Callable[..., None]:
-    """Return the function ``launch`` of an emitted file, over NumPy arrays."""
+    """Return the function ``launch`` of an emitted file, for NumPy arrays."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     tree.body = [n for n in tree.body if not isinstance(n, (ast.Import, ast.ImportFrom))]
     imported = {name: getattr(device_twins, name) for name in dir(device_twins)}
     device = Device()
-    space: dict[str, Any] = {
+    namespace: dict[str, Any] = {
         **imported, "inf": float("inf"), "nan": float("nan"), "np": np, "cuda": device
     }  # fmt: skip
-    exec(compile(ast.fix_missing_locations(_Waits().visit(tree)), str(path), "exec"), space)
-    launch: Callable[..., None] = space["launch"]
+    tree = ast.fix_missing_locations(_YieldInsert().visit(tree))
+    exec(compile(tree, str(path), "exec"), namespace)
+    launch: Callable[..., None] = namespace["launch"]
     return launch
 
 
-class _Waits(ast.NodeTransformer):
-    """Makes threads yield where they wait for others."""
+class _YieldInsert(ast.NodeTransformer):
+    """A transformation that makes threads yield where they wait for others."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
         if node.decorator_list:
-            # a kernel is a generator even where nothing waits
+            # makes the kernel a generator even if no thread waits
             last = ast.If(ast.Constant(False), [ast.Expr(ast.Yield(None))], [])
             node.body.append(ast.copy_location(last, node.body[-1]))
         return node
@@ -62,14 +63,14 @@ Thread = Generator[Any, Any, None]
 
 
 class Device:
-    """Stands for ``numba.cuda``: indices of the thread that runs, arrays, kernels."""
+    """The stand-in for ``numba.cuda``: indices of the running thread, arrays, kernels."""
 
     def __init__(self) -> None:
         self.blockIdx = SimpleNamespace(x=0, y=0, z=0)
         self.threadIdx = SimpleNamespace(x=0, y=0, z=0)
         self.shared = SimpleNamespace(array=self._shared)
         self.local = SimpleNamespace(array=_fresh)
-        self._made: list[np.ndarray] = []
+        self._shared_arrays: list[np.ndarray] = []
         self._position = 0
         self._dynamic = np.zeros(0, "uint8")
 
@@ -80,18 +81,18 @@ class Device:
         return _fresh(shape, dtype)
 
     def _shared(self, size: int, dtype: Any, alignment: int = 0) -> np.ndarray:
-        """Return the arrays of a block, which its threads ask for in one order."""
+        """Return the next shared array of a block; its threads ask for them in the same order."""
         if not size:
-            # what a launch gives beyond the static limit is one piece of memory
+            # dynamic shared memory is one array
             return self._dynamic.view(dtype)
-        if self._position == len(self._made):
-            self._made.append(_fresh(size, dtype))
-        found = self._made[self._position]
+        if self._position == len(self._shared_arrays):
+            self._shared_arrays.append(_fresh(size, dtype))
+        found = self._shared_arrays[self._position]
         self._position += 1
         return found
 
     def start_block(self, dynamic_bytes: int) -> None:
-        self._made = []
+        self._shared_arrays = []
         self._dynamic = np.full(dynamic_bytes, POISON["uint8"], "uint8")
 
     def start_thread(self, place: Sequence[int]) -> None:
@@ -100,13 +101,13 @@ class Device:
 
 
 def _fresh(size: Any, dtype: Any, alignment: int = 0) -> np.ndarray:
-    """Return storage that shows when it is read before it is written."""
+    """Return an array of poison values, which make a read before the first write show."""
     kind = np.dtype(dtype)
     return np.full(size, POISON[kind.name], kind)
 
 
 class Kernel:
-    """A kernel; ``kernel[grid, block, stream](*args)`` runs it block by block."""
+    """A simulated kernel; ``kernel[grid, block, stream](*args)`` runs it block by block."""
 
     def __init__(self, device: Device, function: Callable[..., Thread]) -> None:
         self.device = device
@@ -131,30 +132,30 @@ class Kernel:
         threads = [self.function(*args) for _ in places]
         answers: list[Any] = [None] * len(threads)
         while True:
-            asked: list[Any] = []
+            requests: list[Any] = []
             for thread, place, answer in zip(threads, places, answers):
                 device.start_thread(place)
                 try:
-                    asked.append(thread.send(answer))
+                    requests.append(thread.send(answer))
                 except StopIteration:
-                    asked.append(StopIteration)
-            kinds = {type(a) for a in asked}
-            if len(kinds) > 1 or (kinds != {tuple} and len(set(asked)) > 1):
+                    requests.append(StopIteration)
+            kinds = {type(a) for a in requests}
+            if len(kinds) > 1 or (kinds != {tuple} and len(set(requests)) > 1):
                 raise VerifyError(
                     f"{self.function.__name__}: some threads of a block wait at a barrier that "
                     "others do not reach"
                 )
-            if asked[0] is StopIteration:
+            if requests[0] is StopIteration:
                 return
-            answers = _exchanged(asked) if kinds == {tuple} else [None] * len(threads)
+            answers = _exchanged(requests) if kinds == {tuple} else [None] * len(threads)
 
 
-def _exchanged(asked: Sequence[tuple[Any, int]]) -> list[Any]:
+def _exchanged(requests: Sequence[tuple[Any, int]]) -> list[Any]:
     """Return for each thread the value of the thread whose number differs in one bit."""
-    partners = [number ^ distance for number, (_, distance) in enumerate(asked)]
-    if max(partners) >= len(asked):
+    partners = [number ^ distance for number, (_, distance) in enumerate(requests)]
+    if max(partners) >= len(requests):
         raise VerifyError("a thread exchanges a value with an inactive thread of its warp")
-    return [asked[p][0] for p in partners]
+    return [requests[p][0] for p in partners]
 
 
 __all__ = ["launcher"]

@@ -1,4 +1,4 @@
-"""The parts of a built module that te programs use: its timer, its name, its source."""
+"""The methods of a built module in te: its timer, its name, its source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlang.errors import BuildError, explain
 
 @dataclass(frozen=True)
 class TimingResult:
-    """Seconds a call: ``results`` holds one mean for each repeat."""
+    """Seconds of a call: ``results`` has the mean of each repeat."""
 
     results: tuple[float, ...]
 
@@ -52,32 +52,31 @@ class TeModule(ABC):
     @property
     @abstractmethod
     def source(self) -> str:
-        """The Python that was emitted for it."""
+        """The emitted Python source."""
 
     @abstractmethod
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run it."""
+        """Run the kernel."""
 
     def timed_on(self, given: list[Any]) -> tuple[list[Any], Callable[[], object]]:
-        """Return the arguments where the kernel runs, and the function that waits for it.
+        """Return the arguments on the kernel's device, and a function that waits for the device.
 
-        A kernel on a CPU needs no waiting.
+        On a CPU the arguments are returned as they are, and there is nothing to wait for.
         """
-        return given, _nothing
+        return given, _no_wait
 
     @property
     def entry_name(self) -> str:
-        """The name for :meth:`time_evaluator`: a kernel has one function."""
+        """The name of the kernel's only function, for :meth:`time_evaluator`."""
         return self.name
 
     @property
     def imported_modules(self) -> list[Any]:
-        """te's device modules: here the kernel itself, whose ``get_source`` is what runs."""
+        """The device modules in te's sense: only the kernel itself."""
         return [self]
 
     def get_source(self, fmt: str = "") -> str:
-        """Return the emitted Python source, or another form that the kernel's target has
-        (``"ptx"``)."""
+        """Return the emitted Python source, or the PTX of a GPU kernel for ``fmt="ptx"``."""
         if fmt in ("", "py", "python"):
             return self.source
         if fmt == "ptx" and hasattr(self, "ptx"):
@@ -106,13 +105,14 @@ class TeModule(ABC):
     ) -> Callable[..., TimingResult]:  # fmt: skip
         """Return a function that times ``repeat`` rounds of ``number`` calls of the kernel.
 
-        One call before is not timed. ``number`` grows until a round takes ``min_repeat_ms``.
-        :func:`schedlang.evaluate` says more: rates, and fractions of the machine's ceilings.
+        A first call warms up and is not timed. ``number`` grows until a round takes
+        ``min_repeat_ms``. :func:`schedlang.evaluate` also gives rates, and fractions of the
+        machine's ceilings.
         """
         function = self[func_name]
 
         def evaluate(*args: Any) -> TimingResult:
-            # te's arrays are wrappers: unwrapped once, so that the wrapping is not timed
+            # te's arrays are wrappers: unwrap them here, outside the timing
             given = [np.asarray(a) if hasattr(a, "__array_interface__") else a for a in args]
             given, wait = function.timed_on(given)
             function(*given)
@@ -123,7 +123,7 @@ class TeModule(ABC):
         return evaluate
 
     def export_library(self, path: Any, **te_options: Any) -> None:
-        """Raise ``BuildError``: a kernel is saved as Python."""
+        """Raise ``BuildError``: a kernel is saved as Python source."""
         raise BuildError(
             explain(
                 f"export_library({str(path)!r})", "a kernel is Python, not a shared library",
@@ -132,8 +132,8 @@ class TeModule(ABC):
         )  # fmt: skip
 
 
-def _nothing() -> None:
-    """Do nothing: a kernel on a CPU is done when the call returns."""
+def _no_wait() -> None:
+    """Do nothing: a kernel on a CPU has finished when the call returns."""
 
 
 def _repeat(

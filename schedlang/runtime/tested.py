@@ -1,8 +1,8 @@
-"""Loads of vectors behind one test of the loops around them.
+"""Vector loads behind one scalar test, e.g. of the outer loops' indices.
 
-The branch is inside the intrinsic, where numba sees none: it counts no references for it, and a row
-that is outside of an array is not touched at all. A masked load of such a row reads nothing either,
-but made whole kernels up to three times as slow, in some processes and not in others.
+The branch is inside the intrinsic. numba does not see it and adds no reference counting to it, and
+a row outside the array is not read. A masked load does not read such a row either, but it made some
+kernels up to three times slower, in some processes and not in others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .memory import from_memory, memory_type, pointer, size_of, vector_of
 def tested_load_intrinsic(
     test: types.Type, array: types.Type, other: types.Type, half: bool
 ) -> Any:
-    """Return a load of as many elements as `other` has lanes, if `test` holds."""
+    """Return an intrinsic that loads as many elements as `other` has lanes, if `test` holds."""
     vec = vector_of(array, other, half)
     if vec is None or not isinstance(types.unliteral(test), types.Boolean):
         return None
@@ -42,11 +42,11 @@ def tested_load_intrinsic(
 
 @intrinsic
 def vload_if(typingctx: Any, test: Any, A: Any, off: Any, other: Any) -> Any:
-    """The elements from `off` on if `test` holds; else the vector `other`, and none is read."""
+    """Return the elements from `off` on if `test` holds, else `other`, without a load."""
     return tested_load_intrinsic(test, A, other, False)
 
 
 @intrinsic
 def vload_if_half(typingctx: Any, test: Any, A: Any, off: Any, other: Any) -> Any:
-    """`vload_if` of float16 elements, as float32."""
+    """Return `vload_if` of float16 elements, as float32."""
     return tested_load_intrinsic(test, A, other, True)

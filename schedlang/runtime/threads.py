@@ -1,4 +1,4 @@
-"""Parallel kernels and the threads of the process: calls from several at once, and forks."""
+"""Thread safety of parallel kernels: a lock around launches, and forked processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 from schedlang.errors import ForkWarning
 
 _LAYERS = {"tbb": "tbbpool", "omp": "omppool"}
-# one for all kernels: any two of them may not launch at once
+# one lock for all kernels: no two of them may launch at once
 _LOCK = threading.Lock()
 FORKED = (
     "this process was forked from one that had run parallel kernels, and the threads of GNU OpenMP "
@@ -20,12 +20,12 @@ FORKED = (
     'method "spawn" or "forkserver" of multiprocessing (for a DataLoader, '
     'multiprocessing_context="spawn"), or set NUMBA_THREADING_LAYER=tbb or workqueue'
 )
-# whether the threads of this process were left behind in the one that it was forked from
+# whether this process was forked from one whose threads it lacks
 _left_behind = False
 
 
 def _running() -> str:
-    """Return the layer that numba has started already, if any."""
+    """Return the threading layer that numba has started, or an empty string."""
     from numba.np.ufunc import parallel
 
     try:
@@ -46,7 +46,7 @@ def guard() -> threading.Lock | None:
     if layer in ("tbb", "omp", "threadsafe", "safe") or _running() in _LAYERS:
         return None
     for name, module in _LAYERS.items():
-        # one that is safe for forks may be workqueue
+        # workqueue is one of the layers that are safe for forks
         if layer in ("workqueue", "forksafe") or _running() == "workqueue":
             break
         try:
@@ -64,7 +64,7 @@ def left_behind() -> bool:
 
 
 def warn_forked() -> None:
-    """Warn, once a process, that parallel kernels run on one thread."""
+    """Warn, once in a process, that parallel kernels run on one thread."""
     if not _warned:
         _warned.append(True)
         warnings.warn(FORKED, ForkWarning, stacklevel=2)
@@ -76,11 +76,11 @@ _warned: list[bool] = []
 def _after_fork() -> None:
     """Record in a child process whether the parent had threads of GNU OpenMP.
 
-    numba refuses to start threads then.
+    If it had, numba cannot start threads in the child.
     """
     global _left_behind
     _warned.clear()
-    # another thread of the parent may have held it, and will not let it go here
+    # a thread of the parent that held the lock does not exist here to release it
     getattr(_LOCK, "_at_fork_reinit", lambda: None)()
     omp = sys.modules.get("numba.np.ufunc.omppool")
     if "numba.np.ufunc.parallel" in sys.modules and _running() == "omp":

@@ -1,19 +1,18 @@
-"""Repeated timing of a call, and what the samples say."""
+"""Repeated timing of a call, and statistics of the samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-# shorter than this, and the clock's own steps and cost show
+# the clock's resolution and cost distort shorter samples
 SHORTEST = 2e-4
 
 
 def samples(run: Callable[[], object], repeat: int = 5, min_time: float = 0.2) -> list[float]:
     """Return the seconds of calls: at least ``repeat`` of them, for at least ``min_time`` seconds.
 
-    A call that is too short for the clock is timed in batches. The first call warms up and does not
-    count.
+    A call too short for the clock is timed in batches. The first call warms up and does not count.
 
     >>> len(samples(lambda: None, repeat=3, min_time=0.0))
     3
@@ -38,7 +37,7 @@ def _once(run: Callable[[], object], batch: int) -> float:
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """Return the value below which ``part`` of ``values`` lie, between neighbours in proportion.
+    """Return the quantile ``part`` (0..1) of ``values``, interpolated between neighbours.
 
     >>> quantile([3.0, 1.0, 2.0, 5.0], 0.5)
     2.5
@@ -51,7 +50,7 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """Return the median, and the distance between the quartiles as a part of it.
+    """Return the median, and the interquartile range divided by it.
 
     >>> median_and_spread([1.0, 2.0, 3.0])
     (2.0, 0.5)

@@ -1,12 +1,12 @@
 """The intrinsics of `schedlang.runtime.intrinsics` in NumPy, for kernels that run uncompiled.
 
-Same names, same meaning: a scalar is a NumPy scalar, a vector a small array.  Besides, every access
-is checked (IndexError), and scratch arrays start out filled with NaN or an odd number, so that a
-read of what was never written shows.  Run a kernel under `numpy.errstate(all="ignore")`: the plain
-operators in its text are NumPy's own and warn on overflow.
+They have the same names and the same meaning.  A scalar is a NumPy scalar, a vector a small array.
+Every access is checked and may raise IndexError.  Scratch arrays are first filled with NaN or an
+odd number, so that a read before the first write shows.  Run a kernel under
+`numpy.errstate(all="ignore")`: its plain operators are NumPy's own and warn of overflow.
 """
 
-# each function is documented where it is compiled, under the same name
+# the compiled function of the same name has the docstring
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = list(NAMES)
 Array = np.ndarray
 Value = Any
 
-# uint16 carries float16 too: its pattern is a NaN there
+# a float16 array is uint16: there the pattern is a NaN
 POISON: dict[str, Any] = {
     "float32": np.nan,
     "float64": np.nan,
@@ -43,14 +43,14 @@ quiet = np.errstate(all="ignore")
 
 
 def check(what: str, A: Array, low: int, high: int) -> None:
-    """Refuse an access to elements low..high that leaves the array."""
+    """Raise IndexError if elements low..high are not all in the array."""
     if low < 0 or high >= A.size:
         at = f"offset {low}" if low == high else f"offsets {low}..{high}"
         raise IndexError(f"{what} at {at} of an array of {A.size} elements")
 
 
 def halves(A: Array) -> Array:
-    """Return an array of uint16 as the float16 it carries."""
+    """Return an array of uint16 as the float16 that it stores."""
     return A.view(np.float16)
 
 
@@ -115,15 +115,15 @@ vstore_stream_half = vstore_half
 
 
 def stream_fence() -> None:
-    """Do nothing: there is no order to enforce."""
+    """Do nothing: writes are in order."""
 
 
 def apart(*arrays: Array) -> None:
-    """Do nothing: there is no compiler to promise it to."""
+    """Do nothing: there is no compiler."""
 
 
 def rolled(vectors: int) -> None:
-    """Do nothing: there is no vectorizer to keep a loop for."""
+    """Do nothing: there is no vectorizer."""
 
 
 def rounded(x: Value) -> Value:
@@ -131,7 +131,7 @@ def rounded(x: Value) -> Value:
 
 
 def prefetch(A: Array, off: int) -> None:
-    """Do nothing: there is nothing to fetch ahead."""
+    """Do nothing: there is no cache to fill."""
 
 
 def vgather(A: Array, offs: Array) -> Array:
@@ -252,8 +252,8 @@ def with_lane(v: Array, i: int, x: Value) -> Array:
 
 
 @quiet
-def across(fold: Callable[..., Value], v: Array) -> Value:
-    """Return all lanes folded: the upper half onto the lower until one is left, odd lanes last."""
+def reduction(fold: Callable[..., Value], v: Array) -> Value:
+    """Return the lanes reduced by a function, by halves until one is left, and odd lanes last."""
     odd = []
     while v.size > 1:
         n = v.size // 2
@@ -267,31 +267,31 @@ def across(fold: Callable[..., Value], v: Array) -> Value:
 
 
 def reduce_add(v: Array) -> Value:
-    return across(np.add, v)
+    return reduction(np.add, v)
 
 
 def reduce_mul(v: Array) -> Value:
-    return across(np.multiply, v)
+    return reduction(np.multiply, v)
 
 
 def reduce_min(v: Array) -> Value:
-    return across(np.minimum, v)
+    return reduction(np.minimum, v)
 
 
 def reduce_max(v: Array) -> Value:
-    return across(np.maximum, v)
+    return reduction(np.maximum, v)
 
 
 def reduce_and(v: Array) -> Value:
-    return across(np.bitwise_and, v)
+    return reduction(np.bitwise_and, v)
 
 
 def reduce_or(v: Array) -> Value:
-    return across(np.bitwise_or, v)
+    return reduction(np.bitwise_or, v)
 
 
 def poisoned(n: int, dtype: Any) -> Array:
-    """Return a new array full of its dtype's poison."""
+    """Return a new array filled with the poison value of its dtype."""
     name = dtype if isinstance(dtype, str) else dtype.__name__
     name = "bool" if name == "boolean" else name
     return np.full(max(n, 0), POISON[name], name)
@@ -307,7 +307,7 @@ def heap_array(n: int, dtype: Any) -> Array:
 
 @quiet
 def cast(x: Value, dtype: Any) -> Value:
-    """Return what NumPy's ``astype`` does, for Python numbers too."""
+    """Return ``x`` cast as by NumPy's ``astype``; ``x`` may be a Python number."""
     return (x if isinstance(x, np.generic | np.ndarray) else np.asarray(x)).astype(dtype)[()]
 
 
@@ -450,7 +450,7 @@ def isfinite(x: Value) -> Value:
 
 
 def mathematical(f: Callable[..., Any]) -> Callable[..., Value]:
-    """Return `f` in double precision, rounded to the dtype of its operands."""
+    """Return a function that computes `f` in float64 and rounds to the dtype of its operands."""
 
     @quiet
     def twin(*operands: Value) -> Value:
@@ -516,7 +516,7 @@ def power(x: Value, y: Value) -> Value:
 
 
 def njit(**options: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that leaves the function uncompiled, in place of numba's."""
+    """Return a decorator, in place of numba's, that leaves the function uncompiled."""
     return lambda function: function
 
 

@@ -1,9 +1,9 @@
 """exp, log, tanh, sigmoid and erf in float32: polynomials over the primitives, no branches.
 
-They are plain Python over scalars or vectors, within 2 units in the last place of every float32
-(`tests/exhaustive_math.py` visits them all), and loops over them become vector code.  Constants are
-minimax fits to the functions named beside them, made for this file with a linear program on
-Chebyshev nodes and rounded to float32.
+They are plain Python over scalars or vectors, and LLVM vectorizes loops over them.  The error is at
+most 2 units in the last place for every float32 (`tests/exhaustive_math.py` tests them all).  The
+coefficients are minimax fits to the functions in the comments above them, computed for this file by
+a linear program on Chebyshev nodes and rounded to float32.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ONE = np.float32(1)
 TWO = np.float32(2)
 
 LOG2_E = np.float32(1.4426950408889634)
-# log(2) in two pieces: the first has zeros at its end, so small multiples of it are exact
+# log(2) as a sum: the first part ends in zero bits, so small multiples of it are exact
 LN2_HIGH = np.float32(0.693359375)
 LN2_LOW = np.float32(-2.1219444005469058e-4)
-# adding it leaves a whole number in the low bits of a float32
+# adding it rounds a float32 to a whole number, which is then in its low bits
 MAGIC = np.float32(12582912.0)
 MAGIC_BITS = np.int32(0x4B400000)
-# exp is infinite above, 0 below
+# above EXP_HIGH exp is infinite, below EXP_LOW it is 0
 EXP_HIGH = np.float32(89)
 EXP_LOW = np.float32(-104)
 
@@ -49,7 +49,7 @@ SHIFT_23 = np.float32(23)
 TWO_23 = np.float32(2.0**23)
 
 TANH_SPLIT = np.float32(0.625)
-# erf is 1 from here on
+# from here on erf is 1
 ERF_ONE = np.float32(4)
 
 
@@ -66,7 +66,7 @@ def float32_from_bits(typingctx: Any, x: Any) -> Any:
 
 
 def reinterpret(x: types.Type, src: types.Type, dst: types.Type) -> Any:
-    """Return the same bits under another dtype."""
+    """Return an intrinsic that reinterprets bits as another dtype."""
     ty = types.unliteral(x)
     if element(ty) != src:
         return None
@@ -80,7 +80,7 @@ def reinterpret(x: types.Type, src: types.Type, dst: types.Type) -> Any:
 
 @intrinsic
 def power_of_two(typingctx: Any, n: Any) -> Any:
-    """2**n in float32, for an int32 n of a normal number: n goes into the exponent's bits."""
+    """Return 2**n as float32, for an int32 n for which that is a normal number."""
     ret = with_element(n, types.float32)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
@@ -91,7 +91,7 @@ def power_of_two(typingctx: Any, n: Any) -> Any:
 
 
 def emit_single(context: Any, builder: ir.IRBuilder, single: Any, sig: Any, args: Any) -> ir.Value:
-    """Return a call of the compiled Python function `single`, inlined."""
+    """Emit an inlined call of the Python function `single`, compiled."""
     flags = compiler.Flags()
     flags.forceinline = True
     flags.fastmath = {"contract"}
@@ -101,9 +101,9 @@ def emit_single(context: Any, builder: ir.IRBuilder, single: Any, sig: Any, args
 
 
 def single_or_double(single: Any, double: Any, x: types.Type) -> Any:
-    """float32 through the Python source of `single`; float64 through `double`.
+    """Return an intrinsic that computes a float32 by `single` and a float64 by `double`.
 
-    `double` is a function of Python's `math`, or Python source as well.
+    `single` is a Python function to compile. `double` is one too, or a function of Python's `math`.
     """
     sig, codegen = libm(double, x)
     if element(sig.return_type) == types.float64 and isinstance(double, BuiltinFunctionType):
@@ -117,10 +117,10 @@ def single_or_double(single: Any, double: Any, x: types.Type) -> Any:
 
 
 def exp_single(x: Any) -> Any:
-    """exp(x) = 2**n * exp(r) with n = round(x / log(2)), |r| <= log(2) / 2.
+    """Return exp(x) = 2**n * exp(r) with n = round(x / log(2)) and |r| <= log(2) / 2.
 
-    Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 6; 2**n is
-    applied in two factors, so that results overflow and underflow as they should.
+    Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 6. 2**n
+    is multiplied as two factors, so that large and small results overflow and underflow correctly.
     """
     x = select(x > EXP_HIGH, EXP_HIGH, select(x < EXP_LOW, EXP_LOW, x))
     shifted = fma(x, LOG2_E, MAGIC)
@@ -138,10 +138,10 @@ def exp_single(x: Any) -> Any:
 
 
 def log_single(x: Any) -> Any:
-    """log(x) = e * log(2) + log(1 + f) with x = 2**e * (1 + f), 1 + f from sqrt(1/2) to sqrt(2).
+    """Return log(x) = e * log(2) + log(1 + f), where x = 2**e * (1 + f).
 
-    Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 5, with a
-    polynomial in f as in Moshier's Cephes library.
+    1 + f is between sqrt(1/2) and sqrt(2). Source: Cody and Waite, "Software Manual for the
+    Elementary Functions" (1980), chapter 5, with a polynomial in f as in Moshier's Cephes library.
     """
     tiny = x < SMALLEST_NORMAL
     bits = int32(float32_bits(select(tiny, x * TWO_23, x)) - SQRT_HALF_BITS)
@@ -160,16 +160,16 @@ def log_single(x: Any) -> Any:
     tail = fma(p * f, square, exponent * LN2_LOW)
     tail = fma(-HALF, square, tail)
     result = fma(exponent, LN2_HIGH, f + tail)
-    # the rest is for what has no finite logarithm
+    # infinity, NaN, negative numbers and zero
     result = select(x < INF, result, x)
     result = select(x > ZERO, result, NAN)
     return select(x == ZERO, -INF, result)
 
 
 def tanh_single(x: Any) -> Any:
-    """tanh(x) = 1 - 2 / (exp(2*x) + 1) from 0.625 up, an odd polynomial below.
+    """Return tanh(x) = 1 - 2 / (exp(2*x) + 1), or an odd polynomial if |x| < 0.625.
 
-    Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 13.
+    Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 13.
     """
     size = absolute(x)
     large = ONE - TWO / (exp(size + size) + ONE)
@@ -185,10 +185,10 @@ def tanh_single(x: Any) -> Any:
 
 
 def sigmoid_single(x: Any) -> Any:
-    """1 / (1 + exp(-x)), as exp(x) / (1 + exp(x)) for x < 0: exp never overflows.
+    """Return 1 / (1 + exp(-x)), or exp(x) / (1 + exp(x)) if x < 0, so that exp never overflows.
 
-    The rounding of 1 + exp is taken back from the quotient (Dekker's sum, "A floating-point
-    technique for extending the available precision", 1971).
+    The quotient is corrected by the rounding error of 1 + exp (Dekker, "A floating-point technique
+    for extending the available precision", 1971).
     """
     e = exp(-absolute(x))
     top = select(x < ZERO, e, ONE)
@@ -201,16 +201,16 @@ def sigmoid_single(x: Any) -> Any:
 
 
 def sigmoid_double(x: Any) -> Any:
-    """`sigmoid_single` in float64."""
+    """Return `sigmoid_single` of a float64, without the correction of the quotient."""
     e = exp(-absolute(x))
     one = float64(1.0)
     return select(x < float64(0.0), e, one) / (one + e)
 
 
 def erf_single(x: Any) -> Any:
-    """erf(x) = 1 - exp(q(x)) from 1 up, x + x * p(x**2) below.
+    """Return erf(x) = 1 - exp(q(x)), or x + x * p(x**2) if |x| < 1.
 
-    Both forms are standard ones: erf is odd, and log(1 - erf(x)) is smooth.
+    Both forms are standard: erf is odd, and log(1 - erf(x)) is smooth.
     """
     size = absolute(x)
     size = select(size > ERF_ONE, ERF_ONE, size)
@@ -237,29 +237,29 @@ def erf_single(x: Any) -> Any:
 
 @intrinsic
 def exp(typingctx: Any, x: Any) -> Any:
-    """e**x (floats)."""
+    """Return e**x (floats)."""
     return single_or_double(exp_single, math.exp, x)
 
 
 @intrinsic
 def log(typingctx: Any, x: Any) -> Any:
-    """Return the natural logarithm (floats)."""
+    """Return the natural logarithm of `x` (floats)."""
     return single_or_double(log_single, math.log, x)
 
 
 @intrinsic
 def tanh(typingctx: Any, x: Any) -> Any:
-    """Return the hyperbolic tangent (floats)."""
+    """Return the hyperbolic tangent of `x` (floats)."""
     return single_or_double(tanh_single, math.tanh, x)
 
 
 @intrinsic
 def sigmoid(typingctx: Any, x: Any) -> Any:
-    """1 / (1 + exp(-x)) (floats)."""
+    """Return 1 / (1 + exp(-x)) (floats)."""
     return single_or_double(sigmoid_single, sigmoid_double, x)
 
 
 @intrinsic
 def erf(typingctx: Any, x: Any) -> Any:
-    """Return the error function (floats)."""
+    """Return the error function of `x` (floats)."""
     return single_or_double(erf_single, math.erf, x)

@@ -1,4 +1,4 @@
-"""The intrinsics that only GPU kernels have: exchanges in a warp, wide accesses.
+"""The intrinsics of GPU kernels alone: exchanges in a warp, aligned vector accesses.
 
 They compile for the CUDA target of numba (numba-cuda).
 """
@@ -16,12 +16,12 @@ from .arith import elementwise, is_any
 from .memory import is_flat, load_intrinsic, prefetch_intrinsic, store_intrinsic, vector_of
 from .simd import Vec, common_type, each_lane, element, is_float, is_unsigned, llvm_type
 
-# the whole warp takes part
+# the mask of all threads of a warp
 FULL = 0xFFFFFFFF
 
 
 def _shuffle(builder: ir.IRBuilder, word: ir.Value, distance: ir.Value) -> ir.Value:
-    """Return a 32-bit word of the thread whose number is xored with ``distance``."""
+    """Emit the 32-bit word of the thread whose number is this one's xor ``distance``."""
     i32 = ir.IntType(32)
     fnty = ir.FunctionType(i32, [i32] * 4)
     name = "llvm.nvvm.shfl.sync.bfly.i32"
@@ -31,7 +31,7 @@ def _shuffle(builder: ir.IRBuilder, word: ir.Value, distance: ir.Value) -> ir.Va
 
 @intrinsic
 def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
-    """Ask the second-level cache for the line of the element at `off`; any offset is allowed."""
+    """Prefetch the line of the element at `off` into the L2 cache; any offset is allowed."""
 
     def emit(builder: ir.IRBuilder, ptr: ir.Value) -> None:
         kind = ir.FunctionType(ir.VoidType(), [ptr.type])
@@ -42,7 +42,7 @@ def prefetch(typingctx: Any, A: Any, off: Any) -> Any:
 
 @intrinsic
 def exchange(typingctx: Any, x: Any, distance: Any) -> Any:
-    """Return ``x`` of the thread of the warp whose number is this one's xored with ``distance``."""
+    """Return ``x`` of the thread of the warp whose number is this one's xor ``distance``."""
     ty = types.unliteral(x)
     if not isinstance(ty, types.Number | types.Boolean):
         return None
@@ -69,8 +69,11 @@ def exchange(typingctx: Any, x: Any, distance: Any) -> Any:
     return ty(ty, types.int64), codegen
 
 
-def _extreme(name: str, emit: Any, *operands: types.Type) -> Any:
-    """Return the least or the greatest: one instruction in float32, in which NaN wins."""
+def _extremum(name: str, emit: Any, *operands: types.Type) -> Any:
+    """Return an intrinsic of the minimum or maximum, NaN if an operand is NaN.
+
+    In float32 it is one instruction; other types use ``emit``.
+    """
     ty = common_type(*operands)
     if ty is None or element(ty) != types.float32:
         return elementwise(is_any, emit, *operands)
@@ -86,27 +89,28 @@ def _extreme(name: str, emit: Any, *operands: types.Type) -> Any:
 
 @intrinsic(prefer_literal=True)
 def maximum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the greater of a and b; NaN if one is."""
-    return _extreme("max", emit_greatest, a, b)
+    """Return the larger of a and b; NaN if either is NaN."""
+    return _extremum("max", emit_nvvm_maximum, a, b)
 
 
 @intrinsic(prefer_literal=True)
 def minimum(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the lesser of a and b; NaN if one is."""
-    return _extreme("min", emit_least, a, b)
+    """Return the smaller of a and b; NaN if either is NaN."""
+    return _extremum("min", emit_nvvm_minimum, a, b)
 
 
-def emit_greatest(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Without LLVM's own maximum, which NVVM does not know."""
-    return _chosen(builder, ty, ">", a, b)
+def emit_nvvm_maximum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Emit max(a, b) without LLVM's own maximum, which NVVM does not know."""
+    return _emit_compared(builder, ty, ">", a, b)
 
 
-def emit_least(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Return the same for the minimum."""
-    return _chosen(builder, ty, "<", a, b)
+def emit_nvvm_minimum(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Emit min(a, b) without LLVM's own minimum, which NVVM does not know."""
+    return _emit_compared(builder, ty, "<", a, b)
 
 
-def _chosen(builder: ir.IRBuilder, ty: types.Type, op: str, a: ir.Value, b: ir.Value) -> ir.Value:
+def _emit_compared(builder: ir.IRBuilder, ty: types.Type, op: str, a: Any, b: Any) -> ir.Value:
+    """Emit a if the comparison a `op` b holds or a is NaN, else b."""
     if is_float(ty):
         first = builder.or_(builder.fcmp_ordered(op, a, b), builder.fcmp_unordered("uno", a, a))
     elif is_unsigned(ty):
@@ -116,13 +120,13 @@ def _chosen(builder: ir.IRBuilder, ty: types.Type, op: str, a: ir.Value, b: ir.V
     return builder.select(first, a, b)
 
 
-def _whole_load(array: types.Type, dtype: types.Type, lanes: Any, half: bool) -> Any:
+def _aligned_load(array: types.Type, dtype: types.Type, lanes: Any, half: bool) -> Any:
     if not is_flat(array):
         return None
     return load_intrinsic(array, Vec(dtype, lanes.literal_value), half, lanes, whole=True)
 
 
-def _whole_store(array: types.Type, v: types.Type, half: bool) -> Any:
+def _aligned_store(array: types.Type, v: types.Type, half: bool) -> Any:
     if vector_of(array, v, half) is None:
         return None
     return store_intrinsic(array, v, half, whole=True)
@@ -130,23 +134,26 @@ def _whole_store(array: types.Type, v: types.Type, half: bool) -> Any:
 
 @intrinsic(prefer_literal=True)
 def vload_aligned(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
-    """Return ``lanes`` elements (a literal) from ``off`` on, which is a multiple of it, at once."""
-    return _whole_load(A, A.dtype, lanes, False)
+    """Return the ``lanes`` elements from ``off`` on, loaded by one instruction.
+
+    ``lanes`` is a literal, and ``off`` is a multiple of it.
+    """
+    return _aligned_load(A, A.dtype, lanes, False)
 
 
 @intrinsic(prefer_literal=True)
 def vload_aligned_half(typingctx: Any, A: Any, off: Any, lanes: Any) -> Any:
-    """Return ``vload_aligned`` of float16, as float32."""
-    return _whole_load(A, types.float32, lanes, True)
+    """Return ``vload_aligned`` of float16 elements, as float32."""
+    return _aligned_load(A, types.float32, lanes, True)
 
 
 @intrinsic
 def vstore_aligned(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
-    """Write a vector from ``off`` on, which is a multiple of its lanes, at once."""
-    return _whole_store(A, v, False)
+    """Write the vector ``v`` by one instruction; ``off`` is a multiple of its lanes."""
+    return _aligned_store(A, v, False)
 
 
 @intrinsic
 def vstore_aligned_half(typingctx: Any, A: Any, off: Any, v: Any) -> Any:
-    """Return ``vstore_aligned`` of float32, rounded to float16."""
-    return _whole_store(A, v, True)
+    """Write ``v`` as ``vstore_aligned`` does, rounded to float16."""
+    return _aligned_store(A, v, True)

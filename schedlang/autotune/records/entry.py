@@ -116,7 +116,7 @@ def from_line(line: bytes) -> Entry:
         raise ValueError(f'its "format" is not "{FORMAT}"')
     version = fields.data.get("version")
     if type(version) is not int or version != VERSION:
-        raise ValueError(f"it has version {_short(version)}, not {VERSION}, which can be read")
+        raise ValueError(f"it has version {_short(version)}; only version {VERSION} can be read")
     op = fields.text("op")
     if not _OP.fullmatch(op):
         raise ValueError('its "op" is not the key of a computation')

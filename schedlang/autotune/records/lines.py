@@ -53,9 +53,9 @@ def opened(path: Path, write: bool) -> Iterator[int]:
 
 def _refusal(path: Path, write: bool, why: str) -> TuningError:
     return TuningError(
-        f"the tuning database {path} cannot be {'written' if write else 'read'}: {why}. Give "
-        f"database= a {'writable' if write else 'readable'} file, or leave it out to use the one "
-        "in the cache folder (SCHEDLANG_CACHE)"
+        f"the tuning database {path} cannot be {'written' if write else 'read'}: {why}\n"
+        f"  Give database= a {'writable' if write else 'readable'} file, or leave it out to use "
+        "the one in the cache folder (SCHEDLANG_CACHE)."
     )
 
 
