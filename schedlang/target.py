@@ -157,8 +157,8 @@ class Target:
                 f"Target({kind!r}, datapath_bytes={self.datapath_bytes!r}): datapath_bytes must be "
                 "a power of two; leave it out for the value of this machine"
             )
-        sound = all(isinstance(cache, Cache) and cache.sets > 0 for cache in self.caches)
-        if not sound or len(self.caches) > 3:
+        valid = all(isinstance(cache, Cache) and cache.sets > 0 for cache in self.caches)
+        if not valid or len(self.caches) > 3:
             raise BuildError(
                 f"Target({kind!r}, caches={self.caches!r}): caches are up to three levels, each a "
                 "schedlang.target.Cache(size, ways) with its size in bytes; left out, they are "

@@ -64,7 +64,7 @@ def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
     stack = list(reversed(list(held)))
     while stack:
         node, truth = stack.pop()
-        both = _both(node)
+        both = _operands(node)
         if isinstance(node, Unary) and node.op == "~" and node.dtype == "bool":
             stack.append((node.a, not truth))
         elif isinstance(node, Const):
@@ -82,7 +82,7 @@ def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
     return list(found)
 
 
-def _both(node: Expr) -> tuple[Expr, Expr, bool] | None:
+def _operands(node: Expr) -> tuple[Expr, Expr, bool] | None:
     """Return the operands of an ``and`` with ``True``, or of an ``or`` with ``False``."""
     if isinstance(node, Binary) and node.op in ("&", "|") and node.dtype == "bool":
         return node.a, node.b, node.op == "&"

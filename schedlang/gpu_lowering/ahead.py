@@ -89,7 +89,7 @@ def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[B
         inside = _parts(stmt.body, inner, waiting)
         if inside is None:
             return None
-        made = _written_out(stmt)
+        made = _unrolled(stmt)
         reads, stores = (replace(made, body=part) for part in inside)
         return Block((reads,)), Block((stores,))
     if isinstance(stmt, Store) and stmt.reducer is None:
@@ -102,7 +102,7 @@ def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[B
     return (Block((stmt,)), Block()) if isinstance(stmt, Fetch) else None
 
 
-def _written_out(stmt: For | If) -> For | If:
+def _unrolled(stmt: For | If) -> For | If:
     """Return a serial loop as an unrolled one, since registers cannot be indexed."""
     if isinstance(stmt, For) and stmt.kind == "serial":
         return replace(stmt, kind="unroll")

@@ -18,7 +18,7 @@ from schedlang.errors import CallError, VerifyError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.gpu_lowering.checked import Memory, Spot
+from schedlang.gpu_lowering.checked import Lanes, Memory
 from schedlang.gpu_lowering.counters import Counters
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ, on_lanes
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
@@ -239,7 +239,7 @@ class _Blocks:
 
         return on_lanes(root, self.values, self.active, read)
 
-    def spot(self, memory: Memory, offsets: np.ndarray, active: np.ndarray, stage: str) -> Spot:
+    def spot(self, memory: Memory, offsets: np.ndarray, active: np.ndarray, stage: str) -> Lanes:
         scope = memory.buffer.scope
         rows = self.rows if scope == "shared" else np.zeros_like(self.rows)
         if scope == "local":
@@ -251,7 +251,7 @@ class _Blocks:
             turn = np.array(self.run.random.sample(range(len(lanes[0])), len(lanes[0])), int)
             lanes = [a[turn] for a in lanes]
         rows, offsets, threads, numbers = lanes
-        return Spot(rows, offsets, threads, numbers, stage)
+        return Lanes(rows, offsets, threads, numbers, stage)
 
     def read(self, load: Load, at: list[np.ndarray], active: np.ndarray, stage: str) -> np.ndarray:
         memory = self.memory(load.buffer)
@@ -268,7 +268,7 @@ class _Blocks:
             self.unset[lanes] |= unset
         return values
 
-    def _times(self, spot: Spot) -> np.ndarray:
+    def _times(self, spot: Lanes) -> np.ndarray:
         times: np.ndarray = self.time[spot.blocks - self.numbers[0, 0], spot.threads]
         return times
 

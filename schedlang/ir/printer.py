@@ -184,14 +184,14 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
 
 def storage_text(buffer: Buffer) -> str:
     """Return the line of an allocation, such as ``C.local: float32[4, 16]   local, 256 B``."""
-    said = [buffer.scope, bytes_text(buffer.bytes)]
+    properties = [buffer.scope, bytes_text(buffer.bytes)]
     if buffer.strides is not None:
         rows = len(buffer.shape) == 2 and buffer.strides[1] == 1
         steps = ", ".join(map(str, buffer.strides))
-        said.append(f"rows padded to {buffer.strides[0]}" if rows else f"strides ({steps})")
+        properties.append(f"rows padded to {buffer.strides[0]}" if rows else f"strides ({steps})")
     if buffer.double:
-        said.append("double buffered")
-    return f"{argument_text(buffer)}   {', '.join(said)}"
+        properties.append("double buffered")
+    return f"{argument_text(buffer)}   {', '.join(properties)}"
 
 
 def loop_text(loop: For, names: dict[Axis, str]) -> str:

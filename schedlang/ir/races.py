@@ -309,10 +309,10 @@ def _collide(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> boo
         found, numbers = np.unique(np.concatenate([key, other_key]), return_inverse=True)
         key, other_key = np.split(numbers.reshape(-1), [len(key)])
         size = len(found)
-    who, other_who = np.full(size, -1), np.full(size, -1)
+    iteration_at, other_iteration_at = np.full(size, -1), np.full(size, -1)
     # only the last iteration is kept of several; the others then mismatch on the other side
-    who[key], other_who[other_key] = at, other_at
-    met, other_met = other_who[key], who[other_key]
+    iteration_at[key], other_iteration_at[other_key] = at, other_at
+    met, other_met = other_iteration_at[key], iteration_at[other_key]
     return bool(
         ((met >= 0) & (met != at)).any() or ((other_met >= 0) & (other_met != other_at)).any()
     )

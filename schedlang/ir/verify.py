@@ -223,7 +223,7 @@ class _Walker:
         loads: list[Load] = []
         for node in postorder([root]):
             if isinstance(node, Axis):
-                if node not in self.axes and not self.names_thread(node, stmt):
+                if node not in self.axes and not self.is_thread_predicate(node, stmt):
                     self.fail(f"{node.name} is used outside its loop")
             elif isinstance(node, Var):
                 if node not in self.scalars:
@@ -247,7 +247,7 @@ class _Walker:
                     if self.depth[load.buffer] <= position:
                         seen.append((load, here))
 
-    def names_thread(self, axis: Axis, stmt: Stmt) -> bool:
+    def is_thread_predicate(self, axis: Axis, stmt: Stmt) -> bool:
         """Return whether ``stmt`` is a predicate over a thread of the kernel around it."""
         region = next((x for x in self.loops if x.kind in BOUND), None)
         named = isinstance(stmt, If) and stmt.predicate and region is not None
@@ -268,7 +268,7 @@ class _Walker:
             if index.dtype != "int64":
                 self.fail(f"index {self.text(index)} of {buffer.name} is {index.dtype}")
             if not self.inside(index, extent, known):
-                self.decide(buffer, position, index, extent, exact, conds, stores)
+                self.check_by_enumeration(buffer, position, index, extent, exact, conds, stores)
 
     def inside(self, index: Expr, extent: int | Expr, facts: tuple[Lin, ...]) -> bool:
         """Return whether ``0 <= index < extent`` is proven."""
@@ -292,13 +292,13 @@ class _Walker:
                 return False
             lin, size = whole[0], size * whole[1]
 
-    def decide(
+    def check_by_enumeration(
         self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
         conds: tuple[Expr, ...], stores: bool,
     ) -> None:  # fmt: skip
-        """Decide by enumeration whether an index that is not proven in bounds is so.
+        """Check, by enumeration, an index that is not proven in bounds.
 
-        Fail if the index leaves its bounds; record it as unproven if enumeration cannot decide.
+        Fail if the index leaves its bounds; record it as unproven if that cannot decide.
         """
         tests = [*(g.cond for g in self.guards), *conds]
         found = leaves_bounds(index, extent, self.loops, tests) if exact else None

@@ -48,7 +48,7 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
     an inlined stage among them is also stored, at root.
     """
     attach: dict[str, Attach] = {n: s.attach for n, s in state.stages.items()}
-    home = _attach_scans(state, attach)
+    scan_loops = _attach_scans(state, attach)
     readers = effective_readers(state, given)
     problems: list[Problem] = []
     for name in reversed(list(state.stages)):
@@ -57,8 +57,8 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
             why = _refusal(state, attach, readers, stage, spot)
             if why is not None:
                 problems.append(Problem(why, name))
-                attach[name] = home.get(name, Root())
-    store, kept = _stores(state, attach, problems)
+                attach[name] = scan_loops.get(name, Root())
+    store, kept = _storage_places(state, attach, problems)
     parts = _scan_parts(state)
     at: dict[tuple[str, Axis], list[Stage]] = {}
     inline: dict[Tensor, ComputeOp] = {}
@@ -69,14 +69,14 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
         elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
             inline.update((t, stage.op) for t in stage.outputs)
     placed = {key: tuple(stages) for key, stages in at.items()}
-    steps = frozenset(home)
+    steps = frozenset(scan_loops)
     return Placement(attach, placed, inline, tuple(problems), store, kept, steps)
 
 
 Kept = dict[tuple[str, Axis], tuple[Stage, ...]]
 
 
-def _stores(
+def _storage_places(
     state: State, attach: Mapping[str, Attach], problems: list[Problem]
 ) -> tuple[dict[str, Union[At, Root]], Kept]:
     """Return the places of stages that are stored outside the loop that computes them.
@@ -172,20 +172,20 @@ def _scan_parts(state: State) -> set[str]:
 
 def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
     """Attach updates, and the stages between states and updates, to their scan's time loop."""
-    home: dict[str, At] = {}
+    scan_loops: dict[str, At] = {}
     for stage in _scans(state):
         assert isinstance(stage.op, ScanOp)
         loop = At(stage.name, stage.op.scan_axis)
         for tensor in stage.op.update:
             attach[state.defined[tensor]] = loop
-        for name in _steps(state, stage.op):
-            home[name] = loop
+        for name in _scan_steps(state, stage.op):
+            scan_loops[name] = loop
             if isinstance(attach[name], Root):
                 attach[name] = loop
-    return home
+    return scan_loops
 
 
-def _steps(state: State, scan: ScanOp) -> list[str]:
+def _scan_steps(state: State, scan: ScanOp) -> list[str]:
     """Return the stages between the states of ``scan`` and its updates."""
     rows = set(scan.state)
     made: dict[str, None] = {}

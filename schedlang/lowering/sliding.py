@@ -34,7 +34,7 @@ def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None
     if box is None or var is None or kind not in (None, "", "unroll"):
         return None
     spans = enumerate(zip(box.lo, box.hi))
-    moving = [k for k, (lo, hi) in spans if _moves(lo, var) or _moves(hi, var)]
+    moving = [k for k, (lo, hi) in spans if _varies_with(lo, var) or _varies_with(hi, var)]
     if len(moving) != 1:
         return None
     (k,) = moving
@@ -51,7 +51,7 @@ def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None
     return Slide(k, before, var)
 
 
-def _moves(bound: Lin | None, var: Axis) -> bool:
+def _varies_with(bound: Lin | None, var: Axis) -> bool:
     return bound is None or any(leaf is var for leaf in bound.leaves())
 
 

@@ -110,7 +110,7 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
         rest = mod(plan.extents[split.parent], plan.strides[split], Ranges(plan.ranges.known))
         if user is None or rest.const == 0:
             continue
-        why = f"{split.outer.name} was turned into {' and '.join(_named(user))}"
+        why = f"{split.outer.name} was turned into {' and '.join(_axis_names(user))}"
         found.append(_refused(split, stage, why))
     return found
 
@@ -130,14 +130,14 @@ def broken_cut(stage: Stage) -> tuple[Split, str] | None:
             continue
         user = stage.made_from(split.outer)
         if user is not None:
-            return split, f"{split.outer.name} was turned into {' and '.join(_named(user))}"
+            return split, f"{split.outer.name} was turned into {' and '.join(_axis_names(user))}"
         why = _illegal(stage, split, stage.leaf) or _unknown_count(split, extent, inner, plan)
         if why is not None:
             return split, why
     return None
 
 
-def _named(relation: Relation) -> list[str]:
+def _axis_names(relation: Relation) -> list[str]:
     return [a.name for a in parts(relation)]
 
 

@@ -21,7 +21,7 @@ def scan_rows(
 
     These are the init and update of a scan, and inlined stages between its states and updates.
     """
-    for stage in _given(state, given):
+    for stage in _given_stages(state, given):
         asked = f"{stage.name} among the arguments"
         for scan in state.stages.values():
             if not isinstance(scan.op, ScanOp):
@@ -42,7 +42,7 @@ def not_whole(
     state: State, placement: Placement, buffers: Mapping[Tensor, Buffer], body: Block
 ) -> Iterator[Problem]:
     """Yield a problem for each attached argument that is not proven to be computed whole, once."""
-    for stage in _given(state, buffers):
+    for stage in _given_stages(state, buffers):
         spot = placement.attach[stage.name]
         if not isinstance(spot, At):
             continue
@@ -69,7 +69,7 @@ def not_whole(
             yield Problem(explain(asked, why, hint), stage.name)
 
 
-def _given(state: State, given: Container[Tensor]) -> list[Stage]:
+def _given_stages(state: State, given: Container[Tensor]) -> list[Stage]:
     """Return the stages with an argument among their outputs that is no output of the schedule."""
     return [
         s for s in state.stages.values()

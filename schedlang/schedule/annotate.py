@@ -188,7 +188,7 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
         refuse(asked, "the name of a pragma may contain only letters, digits, _ and dots")
     if name not in (NONTEMPORAL, *TE_PRAGMAS) and "." not in name:
         refuse(
-            asked, f"no target knows {name!r}{_meant(name)}",
+            asked, f"no target knows {name!r}{_pragma_hint(name)}",
             f"{NONTEMPORAL!r} has an effect; te's {', '.join(TE_PRAGMAS[:3])}, ... are accepted "
             f"without effect.\nThe name of a pragma of your own contains a dot: 'my.{name}'.",
         )  # fmt: skip
@@ -215,7 +215,7 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
 
 
-def _meant(name: str) -> str:
+def _pragma_hint(name: str) -> str:
     known = {n: n for n in (NONTEMPORAL, *TE_PRAGMAS)}
     # names that other systems give to stores that bypass the cache
     known |= dict.fromkeys(("stream", "streaming", "non_temporal", "nt"), NONTEMPORAL)

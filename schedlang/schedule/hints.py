@@ -11,7 +11,7 @@ from schedlang.stage.state import Stage
 
 OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
 # Halide's names for primitives that have another name here
-OTHERWISE = {
+REPLACEMENTS = {
     "reorder_storage": "transform_layout(lambda i, j: (j, i))",
     "store_in": 'set_scope("local")',
     "gpu_blocks": 'bind(axis, "blockIdx.x")',
@@ -23,8 +23,8 @@ def no_attribute(name: str, known: Iterable[str]) -> str:
     """Return a message that a stage has no attribute ``name``; ``known`` are its attributes."""
     if name in OF_SCHEDULE:
         return f"{name} is a method of the schedule: s.{name}(...)"
-    if name in OTHERWISE:
-        return f"a stage has no method {name!r}: use s[T].{OTHERWISE[name]}"
+    if name in REPLACEMENTS:
+        return f"a stage has no method {name!r}: use s[T].{REPLACEMENTS[name]}"
     public = [n for n in known if not n.startswith("_")]
     return f"a stage has no attribute {name!r}{nearest(name, public)}"
 

@@ -79,7 +79,7 @@ def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> 
 def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     """Return the position of ``axis`` among the loops of ``stage``; refuse if it has none."""
     if not isinstance(axis, Axis):
-        hint = f"The loops of {stage.name}: {_loops(stage)}.{_meant(stage, axis)}"
+        hint = f"The loops of {stage.name}: {_loops(stage)}.{_axis_suggestion(stage, axis)}"
         refuse(asked, f"{shown(axis)} is not an axis", hint)
     for position, leaf in enumerate(stage.leaf):
         if leaf is axis:
@@ -97,9 +97,9 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     of_none = "belongs to no stage of this schedule"
     whose = f"belongs to stage {owner.name}" if owner is not None else of_none
     hint = f"The loops of {stage.name}: {_loops(stage)}."
-    alike = next((a for a in stage.leaf if a.name == axis.name), None)
-    if alike is not None:
-        hint += f" The {axis.name} of {stage.name} is {_written(stage, alike)}."
+    namesake = next((a for a in stage.leaf if a.name == axis.name), None)
+    if namesake is not None:
+        hint += f" The {axis.name} of {stage.name} is {_axis_expression(stage, namesake)}."
     elif owner is None:
         hint += f" They are s[{stage.name}].leaf_axes."
     if owner is None:
@@ -107,17 +107,17 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     refuse(asked, f"{axis.name} {whose}", hint)
 
 
-def _meant(stage: Stage, value: object) -> str:
+def _axis_suggestion(stage: Stage, value: object) -> str:
     """Return a suggestion for an axis given by its name, or by its position among the loops."""
     for position, axis in enumerate(stage.leaf):
         if isinstance(value, str) and value == axis.name:
-            return f" Write {_written(stage, axis)}."
+            return f" Write {_axis_expression(stage, axis)}."
         if type(value) is int and value in (position, position - len(stage.leaf)):
-            return f" Write {_written(stage, axis)} instead of {value}."
+            return f" Write {_axis_expression(stage, axis)} instead of {value}."
     return ""
 
 
-def _written(stage: Stage, axis: Axis) -> str:
+def _axis_expression(stage: Stage, axis: Axis) -> str:
     """Return the expression by which a program obtains ``axis`` from its stage."""
     for field, axes in (("op.axis", stage.op.axis), ("op.reduce_axis", stage.op.reduce_axis),
                         ("leaf_axes", stage.leaf)):  # fmt: skip

@@ -275,7 +275,7 @@ class Schedule:
         """Return the schedule after its first ``count`` steps."""
         if type(count) is not int or not 0 <= count <= len(self._steps):
             hint = f"Give a number from 0 to {len(self._steps)}." if self._steps else "Give 0."
-            refuse(f"at({shown(count)})", self._has(), hint)
+            refuse(f"at({shown(count)})", self._step_count_text(), hint)
         twin = self.copy()
         twin._steps, twin._states = self._steps[:count], self._states[:count]
         return twin
@@ -284,7 +284,7 @@ class Schedule:
         """Return the change that step ``count`` (from 1) made to the nest, as a unified diff."""
         if type(count) is not int or not 1 <= count <= len(self._steps):
             hint = f"Give a number from 1 to {len(self._steps)}." if self._steps else ""
-            refuse(f"diff({shown(count)})", self._has(), hint)
+            refuse(f"diff({shown(count)})", self._step_count_text(), hint)
         before, after = str(self.at(count - 1)), str(self.at(count))
         step = self._steps[count - 1]
         title = f"step {count}: {step.primitive}" + (f" on {step.stage}" if step.stage else "")
@@ -293,7 +293,7 @@ class Schedule:
         )
         return "\n".join(lines)
 
-    def _has(self) -> str:
+    def _step_count_text(self) -> str:
         steps = len(self._steps)
         return f"the schedule has {steps or 'no'} step{'s' * (steps != 1)}"
 
