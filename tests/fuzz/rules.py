@@ -33,8 +33,8 @@ from tests.fuzz.record import Mismatch
 CPU = sl.Target("cpu", vector_bytes=16, vector_registers=16)
 GPU = sl.Target("cuda")
 DRAWS = 4
-# thresholds of the rules for work in threads and in parts; every other case lowers them to FEWEST, so that
-# reductions as small as these are split into parts
+# thresholds of the rules for work in threads and in parts; every other case lowers them to FEWEST,
+# so that reductions as small as these are split into parts
 LEAST_STEPS = tuple(f"schedlang.autotune.rules.{file}.LEAST_STEPS" for file in ("nest", "parts"))
 FEWEST = 1
 
