@@ -241,10 +241,10 @@ def test_a_template_of_a_module_run_by_m_has_its_import_name(
 
     class Base:
         def __call__(self, s: sl.Schedule, knobs: Any) -> None:
-            """What a script of another module's class does."""
+            """Apply no step."""
 
     def rows(s: sl.Schedule, knobs: Any) -> None:
-        """What a script does."""
+        """Apply no step."""
 
     class Rows(Base):
         pass
