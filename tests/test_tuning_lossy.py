@@ -1,4 +1,4 @@
-"""A search on an executor that loses a part of its jobs, or answers nonsense, goes on."""
+"""A search goes on if its executor loses some jobs or returns invalid answers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ RAISED = ("BrokenExecutor", "cancelled", "OSError", "could not measure", "Import
 
 
 class Lossy(ThreadPoolExecutor):
-    """Every third job is lost at once, or answered otherwise; the others take their time."""
+    """An executor that loses every third job at once, or answers it with something else."""
 
     def __init__(self, way: Callable[[Any], Any], first: int = 0, always: bool = False) -> None:
         super().__init__(2)
@@ -99,7 +99,7 @@ def test_every_third_job_is_lost(name: str, first: int, tmp_path: Path) -> None:
         result = run(search, resume=False, seed=0)
     assert not result.broken, result.ended
     good = [t for t in result.trials if t.outcome == "ok"]
-    # what is lost is sent elsewhere; by chance the same job may be lost twice
+    # a lost job is sent again, and by chance may be lost twice
     assert len(good) >= 15 and {t.outcome for t in result.trials} <= {"ok", "crashed"}
     assert result.seconds == min(t.seconds for t in good if t.seconds is not None)
     kind = name if name in RAISED else "answered nonsense"
@@ -112,7 +112,7 @@ def test_every_third_job_is_lost(name: str, first: int, tmp_path: Path) -> None:
 def test_jobs_that_no_worker_can_measure_are_left_out(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every third number, whoever gets it: the others are measured, batch after batch."""
+    """Jobs of every third number fail on each worker; the others are measured."""
     monkeypatch.setattr(remote, "LAST_PAUSE", 0.01)
     with Lossy(WAYS[name], always=True) as pool:
         task = task_of(plus_one(), LIMITS)
@@ -125,7 +125,7 @@ def test_jobs_that_no_worker_can_measure_are_left_out(
 
 
 def test_the_public_call(tmp_path: Path) -> None:
-    """The question what the workers run on may be the one that is lost."""
+    """The lost job may also be the question about the workers' machine."""
 
     class Real(ThreadPoolExecutor):
         numbers = count()
@@ -178,7 +178,7 @@ def test_an_executor_that_loses_all_is_given_up(
                 run(search, resume=False, seed=0)
 
 
-def test_answers_are_held_to_their_jobs() -> None:
+def test_answers_must_match_their_jobs() -> None:
     job = Job(3, "")
     assert measured_of({"number": 3, "outcome": "crashed"}, job, True).seconds is None
     assert measured_of({"number": 3, "outcome": "ok"}, job, False).outcome == "ok"
