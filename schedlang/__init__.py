@@ -1,8 +1,8 @@
-"""A schedule language in Python: say what to compute, then how, and read every level.
+"""A schedule language in Python: define a computation, schedule it, and read every level.
 
-``compute`` (what) and ``schedule`` (how) give a loop nest, ``build`` turns it into a file of
-readable numba source and runs it. Importing this package imports neither numba, sympy, networkx
-nor any extra.
+``compute`` defines a computation and ``schedule`` its loop nest. ``build`` turns the loop nest into
+a file of readable numba source, and returns a kernel to call. Importing this package imports
+neither numba, sympy, networkx nor any extra.
 """
 
 from __future__ import annotations
@@ -68,5 +68,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the names behind ``sl.``, those that load on demand included."""
+    """Return the names in ``sl``, including those that load on demand."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,4 +1,4 @@
-"""``python -m schedlang``: the demonstration, the search for schedules, and what is installed."""
+"""``python -m schedlang``: the demonstration, the search for schedules, installation facts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from schedlang.errors import (
 )
 from schedlang.version import __version__
 
-# what a shell expects of a command that Ctrl-C ended
+# the exit status that a shell expects after Ctrl-C
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m schedlang",
         description="A schedule language in Python: compute, schedule, loop nest, numba source.",
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(chosen.size, chosen.seconds, chosen.only_print)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = partial(_said, chosen.command, warnings.showwarning)
+            warnings.showwarning = partial(_show_warning, chosen.command, warnings.showwarning)
             return int(chosen.run(chosen))
     except SchedlangError as error:
         print(f"python -m schedlang {chosen.command}: {error}", file=sys.stderr)
@@ -63,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _said(
+def _show_warning(
     command: str, otherwise: Callable[..., None], message: Warning | str, category: type[Warning],
     *where: Any,
 ) -> None:  # fmt: skip
-    """Show a warning of ours without a line of ours, any other as Python does."""
+    """Show a warning of schedlang without its source line, and any other as Python does."""
     if issubclass(category, (DatabaseWarning, SpillWarning, StrideWarning, UnprovenWarning)):
         print(f"python -m schedlang {command}: {message}", file=sys.stderr)
     else:

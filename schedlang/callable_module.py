@@ -1,6 +1,6 @@
-"""Modules that are packages and can be called: ``schedlang.compute(...)``.
+"""Callable packages, as in ``schedlang.compute(...)``.
 
-A plain re-export of the function under the package's name would hide the package from
+A function re-exported under the package's name would hide the package from
 ``import schedlang.compute.tensor as t``.
 """
 
@@ -22,12 +22,12 @@ class CallableModule(ModuleType):
         return self.__dict__["__call_target__"](*args, **kwargs)
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        """Pickle by name, as functions do: a worker imports the package."""
+        """Pickle by name, as functions do, so that a worker imports the package."""
         return import_module, (self.__name__,)
 
 
 def make_callable(name: str, target: Callable[..., Any]) -> None:
-    """Let module ``name`` be called as ``target``, with its signature and its docstring."""
+    """Make module ``name`` callable as ``target``, with its signature and docstring."""
     module = sys.modules[name]
     module.__class__ = CallableModule
     module.__dict__["__call_target__"] = target
@@ -38,7 +38,7 @@ def make_callable(name: str, target: Callable[..., Any]) -> None:
 def _documented(target: Callable[..., Any]) -> str:
     """Return the docstring of ``target`` with its signature below the first line.
 
-    ``help`` shows no signature for a module.
+    It is needed because ``help`` shows no signature for a module.
 
     >>> def half(x: int, down: bool = True) -> int:
     ...     '''Half of a number.
@@ -53,13 +53,13 @@ def _documented(target: Callable[..., Any]) -> str:
     Rounded ``down``, or up.
     """
     first, _, rest = (getdoc(target) or "").partition("\n")
-    return f"{first}\n\n{_call(target)}\n{rest}"
+    return f"{first}\n\n{_signature_text(target)}\n{rest}"
 
 
-def _call(target: Callable[..., Any]) -> str:
-    """Return how ``target`` is called, without the types of its parameters."""
+def _signature_text(target: Callable[..., Any]) -> str:
+    """Return the signature of ``target`` as text, without the types of its parameters."""
     known = signature(target)
     bare = [p.replace(annotation=Parameter.empty) for p in known.parameters.values()]
-    # annotations are text under ``from __future__ import annotations``
+    # annotations are strings under ``from __future__ import annotations``
     text = f"{target.__name__}{Signature(bare)} -> {known.return_annotation}"
     return fill(text, 92, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)

@@ -1,4 +1,4 @@
-"""``python -m schedlang tune`` and ``best``: schedules of a computation that a script defines."""
+"""``python -m schedlang tune`` and ``best``, for a computation that a script defines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import SchedlangError, TuningError, own_place
+from schedlang.errors import SchedlangError, TuningError, user_location
 from schedlang.target import choices
 
 WHERE = "path/to/script.py:C"
@@ -74,12 +74,12 @@ def _common(parser: Any) -> None:
 
 
 def run_tune(chosen: argparse.Namespace) -> int:
-    """Search, print, write what was asked for; the exit status."""
+    """Search, print the result and write the requested files; return the exit status."""
     from schedlang.autotune import autotune
     from schedlang.autotune.report.summary import summary
 
     outputs, names = tensors(chosen.tensor)
-    # a search of an hour is not to end in a file that cannot be written
+    # fail before the search, not after it, if a file cannot be written
     _check_written("--report", chosen.report)
     _check_written("--save", chosen.save)
     if chosen.save is not None and Path(chosen.save).suffix != ".py":
@@ -113,7 +113,7 @@ def run_tune(chosen: argparse.Namespace) -> int:
 
 
 def run_best(chosen: argparse.Namespace) -> int:
-    """Print the best known schedule; the exit status."""
+    """Print the best known schedule and return the exit status."""
     from schedlang.autotune.best import best
     from schedlang.autotune.text import one_line
     from schedlang.runtime.evaluate import duration
@@ -144,7 +144,7 @@ def _check_written(option: str, path: str | None) -> None:
 
 
 def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
-    """Return the tensors that ``script.py:name`` means, and all names of the script."""
+    """Return the tensors that ``script.py:name`` denotes, and all names of the script."""
     path, _, name = where.rpartition(":")
     if not path or not name:
         raise TuningError(f"{where!r}: give a script and the name of a tensor in it, as in {WHERE}")
@@ -152,13 +152,13 @@ def tensors(where: str) -> tuple[list[Tensor], dict[str, Any]]:
         raise TuningError(f"{path}: there is no such file")
     from schedlang.autotune.tuner import SCRIPT
 
-    # as if the script were run there: it may import its neighbours
+    # a script may import modules from its own folder
     sys.path.insert(0, str(Path(path).resolve().parent))
     try:
         names = runpy.run_path(path, run_name=SCRIPT)
     except SchedlangError as error:
-        raise TuningError(f"{own_place(error)}: {error}") from None
-    # as the script that is run is there as __main__
+        raise TuningError(f"{user_location(error)}: {error}") from None
+    # register the script as a module, as Python registers __main__
     sys.modules[SCRIPT] = script = ModuleType(SCRIPT)
     vars(script).update(names)
     if name not in names:
@@ -196,7 +196,7 @@ def _target(chosen: argparse.Namespace) -> Any:
 
 
 def _sizes(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict[str, int] | None:
-    """Return the values of symbolic sizes, of ``every`` one if that is so."""
+    """Return the values of symbolic sizes; if ``every`` is set, raise if one is missing."""
     known = [v.name for v in variables(outputs) if v.is_size]
     found = {}
     for item in given:
@@ -216,7 +216,7 @@ def _sizes(given: Sequence[str], outputs: Sequence[Tensor], every: bool) -> dict
 
 @contextmanager
 def _options(chosen: argparse.Namespace) -> Iterator[None]:
-    """Raise errors about arguments of ``autotune`` as errors about command-line options."""
+    """Turn errors about arguments of ``autotune`` into errors about command-line options."""
     try:
         yield
     except TuningError as error:

@@ -1,4 +1,4 @@
-"""``python -m schedlang demo``: a matrix product from its definition to a time beside NumPy's."""
+"""``python -m schedlang demo``: a matrix product, from its definition to a timing against NumPy."""
 
 from __future__ import annotations
 
@@ -44,18 +44,22 @@ def matmul(n: int, lanes: int) -> tuple[Any, Any, Any, Any]:
 
 
 def tile_sizes(target: sl.Target | None = None) -> tuple[int, int]:
-    """Return rows and columns of the tile of sums that a core keeps in its vector registers."""
+    """Return the rows and columns of the register tile of sums."""
     host = target or sl.Target()
     return (12 if host.vector_registers >= 32 else 6), 2 * host.vector_width("float32")
 
 
 def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
-    """Return ``rows`` by ``lanes`` sums in registers; each core packs groups of panels of ``B``."""
+    """Return the schedule of the matrix product.
+
+    It keeps a tile of ``rows`` by ``lanes`` sums in registers. Each core packs its groups of panels
+    of ``B``.
+    """
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
     i, j = s[C].op.axis
     column, lane = s[C].split(j, factor=lanes)
-    group, panel = s[C].split(column, factor=panels_a_group(*P.shape))
+    group, panel = s[C].split(column, factor=panels_per_group(*P.shape))
     strip, row = s[C].split(i, factor=rows, tail="cut")
     s[C].reorder(group, strip, panel, row, lane)
     s[CL].compute_at(s[C], panel)
@@ -74,12 +78,12 @@ def matmul_schedule(P: Any, C: Any, rows: int, lanes: int) -> Schedule:
     return s
 
 
-def panels_a_group(
+def panels_per_group(
     panels: int, depth: int, lanes: int, target: sl.Target | None = None
 ) -> int:
-    """Return how many panels fit half of a core's second-level cache, in an even number of groups.
+    """Return the number of panels in a group, such that the number of groups is even.
 
-    They stay there while the rows of A go by.
+    A group fits half of a core's second-level cache, where it stays for all rows of A.
     """
     fitting = (target or sl.Target()).caches[1].size // 2 // (4 * depth * lanes)
     sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
@@ -89,7 +93,10 @@ def panels_a_group(
 def run(
     n: int = 1024, seconds: float = 2.0, only_print: bool = False, out: TextIO | None = None
 ) -> int:
-    """Print the whole way and, unless ``only_print``, build, check and time; 0 if all is well."""
+    """Print every level; unless ``only_print`` is set, also build, check and time the kernel.
+
+    Return the exit status.
+    """
     file = out or sys.stdout
 
     def say(text: str = "") -> None:
@@ -147,10 +154,10 @@ def _measure(s: Schedule, args: list[Any], n: int, seconds: float, say: Callable
 def _side_by_side(
     one: Callable[[], Any], other: Callable[[], Any], seconds: float
 ) -> tuple[list[float], list[float]]:
-    """Return times of two callables, called in turns so that other load affects both.
+    """Return the times of two callables, called alternately so that other load affects both.
 
-    A pool of threads spins for a while after its last call, OpenBLAS's for about 100 ms, and takes
-    a core from the next call. Each turn starts after a longer rest.
+    Threads of a pool keep spinning after a call, those of OpenBLAS for about 100 ms, and would slow
+    down the other callable. So each turn starts after a longer pause.
     """
     times: tuple[list[float], list[float]] = ([], [])
     end = perf_counter() + seconds

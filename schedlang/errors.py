@@ -1,8 +1,8 @@
-"""Every exception schedlang raises.
+"""The exceptions and warnings of schedlang.
 
-Each derives from :class:`SchedlangError`, and from the built-in exception a NumPy user
-would expect in its place. Messages say what was asked, why it cannot be, and what to do
-instead; :func:`explain` gives them one shape.
+Each exception derives from :class:`SchedlangError`, and from the built-in exception that a NumPy
+user would expect. Messages state what was asked, why it is impossible, and what to do instead;
+:func:`explain` gives them a common form.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import sys
 import warnings
 from traceback import walk_tb
 
-# letters of a line that a message repeats
+# the most characters of a line that a message quotes
 LONGEST_LINE = 300
 
 
 class SchedlangError(Exception):
-    """Base class of every refusal."""
+    """The base class of all exceptions of schedlang."""
 
 
 class ComputeError(SchedlangError, ValueError):
-    """A computation that cannot be: shapes, axes, reductions, graphs."""
+    """An invalid computation: wrong shapes, axes, reductions or graphs."""
 
 
 class ComputeTypeError(SchedlangError, TypeError):
@@ -37,19 +37,19 @@ class BoundsError(SchedlangError, IndexError):
 
 
 class ScheduleError(SchedlangError, ValueError):
-    """A schedule step that is not legal; the schedule is left as it was."""
+    """A schedule step that is not legal; the schedule is unchanged."""
 
 
 class LoweringError(SchedlangError, ValueError):
-    """A schedule whose stages do not fit together into a loop nest."""
+    """A schedule that cannot be lowered to a loop nest."""
 
 
 class VerifyError(SchedlangError, RuntimeError):
-    """A loop nest that broke a rule it must keep: a defect of schedlang, not of its user."""
+    """A loop nest that breaks a rule of the verifier: a defect of schedlang, not of its user."""
 
 
 class OutOfBoundsError(VerifyError, BoundsError):
-    """A loop nest that reads outside of a tensor, most often because its compute rule does."""
+    """A loop nest that reads outside a tensor, mostly because the computation does."""
 
 
 class BuildError(SchedlangError, ValueError):
@@ -65,46 +65,46 @@ class CallTypeError(SchedlangError, TypeError):
 
 
 class TuningError(SchedlangError, ValueError):
-    """A search that cannot start or go on: a template, a database, an option."""
+    """A search that cannot start or continue: a wrong template, database or option."""
 
 
 class SpillWarning(UserWarning):
-    """A tile of sums does not stay in registers: its result is right, but slow to come."""
+    """A register tile of sums spills to memory: the result is correct, but the kernel is slow."""
 
 
 class OrderWarning(UserWarning):
-    """A step reorders a reduction whose result depends on the order where values tie."""
+    """A step reorders a reduction whose result depends on the order of equal values."""
 
 
 class PrecisionWarning(UserWarning):
-    """A computation is in float64 because integers met Python floats, and nothing else is."""
+    """A computation is in float64 only because it mixes integers with Python floats."""
 
 
 class StrideWarning(UserWarning):
-    """Lanes of a vector lie far apart in memory: the result is right, but slow to come."""
+    """Lanes of a vector are far apart in memory: the result is correct, but the kernel is slow."""
 
 
 class UnprovenWarning(UserWarning):
-    """No proof was found that a loop nest is right: that outputs are written once, without races.
+    """A loop nest is neither proven to write its outputs once and without races, nor refuted.
 
-    Nothing wrong was found either: the nest, as printed, is what runs.
+    The nest runs as printed.
     """
 
 
 class DatabaseWarning(UserWarning):
-    """A tuning database has lines that cannot be used, or only a schedule of another case."""
+    """A tuning database has unusable lines, or only a schedule for another case."""
 
 
 class ForkWarning(UserWarning):
-    """Parallel kernels run on one thread: this process was forked from one that had run some."""
+    """Parallel kernels run on one thread, since the process was forked after a parallel call."""
 
 
 class MissingExtraError(SchedlangError, ImportError):
-    """An optional library is not installed; the message names the extra that brings it."""
+    """An optional library is not installed; the message names the extra that installs it."""
 
 
 def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
-    """Return one message: what was asked and why it cannot be, then what to do, then the nest.
+    """Return a message: what was asked and why it is impossible, then the hint, then the nest.
 
     >>> print(explain("split(i, factor=0) on stage C", "a factor is at least 1", "Try factor=8."))
     split(i, factor=0) on stage C: a factor is at least 1
@@ -117,7 +117,7 @@ def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
 
 
 def first_line(error: object) -> str:
-    """Return the message of an error as one short line; its type where it has no message.
+    """Return the message of an error as one short line; its type if it has no message.
 
     >>> first_line(ValueError("no such axis\\n  try i")), first_line(KeyError())
     ('no such axis', 'KeyError')
@@ -126,9 +126,8 @@ def first_line(error: object) -> str:
     return lines[0][:LONGEST_LINE] if lines else type(error).__name__
 
 
-def own_place(error: BaseException) -> str:
-    """Return the line of the user's, as ``script.py:40``, that called what raised ``error``, if
-    any."""
+def user_location(error: BaseException) -> str:
+    """Return the user's line, as ``script.py:40``, whose call raised ``error``; "" if none."""
     own = [
         (frame.f_code.co_filename, line)
         for frame, line in walk_tb(error.__traceback__)
@@ -138,7 +137,7 @@ def own_place(error: BaseException) -> str:
 
 
 def warn_user(message: str, kind: type[Warning]) -> None:
-    """Warn at the line of the user's that called into schedlang."""
+    """Warn at the user's line that called into schedlang."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "schedlang":
         frame, level = frame.f_back, level + 1
@@ -146,7 +145,7 @@ def warn_user(message: str, kind: type[Warning]) -> None:
 
 
 def missing_extra(library: str, extra: str, purpose: str) -> MissingExtraError:
-    """Return the one sentence for an absent optional library."""
+    """Return the exception for an optional library that is not installed."""
     return MissingExtraError(
         f'{purpose} needs {library}: pip install "schedlang[{extra}]" installs it.'
     )

@@ -1,4 +1,4 @@
-"""What this machine says of its cores: vector registers, datapath, caches."""
+"""Properties of this machine's cores: vector registers, datapath, caches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 
 LINE = 64
 KIB = 1024
-# of the last level a core is given this much at most: others share it, and virtual machines tell
-# of all that their host has
-MOST_OF_LAST = 16 * KIB * KIB
+# the most bytes of the last-level cache that count for a core: the cores share it, and a virtual
+# machine reports the cache of its whole host
+LARGEST_SHARE = 16 * KIB * KIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A level of data caches: the bytes that a core has of it, and its associativity.
+    """A level of data caches: its size in bytes, and its associativity.
 
     >>> Cache(32 * 1024, 8).sets
     64
@@ -33,12 +33,12 @@ class Cache:
         return self.size // (self.ways * LINE)
 
 
-# round numbers of servers' cores
+# typical caches of server cores
 USUAL_CACHES = (Cache(32 * KIB, 8), Cache(KIB * KIB, 8), Cache(16 * KIB * KIB, 16))
 
 
 def host_vectors() -> tuple[int, int]:
-    """Return bytes of a vector register of this machine, and how many there are."""
+    """Return the bytes of a vector register of this machine, and the number of registers."""
     machine = platform.machine().lower()
     if machine in ("arm64", "aarch64"):
         return 16, 32
@@ -52,14 +52,14 @@ def host_vectors() -> tuple[int, int]:
 
 @lru_cache(maxsize=1)
 def host_caches() -> tuple[Cache, Cache, Cache]:
-    """Return the data caches of this machine's first core; what it does not say is usual."""
+    """Return the data caches of this machine's first core; an unknown level has a typical size."""
     found = dict(zip((1, 2, 3), USUAL_CACHES))
     found.update(_cache_facts(CACHES))
     return found[1], found[2], found[3]
 
 
 def _cache_facts(folder: Path) -> Iterator[tuple[int, Cache]]:
-    """Yield the levels that Linux describes in ``folder``, a directory for each cache."""
+    """Yield the data caches that Linux describes in ``folder``, with their levels."""
     for at in sorted(folder.glob("index*")):
         try:
             kind = (at / "type").read_text(encoding="ascii").strip()
@@ -70,11 +70,11 @@ def _cache_facts(folder: Path) -> Iterator[tuple[int, Cache]]:
         except (OSError, ValueError):
             continue
         if kind in ("Data", "Unified") and level <= 3 and size > 0 and ways > 0:
-            yield level, Cache(size if level < 3 else min(size, cores * MOST_OF_LAST), ways)
+            yield level, Cache(size if level < 3 else min(size, cores * LARGEST_SHARE), ways)
 
 
 def _listed(text: str) -> int:
-    """Return how many numbers a list of the kernel's has.
+    """Return how many numbers are in a list such as the Linux kernel prints.
 
     >>> _listed("0-3,8"), _listed("0")
     (5, 1)
@@ -84,7 +84,10 @@ def _listed(text: str) -> int:
 
 
 def host_datapath() -> int:
-    """Return the bytes of a vector register that this machine's cores compute at once."""
+    """Return the datapath width of this machine's cores, in bytes.
+
+    That is the part of a vector register on which a core computes at once.
+    """
     width, facts = host_vectors()[0], _cpu_facts()
     numbers = (facts.get("cpu family", ""), facts.get("model", ""))
     if facts.get("vendor_id") != "AuthenticAMD" or not all(n.isdigit() for n in numbers):
@@ -94,10 +97,10 @@ def host_datapath() -> int:
 
 
 def _amd_datapath(family: int, model: int) -> int:
-    """Return the bytes that AMD's cores compute at once.
+    """Return the datapath width of AMD's cores, in bytes.
 
-    Source: AMD's Software Optimization Guides for families 17h, 19h and 1Ah; of the last the cores
-    for laptops have half the width.
+    Source: AMD's Software Optimization Guides for families 17h, 19h and 1Ah. Laptop cores of family
+    1Ah have half the width.
     """
     if family == 0x17:
         return 16 if model < 0x30 else 32
@@ -108,7 +111,7 @@ def _amd_datapath(family: int, model: int) -> int:
 
 @lru_cache(maxsize=1)
 def _cpu_facts() -> dict[str, str]:
-    """What the system says of the first core, where it does so without a library."""
+    """Return the entries of the first core in ``/proc/cpuinfo``, if that exists."""
     found: dict[str, str] = {}
     if not os.path.exists("/proc/cpuinfo"):
         return found

@@ -1,6 +1,6 @@
-"""te's ``tvm.nd``: arrays on a device, as thin wrappers around NumPy's.
+"""te's ``tvm.nd``: arrays on a device, as thin wrappers around NumPy arrays.
 
-Kernels take them wherever they take an array, as outputs too; plain NumPy arrays do as well.
+Kernels accept them wherever they accept an array, as outputs too. Plain NumPy arrays also work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DEVICE_TYPES = {"cpu": 1, "llvm": 1, "c": 1, "python": 1, "cuda": 2, "gpu": 2, "
 
 @dataclass(frozen=True)
 class Device:
-    """Where an array lives; ``str`` is ``"cpu(0)"`` or ``"cuda(0)"``."""
+    """A device that holds arrays; its ``str`` is ``"cpu(0)"`` or ``"cuda(0)"``."""
 
     kind: str
     device_id: int = 0
@@ -32,7 +32,7 @@ class Device:
 
     @property
     def exist(self) -> bool:
-        """Return whether the machine has it, or ``SCHEDLANG_CUDA`` asks for the emulator."""
+        """True if the machine has the device, or ``SCHEDLANG_CUDA`` asks for the emulator."""
         if self.kind == "cpu":
             return self.device_id == 0
         if os.environ.get("SCHEDLANG_CUDA") == "emulator":
@@ -42,7 +42,7 @@ class Device:
         return bool(driver.is_available()) and self.device_id < len(driver.gpus)
 
     def sync(self) -> None:
-        """Wait for the device; calls of a kernel have done so already."""
+        """Wait for the device; te's ``sync``, which is not needed, as each kernel call waits."""
 
     def __str__(self) -> str:
         return f"{self.kind}({self.device_id})"
@@ -53,7 +53,7 @@ class Device:
 def device(kind: Any, index: int = 0) -> Device:
     """Return the device that a target runs on: ``device("llvm")``, ``device("cuda", 0)``.
 
-    Raises :class:`~schedlang.errors.CallError` for a kind of device that schedlang has no code for.
+    Raise :class:`~schedlang.errors.CallError` for an unknown kind of device.
 
     >>> device("llvm -mcpu=core-avx2"), device("cuda", 1)
     (cpu(0), cuda(1))
@@ -140,7 +140,7 @@ class NDArray:
     asnumpy = numpy
 
     def copyfrom(self, source: Any) -> NDArray:
-        """Overwrite all elements with those of ``source``, an array of the same shape."""
+        """Copy all elements of ``source``, an array of the same shape, into this array."""
         values = np.asarray(source)
         if values.shape != self.shape:
             raise CallError(
@@ -150,7 +150,7 @@ class NDArray:
         return self
 
     def copyto(self, target: NDArray | Device) -> NDArray:
-        """Copy into ``target``, or into a new array on the device ``target``; returns the copy."""
+        """Copy into ``target``, or into a new array if ``target`` is a device; return the copy."""
         if isinstance(target, NDArray):
             return target.copyfrom(self)
         if isinstance(target, Device):
@@ -158,7 +158,7 @@ class NDArray:
         raise CallTypeError(f"copyto({target!r}): give an array made by tvm.nd or a device")
 
     def same_as(self, other: object) -> bool:
-        """Return whether ``other`` is this very array."""
+        """Return whether ``other`` is the same object."""
         return self is other
 
     def __getitem__(self, index: Any) -> Any:
@@ -175,9 +175,9 @@ class NDArray:
 
 
 def array(values: Any, device: Device | None = None) -> NDArray:
-    """Return a copy of ``values`` as an array on ``device`` (the CPU); the dtype stays.
+    """Return a copy of ``values``, of the same dtype, as an array on ``device`` (the CPU).
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` for a dtype that schedlang does not have.
+    Raise :class:`~schedlang.errors.ComputeTypeError` for a dtype that schedlang does not have.
     """
     copied = np.array(values, order="C")
     dtypes.canonical(copied.dtype)
@@ -185,12 +185,12 @@ def array(values: Any, device: Device | None = None) -> NDArray:
 
 
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:
-    """Return an array on ``device`` whose elements are not set."""
+    """Return an uninitialized array on ``device``."""
     return NDArray(np.empty(shape, dtypes.canonical(dtype)), device or cpu())
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """Return the array of another library, not copied."""
+    """Return the array of another library, without a copy."""
     return NDArray(np.from_dlpack(source), cpu())
 
 

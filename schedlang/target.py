@@ -12,14 +12,14 @@ import numpy as np
 from schedlang.errors import BuildError
 from schedlang.host import KIB, USUAL_CACHES, Cache, host_caches, host_datapath, host_vectors
 
-# what kernels are built for in this version, and what te programs may name beside that
+# the kinds of targets; te programs may also use the spellings below
 KINDS = ("cpu", "python", "cuda", "cuda-emulator")
 GPU = ("cuda", "cuda-emulator")
 _SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
 
 
 class Kind(str):
-    """The kind of a target, which te asks for its ``name``."""
+    """The kind of a target: a string that also has te's ``name``."""
 
     __slots__ = ()
 
@@ -33,8 +33,8 @@ class Device:
     """The limits of one GPU architecture: threads, memory in bytes, registers of 32 bits.
 
     Source: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability".
-    ``shared_static`` is what a kernel has without asking, ``shared_opt_in`` what it may ask for;
-    ``local`` is a thread's.
+    ``shared_static`` is the default limit of shared memory for a block, and ``shared_opt_in`` the
+    limit that a kernel may request. ``local`` is the local memory of a thread.
     """
 
     arch: str
@@ -59,7 +59,7 @@ class Device:
 
     @property
     def specific(self) -> bool:
-        """Return whether its machine code runs on no later GPU of its kind, as that of sm_90a."""
+        """True if machine code for it runs on no later architecture, as that of sm_90a."""
         return not self.arch[-1].isdigit()
 
     @property
@@ -68,7 +68,7 @@ class Device:
         return number // 10, number % 10
 
 
-# the targets of the ``with`` statements around, the innermost last
+# the targets of the enclosing ``with`` statements, the innermost last
 _AROUND: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
 
 DEVICES = {
@@ -90,14 +90,18 @@ DEFAULT_ARCH = "sm_90"
 class Target:
     """The processor that a kernel is built for: its vector registers, or its GPU architecture.
 
-    ``kind`` is ``"cpu"``, ``"python"``, ``"cuda"`` or ``"cuda-emulator"``. ``vector_bytes`` is the
-    size of a vector register and ``vector_registers`` their number, by default the host's; of
-    another size than the host's there are 32 from 64 bytes on (AVX-512), else 16.
-    ``datapath_bytes`` is what a core computes of a register at once: half of it where vectors take
-    two passes, as on Zen 4, so that wider vectors save instructions and no arithmetic. ``caches``
-    are the data caches of a core, the first level first, by default the host's; with registers of
-    another size than the host's they have usual sizes. ``arch`` names the architecture of a GPU, by
-    default sm_90, and ``device`` has its limits.
+    ``kind`` is ``"cpu"``, ``"python"``, ``"cuda"`` or ``"cuda-emulator"``.
+
+    ``vector_bytes`` is the size of a vector register, and ``vector_registers`` the number of
+    registers. Both default to those of this machine. If the size differs from this machine's, the
+    number defaults to 32 for 64 bytes or more (AVX-512), else to 16. ``datapath_bytes`` is the part
+    of a register on which a core computes at once. It is half a register if vectors take two
+    passes, as on Zen 4; wider vectors then save instructions but no arithmetic.
+
+    ``caches`` are the data caches of a core, first level first. They default to those of this
+    machine, or to typical ones if the size of a register differs from this machine's.
+
+    ``arch`` is the architecture of a GPU, by default sm_90, and ``device`` holds its limits.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
@@ -171,7 +175,7 @@ class Target:
 
     @property
     def device(self) -> Device:
-        """The GPU's limits; of a CPU target, those of the GPU that ``"cuda-emulator"`` plays."""
+        """The limits of the GPU; for a CPU target, those of the GPU that is emulated."""
         return DEVICES[self.arch or DEFAULT_ARCH]
 
     @property
@@ -181,14 +185,14 @@ class Target:
     def vector_width(self, dtype: str) -> int:
         """Return the number of elements of ``dtype`` in one vector register.
 
-        Half precision is computed in float32, and counts as that.
+        Half precision counts as float32, in which it is computed.
         """
         held = "float32" if dtype == "float16" else dtype
         return max(1, self.vector_bytes // np.dtype(held).itemsize)
 
     @property
     def passes(self) -> int:
-        """The passes of a core over one vector register: 2 if its datapath is half as wide.
+        """The number of passes of a core over a vector register: 2 if its datapath is half as wide.
 
         >>> Target("cpu", vector_bytes=64, datapath_bytes=32).passes
         2
@@ -197,17 +201,20 @@ class Target:
 
     @property
     def max_num_threads(self) -> int:
-        """te's: the most threads of a block; 1 on a CPU."""
+        """te's name for the most threads of a block; 1 on a CPU."""
         return self.device.threads if self.is_gpu else 1
 
     @property
     def thread_warp_size(self) -> int:
-        """te's: the threads of a warp; 1 on a CPU."""
+        """te's name for the threads of a warp; 1 on a CPU."""
         return self.device.warp if self.is_gpu else 1
 
     @staticmethod
     def of(value: Target | str | None) -> Target:
-        """Return ``value`` as a target; ``None`` is that of the ``with`` around, else this CPU."""
+        """Return ``value`` as a target.
+
+        ``None`` is the target of the innermost ``with`` statement, or this CPU outside of all.
+        """
         if isinstance(value, Target):
             return value
         if value is None:
@@ -216,7 +223,7 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """Return the target of the innermost ``with`` around; te's ``Target.current``."""
+        """Return the target of the innermost ``with`` statement; te's ``Target.current``."""
         around = _AROUND.get()
         if not around and not allow_none:
             raise BuildError(
@@ -225,7 +232,7 @@ class Target:
         return around[-1] if around else None
 
     def __enter__(self) -> Target:
-        """Make this the target of ``build`` and others, where they are given none.
+        """Make this the default target of ``build`` and other functions.
 
         >>> with Target("cuda", arch="sm_80"):
         ...     Target.of(None).arch
@@ -238,9 +245,8 @@ class Target:
         _AROUND.set(_AROUND.get()[:-1])
 
 
-def playing(target: Target) -> Target:
-    """Return ``target``, or the emulator in its place where ``SCHEDLANG_CUDA=emulator`` asks for
-    that."""
+def or_emulator(target: Target) -> Target:
+    """Return ``target``, or the emulator instead if ``SCHEDLANG_CUDA=emulator`` asks for it."""
     wanted = os.environ.get("SCHEDLANG_CUDA", "")
     if wanted not in ("", "emulator"):
         raise BuildError(f'SCHEDLANG_CUDA={wanted!r}: set it to "emulator", or leave it unset')
@@ -250,7 +256,7 @@ def playing(target: Target) -> Target:
 
 
 def choices() -> str:
-    """Return the kinds of targets, as a message lists them."""
+    """Return the kinds of targets as a list for messages."""
     return ", ".join(f'"{kind}"' for kind in KINDS[:-1]) + f' or "{KINDS[-1]}"'
 
 

@@ -1,6 +1,6 @@
-"""te's spellings: programs written for TVM's te run with ``from schedlang import te``.
+"""The names of TVM's te: programs written for te run with ``from schedlang import te``.
 
-``docs/porting-from-te.md`` says what is the same, what differs and why.
+``docs/porting-from-te.md`` lists what is the same, what differs, and why.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ from schedlang.tvm_names import missing
 
 
 def whole(value: Any, what: str) -> Any:
-    """Return ``value`` with integral floats made integers, as te takes ``N / 32`` for an extent."""
+    """Return ``value`` with integral floats as integers: te accepts ``N / 32`` as an extent."""
     if isinstance(value, (tuple, list)):
         return tuple(whole(v, what) for v in value)
     if isinstance(value, float):
@@ -94,7 +94,7 @@ def whole(value: Any, what: str) -> Any:
 
 
 def placeholder(shape: Any, dtype: object = None, name: str = "placeholder") -> Tensor:
-    """Return an input tensor; ``dtype`` is float32 unless given.
+    """Return an input tensor; ``dtype`` defaults to float32.
 
     >>> placeholder((64 / 16, 16), name="A")
     Tensor(A: float32[4, 16])
@@ -107,10 +107,10 @@ def compute(
     shape: Any, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
     attrs: Any = None, varargs_names: Any = None,
 ) -> Any:  # fmt: skip
-    """Return a tensor (several for a tuple) from a function of its axes.
+    """Return the tensor of a function of its axes; several tensors if it returns a tuple.
 
-    ``tag`` and ``attrs`` do nothing. Values that meet no tensor get te's dtypes: an axis is int32,
-    a Python float float32.
+    ``tag`` and ``attrs`` have no effect. A value computed without a tensor has te's dtype: int32
+    for an axis, float32 for a Python float.
 
     >>> compute((4,), lambda i: i * 0.5, name="B")
     Tensor(B: float32[4])
@@ -119,8 +119,10 @@ def compute(
 
 
 def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``fcompute`` with its weak results in te's dtypes, and the signature that names the
-    axes."""
+    """Return ``fcompute`` with its weak results in te's dtypes.
+
+    It keeps the signature, which names the axes.
+    """
     if not callable(fcompute):
         return fcompute
 
@@ -139,15 +141,15 @@ def _te_value(result: Any) -> Any:
 
 
 def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "") -> Axis:
-    """Return a reduction axis over ``(lo, hi)``, half open."""
+    """Return a reduction axis over the half-open range ``(lo, hi)``."""
     return _reduce_axis(whole(dom, f"the range of reduction axis {name}"), name)
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
-    """Return a thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
+    """Return a GPU thread axis to bind loops to, such as ``thread_axis("threadIdx.x")``.
 
-    ``dom`` is ``(0, extent)`` or the extent where the number of threads is to be checked. ``name``
-    does nothing: a thread is printed by its tag.
+    ``dom`` is ``(0, extent)`` or the extent, to have the number of threads checked. ``name`` has no
+    effect: a thread axis is printed by its tag.
 
     >>> thread_axis((0, 64), "threadIdx.x").extent
     64

@@ -1,4 +1,4 @@
-"""te's ``tvm.testing``: what its programs use to check results."""
+"""te's ``tvm.testing``: the function by which te programs check results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
-    """Raise :class:`AssertionError` unless shapes are equal and values close, as te's does."""
+    """Raise :class:`AssertionError` unless shapes are equal and values close, as in te."""
     got, expected = np.asarray(actual), np.asarray(desired)
     assert got.shape == expected.shape, f"shapes differ: {got.shape} and {expected.shape}"
     np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol)

@@ -1,8 +1,8 @@
-"""tvm.tir's spellings of the expression language; :mod:`schedlang.te` has most of them too.
+"""The names of tvm.tir for the expression language; :mod:`schedlang.te` has most of them too.
 
-Where a function's meaning differs from schedlang's own, te's holds here: constants, axes and sizes
-that meet no tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, ``round`` and
-division are C's.
+These functions have te's meaning where it differs from schedlang's: constants, axes and sizes
+without a tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, and ``round`` and
+division are those of C.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
 
 
 def te_dtype(dtype: object) -> str:
-    """Return ``dtype`` as te reads it: ``"int"`` and ``"float"`` have 32 bits.
+    """Return ``dtype`` as te interprets it: ``"int"`` and ``"float"`` have 32 bits.
 
     >>> te_dtype("float"), te_dtype("float64")
     ('float32', 'float64')
@@ -75,7 +75,7 @@ def te_dtype(dtype: object) -> str:
 
 
 def typed(value: ExprLike) -> Expr:
-    """Return ``value``, in te's dtype where it has none of its own: int32 or float32."""
+    """Return ``value``; if it has no dtype of its own, in te's dtype, int32 or float32."""
     expr = as_expr(value)
     if not expr.weak:
         return expr
@@ -83,7 +83,7 @@ def typed(value: ExprLike) -> Expr:
 
 
 def const(value: Any, dtype: object = None) -> Const:
-    """Return a constant; without ``dtype`` it takes the dtype of what it meets."""
+    """Return a constant; without ``dtype`` it adapts to the dtype of the other operand."""
     return construct.const(value, None if dtype is None else te_dtype(dtype))
 
 
@@ -123,12 +123,15 @@ def _limit(dtype: str, largest: bool) -> Const:
 
 
 def round(x: ExprLike) -> Expr:  # noqa: A001
-    """Round as C's ``round`` does: ties go away from zero; :func:`nearbyint` takes them to even."""
+    """Return ``x`` rounded as by C's ``round``, with ties away from zero.
+
+    :func:`nearbyint` rounds ties to even.
+    """
     value = as_expr(x)
     if not dtypes.is_float(value.dtype):
         return value
     whole = trunc(value)
-    # the difference is exact, where adding 0.5 first would round
+    # the difference is exact, while adding 0.5 first could round
     return select(abs(value - whole) >= 0.5, whole + select(value < 0, -1.0, 1.0), whole)
 
 
@@ -199,7 +202,7 @@ def _never_negative(value: Expr) -> bool:
 
 
 def likely(cond: ExprLike) -> Expr:
-    """Return ``cond``: te's hint to the compiler does nothing here."""
+    """Return ``cond``; te's hint to the compiler has no effect here."""
     return as_expr(cond)
 
 
@@ -216,7 +219,7 @@ def shift_right(a: ExprLike, b: ExprLike) -> Expr:
 def reinterpret(dtype: object, x: ExprLike) -> Expr:
     """Return the bits of ``x`` as a ``dtype`` of the same size.
 
-    Raises :class:`~schedlang.errors.ComputeTypeError` for another size, for bools, and for
+    Raise :class:`~schedlang.errors.ComputeTypeError` for another size, for bools, and for
     float16, which is computed in float32.
 
     >>> reinterpret("int32", const(1, "float32")).dtype
@@ -246,7 +249,7 @@ def reinterpret(dtype: object, x: ExprLike) -> Expr:
 
 
 def clz(x: ExprLike) -> Expr:
-    """Return the number of zeros ahead of the first bit set in integer ``x``, as int32.
+    """Return the number of leading zero bits of integer ``x``, as int32.
 
     >>> clz(const(1, "uint8")).dtype
     'int32'
@@ -260,7 +263,7 @@ def clz(x: ExprLike) -> Expr:
     n = construct.cast(value, f"uint{bits}")
     shift = 1
     while shift < bits:
-        # every bit below the first one is set
+        # set every bit below the highest one
         n = n | (n >> construct.const(shift, n.dtype))
         shift *= 2
     return construct.const(bits, "int32") - construct.cast(popcount(n), "int32")
@@ -282,7 +285,7 @@ def popcount(x: ExprLike) -> Expr:
     def shifted(bits: Expr, count: int) -> Expr:
         return bits >> construct.const(count, unsigned)
 
-    # the count of each pair of bits, of each four, of each byte; the product adds the bytes up
+    # count the bits of each pair, of each four bits, of each byte; the product sums the bytes
     n = construct.cast(value, unsigned)
     n = n - (shifted(n, 1) & mask(0x55))
     n = (n & mask(0x33)) + (shifted(n, 2) & mask(0x33))
@@ -337,7 +340,7 @@ max = _reducer(  # noqa: A001
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
-    """Return a reduction of one's own; see :func:`schedlang.comm_reducer`."""
+    """Return a user-defined reduction; see :func:`schedlang.comm_reducer`."""
     over = reduce.comm_reducer(fcombine, fidentity, name)
     return _reducer(name, over, fcombine, f"The reduction {name}.")
 

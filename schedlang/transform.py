@@ -1,4 +1,4 @@
-"""te's ``tvm.transform``: only what te programs put around ``tvm.build``."""
+"""te's ``tvm.transform``: only the context that te programs use around ``tvm.build``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 
 class PassContext:
-    """TVM's pass options, accepted and kept so that programs run; they change nothing here.
+    """TVM's pass options, which are accepted so that programs run, and have no effect.
 
-    What te sets through them is part of the schedule (``unroll``, ``vectorize``, ``tail=``) or of
-    ``build`` (``fastmath=``).
+    Use the schedule (``unroll``, ``vectorize``, ``tail=``) or ``build`` (``fastmath=``) instead.
 
     >>> with PassContext(opt_level=3, config={"tir.disable_vectorize": True}) as context:
     ...     context.opt_level

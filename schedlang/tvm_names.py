@@ -1,6 +1,6 @@
-"""The names around te that its programs reach as ``tvm.<name>``: where each one is, or why not.
+"""The names that te programs use as ``tvm.<name>``: where each one is, or why it is absent.
 
-``schedlang.__getattr__`` asks :func:`lookup`, so that ``import schedlang`` loads none of them.
+``schedlang.__getattr__`` calls :func:`lookup`, so that ``import schedlang`` loads none of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
     ),
 }  # fmt: skip
-# names that NumPy and others have for what is written in another way here
+# names from NumPy and other libraries, with what to write instead
 ELSEWHERE = {
     "where": "sl.select(condition, a, b)",
     "relu": "sl.max(x, 0)",
@@ -62,10 +62,10 @@ ELSEWHERE = {
 
 
 def lookup(name: str) -> Any:
-    """Return what ``tvm.<name>`` is here.
+    """Return the object that corresponds to ``tvm.<name>``.
 
-    Raises :class:`~schedlang.errors.SchedlangError` for the parts of TVM that schedlang leaves out
-    and :class:`AttributeError` for what is no name of either.
+    Raise :class:`~schedlang.errors.SchedlangError` for a part of TVM that schedlang leaves out, and
+    :class:`AttributeError` for an unknown name.
 
     >>> lookup("te").__name__
     'schedlang.te'
@@ -82,10 +82,7 @@ def lookup(name: str) -> Any:
 def missing(
     module: str, name: str, refused: Mapping[str, tuple[str, str]], spelling: str = ""
 ) -> Exception:
-    """Return the exception for an absent ``name``.
-
-    It says what to do where te programs may use it.
-    """
+    """Return the exception for an absent ``name``, with advice if te programs may use it."""
     if name in refused:
         why, hint = refused[name]
         return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))

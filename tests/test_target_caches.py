@@ -74,7 +74,7 @@ def test_invalid_caches_are_refused(caches: tuple[Cache, ...]) -> None:
 def test_a_product_packs_panels_for_half_of_the_second_level(second: int, group: int) -> None:
     """A group of panels, 64 KiB each, fills half of the second-level cache."""
     target = sl.Target("cpu", caches=(Cache(32 * KIB, 8), Cache(second, 16)))
-    assert demo.panels_a_group(32, 512, 32, target) == group
+    assert demo.panels_per_group(32, 512, 32, target) == group
 
 
 def test_cached_data_costs_less() -> None:

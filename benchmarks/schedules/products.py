@@ -5,7 +5,7 @@ from __future__ import annotations
 import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
-from schedlang.demo import panels_a_group, tile_sizes
+from schedlang.demo import panels_per_group, tile_sizes
 
 
 def product(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
@@ -41,7 +41,7 @@ def sgemm(work: Work, target: sl.Target) -> Made:
     i, j = s[C].op.axis
     column, lane = s[C].split(j, factor=lanes, tail="guard")
     panels, K = (int(n) for n in P.shape[:2])
-    group, panel = s[C].split(column, factor=panels_a_group(panels, K, lanes, target))
+    group, panel = s[C].split(column, factor=panels_per_group(panels, K, lanes, target))
     strip, row = s[C].split(i, factor=rows, tail="cut")
     s[C].reorder(group, strip, panel, row, lane)
     s[C].vectorize(lane)

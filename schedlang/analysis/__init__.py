@@ -1,1 +1,1 @@
-"""Facts about a computation or a schedule, for people and for other libraries."""
+"""Analysis of computations and schedules: costs, stage graphs, and traffic."""

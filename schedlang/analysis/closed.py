@@ -18,12 +18,12 @@ Extents = Mapping[Axis, Lin]
 
 
 def as_sympy(lin: Lin) -> Any:
-    """Convert a polynomial over sizes to sympy."""
+    """Return ``lin``, a linear form over sizes, as a sympy expression."""
     return to_sympy(to_expr(lin))
 
 
 def as_number(lin: Lin) -> Any:
-    """Return an ``int`` for a number, a sympy expression for a polynomial over sizes."""
+    """Return ``lin`` as an ``int`` if it is constant, else as a sympy expression."""
     return as_sympy(lin) if lin.const is None else lin.const
 
 
@@ -34,7 +34,7 @@ def bytes_of(extents: Iterable[Lin], dtype: str) -> Any:
 
 @dataclass(frozen=True)
 class Scale:
-    """Values ``base + step*j`` for ``j`` in ``0..count``, each ``base`` in ``0..width`` once."""
+    """The values ``base + step*j`` for all ``base`` in ``0..width`` and ``j`` in ``0..count``."""
 
     width: Lin
     step: Lin
@@ -42,10 +42,11 @@ class Scale:
 
 
 def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any | None:
-    """Return at how many points all of ``rows`` are 0 or more; ``None`` without a formula.
+    """Return the number of points at which all of ``rows`` are 0 or more.
 
-    There are formulas for conditions on one linear form, as in ``low <= 32*outer + inner < high``:
-    the tail of a split, a box at the edge of a tensor, a triangle, a band.
+    Return ``None`` if there is no formula. There are formulas for conditions on one linear form,
+    as in ``low <= 32*outer + inner < high``: the tail of a split, a box at the edge of a tensor, a
+    triangle, a band.
     """
     forms = [_form(row) for row in rows]
     if any(form is None for form in forms):
@@ -55,9 +56,9 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any |
         assert found is not None
         bound = Lin({p: c for p, c in row.terms.items() if not _has_axis(p)})
         if form is None:
-            # most conditions end a loop: read them as form < bound
-            turned = all(ranges.nonneg(-coef) for coef in found.values())
-            form = {axis: -coef for axis, coef in found.items()} if turned else found
+            # most conditions are upper bounds of a loop: negate them to form < bound
+            negative = all(ranges.nonneg(-coef) for coef in found.values())
+            form = {axis: -coef for axis, coef in found.items()} if negative else found
         if found == form:
             lows.append(-bound)
         elif found == {axis: -coef for axis, coef in form.items()}:
@@ -74,7 +75,7 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any |
             return None
         positive[axis] = coef * sign
         if sign < 0:
-            # counted from the other end
+            # count this axis from its other end
             shift = shift - coef * (extents[axis] - 1)
     scale = _scale(positive, extents)
     if scale is None:
@@ -83,30 +84,32 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any |
     lows = [low + shift for low in lows]
     highs = [high + shift for high in highs]
     above = [_below(parts, unit, high, ranges) for high in highs]
-    beneath = [_below(parts, unit, low, ranges) for low in lows]
+    below = [_below(parts, unit, low, ranges) for low in lows]
     import sympy
 
     everything = as_sympy(parts.width) * as_sympy(parts.count)
     most = sympy.Min(*above) if above else everything
-    least = sympy.Max(*beneath) if beneath else sympy.Integer(0)
+    least = sympy.Max(*below) if below else sympy.Integer(0)
     ordered = all(ranges.nonneg(high - low) for high in highs for low in lows)
     return most - least if ordered else sympy.Max(0, most - least)
 
 
 def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
-    """Return ``rows`` (each 0 or more) without those that follow from the others."""
+    """Return ``rows``, which must be 0 or more, without those implied by others."""
     kept = list(rows)
     for row in rows:
         others = [other for other in kept if other is not row]
         facts = ranges.assuming(tuple(-other for other in others))
-        if others and (facts.nonneg(row) or facts.nonneg(_cleared(row))):
+        if others and (facts.nonneg(row) or facts.nonneg(_without_quotient(row))):
             kept = others
     return kept
 
 
-def _cleared(row: Lin) -> Lin:
-    """Return ``row`` without its quotient: ``num//d + rest >= 0`` follows from ``num + d*rest >=
-    0``."""
+def _without_quotient(row: Lin) -> Lin:
+    """Return ``row`` multiplied by the divisor of its quotient.
+
+    ``num//d + rest >= 0`` follows from ``num + d*rest >= 0``.
+    """
     for product, coef in row.terms.items():
         atom = product[0] if len(product) == 1 else None
         if coef == 1 and isinstance(atom, Div) and atom.den.const and atom.den.const > 0:
@@ -119,7 +122,7 @@ def _has_axis(product: Any) -> bool:
 
 
 def _form(row: Lin) -> dict[Axis, Lin] | None:
-    """Return the factor of each axis, over sizes alone; ``None`` if the axes are not linear."""
+    """Return the coefficient of each axis, over sizes only; ``None`` if ``row`` is not linear."""
     found: dict[Axis, Lin] = {}
     for product, coef in row.terms.items():
         if not _has_axis(product):
@@ -135,14 +138,14 @@ def _form(row: Lin) -> dict[Axis, Lin] | None:
 def _sign(coef: Lin, ranges: Ranges) -> int:
     if coef.const is not None:
         return 1 if coef.const > 0 else -1 if coef.const < 0 else 0
-    # a size of 0 makes the space empty, and 0 is then right whatever the formula says
+    # a size of 0 is harmless: the space is empty then, and the count is 0
     if ranges.nonneg(coef):
         return 1
     return -1 if ranges.nonneg(-coef) else 0
 
 
 def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | None:
-    """Return the values of the form as digits of mixed radix, in multiples of a number."""
+    """Return the values of ``form`` as a :class:`Scale`, and the unit they are multiples of."""
     numbers = [c.const for c in form.values()]
     unit = 0
     for number in numbers:
@@ -151,7 +154,7 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
     width = _digits(left, extents, ONE)
     if not left:
         return Scale(width, width, ONE), unit
-    smallest = min(left, key=lambda a: _size(left[a]))
+    smallest = min(left, key=lambda a: _magnitude(left[a]))
     step = left[smallest]
     top = _digits(left, extents, step)
     if left:
@@ -160,12 +163,15 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
     return None if count is None else (Scale(width, step, count), unit)
 
 
-def _size(coef: Lin) -> int:
+def _magnitude(coef: Lin) -> int:
     return 1 << 62 if coef.const is None else coef.const
 
 
 def _digits(left: dict[Axis, Lin], extents: Extents, width: Lin) -> Lin:
-    """Multiply ``width`` by the extent of each axis whose factor it is; those leave ``left``."""
+    """Return ``width`` times the extents of axes that continue a mixed-radix number.
+
+    An axis continues it if its coefficient equals the width so far; it is removed from ``left``.
+    """
     while True:
         found = next((axis for axis, coef in left.items() if coef == width), None)
         if found is None:
@@ -193,7 +199,7 @@ def _quotient(product: Lin, factor: Lin) -> Lin | None:
 
 
 def _below(scale: Scale, unit: int, end: Lin, ranges: Ranges) -> Any:
-    """Return how many points lie below ``end``."""
+    """Return the number of points whose value is below ``end``."""
     if unit != 1:
         end = _rounded_up(end, Lin.of(unit), ranges)
     if scale.count == ONE:
@@ -211,7 +217,7 @@ def _ramp(scale: Scale, end: Lin, ranges: Ranges) -> Any:
 
 
 def _clipped(value: Lin, most: Lin, ranges: Ranges) -> Any:
-    """Return ``value`` clipped to 0 and ``most``."""
+    """Return ``value`` clamped to ``0..most``."""
     import sympy
 
     if _at_least(value, most, ranges):
@@ -229,7 +235,7 @@ def _rounded_up(num: Lin, den: Lin, ranges: Ranges) -> Lin:
 
 
 def _at_least(a: Lin, b: Lin, ranges: Ranges) -> bool:
-    """Return true if ``a >= b`` is proven, for two quotients also by their numerators."""
+    """Return whether ``a >= b`` is proven, for two quotients also by their numerators."""
     if ranges.nonneg(a - b):
         return True
     one, other = _quotient_of(a), _quotient_of(b)
@@ -239,7 +245,7 @@ def _at_least(a: Lin, b: Lin, ranges: Ranges) -> bool:
 
 
 def _quotient_of(lin: Lin) -> tuple[Lin, int] | None:
-    """Return ``num, den`` of a polynomial that is the quotient ``num // den`` alone."""
+    """Return ``(num, den)`` if ``lin`` is the quotient ``num // den``, up to a constant."""
     rest = [(p, c) for p, c in lin.terms.items() if p]
     if len(rest) != 1:
         return None

@@ -13,15 +13,15 @@ from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Read, U
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load
-from schedlang.lowering.drafts import Placed
+from schedlang.lowering.drafts import DraftRead
 
-# a condition and whether it holds
+# a condition and its truth value
 Held = tuple[Expr, bool]
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """``lin >= 0``, which follows from ``source``."""
+    """The inequality ``lin >= 0``, which follows from ``source``."""
 
     lin: Lin
     source: Held = field(compare=False)
@@ -29,7 +29,7 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Either:
-    """One of two rows of conditions holds, or both do."""
+    """A disjunction of two conjunctions."""
 
     first: tuple[Held, ...]
     second: tuple[Held, ...]
@@ -37,7 +37,7 @@ class Either:
 
 @dataclass(frozen=True)
 class Other:
-    """A condition that is no inequality of indices, but has a value for each point."""
+    """A condition that is no inequality of indices, but can be evaluated at each point."""
 
     cond: Expr
     holds: bool
@@ -45,12 +45,12 @@ class Other:
 
 @dataclass(frozen=True)
 class Never:
-    """No point."""
+    """A condition that holds at no point."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A condition on data: for which points it holds is not known here."""
+    """A condition on data, whose points are unknown."""
 
     cond: Expr
 
@@ -59,7 +59,7 @@ Item = Union[AtLeast, Either, Other, Never, Unknown]
 
 
 def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
-    """Return the conditions ``held`` as items that must all be true."""
+    """Return the conditions ``held`` as a conjunction of items."""
     found: dict[Item, None] = {}
     stack = list(reversed(list(held)))
     while stack:
@@ -83,7 +83,7 @@ def items_of(held: Iterable[Held], ranges: Ranges) -> list[Item]:
 
 
 def _both(node: Expr) -> tuple[Expr, Expr, bool] | None:
-    """Return the operands of ``and``, with true, or of ``or``, with false."""
+    """Return the operands of an ``and`` with ``True``, or of an ``or`` with ``False``."""
     if isinstance(node, Binary) and node.op in ("&", "|") and node.dtype == "bool":
         return node.a, node.b, node.op == "&"
     return (node.cond, node.a, True) if is_both(node) else None
@@ -119,7 +119,7 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 def _on_data(node: Expr) -> bool:
     return any(
-        isinstance(n, (Load, Placed, Read)) or (isinstance(n, Var) and not n.is_size)
+        isinstance(n, (Load, DraftRead, Read)) or (isinstance(n, Var) and not n.is_size)
         for n in postorder([node])
     )
 
@@ -142,7 +142,7 @@ def leaves_of(item: Item) -> set[Axis | Var]:
 
 
 def negated(held: Sequence[Held]) -> tuple[Held, ...]:
-    """Return the one condition that holds where not all of ``held`` do."""
+    """Return the negation of the conjunction ``held``."""
     cond: Expr | None = None
     for node, truth in held:
         one = node if truth else Unary("~", node, "bool")

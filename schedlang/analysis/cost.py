@@ -1,4 +1,4 @@
-"""``sl.cost``: operations and bytes of a computation, loads and stores of a schedule."""
+"""``sl.cost``: the operations and bytes of a computation, the loads and stores of a schedule."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Size = Union[str, Var, "sympy.Symbol"]
 class Cost:
     """The operations of a computation and the bytes it must move, as sympy expressions.
 
-    ``flops`` counts each stage once and whole, whatever the schedule: one for each arithmetic
-    operation on elements (a multiply-add is two), comparison of elements, ``min``, ``max`` and math
-    function, and one for each value that a reduction combines. Index arithmetic, conversions,
-    choices and logic on bools are free, and both sides of a choice count. These are the operations
-    that ``sl.evaluate`` divides by the time for its GFLOP/s. ``bytes`` reads each input and
-    writes each output once. ``symbols`` are the sizes, positive integers of the same name; a size
-    made by ``sl.var`` stands for its symbol in ``subs``. ``notes`` says which counts are upper
-    bounds and why; without notes all are exact.
+    ``flops`` counts each stage once and whole, independently of the schedule. It counts one for
+    each arithmetic operation on elements (two for a multiply-add), each comparison of elements,
+    each ``min``, ``max`` and math function, and each value that a reduction combines. Index
+    arithmetic, conversions, selects and logic on bools are free, and both branches of a select
+    count. ``sl.evaluate`` uses this number for its GFLOP/s. ``bytes`` counts one read of each input
+    and one write of each output. ``symbols`` are the sizes, as positive integers of the same name;
+    ``subs`` takes a size made by ``sl.var`` for its symbol. ``notes`` states which counts are upper
+    bounds, and why; without notes all counts are exact.
     """
 
     name: str
@@ -50,16 +50,17 @@ class Cost:
 
     @property
     def intensity(self) -> sympy.Expr:
-        """Return the flops for each byte moved; sympy's ``nan`` where nothing is moved."""
+        """The flops per byte moved; sympy's ``nan`` if no byte is moved."""
         import sympy
 
         return self.flops / self.bytes if self.bytes != 0 else sympy.nan
 
     def at(self, sizes: Mapping[Size, Any] | None = None, **named: Any) -> Any:
-        """Return this record with sizes replaced, by ``sl.var``, symbol or name.
+        """Return this record with sizes replaced; a key is an ``sl.var``, a symbol or a name.
 
-        Raise :class:`~schedlang.errors.ComputeError` for a name that is no size of it, and for 0:
-        the formulas are for positive sizes, and ``sl.cost(..., sizes={n: 0})`` counts there.
+        Raise :class:`~schedlang.errors.ComputeError` if a name is no size of the computation, or
+        if a value is 0: the formulas hold for positive sizes, and ``sl.cost(..., sizes={n: 0})``
+        counts for 0.
 
         >>> import schedlang as sl
         >>> n = sl.var("n")
@@ -113,7 +114,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class BufferCost:
-    """The accesses to one buffer of a nest: elements loaded and stored, bytes of one copy."""
+    """The cost of one buffer of a nest: elements loaded and stored, and bytes of one copy."""
 
     name: str
     scope: str
@@ -125,16 +126,17 @@ class BufferCost:
 
 @dataclass(frozen=True)
 class ScheduleCost(Cost):
-    """:class:`Cost`, and what the loop nest does as scheduled.
+    """The :class:`Cost` of a computation, with the work of its loop nest as scheduled.
 
-    ``loads`` and ``stores`` count elements, of inputs, outputs and intermediate storage alike, each
-    access of a statement as the printed nest writes it: ``C[i] += A[i]`` loads two and stores one.
-    An element that one statement names several times is loaded once.
-    What stands under a guard counts where the guard holds, and a stage that is computed again
-    counts again. ``executed`` is the flops that the nest executes, so ``executed/flops`` is the
-    recomputation. ``allocated`` is the most bytes of intermediate storage that exist at once, one
-    copy of what is made inside a loop (each thread of a parallel loop has its own). ``buffers`` has
-    the accesses of each buffer.
+    ``loads`` and ``stores`` count elements of inputs, outputs and intermediate storage, for each
+    access in the printed nest: ``C[i] += A[i]`` loads two elements and stores one. An element that
+    one statement names several times is loaded once. Guarded statements count at the points where
+    their guards hold. A stage that is recomputed counts each time.
+
+    ``executed`` is the number of flops that the nest executes, so that ``executed/flops`` measures
+    recomputation. ``allocated`` is the peak of intermediate storage in bytes, with one copy of
+    storage made inside a loop (each thread of a parallel loop has its own). ``buffers`` holds the
+    accesses to each buffer.
     """
 
     loads: sympy.Expr
@@ -164,7 +166,7 @@ _PLAIN = ("name", "symbols", "notes")
 
 
 def number_text(value: Any) -> str:
-    """Format a number with separators, a fraction as a decimal, the rest as sympy does.
+    """Return a number with separators, a fraction as a decimal, anything else as sympy prints it.
 
     >>> import sympy
     >>> number_text(sympy.Integer(2147483648)), number_text(sympy.Rational(512, 3))
@@ -176,16 +178,16 @@ def number_text(value: Any) -> str:
 
 
 def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
-    """Return what a computation costs, or a schedule of it.
+    """Return the cost of a computation or of a schedule.
 
-    ``what`` is a tensor or a list of outputs, which give a :class:`Cost` with ``flops``, ``bytes``
-    and ``intensity``; or a schedule or a kernel made from one, which give a :class:`ScheduleCost`
-    with ``loads``, ``stores``, ``allocated``, ``executed`` and ``buffers`` besides. All are
-    sympy expressions in the symbolic sizes. ``sizes`` gives numbers for some of them ahead: where a
-    guard on symbolic sizes has no formula, counting with numbers is exact.
+    For a tensor or a list of outputs, return a :class:`Cost` with ``flops``, ``bytes`` and
+    ``intensity``. For a schedule, or a kernel made from one, return a :class:`ScheduleCost`, which
+    also has ``loads``, ``stores``, ``allocated``, ``executed`` and ``buffers``. All are sympy
+    expressions in the symbolic sizes. ``sizes`` replaces some sizes by numbers before counting.
+    Counts with numbers are exact even if a guard on symbolic sizes has no formula.
 
-    Raise :class:`~schedlang.errors.ComputeTypeError` for anything else,
-    :class:`~schedlang.errors.LoweringError` for a schedule whose stages do not fit together.
+    Raise :class:`~schedlang.errors.ComputeTypeError` for any other argument, and
+    :class:`~schedlang.errors.LoweringError` for a schedule that cannot be lowered.
 
     >>> import schedlang as sl
     >>> M, N, K = (sl.var(name) for name in "MNK")
@@ -246,8 +248,10 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
 
 
 def _size(name: str, value: Any, cost_of: str = "") -> Any:
-    """Return a value for a size: an integer, or in ``at`` (of ``cost_of``) an expression of
-    sympy's."""
+    """Return the checked value of a size: an integer, or for ``at`` also a sympy expression.
+
+    ``cost_of`` is given for ``at``, and names the computation.
+    """
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         if int(value) > 0 or (int(value) == 0 and not cost_of):
             return int(value)
@@ -264,7 +268,7 @@ def _size(name: str, value: Any, cost_of: str = "") -> Any:
 
 
 def _sizes(outputs: Sequence[Tensor], sizes: Mapping[Size, Any] | None) -> dict[Var, int]:
-    """Return ``sizes`` by the computation's own sizes."""
+    """Return ``sizes`` with the computation's own variables as keys."""
     known = {v.name: v for v in variables(outputs) if v.is_size}
     found: dict[Var, int] = {}
     for size, value in (sizes or {}).items():

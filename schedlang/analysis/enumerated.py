@@ -1,4 +1,4 @@
-"""Count points one by one, in blocks of NumPy arrays, and solve for long loop variables."""
+"""Counting of points by enumeration, in blocks of NumPy arrays, solving for long axes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ BLOCK = 1 << 18
 
 
 def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None:
-    """Return at how many points of a box all of ``items`` hold; ``None`` for too large a box.
+    """Return the number of points of a box at which all of ``items`` hold.
 
-    An axis that stands only in inequalities, with a constant factor, is solved for instead of
-    tried, the longest first and no two of them in one inequality.
+    Return ``None`` if the box is too large. An axis that occurs only in inequalities, with a
+    constant coefficient, is solved for instead of enumerated. Longer axes come first, and no
+    inequality is solved for two axes.
     """
     solved = _solved(extents, items)
     tried = {axis: n for axis, n in extents.items() if axis not in solved}
     points = prod(tried.values())
     if points > MOST_POINTS:
         return None
-    # Python's integers where the sum may be too large for 64 bits
+    # use Python's integers if the sum may exceed 64 bits
     kind: Any = object if prod(extents.values()) >= 2**62 else np.int64
     total = 0
     for start in range(0, points, BLOCK):
@@ -48,7 +49,7 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
 
 
 def _solved(extents: Mapping[Axis, int], items: Sequence[Item]) -> dict[Axis, list[Item]]:
-    """Return the axes to solve for, longest first, each with the inequalities it stands in."""
+    """Return the axes to solve for, longest first, each with its inequalities."""
     found: dict[Axis, list[Item]] = {}
     for axis in sorted(extents, key=lambda a: -extents[a]):
         of_axis = [item for item in items if axis in leaves_of(item)]
@@ -59,7 +60,7 @@ def _solved(extents: Mapping[Axis, int], items: Sequence[Item]) -> dict[Axis, li
 
 
 def _linear(item: Item, axis: Axis) -> bool:
-    """Return true if ``item`` is an inequality in which ``axis`` has a constant factor."""
+    """Return whether ``item`` is an inequality in which ``axis`` has a constant coefficient."""
     if not isinstance(item, AtLeast):
         return False
     others = Lin({p: c for p, c in item.lin.terms.items() if p != (axis,)})
@@ -67,7 +68,7 @@ def _linear(item: Item, axis: Axis) -> bool:
 
 
 def _lengths(axis: Axis, extent: int, items: Sequence[Item], values: Mapping[Any, Any]) -> Any:
-    """Return how many values of ``axis`` satisfy ``items``."""
+    """Return the number of values of ``axis`` that satisfy ``items``."""
     low: Any = 0
     high: Any = extent - 1
     for item in items:
@@ -95,7 +96,7 @@ def _holds(item: Item, values: Mapping[Any, Any]) -> Any:
 
 def _all_hold(held: Sequence[tuple[Any, bool]], values: Mapping[Any, Any]) -> Any:
     result: Any = True
-    # a condition may keep a division by zero away from what it guards
+    # a condition may exclude points at which a later one divides by zero
     with np.errstate(all="ignore"):
         for cond, truth in held:
             result = result & (np.asarray(evaluate(cond, values)).astype(bool) == truth)

@@ -1,4 +1,4 @@
-"""The nodes that evaluating an expression visits, with the conditions of its choices."""
+"""The nodes that the evaluation of an expression visits, with the conditions on the way."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 
 
 def evaluations(root: Expr) -> Iterator[tuple[Expr, tuple[Held, ...]]]:
-    """Yield each evaluation of a node that is no leaf, with the conditions that lead to it.
+    """Yield each evaluation of an inner node, with the conditions of the lazy branches around it.
 
-    The order is the interpreter's: a shared part is evaluated once, or once on each side of a
-    choice if nothing else needs it.
+    The order is that of the interpreter. A shared node is evaluated once, or once in each branch
+    of a lazy select if only the branches need it.
     """
     regions = regions_of(root)
     root, named = in_parts(root, regions) if regions.shared else (root, [])

@@ -28,31 +28,33 @@ from schedlang.stage.state import At, Inline, Stage, State
 def graph(what: Any) -> Any:
     """Return the stage graph of ``what`` as a ``networkx.DiGraph``, edges producer to consumer.
 
-    ``what`` is a tensor, a list of outputs, a schedule, or a kernel made from one. A node's key is
-    its printed name: that of a stage in the schedule, so that ``s[key]`` finds it, and that of an
-    input, with ``_1`` behind it where a stage has the name. Node attributes:
+    ``what`` is a tensor, a list of outputs, a schedule, or a kernel made from one. The key of a
+    stage is its printed name, so that ``s[key]`` finds it. The key of an input is its name, with
+    ``_1`` appended if a stage has that name. Node attributes:
 
-    * ``tensor``, ``name``, ``shape``, ``dtype``; of a stage with several outputs those of the
-      first, and ``tensors`` has all,
-    * ``bytes`` of all its outputs, ``work``: its flops as ``sl.cost`` counts them, computed once,
+    * ``tensor``, ``name``, ``shape``, ``dtype``: those of the first output; ``tensors`` holds all
+      outputs,
+    * ``bytes``: the bytes of all outputs,
+    * ``work``: the flops of computing the stage once, as ``sl.cost`` counts them,
     * ``kind``: ``"placeholder"``, ``"state"`` (of a scan), ``"compute"``, ``"reduce"``,
       ``"scan"``,
-    * ``output``: whether it is asked for.
+    * ``output``: true for an output of the computation.
 
-    Of a schedule, a node also has ``computed``: ``"input"``, ``"root"``, ``"inline"`` or
-    ``"at"``, with ``at`` the names of stage and axis then; ``scope`` as set; and ``made``, true
-    for stages that a step added, such as a cache. Edge attributes:
+    For a schedule, a node also has ``computed``, which is ``"input"``, ``"root"``, ``"inline"`` or
+    ``"at"``; in the last case, ``at`` holds the names of stage and axis. ``scope`` is the scope
+    that was set. ``made`` is true for stages that a step added, such as a cache. Edge attributes:
 
-    * ``accesses``: the read expressions, equal ones once, and ``text``: the same as strings,
-    * ``reads``: how many elements are read when the consumer is computed once,
-    * ``bytes`` of the smallest box that holds what is read, a whole dimension for a gather.
+    * ``accesses``: the distinct read expressions; ``text``: the same as strings,
+    * ``reads``: the number of elements read when the consumer is computed once,
+    * ``bytes``: the bytes of the smallest box that holds the elements read; a gather counts the
+      whole dimension.
 
-    A scan reads nothing itself: its first rows and updates are stored as its rows.
+    A scan reads nothing itself: its init and updates are stored as its rows. The state of a scan is
+    a node of its own, so that the graph has no cycle.
 
-    ``work``, ``bytes`` and ``reads`` are ints where sizes are numbers, else sympy expressions. The
-    state of a scan is a node of its own, so that the graph has no cycle: its rows are the scan's.
+    ``work``, ``bytes`` and ``reads`` are ints if sizes are numbers, else sympy expressions.
 
-    Raise :class:`~schedlang.errors.ComputeTypeError` for anything else.
+    Raise :class:`~schedlang.errors.ComputeTypeError` for any other argument.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((8,), name="A")
@@ -75,7 +77,7 @@ def graph(what: Any) -> Any:
 
 @dataclass(eq=False)
 class _Graph:
-    """A graph in the making."""
+    """A graph under construction."""
 
     state: State
     subject: Subject
@@ -93,7 +95,7 @@ class _Graph:
         self.taken = set(self.state.stages)
 
     def key(self, tensor: Tensor) -> str:
-        """Return the node of ``tensor``; make it if this is the first use of an input."""
+        """Return the key of the node of ``tensor``; add the node at the first use of an input."""
         stage = self.state.defined.get(tensor)
         if stage is not None:
             return stage
@@ -203,7 +205,7 @@ def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
 
 
 def _span(index: Expr, size: Lin, ranges: Ranges) -> tuple[Lin, Lin]:
-    """Return the first index and the end of the part of a dimension that ``index`` stays in."""
+    """Return the range, as first index and end, within which ``index`` stays."""
     lin = to_lin(index, ranges=ranges)
     if any(isinstance(leaf, Opaque) for leaf in lin.leaves()):
         return ZERO, size
@@ -214,7 +216,7 @@ def _span(index: Expr, size: Lin, ranges: Ranges) -> tuple[Lin, Lin]:
 
 
 def _plain(value: Any) -> Any:
-    """Return an ``int`` for a number of sympy, and the rest as it is."""
+    """Return a sympy integer as an ``int``, and any other value unchanged."""
     return int(value) if isinstance(value, int) or value.is_Integer else value
 
 

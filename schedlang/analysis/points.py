@@ -1,4 +1,4 @@
-"""Count how often a statement runs: the points of its loops at which its conditions hold."""
+"""Counting of executions: the points of a statement's loops at which its conditions hold."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from schedlang.expr.rules import floordiv
 from schedlang.expr.simplify import to_lin
 from schedlang.ir.printer import expr_text
 
-# values of short axes that are tried one by one under a formula
+# the most values of short axes for which a formula is evaluated one by one
 MOST_FIXED = 64
-# alternatives that are counted by what they leave out, each of which doubles the work
+# the most disjunctions in one count; each doubles the work
 MOST_EITHER = 6
 
 _ALWAYS: Held = (Const(True, "bool"), True)
@@ -39,9 +39,10 @@ Loops = tuple[tuple[Axis, Lin], ...]
 
 @dataclass(eq=False)
 class Counter:
-    """Counts points, and remembers counts; ``bounds`` says which of them are upper bounds.
+    """A counter of points, which caches its counts.
 
-    ``names`` are the printed names of loop variables; without them nothing is noted.
+    ``bounds`` describes the conditions that made a count an upper bound. ``names`` are the
+    printed names of loop variables; if they are ``None``, ``bounds`` stays empty.
     """
 
     names: dict[Axis, str] | None = field(default_factory=dict)
@@ -51,10 +52,13 @@ class Counter:
     exact: bool = True
 
     def count(self, loops: Loops, held: Sequence[Held]) -> Any:
-        """Return at how many points of ``loops`` all of ``held`` hold: an ``int`` or of sympy."""
+        """Return the number of points of ``loops`` at which all of ``held`` hold.
+
+        It is an ``int`` or a sympy expression.
+        """
         key = (loops, tuple((id(cond), truth) for cond, truth in held))
         if key not in self.counts:
-            # with the conditions, whose ids would go to others else
+            # keep the conditions alive, since their ids are the key
             self.counts[key] = self._counted(loops, held), tuple(held)
         return self.counts[key][0]
 
@@ -71,7 +75,7 @@ class Counter:
             return 0
         for item in items:
             if isinstance(item, Unknown):
-                self._bound(item)
+                self._note_bound(item)
         result: Any = 1
         free = dict(extents)
         for axes, part in _components([i for i in items if not isinstance(i, Unknown)], extents):
@@ -86,18 +90,18 @@ class Counter:
     ) -> Any:
         key = (tuple(extents.items()), frozenset(items))
         if key not in self.known:
-            found = self._found(extents, items, ranges, depth)
+            found = self._exact_count(extents, items, ranges, depth)
             if found is None:
                 self.known[key] = prod(as_number(e) for e in extents.values()), False
                 for item in items:
-                    self._bound(item)
+                    self._note_bound(item)
             else:
                 self.known[key] = found, True
         value, exact = self.known[key]
         self.exact &= exact
         return value
 
-    def _found(
+    def _exact_count(
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, depth: int
     ) -> Any | None:
         numbers = {a: e.const for a, e in extents.items() if e.const is not None}
@@ -110,16 +114,16 @@ class Counter:
                 return found
         either = next((item for item in items if isinstance(item, Either)), None)
         if either is not None:
-            return self._without(extents, items, either, ranges, depth)
+            return self._count_either(extents, items, either, ranges, depth)
         if not symbolic or not all(isinstance(item, AtLeast) for item in items):
             return None
         return self._formula(extents, items, ranges, MOST_FIXED)
 
-    def _without(
+    def _count_either(
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], either: Either, ranges: Ranges,
         depth: int,
     ) -> Any | None:  # fmt: skip
-        """Count the points of the other items, less those where neither alternative holds."""
+        """Count the points of the other items, minus those where neither alternative holds."""
         if not depth:
             return None
         rest = [item for item in items if item is not either]
@@ -129,13 +133,13 @@ class Counter:
         before, self.exact = self.exact, True
         neither_holds = self._count(extents, merged, ranges, depth - 1)
         exact, self.exact = self.exact, before
-        # less an upper bound would be too few
+        # subtracting an upper bound would give too few
         return every - neither_holds if exact else None
 
     def _formula(
         self, extents: Mapping[Axis, Lin], items: Sequence[Item], ranges: Ranges, most: int
     ) -> Any | None:
-        """Count by formula, with up to ``most`` values of short axes tried one by one."""
+        """Count by formula, for up to ``most`` values of short axes one by one."""
         rows = needed([item.lin for item in items if isinstance(item, AtLeast)], ranges)
         if not rows:
             return prod(as_number(e) for e in extents.values())
@@ -144,7 +148,7 @@ class Counter:
         found = closed_count(extents, rows, ranges)
         if found is not None:
             return found
-        spaces = _smaller(extents, rows, most)
+        spaces = _split_space(extents, rows, most)
         total: Any = 0
         for inside, values in spaces:
             known = Ranges({axis: (ZERO, extent - 1) for axis, extent in inside.items()})
@@ -170,7 +174,7 @@ class Counter:
             result = result * found
         return result * prod(as_number(extent) for extent in free.values())
 
-    def _bound(self, item: Item) -> None:
+    def _note_bound(self, item: Item) -> None:
         self.exact = False
         if self.names is None:
             return
@@ -181,10 +185,10 @@ class Counter:
 Space = tuple[dict[Axis, Lin], dict[Axis, Lin]]
 
 
-def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> list[Space]:
-    """Split ``extents`` into spaces with one axis less, each with the value of that axis.
+def _split_space(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> list[Space]:
+    """Split ``extents`` into simpler spaces, each with the value of the axis that was split.
 
-    An axis under ``//`` or ``%`` of a number is split by its remainder, a short one by its value.
+    An axis in ``//`` or ``%`` by a constant is split by its remainder, a short axis by its value.
     """
     for axis, extent in extents.items():
         numbers = {d for row in rows for d in _divisors(row, axis)}
@@ -193,7 +197,8 @@ def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> lis
             made = Axis(f"{axis.name}.each", to_expr(extent))
             return [
                 (
-                    {made if a is axis else a: e if a is not axis else _steps(e, rest, period)
+                    {made if a is axis else a:
+                     _with_remainder(e, rest, period) if a is axis else e
                      for a, e in extents.items()},
                     {axis: Lin.of(made) * period + rest},
                 )
@@ -207,13 +212,13 @@ def _smaller(extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int) -> lis
     return [(others, {axis: Lin.of(value)}) for value in range(extents[axis].const or 0)]
 
 
-def _steps(extent: Lin, rest: int, period: int) -> Lin:
-    """Return how many of ``0..extent`` leave the remainder ``rest``."""
+def _with_remainder(extent: Lin, rest: int, period: int) -> Lin:
+    """Return how many numbers in ``0..extent`` have the remainder ``rest`` modulo ``period``."""
     return floordiv(extent + (period - 1 - rest), Lin.of(period), Ranges())
 
 
 def _divisors(lin: Lin, axis: Axis) -> set[int]:
-    """Return the numbers that divide a term with ``axis``."""
+    """Return the constant divisors of terms with ``axis``."""
     found: set[int] = set()
     stack = list(lin.atoms())
     while stack:
@@ -228,7 +233,7 @@ def _divisors(lin: Lin, axis: Axis) -> set[int]:
 
 
 def _condition(rows: Sequence[Lin]) -> Any:
-    """Return 1 where conditions on sizes alone hold, else 0."""
+    """Return 1 if all ``rows``, which depend on sizes only, are 0 or more, else 0."""
     import sympy
 
     held = sympy.And(*(as_sympy(row) >= 0 for row in rows))
@@ -238,7 +243,7 @@ def _condition(rows: Sequence[Lin]) -> Any:
 def _components(
     items: Sequence[Item], extents: Mapping[Axis, Lin]
 ) -> list[tuple[list[Axis], list[Item]]]:
-    """Group ``items`` so that no two groups share an axis; each with its axes."""
+    """Return groups of ``items`` that share no axes, each with its axes."""
     groups: list[tuple[set[Axis], list[Item]]] = []
     for item in items:
         axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}

@@ -1,4 +1,4 @@
-"""Operations and reads of one stage, counted over its points."""
+"""The operations and reads of one stage, counted over its points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedlang.expr.linear import ONE, ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Expr, Read, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
-from schedlang.lowering.drafts import Placed
+from schedlang.lowering.drafts import DraftRead
 from schedlang.lowering.instantiate import instantiate
 
 Sizes = Mapping[Var, Lin]
@@ -24,9 +24,9 @@ Sizes = Mapping[Var, Lin]
 def stage_flops(
     op: ComputeOp, counter: Counter, first: Extent = 0, sizes: Sizes | None = None
 ) -> Any:
-    """Return the operations of one stage, whole: an ``int`` or a sympy expression.
+    """Return the operations of one stage, computed whole: an ``int`` or a sympy expression.
 
-    ``first`` is the row at which a scan's update starts; ``sizes`` has numbers for some sizes.
+    ``first`` is the row at which a scan's update starts. ``sizes`` gives numbers for some sizes.
     """
     loops, shifted = _space(op, first, sizes)
     held = [] if op.where is None else [(shifted(op.where), True)]
@@ -36,9 +36,9 @@ def stage_flops(
 
 
 def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tensor, Any]:
-    """Return how often a stage, computed whole, reads an element of each tensor.
+    """Return how many elements of each tensor a stage reads when it is computed whole.
 
-    Equal reads of one statement count once, since lowering makes them one.
+    Equal reads in one statement count once, since lowering merges them.
     """
     loops, starts = _loops(op, first, None)
     ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in loops})
@@ -61,15 +61,15 @@ def stage_reads(op: ComputeOp, counter: Counter, first: Extent = 0) -> dict[Tens
     return found
 
 
-def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | Placed, tuple[Held, ...]]]:
+def _reads(roots: Sequence[Expr]) -> Iterator[tuple[Read | DraftRead, tuple[Held, ...]]]:
     for root in roots:
         for node, path in evaluations(root):
-            if isinstance(node, (Read, Placed)):
+            if isinstance(node, (Read, DraftRead)):
                 yield node, path
 
 
 def _loops(op: ComputeOp, first: Extent, sizes: Sizes | None) -> tuple[Loops, list[Lin]]:
-    """Return the loops of ``op`` from 0 on, and where each really starts."""
+    """Return the loops of ``op``, shifted to start at 0, and their actual starts."""
     axes = (*op.axis, *op.reduce_axis)
     starts = [to_lin(axis.lo, sizes) for axis in axes]
     extents = [to_lin(axis.extent, sizes) for axis in axes]
@@ -82,7 +82,7 @@ def _loops(op: ComputeOp, first: Extent, sizes: Sizes | None) -> tuple[Loops, li
 def _space(
     op: ComputeOp, first: Extent, sizes: Sizes | None
 ) -> tuple[Loops, Callable[[Expr], Expr]]:
-    """Return the loops of ``op`` from 0 on, and a function that brings its conditions there."""
+    """Return the loops of ``op``, shifted to start at 0, and a function that shifts conditions."""
     loops, starts = _loops(op, first, sizes)
     moved: dict[Expr, Expr] = {
         axis: to_expr(Lin.of(axis) + start)

@@ -13,7 +13,7 @@ from schedlang.stage.state import State
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The outputs of a computation and, of a schedule, its state."""
+    """The outputs of a computation, and the state if a schedule is given."""
 
     outputs: tuple[Tensor, ...]
     state: State | None = None
@@ -22,8 +22,8 @@ class Subject:
 def subject_of(what: Any, call: str) -> Subject:
     """Return the outputs and the state of ``what``; ``call`` names the caller in messages.
 
-    Raise :class:`~schedlang.errors.ComputeTypeError` for anything but a tensor, a list of them, a
-    schedule or a kernel that knows its schedule.
+    Raise :class:`~schedlang.errors.ComputeTypeError` unless ``what`` is a tensor, a list of
+    tensors, a schedule, or a kernel that knows its schedule.
     """
     scheduled = what if isinstance(getattr(what, "state", None), State) else None
     if scheduled is None and not isinstance(what, (Tensor, ComputeOp, ScanOp, list, tuple)):

@@ -19,7 +19,7 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Stmt,
 
 @dataclass(eq=False)
 class Traffic:
-    """Totals of a nest: loads and stores by buffer name, operations, the peak of allocations."""
+    """The totals of a nest: loads and stores by buffer name, operations, peak allocation."""
 
     loads: dict[str, Any] = field(default_factory=dict)
     stores: dict[str, Any] = field(default_factory=dict)
@@ -30,46 +30,46 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class _Around:
-    """The loops and guards around a statement."""
+class _Context:
+    """The loops and guards context a statement."""
 
     loops: Loops = ()
     held: tuple[Held, ...] = ()
 
 
 def traffic(nest: Nest) -> Traffic:
-    """Return the totals of ``nest``: an ``int`` each, or a sympy expression in symbolic sizes.
+    """Return the totals of ``nest``: ints, or sympy expressions in symbolic sizes.
 
-    A guard counts exactly where its loops have numbers for extents or a formula is known;
-    ``bounds`` lists the conditions that count as if they always held.
+    Counts under a guard are exact if the loops have constant extents, or if there is a formula.
+    ``bounds`` lists the conditions that are counted as if they always held.
     """
     found = Traffic(buffers={b.name: b for b in nest.buffers})
     counter = Counter(names=nest.names)
-    stack: list[tuple[Stmt, _Around]] = [(nest.body, _Around())]
+    stack: list[tuple[Stmt, _Context]] = [(nest.body, _Context())]
     while stack:
-        stmt, around = stack.pop()
+        stmt, context = stack.pop()
         if isinstance(stmt, Block):
-            stack.extend((s, around) for s in reversed(stmt.stmts))
+            stack.extend((s, context) for s in reversed(stmt.stmts))
         elif isinstance(stmt, For):
             loop = (stmt.axis, to_lin(stmt.extent))
-            stack.append((stmt.body, _Around((*around.loops, loop), around.held)))
+            stack.append((stmt.body, _Context((*context.loops, loop), context.held)))
         elif isinstance(stmt, If):
-            _evaluate(found, counter, around, [stmt.cond])
-            inside = _Around(around.loops, (*around.held, (stmt.cond, True)))
+            _evaluate(found, counter, context, [stmt.cond])
+            inside = _Context(context.loops, (*context.held, (stmt.cond, True)))
             stack.append((stmt.body, inside))
         elif isinstance(stmt, Store):
-            _store(found, counter, around, stmt)
+            _store(found, counter, context, stmt)
         elif isinstance(stmt, Fetch):
-            _evaluate(found, counter, around, stmt.indices)
+            _evaluate(found, counter, context, stmt.indices)
     found.allocated = _peak(nest.body)
     found.bounds = tuple(counter.bounds)
     return found
 
 
-def _store(found: Traffic, counter: Counter, around: _Around, store: Store) -> None:
-    times = counter.count(around.loops, around.held)
-    _evaluate(found, counter, around, store.indices)
-    _evaluate(found, counter, around, store.values)
+def _store(found: Traffic, counter: Counter, context: _Context, store: Store) -> None:
+    times = counter.count(context.loops, context.held)
+    _evaluate(found, counter, context, store.indices)
+    _evaluate(found, counter, context, store.values)
     for buffer in store.buffers:
         _add(found.stores, buffer.name, times)
         if store.reducer is not None:
@@ -78,8 +78,8 @@ def _store(found: Traffic, counter: Counter, around: _Around, store: Store) -> N
         found.operations += times * of_step(store.reducer)
 
 
-def _evaluate(found: Traffic, counter: Counter, around: _Around, roots: Sequence[Expr]) -> None:
-    """Add what evaluating ``roots`` there loads and computes."""
+def _evaluate(found: Traffic, counter: Counter, context: _Context, roots: Sequence[Expr]) -> None:
+    """Add the loads and operations of evaluating ``roots``."""
     for root in roots:
         indices = _in_indices(root)
         for node, path in evaluations(root):
@@ -87,14 +87,14 @@ def _evaluate(found: Traffic, counter: Counter, around: _Around, roots: Sequence
             count = 0 if id(node) in indices else operations_of(node)
             if not (is_load or count):
                 continue
-            times = counter.count(around.loops, (*around.held, *path))
+            times = counter.count(context.loops, (*context.held, *path))
             if isinstance(node, Load):
                 _add(found.loads, node.buffer.name, times)
             found.operations += times * count
 
 
 def _in_indices(root: Expr) -> set[int]:
-    """Return the ``id`` of each node that only indices need."""
+    """Return the ids of nodes that occur in indices only."""
     values: set[int] = set()
     indices: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(root, True)]
@@ -122,7 +122,7 @@ def storage_bytes(buffer: Buffer) -> Any:
 
 
 def _peak(body: Block) -> Any:
-    """Return the most bytes of storage that exist at once, one copy of what stands in a loop."""
+    """Return the peak of allocated bytes, with one copy of storage made inside a loop."""
     peaks: dict[int, Any] = {}
     stack: list[tuple[Stmt, bool]] = [(body, False)]
     while stack:

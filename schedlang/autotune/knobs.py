@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from schedlang.autotune.text import whole as whole_number
-from schedlang.errors import TuningError, first_line, own_place
+from schedlang.errors import TuningError, first_line, user_location
 from schedlang.expr.nodes import Axis
 
 T = TypeVar("T")
@@ -205,7 +205,7 @@ def _unnamed(asked: Any, decisions: Decisions, caller: FrameType) -> str:
 def refusal(error: Exception) -> Refused:
     """Return why the steps of a template are not legal, and which line of the user's took the
     step."""
-    place = own_place(error)
+    place = user_location(error)
     asked, colon, why = first_line(error).partition(": ")
     # behind what was asked: the end of a long line is cut
     return Refused(f"{asked} ({place}){colon}{why}" if place else first_line(error))

@@ -38,7 +38,7 @@ from schedlang.autotune.state import Search
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import SchedlangError
 from schedlang.runtime.nvidia import driver
-from schedlang.target import Target, playing
+from schedlang.target import Target, or_emulator
 
 # processes that build; in each there are the arrays, and while they are made larger ones of float64
 MOST_PROCESSES, COPIES = 8, 4
@@ -122,7 +122,7 @@ def autotune(
     """
     started = monotonic()
     wanted = checked_outputs(outputs)
-    where_to = playing(Target.of(target))
+    where_to = or_emulator(Target.of(target))
     trials = None if trials is None else checked_count("trials", trials, 1)
     workers = None if workers is None else checked_count("workers", workers, 1)
     seed = checked_count("seed", seed, 0)

@@ -1,7 +1,7 @@
-"""Reductions across threads: each adds up its part, then they combine the parts.
+"""Cross-thread reductions: each thread reduces its part, then the threads combine the parts.
 
-Threads next to each other combine in registers, a butterfly of exchanges within a warp; others
-through a tree in shared memory. Source: M. Harris, Optimizing Parallel Reduction in CUDA (2007).
+Adjacent threads combine in registers by a butterfly of warp exchanges. Other threads combine by a
+tree in shared memory. Source: M. Harris, Optimizing Parallel Reduction in CUDA (2007).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WARP = 32
 
 
 def crosses(stmt: Stmt) -> bool:
-    """Return whether ``stmt`` is a reduction loop whose sums threads add up together."""
+    """Return whether ``stmt`` is a reduction loop that is spread across threads."""
     if not isinstance(stmt, For) or not stmt.axis.is_reduce:
         return False
     own = [s for s, _ in walk(stmt) if isinstance(s, (For, Store)) and s.stage == stmt.stage]
@@ -67,9 +67,9 @@ def team_of(tags: set[str], loops: Mapping[str, For]) -> Team:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The partial result of one thread: ``loops`` run over the elements that the thread has.
+    """The partial results of one thread, with ``loops`` over the elements that it reduces.
 
-    ``whole`` is false where other updates go to other elements.
+    ``whole`` is false if different updates in the region write different elements.
     """
 
     store: Store
@@ -82,26 +82,26 @@ class Parts:
         return tuple(loop.axis for loop in self.loops)
 
     def each(self, stmts: Sequence[Stmt]) -> Stmt:
-        """Return ``stmts`` for each element."""
+        """Return ``stmts`` inside the loops over the elements."""
         body = Block(tuple(stmts))
         for loop in reversed(self.loops):
             body = Block((replace(loop, body=body),))
         return body.stmts[0] if len(body.stmts) == 1 else body
 
     def starting(self) -> list[Stmt]:
-        """Return storage for the partial results, set to the identity."""
+        """Return the storage of the partial results, initialized to the identity."""
         reducer = self.store.reducer
         assert reducer is not None
         zero = Store(self.local, self.at, reducer.identity, None, self.store.stage)
         return [*(Alloc(b) for b in self.local), self.each([zero])]
 
     def update(self, store: Store) -> Store:
-        """Return the update of a partial result in place of the element."""
+        """Return ``store`` as an update of the partial result instead of the element."""
         return replace(store, buffers=self.local, indices=self.at)
 
 
 def parts_of(region: For) -> Parts:
-    """Return the partial results for the updates in ``region``."""
+    """Return the partial results of the updates in ``region``."""
     stage = region.stage
     stores = [s for s, _ in walk(region) if isinstance(s, Store) and s.stage == stage]
     first = stores[0]
@@ -121,7 +121,7 @@ def parts_of(region: For) -> Parts:
 
 
 def combine(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
-    """Return shared storage, the statements that combine, and the buffers with the results."""
+    """Return shared storage, the combining statements, and loads of the results."""
     if team.adjacent and team.count <= WARP and team.count & (team.count - 1) == 0:
         return [], _butterfly(parts, parts.local, team.count), _loads(parts.local, parts.at)
     if team.adjacent and team.count % WARP == 0:
@@ -134,7 +134,7 @@ def _loads(buffers: Sequence[Buffer], at: tuple[Expr, ...]) -> tuple[Load, ...]:
 
 
 def _butterfly(parts: Parts, local: Sequence[Buffer], count: int) -> list[Stmt]:
-    """Combine by exchanges, so that each of ``count`` neighbours has the combined value."""
+    """Return exchanges after which each of ``count`` adjacent threads has the combined value."""
     other = tuple(replace(b, name=b.name.replace(".part", ".other")) for b in local)
     made: list[Stmt] = [Alloc(b) for b in other] if count > 1 else []
     distance = count // 2
@@ -153,7 +153,7 @@ def _shared(parts: Parts, teams: int, count: int) -> tuple[Buffer, ...]:
 
 
 def _by_warps(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load, ...]]:
-    """Combine by a butterfly in each warp, then by one over the results of the warps."""
+    """Combine by a butterfly in each warp, then by a butterfly over the warps' results."""
     warps = team.count // WARP
     shared = _shared(parts, team.teams, warps)
     rank, row = to_expr(team.rank), to_expr(team.team)
@@ -205,9 +205,10 @@ def _tree(parts: Parts, team: Team) -> tuple[list[Alloc], list[Stmt], tuple[Load
 
 
 def is_start(stmt: Stmt, store: Store, guards: Sequence[If]) -> bool:
-    """Return whether ``stmt`` sets what ``store`` updates to the identity, and does nothing else.
+    """Return whether ``stmt`` only initializes the elements that ``store`` updates.
 
-    It does so under all of ``guards`` at least: then nothing is left unset.
+    All of ``guards``, which are around the store of the results, must be around the initialization
+    too. Then that store writes every initialized element, and can replace the initialization.
     """
     conds: list[str] = []
     while isinstance(stmt, (For, If)) or (isinstance(stmt, Block) and len(stmt.stmts) == 1):

@@ -1,8 +1,8 @@
-"""Keep tiles that are fetched ahead in registers while the current tile is used.
+"""Register staging: the next tile waits in registers while the current tile is used.
 
-A thread that reads the next tile and stores it at once waits for global memory. So it reads into
-registers, uses the current tile, and then stores. Source: CUTLASS,
-"Efficient GEMM in CUDA", section "Pipelining".
+A thread that loads the next tile and stores it at once stalls on global memory. So it loads into
+registers, uses the current tile, and then stores. Source: CUTLASS, "Efficient GEMM in CUDA",
+section "Pipelining".
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Block, Buffer, Fetch, For, If, Load, Stmt, Store, expressions
 from schedlang.ir.touched import loaded, stored
 
-# bytes of a thread's registers, and elements, that wait for the next tiles of a loop
+# the most bytes and elements of the next tiles that a thread keeps in registers
 MOST_WAITING = 256
 MOST_ELEMENTS = 64
 
 
 @dataclass(frozen=True)
-class Parted:
+class StagedFills:
     """Fills in two parts: reads of global memory into ``waiting``, and stores from there.
 
-    Fills that are left whole stand among the reads.
+    Fills that are not divided are among the reads.
     """
 
     waiting: tuple[Buffer, ...]
@@ -31,12 +31,12 @@ class Parted:
     stores: Block
 
 
-def parted(fills: Sequence[Stmt]) -> Parted:
-    """Split the fills of the next tiles into two parts where possible.
+def staged_fills(fills: Sequence[Stmt]) -> StagedFills:
+    """Divide the fills of the next tiles into reads and stores where possible.
 
-    Left whole are tiles that other fills read or that read theirs, that are not read from global
-    memory, whose place or condition is data, with loops of unknown length, and what would take more
-    than so many registers.
+    A fill is not divided in these cases: it shares a tile with another fill, it does not read
+    global memory, its indices or conditions depend on data, it has a loop of symbolic extent, or
+    it would take too many registers.
     """
     waiting: list[Buffer] = []
     reads: list[Stmt] = []
@@ -51,11 +51,11 @@ def parted(fills: Sequence[Stmt]) -> Parted:
         waiting = more
         reads.append(parts[0])
         stores.append(parts[1])
-    return Parted(tuple(waiting), Block(tuple(reads)), Block(tuple(stores)))
+    return StagedFills(tuple(waiting), Block(tuple(reads)), Block(tuple(stores)))
 
 
 def _is_alone(fill: Stmt, others: Sequence[Stmt]) -> bool:
-    """Return whether ``fill`` reads global memory and shares no tile with the others."""
+    """Return whether ``fill`` reads global memory and shares no tile with ``others``."""
     read = loaded(fill)
     shared = any(stored(fill) & loaded(f) or stored(f) & read for f in (fill, *others))
     return not shared and any(b.scope == "global" for b in read)
@@ -68,7 +68,10 @@ def _fits(waiting: Sequence[Buffer]) -> bool:
 
 
 def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[Block, Block] | None:
-    """Return the reading and the storing part; add the buffers between them to ``waiting``."""
+    """Return the reads and the stores of ``stmt``; add the buffers between them to ``waiting``.
+
+    Return ``None`` if ``stmt`` cannot be divided.
+    """
     if isinstance(stmt, Block):
         parts = [_parts(s, loops, waiting) for s in stmt.stmts]
         found = [part for part in parts if part is not None]
@@ -79,7 +82,7 @@ def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[B
         return None
     places = stmt.indices if isinstance(stmt, Store) else expressions(stmt)
     if any(isinstance(n, Load) for n in postorder(places)):
-        # it is tested again behind the use of the current tile
+        # the store evaluates these again after the current tile was used, when data may differ
         return None
     if isinstance(stmt, (For, If)):
         inner = (*loops, stmt) if isinstance(stmt, For) else loops
@@ -100,14 +103,14 @@ def _parts(stmt: Stmt, loops: tuple[For, ...], waiting: list[Buffer]) -> tuple[B
 
 
 def _written_out(stmt: For | If) -> For | If:
-    """Return a serial loop as copies, since registers have no index."""
+    """Return a serial loop as an unrolled one, since registers cannot be indexed."""
     if isinstance(stmt, For) and stmt.kind == "serial":
         return replace(stmt, kind="unroll")
     return stmt
 
 
 def _storage(buffer: Buffer, loops: tuple[For, ...], waiting: Sequence[Buffer]) -> Buffer:
-    """Return storage under a name of its own: all buffers that wait in a loop live together."""
+    """Return local storage for a staged tile, under a name that none of ``waiting`` has."""
     name, number = f"{buffer.name}.next", 1
     while any(b.name == name for b in waiting):
         number += 1
@@ -115,4 +118,4 @@ def _storage(buffer: Buffer, loops: tuple[For, ...], waiting: Sequence[Buffer]) 
     return Buffer(name, buffer.dtype, tuple(loop.extent for loop in loops), "local")
 
 
-__all__ = ["parted"]
+__all__ = ["staged_fills"]

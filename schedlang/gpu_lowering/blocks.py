@@ -1,9 +1,8 @@
-"""Turn a device program into plain loops over blocks and threads that a CPU runs at real sizes.
+"""Conversion of a device program to plain loops, which a CPU runs at real sizes.
 
-Blocks run in parallel. The threads of a block run one after the other up to each barrier, so that
-a loop with a barrier inside stands around the thread loops, and what a thread keeps in local
-storage across a barrier gets a row for each thread. Source: J. Stratton, S. Stone, W. Hwu, MCUDA
-(LCPC 2008).
+Blocks run in parallel. The threads of a block run one after the other up to each barrier: a loop
+that contains a barrier encloses the thread loops, and local storage that outlives a barrier gets a
+row for each thread. Source: J. Stratton, S. Stone, W. Hwu, MCUDA (LCPC 2008).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from schedlang.ir.rewrite import deep, moved, with_rows
 def as_loops(program: Program) -> Nest:
     """Return a nest that computes what ``program`` computes.
 
-    Its loops are rolled: a CPU runs them as fast, and compiles them in a tenth of the time.
+    Unrolled loops become serial: a CPU runs them as fast and compiles them ten times faster.
     """
     body = deep(Block(tuple(_steps(program.steps))), _rolled)
     return replace(program.nest, body=_block(body))
@@ -63,7 +62,7 @@ def _steps(steps: Sequence[Step]) -> list[Stmt]:
 
 
 def _grid(launch: Launch) -> Stmt:
-    """Return loops over the blocks; the longest is outermost and parallel."""
+    """Return the loops over the blocks; the longest one is outermost and parallel."""
     body = Block(tuple(_Threads(launch).block(launch.body)))
 
     def length(index: Index) -> float:
@@ -76,34 +75,34 @@ def _grid(launch: Launch) -> Stmt:
 
 
 def waits(stmt: Stmt) -> bool:
-    """Return whether threads wait for each other inside ``stmt``."""
+    """Return whether ``stmt`` contains a barrier or an exchange."""
     return any(isinstance(s, (Barrier, Exchange)) for s, _ in walk(stmt))
 
 
 class _Threads:
-    """A pass that puts thread loops around the statements of one block."""
+    """A pass that wraps the statements of one block in thread loops."""
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.rows: dict[Buffer, Buffer] = {}
 
     def block(self, block: Block) -> list[Stmt]:
-        """Return ``block`` for all threads; thread loops move inside where a statement waits."""
+        """Return ``block`` for all threads; thread loops move inside statements with barriers."""
         if not any(isinstance(s, Alloc) and s.buffer.scope == "shared" for s in block.stmts):
             if not waits(block):
-                return self.together(block.stmts)
+                return self.in_thread_loops(block.stmts)
         made: list[Stmt] = []
         run: list[Stmt] = []
         for stmt in block.stmts:
             if isinstance(stmt, Alloc):
                 made.append(self.storage(stmt))
             elif waits(stmt):
-                made += self.together(run)
+                made += self.in_thread_loops(run)
                 run = []
                 made += self.waiting(stmt)
             else:
                 run.append(stmt)
-        return [*made, *self.together(run)]
+        return [*made, *self.in_thread_loops(run)]
 
     def storage(self, alloc: Alloc) -> Stmt:
         if alloc.buffer.scope == "shared":
@@ -114,7 +113,7 @@ class _Threads:
 
     @property
     def threads(self) -> tuple[Index, ...]:
-        """Return the thread indices, z first."""
+        """The thread indices, z first."""
         return tuple(sorted(self.launch.block, key=lambda i: i.letter, reverse=True))
 
     def waiting(self, stmt: Stmt) -> list[Stmt]:
@@ -124,14 +123,14 @@ class _Threads:
             return self.exchange(stmt)
         if isinstance(stmt, (For, If)):
             body = Block(tuple(self.block(stmt.body)))
-            head = self.placed(replace(stmt, body=Block()))
+            head = self.in_rows(replace(stmt, body=Block()))
             assert isinstance(head, (For, If))
             return [replace(head, body=body)]
         assert isinstance(stmt, Block)
         return self.block(stmt)
 
     def exchange(self, stmt: Exchange) -> list[Stmt]:
-        """Return two thread loops: all threads read another's row, then all continue."""
+        """Return thread loops in which each thread reads the row of its partner."""
         number, count = ZERO, 1
         for index in reversed(self.threads):
             number = number + Lin.of(index.axis) * count
@@ -145,10 +144,10 @@ class _Threads:
             other = Binary("//", other, size, "int64", True)
         source = tuple(Load(self.rows[b], (*rows, *stmt.indices), b.dtype) for b in stmt.source)
         store = Store(stmt.into, stmt.indices, source, None, self.launch.stage)
-        return self.together([store])
+        return self.in_thread_loops([store])
 
-    def placed(self, stmt: Stmt) -> Stmt:
-        """Return ``stmt`` with a row for each thread in storage that outlives the thread loop."""
+    def in_rows(self, stmt: Stmt) -> Stmt:
+        """Return ``stmt`` with accesses to per-thread storage moved to the thread's row."""
 
         def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
             if buffer not in self.rows:
@@ -157,11 +156,11 @@ class _Threads:
 
         return moved(stmt, spot)
 
-    def together(self, stmts: Sequence[Stmt]) -> list[Stmt]:
+    def in_thread_loops(self, stmts: Sequence[Stmt]) -> list[Stmt]:
         """Return ``stmts`` inside loops over the threads."""
         if not stmts:
             return []
-        body = self.placed(Block(tuple(stmts)))
+        body = self.in_rows(Block(tuple(stmts)))
         for index in reversed(self.threads):
             body = Block(
                 (For(index.axis, index.extent, "serial", _block(body), self.launch.stage),)

@@ -1,4 +1,4 @@
-"""Memory of a simulated device that checks every access and records who made it."""
+"""Memory of the simulated device, which checks every access and records its thread."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from schedlang.errors import VerifyError
 from schedlang.ir.nodes import Buffer
 
 NOBODY, SEVERAL = -1, -2
-# more than any block has
+# exceeds the threads of any block
 MOST_THREADS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
 class Spot:
-    """An access of lanes to a buffer: the row, the offset and the thread of each active lane."""
+    """An access to a buffer: the row, the offset and the thread of each active lane."""
 
     rows: np.ndarray
     offsets: np.ndarray
@@ -27,15 +27,16 @@ class Spot:
 
     @property
     def who(self) -> np.ndarray:
-        """The thread of each lane, numbered apart from those of other blocks."""
+        """The thread of each lane, numbered uniquely over all blocks."""
         return self.blocks * MOST_THREADS + self.threads
 
 
 class Memory:
-    """A buffer with one row of elements for all lanes, for each block, or for each thread.
+    """A buffer with one row of elements in all, or one for each block or each thread.
 
-    Each element keeps its last write and read: the thread, its block (or that several read it), and
-    the number of barriers passed. Races are detected only if ``watched`` is true.
+    Each element records its last write and its last read: the thread, the block, and the number of
+    barriers passed. A mark stands for several readers. Races are detected only if ``watched`` is
+    true.
     """
 
     def __init__(self, buffer: Buffer, shape: tuple[int, ...], rows: int, watched: bool) -> None:
@@ -59,7 +60,7 @@ class Memory:
         self.written[:] = True
 
     def forget_threads(self) -> None:
-        """Forget which thread accessed what: kernels run one after the other and do not race."""
+        """Clear the records of accesses: kernels run one after the other and do not race."""
         if self.watched:
             self.writer[:] = NOBODY
             self.reader[:] = NOBODY
@@ -79,18 +80,18 @@ class Memory:
         return np.where(active, total, 0)
 
     def load(self, spot: Spot, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the elements, and a mask of those that were never written; raise on a race."""
+        """Return the elements and the mask of those never written; raise on a race."""
         at = (spot.rows, spot.offsets)
         unset: np.ndarray = ~self.written[at]
         if self.watched:
-            self._meet(spot, time, self.writer, self.write_block, self.write_time, "written")
+            self._check_race(spot, time, self.writer, self.write_block, self.write_time, "written")
             others = (self.reader[at] != NOBODY) & (self.reader[at] != spot.who)
             elsewhere = others & (self.read_block[at] != spot.blocks)
             now = elsewhere | (others & (self.read_time[at] == time))
             self.reader[at] = np.where(now, SEVERAL, spot.who)
             self.read_block[at] = np.where(elsewhere, SEVERAL, spot.blocks)
             self.read_time[at] = time
-            # lanes that read one element together: the last one stands there
+            # if several lanes read one element, only the last is recorded: mark the element
             for last, own in ((self.reader, spot.who), (self.read_block, spot.blocks)):
                 more = (last[at] != own) & (last[at] != SEVERAL)
                 last[spot.rows[more], spot.offsets[more]] = SEVERAL
@@ -98,14 +99,14 @@ class Memory:
         return values, unset
 
     def store(self, spot: Spot, values: np.ndarray, unset: np.ndarray, time: np.ndarray) -> None:
-        """Write the values; raise on elements that other threads accessed since the last barrier.
+        """Write the values; raise if another thread accessed an element since the last barrier.
 
-        A value made from elements that were never written counts as never written.
+        A value computed from elements that were never written counts as never written.
         """
         at = (spot.rows, spot.offsets)
         if self.watched:
-            self._meet(spot, time, self.writer, self.write_block, self.write_time, "written")
-            self._meet(spot, time, self.reader, self.read_block, self.read_time, "read")
+            self._check_race(spot, time, self.writer, self.write_block, self.write_time, "written")
+            self._check_race(spot, time, self.reader, self.read_block, self.read_time, "read")
             self.writer[at] = spot.who
             twice = self.writer[at] != spot.who
             if twice.any():
@@ -114,7 +115,7 @@ class Memory:
         self.data[at] = values
         self.written[at] = ~unset
 
-    def _meet(
+    def _check_race(
         self, spot: Spot, time: np.ndarray, who: np.ndarray, block: np.ndarray, when: np.ndarray,
         what: str,
     ) -> None:  # fmt: skip

@@ -1,7 +1,7 @@
-"""Decide whether different threads of a block may reach one element, and so need a barrier.
+"""Collisions: whether different threads of a block may reach one element, and need a barrier.
 
-The proof compares the indices of two accesses, else enumerates all threads and elements. An access
-that cannot be proven apart counts as a collision.
+A proof compares the indices of two accesses, or else enumerates all threads and elements. Two
+accesses that cannot be proven disjoint count as a collision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Div, Lin, Mod, Product
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import merge_div_mod, to_lin
-from schedlang.gpu_lowering.enumeration import others, reached
+from schedlang.gpu_lowering.enumeration import reached, share_element
 from schedlang.gpu_lowering.program import Launch
 from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import flat
@@ -23,7 +23,7 @@ from schedlang.ir.offsets import flat
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A read or write of shared storage, with the loops and tests around it."""
+    """A read or write of shared storage, with the loops and conditions around it."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -35,10 +35,10 @@ class Access:
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """The surroundings that two accesses share: the threads, and the loops around both.
+    """The context that two accesses share: the threads, and the loops around both.
 
-    Both accesses are in the same iteration of the loops ``same``, the second is one ahead in
-    ``moving``, and they are in different iterations of ``apart``.
+    Both accesses are in the same iteration of the loops ``same``. The second is one iteration
+    ahead in the loops ``moving``. They are in different iterations of ``apart``.
     """
 
     launch: Launch
@@ -60,18 +60,18 @@ Indices = Sequence[Lin]
 
 
 def _forms(a: Access, b: Access) -> Iterable[tuple[Indices, Indices]]:
-    """Return the indices of both in each equivalent form: equal indices mean one element."""
+    """Yield the indices of both accesses in each form; equal indices mean one element."""
     left, right = ([to_lin(i) for i in access.indices] for access in (a, b))
     yield left, right
     if any(isinstance(atom, (Div, Mod)) for lin in (*left, *right) for atom in lin.atoms()):
-        # a fused axis is the row and the column of an element together
+        # the row and the column of an element may come from one fused axis
         yield tuple([merge_div_mod(flat(x.buffer, x.indices))] for x in (a, b))  # type: ignore[misc]
 
 
 def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between) -> bool:
-    """Return whether ``left`` and ``right`` reach no element by different threads."""
+    """Return whether no two threads reach one element, by ``left`` and by ``right``."""
     loops = (*a.loops, *b.loops)
-    # how often a loop runs may be known at the call only
+    # a loop may have a symbolic extent
     uncounted = {x.axis for x in loops if not isinstance(x.extent, int)}
     fixed = {x.axis for x in between.same} & uncounted
     free = {*between.threads, *(x.axis for x in loops)} - fixed
@@ -81,21 +81,23 @@ def _apart(a: Access, b: Access, left: Indices, right: Indices, between: Between
     pairs = _digits(left, right, ranges, free)
     if any(_differ(x, y.substitute(step), loose) for x, y in pairs):
         return True
-    if between.apart is not None and any(_counts(between.apart.axis, x, y) for x, y in pairs):
+    if between.apart is not None and any(_same_step(between.apart.axis, x, y) for x, y in pairs):
         return True
-    pairs = _bounded(_without_alike(pairs, free), uncounted - fixed)
+    pairs = _modulo_uncounted(_without_common_terms(pairs, free), uncounted - fixed)
     threads = set(between.threads)
     of_threads = [pair for pair in pairs if threads & _leaves_of(pair)]
     tries = [of_threads, pairs] if len(of_threads) < len(pairs) else [pairs]
-    return any(_tried_apart(a, b, some, between) for some in tries)
+    return any(_enumerated_apart(a, b, some, between) for some in tries)
 
 
-def _tried_apart(a: Access, b: Access, pairs: Sequence[tuple[Lin, Lin]], between: Between) -> bool:
+def _enumerated_apart(
+    a: Access, b: Access, pairs: Sequence[tuple[Lin, Lin]], between: Between
+) -> bool:
     """Return whether enumeration shows that no two threads have equal ``pairs``."""
     keys = [x for x in between.same if any(x.axis in _leaves_of(pair) for pair in pairs)]
     one = reached(a.loops, a.tests, [x for x, _ in pairs], keys, between.threads)
     two = reached(b.loops, b.tests, [y for _, y in pairs], keys, between.threads)
-    return one is not None and two is not None and not others(one, two)
+    return one is not None and two is not None and not share_element(one, two)
 
 
 def _leaves_of(pair: tuple[Lin, Lin]) -> set[Any]:
@@ -110,9 +112,10 @@ def _ranges(launch: Launch, loops: Iterable[For]) -> Ranges:
 def _digits(
     left: Indices, right: Indices, ranges: tuple[Ranges, Ranges], free: Container[Expr]
 ) -> list[tuple[Lin, Lin]]:
-    """Return pairs that are equal if the indices are: ``x`` and ``y`` of ``n*x + y`` if ``y < n``.
+    """Return pairs that are equal if the indices are, by digits: ``n*x + y`` yields ``x``, ``y``.
 
-    ``n`` is the same number for both accesses. Each access has its own loops and ``ranges``.
+    ``n`` is the same number for both accesses, and ``0 <= y < n``. Each access has its own loops
+    and ``ranges``.
     """
     found: list[tuple[Lin, Lin]] = []
     one, other = ranges
@@ -122,26 +125,26 @@ def _digits(
         if size is None:
             found.append((x, y))
             continue
-        (more, rest), (others, last) = _parted(x, size), _parted(y, size)
+        (more, rest), (others, last) = _divided(x, size), _divided(y, size)
         found += [*_digits([more], [others], ranges, free), (rest, last)]
     return found
 
 
 def _sizes(x: Lin, y: Lin, free: Container[Expr]) -> list[Lin]:
-    """Return the candidates that terms of both may be multiples of: numbers and sizes of loops."""
+    """Return candidates for the weight of a digit: factors of terms in both indices."""
     numbers = [{abs(c) for p, c in lin.terms.items() if p and abs(c) > 1} for lin in (x, y)]
     atoms = [{atom for p in lin.terms if len(p) > 1 for atom in p} for lin in (x, y)]
-    sizes = [atom for atom in atoms[0] & atoms[1] if _alike((atom,), free)]
+    sizes = [atom for atom in atoms[0] & atoms[1] if _is_common((atom,), free)]
     return [*map(Lin.of, sorted(numbers[0] & numbers[1])), *map(Lin.of, sizes)]
 
 
 def _fits(lin: Lin, size: Lin, ranges: Ranges) -> bool:
-    """Return whether the part that is no multiple of ``size`` lies in ``0..size``."""
-    more, rest = _parted(lin, size)
+    """Return whether the part of ``lin`` that is no multiple of ``size`` lies in ``0..size``."""
+    more, rest = _divided(lin, size)
     return bool(more.terms) and ranges.nonneg(rest) and ranges.nonneg(size - 1 - rest)
 
 
-def _parted(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
+def _divided(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
     """Return ``x`` and ``y`` with ``lin == size*x + y``."""
     number, more, rest = size.const, ZERO, ZERO
     for product, coef in lin.terms.items():
@@ -158,49 +161,51 @@ def _parted(lin: Lin, size: Lin) -> tuple[Lin, Lin]:
     return more, rest
 
 
-def _without_alike(
+def _without_common_terms(
     pairs: Iterable[tuple[Lin, Lin]], free: Container[Expr]
 ) -> list[tuple[Lin, Lin]]:
     """Return pairs that are equal if ``pairs`` are, without the terms that both sides share.
 
-    A term that depends on no ``free`` axis is the same number for both: the block, sizes, loops of
-    the host. A dimension that has such a term on one side only is dropped.
+    A term without ``free`` axes is the same number for both: it depends on the block, on sizes or
+    on loops of the host. A pair whose sides differ in such terms is dropped.
     """
     found = []
     for x, y in pairs:
         first, second = (
-            Lin({p: c for p, c in lin.terms.items() if p and _alike(p, free)}) for lin in (x, y)
+            Lin({p: c for p, c in lin.terms.items() if p and _is_common(p, free)}) for lin in (x, y)
         )
         if first == second:
             found.append((x - first, y - second))
     return found
 
 
-def _alike(product: Product, free: Container[Expr]) -> bool:
-    return all(isinstance(n, (Axis, Var)) and n not in free for n in _of(product))
+def _is_common(product: Product, free: Container[Expr]) -> bool:
+    return all(isinstance(n, (Axis, Var)) and n not in free for n in _leaves_of_product(product))
 
 
-def _of(product: Product) -> Iterable[Any]:
+def _leaves_of_product(product: Product) -> Iterable[Any]:
     return Lin({product: 1}).leaves()
 
 
-def _counts(axis: Axis, x: Lin, y: Lin) -> bool:
-    """Return whether two indices have the same multiple of ``axis``, so iterations never meet."""
+def _same_step(axis: Axis, x: Lin, y: Lin) -> bool:
+    """Return whether both indices are ``axis`` times one factor, so that iterations differ."""
     terms = [p for p in x.terms if p]
     return (x - y).const == 0 and terms == [(axis,)]
 
 
-def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tuple[Lin, Lin]]:
-    """Return pairs that are equal if ``pairs`` are, without some loops.
+def _modulo_uncounted(
+    pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]
+) -> list[tuple[Lin, Lin]]:
+    """Return pairs that are equal if ``pairs`` are, without the loops ``uncounted``.
 
-    ``c*i + x`` and ``c*j + y`` are equal only where ``x`` and ``y`` leave one remainder modulo
-    ``c``. Dimensions without that form are dropped.
+    ``c*i + x`` equals ``c*j + y`` only if ``x`` and ``y`` have the same remainder modulo ``c``.
+    Pairs without that form are dropped.
     """
     found = []
     for x, y in pairs:
         steps = [
             (p, c) for lin in (x, y) for p, c in lin.terms.items()
-            if any(map(uncounted.__contains__, _of(p)))
+            if any(map(uncounted.__contains__, _leaves_of_product(p)))
         ]  # fmt: skip
         if not steps:
             found.append((x, y))
@@ -209,7 +214,7 @@ def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tup
         if size == 1 or not all(len(p) == 1 and isinstance(p[0], Axis) for p, _ in steps):
             continue
         rests = [
-            Lin({p: c for p, c in lin.terms.items() if not uncounted & set(_of(p))})
+            Lin({p: c for p, c in lin.terms.items() if not uncounted & set(_leaves_of_product(p))})
             for lin in (x, y)
         ]
         one, other = (Lin.of(Mod(rest, Lin.of(size))) for rest in rests)
@@ -218,8 +223,8 @@ def _bounded(pairs: Iterable[tuple[Lin, Lin]], uncounted: set[Axis]) -> list[tup
 
 
 def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
-    """Return whether two indices are never equal while all but the axes ``loose`` are the same."""
-    if not all(_alike(p, loose) for p in (*x.terms, *y.terms)):
+    """Return whether two indices, which must not depend on the axes ``loose``, always differ."""
+    if not all(_is_common(p, loose) for p in (*x.terms, *y.terms)):
         return False
     apart = (x - y).const
     if apart is not None:
@@ -232,7 +237,7 @@ def _differ(x: Lin, y: Lin, loose: Container[Expr]) -> bool:
 
 
 def _remainder(lin: Lin) -> Mod | None:
-    """Return ``lin`` as a remainder, if it is one."""
+    """Return ``lin`` as a ``Mod``, if it is a single one."""
     if len(lin.terms) != 1:
         return None
     ((product, coef),) = lin.terms.items()

@@ -19,11 +19,11 @@ BANKS, WORD = 32, 4
 
 @dataclass
 class Counters:
-    """Requests of all warps of one kernel, over all blocks.
+    """The requests of all warps of one kernel, over all blocks.
 
-    ``global_load_sectors`` over ``global_loads`` is the coalescing: 4 where a warp reads 32
-    neighbouring floats. ``bank_conflicts`` counts passes beyond the first, ``barriers`` those of
-    each block, ``exchanges`` those of each warp.
+    ``global_load_sectors / global_loads`` measures coalescing: it is 4 if a warp reads 32
+    adjacent floats. ``bank_conflicts`` counts passes beyond the first. ``barriers`` counts once
+    for each block, ``exchanges`` once for each warp.
     """
 
     global_loads: int = 0
@@ -38,23 +38,24 @@ class Counters:
 
     @property
     def sectors_per_request(self) -> float:
-        """Sectors of global memory a request, loads and stores together."""
+        """Sectors of global memory per request, over loads and stores."""
         asked = self.global_loads + self.global_stores
         moved = self.global_load_sectors + self.global_store_sectors
         return moved / asked if asked else 0.0
 
     @property
     def global_bytes(self) -> int:
-        """Bytes that move between global memory and the multiprocessors, whole sectors."""
+        """Bytes moved between global memory and the multiprocessors, in whole sectors."""
         return (self.global_load_sectors + self.global_store_sectors) * SECTOR
 
     def access(
         self, scope: str, stores: bool, bytes_: np.ndarray, active: np.ndarray, width: int,
         times: int = 1,
     ) -> None:  # fmt: skip
-        """Count an access of ``width`` bytes a lane, at ``bytes_`` from the start, by warps.
+        """Count an access of ``width`` bytes per lane, at byte offsets ``bytes_``.
 
-        Both arrays have a row a block and a column a thread. ``times`` repeats the access.
+        Both arrays have one row for each block and one column for each thread. ``times`` repeats
+        the access.
         """
         at, on = _warps(bytes_), _warps(active)
         asked = int(on.any(axis=1).sum()) * times
@@ -75,7 +76,7 @@ class Counters:
 
 
 def _warps(lanes: np.ndarray) -> np.ndarray:
-    """Return rows of 32 lanes; lanes that the last warp lacks are 0."""
+    """Return ``lanes`` in rows of 32, one for each warp, padded by 0."""
     blocks, threads = lanes.shape
     room = -(-threads // WARP) * WARP
     full = np.zeros((blocks, room), lanes.dtype)
@@ -84,7 +85,7 @@ def _warps(lanes: np.ndarray) -> np.ndarray:
 
 
 def _distinct(keys: np.ndarray, on: np.ndarray) -> int:
-    """Return the number of different keys among the active lanes of each row, summed."""
+    """Return the number of distinct keys among the active lanes of each row, summed."""
     marked = np.sort(np.where(on, keys, np.iinfo(np.int64).max), axis=1)
     fresh = np.ones(marked.shape, bool)
     fresh[:, 1:] = marked[:, 1:] != marked[:, :-1]
@@ -92,7 +93,7 @@ def _distinct(keys: np.ndarray, on: np.ndarray) -> int:
 
 
 def _conflicts(at: np.ndarray, on: np.ndarray, width: int) -> int:
-    """Return the passes beyond the first; wide accesses go by halves or quarters of a warp."""
+    """Return the passes beyond the first; wide accesses are served by half or quarter warps."""
     words = max(1, width // WORD)
     lanes = WARP // words
     return _passes((at // WORD).reshape(-1, lanes), on.reshape(-1, lanes), words)

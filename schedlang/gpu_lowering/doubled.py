@@ -1,9 +1,8 @@
-"""Double buffers: fetch the next tile while the current one is used.
+"""Double buffering: fetch the next tile while the current one is used.
 
 A loop that fills a buffer and then reads it gets two copies of the buffer. The first tile is filled
-ahead of the loop. Each iteration fills the other copy for the next one; the elements wait in
-registers until the current tile was used. Source: TVM's
-``inject_double_buffer``.
+before the loop. Each iteration fills the other copy for the next iteration; the elements wait in
+registers until the current tile has been used. Source: TVM's ``inject_double_buffer``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
-from schedlang.gpu_lowering.ahead import parted
+from schedlang.gpu_lowering.ahead import staged_fills
 from schedlang.ir.nodes import (
     Alloc,
     Block,
@@ -47,7 +46,7 @@ def with_two_copies(block: Block) -> Block:
     made, used = _block(block, doubled, uses)
     single = [b for b in doubled if b not in used]
     for buffer in single:
-        # the rest of a cut loop is a single tile: none follows it
+        # the tail of a cut loop is a single tile without a next one
         if not any(b.tensor is buffer.tensor for b in used):
             raise no_next_tile(buffer)
     made = with_buffers(made, {b: replace(b, double=False) for b in single})
@@ -68,7 +67,7 @@ def no_next_tile(buffer: Buffer) -> BuildError:
 
 
 def _stored(block: Block, doubled: dict[Buffer, Buffer]) -> Block:
-    """Return ``block`` with storage for both copies in front: the first fill precedes the loop."""
+    """Return ``block`` with both copies allocated in front: the first fill precedes the loop."""
 
     def without(stmt: Stmt) -> Stmt:
         return Block() if isinstance(stmt, Alloc) and stmt.buffer in doubled else stmt
@@ -118,11 +117,13 @@ def _fills(stmt: Stmt, doubled: dict[Buffer, Buffer]) -> set[Buffer]:
     return written if written and written <= set(doubled) else set()
 
 
-def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[Stmt], list[Stmt]]:
+def _separate_fills(
+    stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]
+) -> tuple[list[Stmt], list[Stmt]]:
     """Separate the fills that depend on nothing else in the loop from the other statements."""
     fills: list[Stmt] = []
     rest: list[Stmt] = []
-    # the rest of the iteration writes a buffer that no fill writes: too late for the next fill
+    # a fill one iteration ahead must not read what the other statements write
     written = {b for s in stmts if not _fills(s, doubled) for b in stored(s)}
     touched: set[Buffer] = set()
     for stmt in stmts:
@@ -139,12 +140,12 @@ def _parted(stmts: Sequence[Stmt], doubled: dict[Buffer, Buffer]) -> tuple[list[
 def _loop(
     loop: For, doubled: dict[Buffer, Buffer], uses: dict[Buffer, int]
 ) -> tuple[list[Stmt], set[Buffer]]:
-    """Return the loop with its independent fills one iteration ahead."""
-    fills, rest = _parted(loop.body.stmts, doubled)
+    """Return the loop with its independent fills moved one iteration ahead."""
+    fills, rest = _separate_fills(loop.body.stmts, doubled)
     filled = {b for s in fills for b in _fills(s, doubled)}
     inside = _uses(loop.body)
     later = loaded(Block((*rest, *fills)))
-    # no statement outside the loop uses the buffer, and one after the fill reads it
+    # the buffer must be used in this loop only, and be read in it
     if not all(inside[b] == uses[b] and b in later for b in filled):
         filled = set()
     extent = to_lin(loop.extent)
@@ -155,12 +156,12 @@ def _loop(
     others = {b: d for b, d in doubled.items() if b not in filled}
     after, more = _block(Block(tuple(rest)), others, uses)
 
-    def at(turn: Lin) -> dict[Buffer, Expr]:
+    def at(iteration: Lin) -> dict[Buffer, Expr]:
         two = Const(2, "int64", True)
         odd = (
-            to_expr(turn)
-            if turn.const is not None
-            else Binary("%", to_expr(turn), two, "int64", True)
+            to_expr(iteration)
+            if iteration.const is not None
+            else Binary("%", to_expr(iteration), two, "int64", True)
         )
         return dict.fromkeys(filled, odd)
 
@@ -168,29 +169,29 @@ def _loop(
     ahead = _filling(fills, loop.axis, now + 1, doubled, at(now + 1))
     cond = Binary("<", to_expr(now + 1), to_expr(extent), "bool")
     if extent.const is None:
-        some = Binary("<", Const(0, "int64", True), to_expr(extent), "bool")
-        first = [If(some, Block(tuple(first)), "there is a first tile")]
-    using = _turned(after, doubled, at(now))
-    parts = parted(ahead)
+        nonempty = Binary("<", Const(0, "int64", True), to_expr(extent), "bool")
+        first = [If(nonempty, Block(tuple(first)), "there is a first tile")]
+    using = _with_copy_index(after, doubled, at(now))
+    parts = staged_fills(ahead)
     last = (If(cond, parts.stores, NOTE),) if parts.stores.stmts else ()
     body = Block((If(cond, parts.reads, NOTE), using, *last))
     return [*map(Alloc, parts.waiting), *first, replace(loop, body=body)], filled | more
 
 
 def _filling(
-    stmts: Sequence[Stmt], axis: Axis, turn: Lin, doubled: dict[Buffer, Buffer],
+    stmts: Sequence[Stmt], axis: Axis, iteration: Lin, doubled: dict[Buffer, Buffer],
     rows: dict[Buffer, Expr],
 ) -> list[Stmt]:  # fmt: skip
     def plain(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
-        # the first iteration's number stands in sums and products
+        # simplify the indices, in which 0 replaces the loop variable
         return buffer, tuple(to_expr(to_lin(i)) for i in at)
 
-    made = [substituted(s, {axis: to_expr(turn)}) for s in stmts]
-    made = [moved(s, plain) for s in made] if turn.const is not None else made
-    return [_turned(s, doubled, rows) for s in made]
+    made = [substituted(s, {axis: to_expr(iteration)}) for s in stmts]
+    made = [moved(s, plain) for s in made] if iteration.const is not None else made
+    return [_with_copy_index(s, doubled, rows) for s in made]
 
 
-def _turned(stmt: Stmt, doubled: dict[Buffer, Buffer], rows: dict[Buffer, Expr]) -> Stmt:
+def _with_copy_index(stmt: Stmt, doubled: dict[Buffer, Buffer], rows: dict[Buffer, Expr]) -> Stmt:
     def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (doubled[buffer], (rows[buffer], *at)) if buffer in rows else None
 

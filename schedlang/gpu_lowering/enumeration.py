@@ -1,4 +1,4 @@
-"""Enumerate the elements that the threads of a block reach, over all iterations."""
+"""Enumeration of the elements that the threads of a block reach, over all iterations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import For, Load
 
-# pairs of threads and elements that are enumerated where no short proof exists
+# the most pairs of threads and elements that are enumerated
 MOST_TRIED = 2**21
-# elements that are listed, reached or not, so that those reached need not be sorted
+# the most elements that are tabulated directly; beyond it, reached elements are sorted first
 MOST_LISTED = 2**21
 
 
@@ -26,10 +26,10 @@ def reached(
     together: Sequence[For],
     threads: Mapping[Axis, int],
 ) -> np.ndarray | None:
-    """Return a column for each element and thread that reaches it: the indices, then the thread.
+    """Return a column for each pair of an element and a thread that reaches it.
 
-    Iterations of the loops ``together`` stand ahead of the indices. Return ``None`` where there are
-    too many to enumerate.
+    A column holds the iterations of the loops ``together``, the indices, and the thread. Return
+    ``None`` if there are too many pairs to enumerate.
     """
     roots = [to_expr(lin) for lin in indices]
     counted = [x for x in loops if isinstance(x.extent, int)]
@@ -38,24 +38,24 @@ def reached(
     used = {n for e in (*roots, *tests) for n in _leaves(e)}
     if not used <= known or any(x not in counted for x in together):
         return None
-    alone, tests = _alone(roots, tests, counted, {*threads, *(x.axis for x in together)})
-    used = {n for at, e in enumerate(roots) if at not in alone for n in _leaves(e)}
+    separable, tests = _separable(roots, tests, counted, {*threads, *(x.axis for x in together)})
+    used = {n for at, e in enumerate(roots) if at not in separable for n in _leaves(e)}
     used.update(n for test in tests for n in _leaves(test))
     moving = [x for x in counted if x.axis in used or x in together]
     counts = [*threads.values(), *(int(x.extent) for x in moving)]
-    counts += [len(values) for values in alone.values()]
+    counts += [len(values) for values in separable.values()]
     if prod(counts) > MOST_TRIED:
         return None
-    # numbers along one dimension each: what depends on few of them is worked out for those alone
+    # open grids: an expression is evaluated over the dimensions it depends on only
     grids = np.ogrid[tuple(slice(n) for n in counts)]
     values = dict(zip([*threads, *(x.axis for x in moving)], grids))
     number = np.ravel_multi_index(tuple(grids[: len(threads)]), tuple(threads.values()))
     key = [values[x.axis] for x in together]
     with np.errstate(all="ignore"):
         keep = [np.asarray(evaluate(test, values), bool) for test in tests]
-        ends = dict(zip(alone, grids[len(threads) + len(moving) :]))
+        ends = dict(zip(separable, grids[len(threads) + len(moving) :]))
         at = [
-            alone[n][ends[n]] if n in alone else evaluate(root, values)
+            separable[n][ends[n]] if n in separable else evaluate(root, values)
             for n, root in enumerate(roots)
         ]
     rows = [np.broadcast_to(row, counts).reshape(-1) for row in (*key, *at, number)]
@@ -65,8 +65,8 @@ def reached(
     return np.stack([row[kept] for row in rows])
 
 
-def others(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return whether an element has two different threads, one in each list."""
+def share_element(a: np.ndarray, b: np.ndarray) -> bool:
+    """Return whether two different threads reach one element, one in each list."""
     count = a.shape[1]
     if not count or not b.shape[1]:
         return False
@@ -92,14 +92,14 @@ def others(a: np.ndarray, b: np.ndarray) -> bool:
     return bool((shared & ((low != least) | (high != most) | (low != high))).any())
 
 
-def _alone(
-    roots: Sequence[Expr], tests: Sequence[Expr], loops: Sequence[For], others: set[Axis]
+def _separable(
+    roots: Sequence[Expr], tests: Sequence[Expr], loops: Sequence[For], shared: set[Axis]
 ) -> tuple[dict[int, np.ndarray], list[Expr]]:
-    """Return the values of each index, by number, whose loops stand in no other index.
+    """Return the values of the indices that share no loop with share_element, by position.
 
-    Of ``k % 2`` there are two, however often ``k`` runs. Also the tests that are left: those of
-    such loops alone are done with, and so are those that some iteration of theirs passes, where no
-    index depends on that.
+    Such an index is replaced by its distinct values: ``k % 2`` has two, whatever the extent of
+    ``k``. Return also the remaining tests: a test that only concerns the loops of such an index
+    is applied here, and a test that shares no loop with anything and can hold is dropped.
     """
     found: dict[int, np.ndarray] = {}
     left = list(tests)
@@ -107,7 +107,7 @@ def _alone(
     for n, (root, mine) in enumerate(zip(roots, leaves)):
         within = [test for test in left if mine.issuperset(_leaves(test))]
         without = [test for test in left if not mine.issuperset(_leaves(test))]
-        rest = others.union(*leaves[:n], *leaves[n + 1 :], *map(_leaves, without))
+        rest = shared.union(*leaves[:n], *leaves[n + 1 :], *map(_leaves, without))
         values = None if mine & rest else _values([root, *within], mine, loops)
         if values is not None:
             at, *passed = values
@@ -116,7 +116,7 @@ def _alone(
     kept = []
     for n, test in enumerate(left):
         mine = set(_leaves(test))
-        rest = others.union(*leaves, *map(_leaves, (*left[:n], *left[n + 1 :])))
+        rest = shared.union(*leaves, *map(_leaves, (*left[:n], *left[n + 1 :])))
         values = None if mine & rest else _values([test], mine, loops)
         if values is None or not values[0].any():
             kept.append(test)
@@ -126,7 +126,10 @@ def _alone(
 def _values(
     given: Sequence[Expr], axes: set[Expr], loops: Sequence[For]
 ) -> list[np.ndarray] | None:
-    """Return the values of expressions in all iterations of the loops of ``axes``, if countable."""
+    """Return the values of ``given`` over all iterations of the loops of ``axes``.
+
+    Return ``None`` if there are no such loops or too many iterations.
+    """
     own = [x for x in loops if x.axis in axes]
     counts = [int(x.extent) for x in own]
     if not own or prod(counts) > MOST_TRIED:
@@ -141,4 +144,4 @@ def _leaves(root: Expr) -> list[Expr]:
     return [n for n in postorder([root]) if isinstance(n, (Axis, Load, Var))]
 
 
-__all__ = ["others", "reached"]
+__all__ = ["share_element", "reached"]

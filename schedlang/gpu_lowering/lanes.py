@@ -1,4 +1,4 @@
-"""Lanes: expressions on many threads at once, and vectorized loops as wide accesses."""
+"""Lanes: evaluation of expressions on many threads at once, and widths of vector accesses."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, For, If, Load, Store, expressions, walk
 from schedlang.ir.offsets import flat, lane_step, most_at_once, one_access
 
-# gives the elements of a buffer at evaluated indices, for the lanes of a mask
+# returns the elements of a load at evaluated indices, for the lanes of a mask
 Reader = Callable[[Load, "list[np.ndarray]", np.ndarray], np.ndarray]
 
 
 def on_lanes(root: Expr, values: Mapping[Any, Any], active: np.ndarray, read: Reader) -> Any:
-    """Evaluate ``root`` on lanes ``active``, a side of a lazy choice on those that take it."""
+    """Evaluate ``root`` on the lanes ``active``; a lazy branch only on the lanes that take it."""
     masks = [active]
     done: dict[tuple[int, int], Any] = {}
     stack: list[tuple[str, Expr, int]] = [("visit", root, 0)]
@@ -56,7 +56,7 @@ def on_lanes(root: Expr, values: Mapping[Any, Any], active: np.ndarray, read: Re
 
 
 def lanes_differ(loop: For) -> bool:
-    """Return whether a test inside ``loop`` differs between lanes: a GPU has no masks."""
+    """Return whether a condition inside ``loop`` differs between lanes, as GPUs have no masks."""
     for stmt, _ in walk(loop.body):
         conds = [stmt.cond] if isinstance(stmt, If) else []
         conds += [n.cond for n in postorder(expressions(stmt)) if isinstance(n, Select) and n.lazy]
@@ -66,7 +66,7 @@ def lanes_differ(loop: For) -> bool:
 
 
 def strip_lanes(loop: For) -> int:
-    """Return the number of iterations of a vectorized loop that a kernel writes as one vector."""
+    """Return how many iterations of a vectorized loop form one vector in a kernel."""
     stmts = [stmt for stmt, _ in walk(loop.body)]
     stored = [b.dtype for s in stmts if isinstance(s, Store) for b in s.buffers]
     read = [n.buffer.dtype for s in stmts for n in postorder(expressions(s)) if isinstance(n, Load)]
@@ -74,7 +74,7 @@ def strip_lanes(loop: For) -> int:
 
 
 def lanes_at_once(buffer: Buffer, indices: Sequence[Expr], loop: For) -> tuple[int, int]:
-    """Return the iterations of a vectorized loop that are one access, and its elements."""
+    """Return how many iterations of a vectorized loop share one access, and its elements."""
     assert isinstance(loop.extent, int)
     offset = flat(buffer, tuple(indices))
     step = lane_step(offset, loop.axis)

@@ -1,4 +1,4 @@
-"""Check a kernel against the limits of the device before anything is compiled."""
+"""Check of a kernel against the limits of the device, before anything is compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedlang.target import Target
 
 
 def check_limits(launch: Launch, target: Target) -> None:
-    """Raise :class:`~schedlang.errors.BuildError` where ``launch`` is too large for ``target``."""
+    """Raise :class:`~schedlang.errors.BuildError` if ``launch`` is too large for ``target``."""
     limits = target.device
     asked = f"building kernel {launch.name} for {limits.arch}"
     if launch.threads > limits.threads:

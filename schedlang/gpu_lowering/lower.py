@@ -1,4 +1,4 @@
-"""Lower a loop nest to a program of kernel launches: the passes in order."""
+"""Lowering of a loop nest to a program of kernel launches: the passes in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from schedlang.target import Target
 def device_program(nest: Nest, target: Target) -> Program:
     """Return the program of ``nest``: its kernels in the order they run.
 
-    Raise :class:`~schedlang.errors.BuildError` for a nest that no GPU runs, or not this one.
+    Raise :class:`~schedlang.errors.BuildError` if no GPU, or not ``target``, can run the nest.
     """
     check_host(nest, nest.body)
     program = Program(nest, _steps(nest, nest.body, set()))
@@ -44,7 +44,7 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
             made.append(Scratch(stmt.buffer))
         elif isinstance(stmt, For):
             body = _steps(nest, stmt.body, names)
-            # one storage serves every iteration
+            # storage of constant size is allocated once for all iterations
             kept = [step for step in body if isinstance(step, Scratch) and _fixed(step, stmt.axis)]
             made += kept
             body = tuple(step for step in body if step not in kept)
@@ -55,7 +55,7 @@ def _steps(nest: Nest, block: Block, names: set[str]) -> tuple[Step, ...]:
 
 
 def _fixed(step: Scratch, axis: Axis) -> bool:
-    """Return whether storage has the same size in each iteration of a loop."""
+    """Return whether storage has the same size in each iteration of the loop over ``axis``."""
     extents = [e for e in step.buffer.shape if isinstance(e, Expr)]
     return not any(n is axis for n in postorder(extents))
 
@@ -71,7 +71,7 @@ def _name(stage: str, names: set[str]) -> str:
 
 
 def _launch(nest: Nest, region: Stmt, names: set[str]) -> Launch:
-    """Return one kernel, named after the stage that is stored last."""
+    """Return the kernel of ``region``, named after the stage that is stored last."""
     stage = [s.stage for s, _ in walk(region) if isinstance(s, Store)][-1]
     loops = thread_loops(region, stage, nest.name)
     indices = indices_of(loops)

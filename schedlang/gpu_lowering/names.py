@@ -1,4 +1,4 @@
-"""Names for the indices of kernels that differ from those of the loops inside."""
+"""Names of thread and block indices, distinct from those of the loops in a kernel."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from schedlang.ir.nodes import For, walk
 
 
 def program_names(program: Program) -> dict[Axis, str]:
-    """Return the names of a nest's loops, with those of thread and block indices unique.
+    """Return the names of a nest's loops, with unique names for thread and block indices.
 
-    In the nest a thread loop stands inside other loops; in a kernel its index is outside all.
+    A thread loop may be inside other loops of the nest, but in the kernel its index is outside all
+    loops.
     """
     names = dict(program.nest.names)
     taken = set(names.values())

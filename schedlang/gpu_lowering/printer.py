@@ -1,4 +1,4 @@
-"""Print a device program: the steps of the host, and the statements of each thread."""
+"""The printer of device programs: the steps of the host, and the statements of each thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program of a GPU for a nest, as data: launches of kernels in order."""
+"""Device programs: kernel launches and host steps in order, as data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedlang.ir.nodes import Alloc, Block, Buffer, walk
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """One of ``blockIdx.x`` to ``threadIdx.z``: the variable that holds it, and its extent."""
+    """A thread or block index, such as ``threadIdx.x``, with its variable and extent."""
 
     tag: str
     axis: Axis
@@ -29,8 +29,8 @@ class Index:
 class Launch:
     """One kernel: ``body`` runs in each thread of ``block``, in each block of ``grid``.
 
-    The thread and block indices are variables that nothing in ``body`` binds; its loops are
-    serial, vectorized or unrolled. Shared storage stands first in it.
+    Thread and block indices are free variables of ``body``. Its loops are serial, vectorized or
+    unrolled. Its shared storage is allocated first.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """The threads of a block."""
+        """The number of threads of a block."""
         return prod(int(i.extent) for i in self.block)
 
     @property
@@ -56,25 +56,25 @@ class Launch:
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes of shared storage, where each buffer starts at a multiple of 16."""
+        """The bytes of shared storage, with each buffer aligned to 16."""
         return sum(-(-(b.bytes or 0) // 16) * 16 for b in self.shared)
 
     def dims(self, kind: str) -> tuple[Union[int, Expr], ...]:
-        """Return the extents in x, y and z of the ``"grid"`` or the ``"block"``."""
+        """Return the extents of the ``"grid"`` or the ``"block"`` in x, y and z."""
         found = {i.letter: i.extent for i in (self.grid if kind == "grid" else self.block)}
         return tuple(found.get(letter, 1) for letter in "xyz")
 
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
-    """Global memory that the launches after it share."""
+    """A step that allocates global memory for the launches after it."""
 
     buffer: Buffer
 
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Steps that the host repeats: a scan's time, or a loop around bound ones."""
+    """A loop of the host over steps: a scan's time loop, or a loop around bound loops."""
 
     axis: Axis
     extent: Union[int, Expr]
@@ -83,7 +83,7 @@ class Repeat:
 
 @dataclass(frozen=True, eq=False)
 class When:
-    """Steps that run where a condition on the sizes holds."""
+    """Steps that run if a condition on the sizes holds."""
 
     cond: Expr
     body: tuple[Step, ...]
@@ -94,7 +94,7 @@ Step = Union[Launch, Scratch, Repeat, When]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A nest as the steps of a host."""
+    """A nest as the steps that the host runs."""
 
     nest: Nest
     steps: tuple[Step, ...]
@@ -109,7 +109,7 @@ class Program:
 
 
 def all_steps(steps: tuple[Step, ...]) -> Iterator[Step]:
-    """Yield every step, those inside others too, in order."""
+    """Yield every step in order, nested ones included."""
     for step in steps:
         yield step
         if isinstance(step, (Repeat, When)):

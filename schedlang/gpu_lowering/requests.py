@@ -1,6 +1,6 @@
-"""Count the memory requests of a program from its addresses alone, without computing values.
+"""Counting of memory requests from the addresses of a program, without computing values.
 
-That needs addresses and conditions that do not depend on data; else :func:`counted` raises.
+Addresses and conditions must not depend on data; otherwise :func:`counted` raises.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from schedlang.ir.nodes import (
 from schedlang.ir.offsets import flat
 from schedlang.ir.updates import combined
 
-# blocks whose addresses are computed at once
+# the most lanes whose addresses are computed at once
 MOST_LANES = 2**16
 
 
 def decided_by_data(program: Program) -> bool:
-    """Return whether an address, a condition or the extent of a loop depends on elements."""
+    """Return whether an address, a condition or the extent of a loop depends on data."""
     for launch in program.launches:
         for stmt, _ in walk(launch.body):
             deciding: list[Expr] = []
@@ -60,7 +60,10 @@ def decided_by_data(program: Program) -> bool:
 
 
 def counted(program: Program, scalars: Mapping[Any, Any]) -> dict[str, Counters]:
-    """Return the requests of each kernel, for given sizes and scalar arguments."""
+    """Return the requests of each kernel, for given sizes and scalar arguments.
+
+    Raise if :func:`decided_by_data` holds.
+    """
     counters = {launch.name: Counters() for launch in program.launches}
     _host(program.steps, dict(scalars), counters)
     return counters
@@ -95,7 +98,7 @@ def _launch(launch: Launch, scalars: Mapping[Any, Any], counters: Counters) -> N
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """A load or store of a statement: its offset as a program, and the tests it stands under."""
+    """A load or store of a statement: its offset as a program, and its conditions."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -105,7 +108,7 @@ class Access:
 
 
 class _Walker:
-    """Runs loops and tests of a kernel for many blocks at once, and counts accesses."""
+    """A pass that runs the loops and conditions of a kernel for many blocks and counts accesses."""
 
     def __init__(self, launch: Launch, counters: Counters) -> None:
         self.launch = launch
@@ -142,7 +145,10 @@ class _Walker:
         self.block(self.launch.body, None)
 
     def block(self, block: Block, active: np.ndarray | None) -> None:
-        """Count the requests of a block; ``active`` is ``None`` if all lanes are active."""
+        """Count the requests of the statements in ``block``.
+
+        ``active`` is ``None`` if all lanes are active.
+        """
         for stmt in block.stmts:
             if id(stmt) in self.loud:
                 self.statement(stmt, active)
@@ -202,7 +208,7 @@ class _Walker:
         scope = "shared" if access.buffer.scope == "shared" else "global"
         bytes_ = np.asarray(access.offset.run(self.values)[0]) * size
         if active is None and (bytes_.ndim < 2 or bytes_.shape[0] == 1):
-            # the same in every block
+            # the offsets are the same in every block
             row = np.broadcast_to(bytes_, (1, self.shape[1]))
             every = np.ones(row.shape, bool)
             self.counters.access(scope, access.stores, row, every, width, self.shape[0])
@@ -213,7 +219,7 @@ class _Walker:
 
 
 def _accesses(stmt: Stmt) -> list[Access]:
-    """Return the accesses of a statement itself to global and shared memory."""
+    """Return the accesses of a statement to global and shared memory, without its body's."""
     if isinstance(stmt, Store) and stmt.reducer is not None:
         stmt = combined(stmt)
     found: list[Access] = []
@@ -231,7 +237,7 @@ def _access(
 
 
 def _loads(root: Expr) -> list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]]:
-    """Return each load with the conditions of lazy choices under which it is evaluated."""
+    """Return each load with the conditions of the lazy branches around it."""
     found: list[tuple[Buffer, tuple[Expr, ...], tuple[Expr, ...]]] = []
     stack: list[tuple[Expr, tuple[Expr, ...]]] = [(root, ())]
     seen: set[tuple[int, tuple[int, ...]]] = set()

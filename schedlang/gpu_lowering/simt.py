@@ -1,8 +1,8 @@
-"""A device program in lockstep on NumPy arrays: every access checked, every request counted.
+"""The SIMT simulator: it runs a device program on NumPy arrays in lockstep.
 
-All threads of a block, and many blocks, run each statement at once under a mask, as warps do. This
-finds races between barriers, barriers that not all threads reach, accesses outside a buffer and
-elements read before they are written.
+All threads of many blocks run each statement at once under a mask, as warps do. The simulator finds
+races between barriers, barriers that not all threads reach, accesses outside a buffer, and elements
+that are read before they are written. It also counts memory requests.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from schedlang.ir.nodes import (
 from schedlang.ir.updates import combined
 
 ORDERS = ("forward", "reverse", "shuffle")
-# lanes that run a statement at once
+# the most lanes that run a statement at once
 MOST_LANES = 2**15
 
 
@@ -54,10 +54,10 @@ def simulate(
     program: Program, args: Sequence[Any], sizes: Mapping[Var, int], order: str = "forward",
     seed: int = 0, watched: bool = True,
 ) -> Simulation:  # fmt: skip
-    """Run ``program`` on ``args``: a value for each argument but the outputs, in order.
+    """Run ``program`` on ``args``: one value for each argument that is no output, in order.
 
-    Lanes store in ``order``. Raise :class:`~schedlang.errors.VerifyError` where the
-    program breaks a rule. Without ``watched``, races are not detected, which is faster.
+    Lanes store in ``order``. Raise :class:`~schedlang.errors.VerifyError` if the program breaks a
+    rule. If ``watched`` is false, races are not detected, which is faster.
     """
     if order not in ORDERS:
         raise CallError(f"order={order!r} is not an order; choose one of {', '.join(ORDERS)}")
@@ -80,7 +80,7 @@ def simulate(
     run = _Run(memories, scalars, counters, order, random.Random(seed), watched)
     with np.errstate(all="ignore"):
         run.steps(program.steps)
-    chosen = _chosen(program)
+    chosen = _partly_written(program)
     for buffer in nest.outputs:
         if buffer not in chosen and not memories[buffer].written.all():
             missing = memories[buffer].index(int(np.argmin(memories[buffer].written[0])))
@@ -92,7 +92,7 @@ def _shape(buffer: Buffer, values: Mapping[Any, Any]) -> tuple[int, ...]:
     return tuple(e if isinstance(e, int) else int(evaluate(e, values)) for e in buffer.shape)
 
 
-def _chosen(program: Program) -> set[Buffer]:
+def _partly_written(program: Program) -> set[Buffer]:
     """Return the buffers in which a store predicate leaves elements unwritten."""
     guards = [s for x in program.launches for s, _ in walk(x.body) if isinstance(s, If)]
     stores = [s for g in guards if g.predicate for s, _ in walk(g) if isinstance(s, Store)]
@@ -101,7 +101,7 @@ def _chosen(program: Program) -> set[Buffer]:
 
 @dataclass(eq=False)
 class _Run:
-    """The host: global memory, sizes, and the kernels in order."""
+    """The simulated host: it holds global memory and sizes, and runs the kernels in order."""
 
     memories: dict[Buffer, Memory]
     scalars: dict[Any, Any]
@@ -141,7 +141,7 @@ class _Run:
 
 
 class _Blocks:
-    """Some blocks of a kernel: rows of lanes, a row for each block."""
+    """Some blocks of a kernel: a row of lanes for each block."""
 
     def __init__(
         self, run: _Run, launch: Launch, numbers: np.ndarray, values: dict[Axis, np.ndarray]
@@ -164,7 +164,7 @@ class _Blocks:
         self.time = np.zeros(self.shape, np.int64)
         self.memories: dict[Buffer, Memory] = {}
         self.lane: tuple[For, int] | None = None
-        # lanes whose value is made from elements that were never written, and the first of these
+        # lanes whose value depends on elements that were never written, and the first such element
         self.unset = np.zeros(self.shape, bool)
         self.missing = ""
 
@@ -211,7 +211,7 @@ class _Blocks:
         self.lane = around
 
     def allocate(self, buffer: Buffer) -> None:
-        """Return new storage with nothing written: a row for each block or each thread."""
+        """Allocate storage with nothing written: a row for each block or each thread."""
         rows = self.shape[0] if buffer.scope == "shared" else self.shape[0] * self.shape[1]
         shape = _shape(buffer, self.run.scalars)
         watched = self.run.watched and buffer.scope == "shared"
@@ -221,7 +221,7 @@ class _Blocks:
         return self.memories.get(buffer) or self.run.memories[buffer]
 
     def known(self, root: Expr, stmt: Stmt) -> Any:
-        """Evaluate a value that decides something; raise if part of it was never written."""
+        """Evaluate an index, condition or extent; raise if it depends on unwritten elements."""
         self.unset = np.zeros(self.shape, bool)
         found = self.value(root, stmt)
         self.refuse_unset()

@@ -1,4 +1,4 @@
-"""Split a nest into kernels and the host's part: launches, repetitions, storage."""
+"""Division of a nest into kernels and the host's part: launches, repetitions, storage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BOUND = ("thread", "vthread")
 
 
 def host_statements(block: Block) -> Iterator[Stmt]:
-    """Return the statements of a host block, with nested blocks flattened."""
+    """Yield the statements of a host block, with nested blocks flattened."""
     for stmt in block.stmts:
         if isinstance(stmt, Block):
             yield from host_statements(stmt)

@@ -1,8 +1,8 @@
-"""Place barriers between accesses of different threads to one element of shared storage.
+"""Placement of barriers between accesses of different threads to one element of shared storage.
 
-A barrier stands only where one is needed, and never where threads of a block may diverge. A
-conflict between two statements puts one barrier ahead of the later one, as far out as both share
-loops.
+A barrier is placed only where one is needed, and never where threads of a block may diverge. A
+conflict between two statements places a barrier before the later one, inside the innermost loop
+that both share.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from schedlang.ir.touched import stored
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A statement with its barriers, and its accesses before the first and after the last barrier.
+    """A statement with its barriers.
 
-    ``synced``: every path through it passes a barrier.
+    ``head`` and ``tail`` are its accesses before the first and after the last barrier. ``synced``
+    is true if every path through it passes a barrier.
     """
 
     stmt: Stmt
@@ -75,7 +76,7 @@ class _Placer:
         return Piece(Block(tuple(made)), tuple(head), tuple(tail), synced)
 
     def piece(self, stmt: Stmt, loops: tuple[For, ...], tests: tuple[Expr, ...]) -> Piece:
-        """Return a statement with its barriers, cached: a loop asks for its body's twice."""
+        """Return a statement with its barriers, from a cache, as a loop visits its body twice."""
         key = (id(stmt), *map(id, loops), *map(id, tests))
         if key not in self.made:
             self.made[key] = self.placed(stmt, loops, tests)
@@ -93,7 +94,7 @@ class _Placer:
                 return self.divergent(stmt, own, loops, inner)
             body = self.block(stmt.body, loops, inner)
             assert isinstance(body.stmt, Block)
-            # the path around the statement passes no barrier
+            # if the condition is false, no barrier is passed
             tail = (*own, *body.head, *body.tail) if body.synced else (*own, *body.tail)
             return Piece(replace(stmt, body=body.stmt), (*own, *body.head), tail)
         return Piece(stmt, own, own)
@@ -102,7 +103,7 @@ class _Placer:
         inside = (*loops, loop)
         body = self.block(loop.body, inside, tests)
         again = self.block(loop.body, inside, tests, body.tail)
-        # the iteration after, if each passes a barrier; else any other
+        # if each iteration passes a barrier, only the next one can conflict; else any other one
         between = Between(self.launch, loops, (loop,)) if again.synced else (
             Between(self.launch, loops, apart=loop))  # fmt: skip
         assert isinstance(again.stmt, Block)
@@ -150,7 +151,7 @@ class _Placer:
     def accesses(
         self, stmts: Iterable[Stmt], loops: tuple[For, ...], tests: tuple[Expr, ...]
     ) -> tuple[Access, ...]:
-        """Return the accesses of the statements themselves to shared storage."""
+        """Return the accesses of the statements to shared storage, without their bodies'."""
         found: list[Access] = []
         for stmt in stmts:
             stage = getattr(stmt, "stage", "")
@@ -167,7 +168,7 @@ class _Placer:
         return tuple(found)
 
     def conflict(self, first: Sequence[Access], second: Sequence[Access], between: Between) -> bool:
-        """Return whether different threads may reach one element by an access of each list."""
+        """Return whether different threads may reach one element, by an access of each list."""
         return any(
             collide(a, b, between)
             for a in first for b in second

@@ -1,4 +1,4 @@
-"""Turn a loop nest bound to threads into the body of one thread: thread loops become indices."""
+"""Conversion of bound loops to the body of one thread, in which thread loops become indices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from schedlang.stage.state import THREADS
 
 
 def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
-    """Return a loop of each thread name, preferably of ``stage``; raise if extents differ."""
+    """Return a loop for each thread index, preferably of ``stage``; raise if extents differ."""
     found: dict[str, For] = {}
     for stmt, _ in walk(region):
         if not isinstance(stmt, For) or stmt.kind != "thread":
@@ -50,17 +50,17 @@ def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
 
 
 def indices_of(loops: dict[str, For]) -> tuple[Index, ...]:
-    """Return the indices that stand for thread loops."""
+    """Return the thread and block indices that replace ``loops``."""
     return tuple(Index(tag, loop.axis, loop.extent) for tag, loop in loops.items())
 
 
 def one_thread(region: Stmt, loops: dict[str, For], title: str) -> Block:
     """Return the body that each thread runs, without thread loops."""
-    # in a block: the region itself may be a reduction that threads share
-    flat = _Flat(loops, title)
+    # wrapped in a block, since the region itself may be a cross-thread reduction
+    flat = _ThreadBody(loops, title)
     for stmt, _ in walk(region):
         if isinstance(stmt, If) and stmt.predicate:
-            # a thread that the user's predicate names, outside of the loops over it
+            # a thread axis that the user's predicate names outside of its loops
             for axis in free_threads(stmt.cond, set()):
                 if axis.tag in loops:
                     flat.swap.setdefault(axis, loops[axis.tag].axis)
@@ -88,7 +88,7 @@ def _flat(stmt: Stmt) -> list[Stmt]:
 
 
 def _named_apart(block: Block) -> Block:
-    """Return ``block`` with a unique name for each shared buffer: all stand in one place now."""
+    """Return ``block`` with a unique name for each shared buffer, since all share one scope."""
     new: dict[Buffer, Buffer] = {}
     taken: dict[str, int] = {}
     for buffer in storage(block):
@@ -99,8 +99,11 @@ def _named_apart(block: Block) -> Block:
     return with_buffers(block, new) if new else block
 
 
-class _Flat:
-    """Removes thread loops, and adds the tests that pick one thread where all would store."""
+class _ThreadBody:
+    """A pass that removes thread loops.
+
+    It adds conditions that select one thread where all threads would store one element.
+    """
 
     def __init__(self, loops: dict[str, For], title: str) -> None:
         self.loops = loops
@@ -108,17 +111,17 @@ class _Flat:
         self.swap: dict[Expr, Expr] = {}
         self.made_at: dict[Buffer, int] = {}
         self.depth = 0
-        # stages that already reduce into partial results
-        self.parted: set[str] = set()
-        # guards that already stand outside a condition on data
+        # stages whose updates already go to partial results
+        self.partial_stages: set[str] = set()
+        # guards already placed around a condition on data
         self.around: tuple[If, ...] = ()
 
     def stmts(self, stmt: Stmt, guards: tuple[If, ...]) -> list[Stmt]:
-        """Return ``stmt`` as statements of one thread, under ``guards`` written further in."""
+        """Return ``stmt`` as statements of one thread; ``guards`` are placed at its stores."""
         if isinstance(stmt, Block):
             made: list[Stmt] = []
             for part in stmt.stmts:
-                if crosses(part) and getattr(part, "stage", "") not in self.parted:
+                if crosses(part) and getattr(part, "stage", "") not in self.partial_stages:
                     assert isinstance(part, For)
                     self.across(part, guards, made)
                 else:
@@ -141,18 +144,18 @@ class _Flat:
             if self.varies(stmt.cond):
                 return self.stmts(stmt.body, (*guards, stmt))
             if any(isinstance(n, Load) for n in postorder([stmt.cond])):
-                # it may read what the guards keep it from
+                # the condition may read elements that the guards exclude
                 self.around += guards
                 inside = replace(stmt, body=Block(tuple(self.stmts(stmt.body, ()))))
                 self.around = self.around[: len(self.around) - len(guards)]
                 return [_under(guards, inside)]
             return [replace(stmt, body=Block(tuple(self.stmts(stmt.body, guards))))]
         if isinstance(stmt, Store):
-            return [_under((*guards, *self.chosen(stmt, guards)), stmt)]
+            return [_under((*guards, *self.selecting_one(stmt, guards)), stmt)]
         return [_under(guards, stmt)] if isinstance(stmt, Fetch) else [stmt]
 
     def across(self, region: For, guards: tuple[If, ...], made: list[Stmt]) -> None:
-        """Return a reduction that threads share: partial results, their combination, one store."""
+        """Add a cross-thread reduction to ``made``: partial results, combination, one store."""
         tags = {
             s.tag for s, _ in walk(region)
             if isinstance(s, For) and s.kind == "thread" and s.axis.is_reduce
@@ -200,20 +203,20 @@ class _Flat:
             made.pop()
             store = replace(store, reducer=None)
         around = (*guards, *own)
-        last = _under((*around, *self.chosen(store, around)), store)
+        last = _under((*around, *self.selecting_one(store, around)), store)
         for own_storage in (s for s in (*allocs, *parts.starting()) if isinstance(s, Alloc)):
             self.check_size(own_storage)
         made += [*allocs, *parts.starting(), *inner, *steps, parts.each([last])]
 
     def inside(self, region: For, guards: tuple[If, ...], changed: Stmt) -> list[Stmt]:
-        """Return the region ``changed`` to reduce into partial results, inside one thread."""
-        self.parted.add(region.stage)
+        """Return ``changed``, the region that reduces into partial results, for one thread."""
+        self.partial_stages.add(region.stage)
         made = self.stmts(changed, guards)
-        self.parted.discard(region.stage)
+        self.partial_stages.discard(region.stage)
         return made
 
     def check_lanes(self, loop: For) -> None:
-        """Raise on lanes in a reduction across threads."""
+        """Raise if a cross-thread reduction is inside the vectorized ``loop``."""
         if any(crosses(s) for s, _ in walk(loop.body)):
             raise BuildError(
                 explain(
@@ -231,7 +234,7 @@ class _Flat:
         return with_leaves(root, self.swap)
 
     def varies(self, cond: Expr) -> bool:
-        """Return whether threads of a block may differ in it, by their indices alone."""
+        """Return whether ``cond`` may differ between threads by their indices alone."""
         nodes = list(postorder([cond]))
         threads = {x.axis for tag, x in self.loops.items() if tag.startswith("threadIdx")}
         return not any(isinstance(n, Load) for n in nodes) and any(n in threads for n in nodes)
@@ -253,7 +256,7 @@ class _Flat:
         return [alloc]
 
     def check_size(self, alloc: Alloc) -> None:
-        """Raise on storage of unknown size in a kernel."""
+        """Raise if storage in a kernel has no constant size."""
         buffer = alloc.buffer
         if buffer.bytes is None:
             raise BuildError(
@@ -264,8 +267,8 @@ class _Flat:
                 )
             )
 
-    def chosen(self, store: Store, guards: Sequence[If]) -> tuple[If, ...]:
-        """Return tests that let the first thread store where all would write one element."""
+    def selecting_one(self, store: Store, guards: Sequence[If]) -> tuple[If, ...]:
+        """Return conditions that select one thread, if several would store the same element."""
         local = [b for b in store.buffers if b.scope == "local"]
         if local:
             self.check_private(store, local[0])

@@ -1,7 +1,7 @@
-"""Virtual threads: move their loops inward, to the statements that differ between them.
+"""Virtual threads: their loops move inward, to the statements that differ between them.
 
-Statements that are the same for all, such as the fetch of a shared tile, run once. Source: TVM's
-``inject_virtual_thread``.
+Statements that are the same for all virtual threads, such as the fetch of a shared tile, run once.
+Source: TVM's ``inject_virtual_thread``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from schedlang.ir.rewrite import deep, moved, with_rows
 
 
 def without_vthreads(block: Block) -> Block:
-    """Return ``block`` with each virtual thread as an unrolled loop around dependent statements."""
+    """Return ``block`` with virtual threads as unrolled loops around dependent statements."""
     made: list[Stmt] = []
     for stmt in block.stmts:
         if isinstance(stmt, Block):
@@ -46,7 +46,7 @@ def without_vthreads(block: Block) -> Block:
 
 
 def _spread(loop: For) -> list[Stmt]:
-    """Return the loop's body with the loop around the parts that differ."""
+    """Return the loop's body, with the loop moved to the statements that differ."""
     if not isinstance(loop.extent, int):
         raise BuildError(
             explain(
@@ -71,7 +71,7 @@ def _spread(loop: For) -> list[Stmt]:
 
 
 def _differing(loop: For) -> set[Buffer]:
-    """Return the buffers made inside whose contents differ between virtual threads."""
+    """Return the buffers allocated inside whose contents differ between virtual threads."""
     inside = [s for s, _ in walk(loop.body)]
     made = {s.buffer for s in inside if isinstance(s, Alloc)}
     varying: set[Expr] = {loop.axis}
@@ -79,19 +79,21 @@ def _differing(loop: For) -> set[Buffer]:
     before = -1
     while before != len(own):
         before = len(own)
-        _grow(loop.body, made, own, varying, False)
+        _add_varying(loop.body, made, own, varying, False)
     return own
 
 
-def _grow(stmt: Stmt, made: set[Buffer], own: set[Buffer], varying: set[Expr], under: bool) -> None:
-    """Add the buffers that ``stmt`` gives values that vary."""
+def _add_varying(
+    stmt: Stmt, made: set[Buffer], own: set[Buffer], varying: set[Expr], under: bool
+) -> None:
+    """Add to ``own`` the buffers to which ``stmt`` writes values that vary."""
     if isinstance(stmt, Block):
         for part in stmt.stmts:
-            _grow(part, made, own, varying, under)
+            _add_varying(part, made, own, varying, under)
         return
     varies = under or _varies(expressions(stmt), own, varying)
     if isinstance(stmt, (For, If)):
-        _grow(stmt.body, made, own, varying, varies)
+        _add_varying(stmt.body, made, own, varying, varies)
     elif isinstance(stmt, Store) and varies:
         own |= made & set(stmt.buffers)
     elif isinstance(stmt, Exchange) and (varies or own & set(stmt.source)):
@@ -108,7 +110,7 @@ def _varies(roots: tuple[Expr, ...], own: set[Buffer], varying: set[Expr]) -> bo
 
 @dataclass(frozen=True, eq=False)
 class _Spreader:
-    """A pass that puts ``loop`` around statements; ``copies`` have a row for each iteration."""
+    """A pass that moves ``loop`` inward; ``copies`` have a row for each iteration."""
 
     loop: For
     copies: frozenset[Buffer]

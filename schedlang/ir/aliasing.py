@@ -1,4 +1,4 @@
-"""Which outputs may be the same array as an input: where every element is read before written."""
+"""Outputs that may share their array with an input: each element is read before it is written."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from schedlang.ir.nodes import Buffer, Load, Store, expressions, walk
 def in_place_pairs(nest: Nest) -> frozenset[tuple[int, int]]:
     """Return positions (output, input) of arguments that may share memory exactly.
 
-    Safe is an input of the output's shape and dtype that is read only by plain stores to that
-    output, at the element they store.
+    An input may share an output's memory if both have one shape and dtype, and if only plain
+    stores to that output read the input, each at the element that it stores.
     """
     pairs = set()
     for i, out in enumerate(nest.args):
         for k, given in enumerate(nest.args):
             if not isinstance(out, Buffer) or not isinstance(given, Buffer):
                 continue
-            if out in nest.outputs and given not in nest.outputs and _safe(nest, out, given):
+            if out in nest.outputs and given not in nest.outputs and _may_alias(nest, out, given):
                 pairs.add((i, k))
     return frozenset(pairs)
 
 
-def _safe(nest: Nest, out: Buffer, given: Buffer) -> bool:
+def _may_alias(nest: Nest, out: Buffer, given: Buffer) -> bool:
     if out.dtype != given.dtype or len(out.shape) != len(given.shape):
         return False
     if any(to_lin(a) != to_lin(b) for a, b in zip(out.shape, given.shape)):
@@ -43,10 +43,10 @@ def _safe(nest: Nest, out: Buffer, given: Buffer) -> bool:
                 return False
             if node.buffer is given:
                 assert not own or isinstance(stmt, Store)
-                if not own or not _same(node.indices, stmt.indices):  # type: ignore[union-attr]
+                if not own or not _same_at(node.indices, stmt.indices):  # type: ignore[union-attr]
                     return False
     return True
 
 
-def _same(a: tuple, b: tuple) -> bool:
+def _same_at(a: tuple, b: tuple) -> bool:
     return all(to_lin(x) == to_lin(y) for x, y in zip(a, b))

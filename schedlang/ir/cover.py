@@ -1,7 +1,7 @@
-"""Which elements stores reach: each output element once, none twice by iterations run together.
+"""Coverage: the check that the stores of a nest write each output element exactly once.
 
 Proofs are structural: an index that is a mixed-radix number over its loops reaches each value of
-a range once. What no proof covers is counted, where the loops are small enough.
+a range once. Where no proof applies and the loops are small enough, the writes are counted.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from schedlang.expr.linear import ZERO, Lin
 from schedlang.expr.nodes import Axis, Binary, Expr, Var
 from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.expr.visit import postorder
-from schedlang.ir.digits import Digits, Span, moves, radix
+from schedlang.ir.digits import Digits, Span, radix, varies
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.points import MOST_POINTS, grid
 from schedlang.ir.sites import Site, flat
 
 
 def check_finalised(buffer: Buffer, sites: Sequence[Site]) -> bool:
-    """Raise where an element of ``buffer`` is written never or twice, other than by combining.
+    """Raise if plain stores write an element of ``buffer`` never, or more than once.
 
-    Return whether it is proven that each is written once. A user's own store predicate leaves
-    elements out on purpose: there is nothing to prove then.
+    Return whether it is proven that each element is written once. A user's store predicate leaves
+    elements unwritten on purpose, so nothing is left to prove then.
     """
     plain = [s for s in sites if s.store.reducer is None]
     if any(to_lin(e).const == 0 for e in buffer.shape):
@@ -52,15 +52,15 @@ def check_finalised(buffer: Buffer, sites: Sequence[Site]) -> bool:
 def covers(buffer: Buffer, plain: Sequence[Site]) -> bool:
     """Return whether a structural proof shows that ``plain`` stores write each element once."""
     whole = [(ZERO, to_lin(e)) for e in buffer.shape]
-    if _whole([_piece(s, s.indices) for s in plain]) == whole:
+    if _covered([_piece_of(s, s.indices) for s in plain]) == whole:
         return True
     size = prod((to_lin(e) for e in buffer.shape), start=Lin.of(1))
-    return _whole([_piece(s, [flat(buffer, s.indices)]) for s in plain]) == [(ZERO, size)]
+    return _covered([_piece_of(s, [flat(buffer, s.indices)]) for s in plain]) == [(ZERO, size)]
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What one store reaches: its indices, the loops they count and how far these run, tests."""
+    """The elements that one store reaches: its indices, its loops with extents, its conditions."""
 
     indices: list[Lin]
     loops: tuple[tuple[object, Axis, Lin], ...]
@@ -68,8 +68,11 @@ class Piece:
     ranges: Ranges
 
 
-def _piece(site: Site, indices: Sequence[Lin]) -> Piece:
-    """Return what ``site`` reaches at ``indices``; tests of one loop's range are that range."""
+def _piece_of(site: Site, indices: Sequence[Lin]) -> Piece:
+    """Return the piece that ``site`` reaches at ``indices``.
+
+    A guard that only bounds one loop shortens that loop's extent.
+    """
     extents = {loop.axis: to_lin(loop.extent) for loop in site.loops}
     fixed: dict[Axis | Var, Lin] = {}
     conds = []
@@ -89,35 +92,43 @@ def _piece(site: Site, indices: Sequence[Lin]) -> Piece:
 def _own_range(
     cond: Expr, extents: Mapping[Axis, Lin], ranges: Ranges
 ) -> tuple[Axis, str, Lin] | None:
-    """Return the axis, ``"<"`` or ``"=="`` and the bound of a test that a loop's range may be."""
+    """Return ``(axis, op, bound)`` of a condition ``axis < bound`` or ``axis == bound``.
+
+    Return ``None`` for another condition, or if ``bound`` may exceed the loop's extent.
+    """
     if not isinstance(cond, Binary) or cond.op not in ("<", "=="):
         return None
     axis, bound = cond.a, to_lin(cond.b)
-    if not isinstance(axis, Axis) or axis not in extents or moves(bound, extents):
+    if not isinstance(axis, Axis) or axis not in extents or varies(bound, extents):
         return None
     room = extents[axis] - bound - (1 if cond.op == "==" else 0)
     fits = ranges.nonneg(bound) and ranges.nonneg(room)
     return (axis, cond.op, bound) if fits else None
 
 
-def _whole(pieces: Sequence[Piece]) -> list[Span] | None:
-    """Return the box that ``pieces`` cover once together, if each covers one and these touch."""
+def _covered(pieces: Sequence[Piece]) -> list[Span] | None:
+    """Return the box that ``pieces`` cover once together; ``None`` if that is not proven.
+
+    Each piece must cover a box, and the boxes must touch.
+    """
     boxes = [_box(p, 0) for p in pieces]
     known = [box for box in boxes if box is not None]
     found = _one_box(known) if len(known) == len(boxes) else None
-    return _together(pieces, 0) if found is None and len(pieces) > 1 else found
+    return _covered_from(pieces, 0) if found is None and len(pieces) > 1 else found
 
 
-def _together(pieces: Sequence[Piece], depth: int) -> list[Span] | None:
-    """Return the same from loop ``depth`` on: pieces in one loop are one there, as the parts of a
-    cut."""
+def _covered_from(pieces: Sequence[Piece], depth: int) -> list[Span] | None:
+    """Return the box that ``pieces`` cover from loop ``depth`` on.
+
+    Pieces in one loop, such as the parts of a cut, are joined first.
+    """
     groups: dict[object, list[Piece]] = {}
     for k, piece in enumerate(pieces):
         key = piece.loops[depth][0] if depth < len(piece.loops) else k
         groups.setdefault(key, []).append(piece)
     boxes = []
     for group in groups.values():
-        one = group[0] if len(group) == 1 else _joined(group, depth)
+        one = group[0] if len(group) == 1 else _join_pieces(group, depth)
         box = None if one is None else _box(one, depth)
         if box is None:
             return None
@@ -125,8 +136,8 @@ def _together(pieces: Sequence[Piece], depth: int) -> list[Span] | None:
     return _one_box(boxes)
 
 
-def _joined(group: Sequence[Piece], depth: int) -> Piece | None:
-    """Join the pieces of one loop, with a separate digit for each dimension inside the loop."""
+def _join_pieces(group: Sequence[Piece], depth: int) -> Piece | None:
+    """Return the pieces of one loop as one piece, with a digit for each dimension of their box."""
     first = group[0]
     inner = {axis for p in group for _, axis, _ in p.loops[depth + 1 :]}
     shared = [
@@ -137,8 +148,8 @@ def _joined(group: Sequence[Piece], depth: int) -> Piece | None:
         replace(p, conds=tuple(c for c in p.conds if not any(c is s for s in shared)))
         for p in group
     ]
-    spans = _together(inside, depth + 1)
-    if spans is None or any(moves(hi - lo) for lo, hi in spans):
+    spans = _covered_from(inside, depth + 1)
+    if spans is None or any(varies(hi - lo) for lo, hi in spans):
         return None
     indices, loops = [], list(first.loops[: depth + 1])
     for lo, hi in spans:
@@ -149,8 +160,10 @@ def _joined(group: Sequence[Piece], depth: int) -> Piece | None:
 
 
 def _box(piece: Piece, depth: int) -> list[Span] | None:
-    """Return the box that a piece covers once from loop ``depth`` on, if its indices are mixed-
-    radix."""
+    """Return the box that ``piece`` covers once from loop ``depth`` on.
+
+    Return ``None`` if its indices are not mixed-radix numbers over these loops.
+    """
     ranges = piece.ranges
     extents = {axis: extent for _, axis, extent in piece.loops[depth:]}
     digits = Digits(list(piece.indices), extents, [], ranges)
@@ -191,7 +204,7 @@ def _axes(cond: Expr) -> set[Axis]:
 
 
 def _empty_without(cond: Expr, spans: list[Span], ranges: Ranges) -> bool:
-    """Return whether there is nothing in ``spans`` for sizes for which ``cond`` does not hold."""
+    """Return whether ``spans`` are empty for all sizes at which ``cond`` is false."""
     if _conjuncts(cond) != 1:
         return False
     facts = facts_of(cond, False, ranges)
@@ -204,15 +217,15 @@ def _empty_without(cond: Expr, spans: list[Span], ranges: Ranges) -> bool:
 
 
 def _clip(fact: Lin, digits: Digits, spans: list[Span]) -> bool:
-    """Cut ``spans`` by a fact that compares one index with a number; whether it is one."""
+    """Cut ``spans`` by ``fact``; return whether it compares one index with a number."""
     for k, lin in enumerate(digits.indices):
         above, below = lin - fact, -fact - lin
         lo, hi = spans[k]
-        if not moves(above, digits.extents):
+        if not varies(above, digits.extents):
             limit = above + 1
             spans[k] = (lo, limit)
             return digits.ranges.le(limit, hi)
-        if not moves(below, digits.extents):
+        if not varies(below, digits.extents):
             limit = -below
             spans[k] = (limit, hi)
             return digits.ranges.le(lo, limit)
@@ -220,7 +233,7 @@ def _clip(fact: Lin, digits: Digits, spans: list[Span]) -> bool:
 
 
 def _conjuncts(cond: Expr) -> int:
-    """Return how many comparisons ``cond`` joins by ``&``; 0 where it does anything else."""
+    """Return how many comparisons ``cond`` joins by ``&``; 0 if it holds any other operation."""
     count, stack = 0, [cond]
     while stack:
         node = stack.pop()
@@ -270,7 +283,7 @@ def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
             return None
         values, count = found
         index = tuple(np.broadcast_to(evaluate(i, values), (count,)) for i in site.store.indices)
-        # an element without a dimension has no index that tells how often it is reached
+        # a store to a 0-dimensional buffer has no index to broadcast: add the count instead
         np.add.at(counts, index or (), 1 if index else count)
     return counts
 

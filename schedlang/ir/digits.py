@@ -34,7 +34,7 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
     count = Lin.of(1)
     left = list(digits)
     while left:
-        # a digit of extent 1 stands still whatever its weight
+        # a digit of extent 1 is always 0, whatever its weight
         found = next((d for d in left if d[1] == count or extents[d[0]].const == 1), None)
         if found is None:
             return None
@@ -44,8 +44,8 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
     return start, {axis for axis, _ in digits}, count
 
 
-def moves(lin: Lin, axes: Container[object] | None = None) -> bool:
-    """Return whether some loop changes ``lin``; only loops over ``axes`` if these are given."""
+def varies(lin: Lin, axes: Container[object] | None = None) -> bool:
+    """Return whether ``lin`` depends on a loop variable (on one of ``axes``, if given)."""
     if axes is None:
         return any(isinstance(leaf, Axis) for leaf in lin.leaves())
     return any(leaf in axes for leaf in lin.leaves())
@@ -63,7 +63,7 @@ def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
             rest = rest + term
             continue
         others = tuple(atom for atom in product if atom is not axis)
-        if len(others) != len(product) - 1 or moves(Lin({others: 1})):
+        if len(others) != len(product) - 1 or varies(Lin({others: 1})):
             return None, lin
         step = step + Lin({others: coef})
     return step, rest
@@ -71,7 +71,10 @@ def coefficient(lin: Lin, axis: Axis) -> tuple[Lin | None, Lin]:
 
 @dataclass
 class Digits:
-    """``indices`` of a store over loops of ``extents``, where all ``facts`` (0 or less) hold."""
+    """The ``indices`` of a store over loops of ``extents``.
+
+    Each of ``facts`` is known to be 0 or less.
+    """
 
     indices: list[Lin]
     extents: dict[Axis, Lin]
@@ -79,16 +82,15 @@ class Digits:
     ranges: Ranges
 
     def contract(self) -> None:
-        """Make one digit of several that a fact bounds together.
+        """Replace digits that one fact bounds together by a single digit.
 
-        The digits of ``i = 4*outer + inner`` where ``i < n`` are one, of extent ``n``; further
-        digits may stand above it.
+        For ``i = 4*outer + inner`` with ``i < n``, the two digits become one of extent ``n``.
         """
         while any(map(self._contracted, sorted(self.facts, key=_width))):
             pass
 
     def _contracted(self, fact: Lin) -> bool:
-        rest = Lin({p: c for p, c in fact.terms.items() if not moves(Lin({p: c}), self.extents)})
+        rest = Lin({p: c for p, c in fact.terms.items() if not varies(Lin({p: c}), self.extents)})
         number, limit = fact - rest, Lin.of(1) - rest
         found = radix(number, self.extents)
         if found is None or found[0] != ZERO or not found[1] or not self.ranges.nonneg(limit):
@@ -115,7 +117,10 @@ def _width(fact: Lin) -> int:
 
 
 def _swapped(lin: Lin, number: Lin, unit: Axis, digit: Axis, axes: set[Axis]) -> Lin | None:
-    """Return ``lin`` with ``digit`` in place of ``number``; ``None`` if parts of it are left."""
+    """Return ``lin`` with ``digit`` in place of ``number``.
+
+    Return ``None`` if ``lin`` still depends on ``axes`` after that.
+    """
     factor, _ = coefficient(lin, unit)
     if factor is None:
         return None
@@ -125,4 +130,4 @@ def _swapped(lin: Lin, number: Lin, unit: Axis, digit: Axis, axes: set[Axis]) ->
     return rest + Lin.of(digit) * factor
 
 
-__all__ = ["Digits", "Span", "coefficient", "moves", "radix"]
+__all__ = ["Digits", "Span", "coefficient", "varies", "radix"]

@@ -1,7 +1,8 @@
-"""A loop nest run on NumPy arrays, statement by statement, with every access checked.
+"""The interpreter: it runs a loop nest on NumPy arrays and checks every access.
 
-The nest becomes one plain Python program over scalars of the declared dtypes. Elements that were
-never written, indices outside a buffer, and elements finalised more than once are found here.
+The nest becomes one plain Python program over scalars of the declared dtypes. The interpreter
+finds elements that were never written, indices outside a buffer, and elements that were finalised
+more than once.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ ORDERS = ("forward", "reverse", "shuffle")
 
 @dataclass(frozen=True)
 class Run:
-    """The results of one run of a nest, and what the run took.
+    """The results of one run of a nest, with counts of its work.
 
-    ``loads`` and ``stores`` count elements by buffer name; ``finalised`` holds for each output
-    how often every element was written other than by combining into it.
+    ``loads`` and ``stores`` count elements by buffer name. ``finalised`` holds an array per
+    output: how often each element was written by a plain store.
     """
 
     outputs: tuple[np.ndarray, ...]
@@ -43,7 +44,7 @@ class Run:
 
 
 class Memory:
-    """The elements of one buffer: ``None`` where nothing has been written."""
+    """The elements of one buffer; an element is ``None`` until it is written."""
 
     __slots__ = ("name", "shape", "strides", "data", "count", "final")
 
@@ -68,13 +69,13 @@ def interpret(
     seed: int = 0,
     complete: bool = True,
 ) -> Run:
-    """Run ``nest`` on ``args``: a value for each of its arguments but the outputs, in order.
+    """Run ``nest`` on ``args``: one value for each argument that is no output, in order.
 
-    ``order`` is the order in which parallel, vectorized and thread loops run. With ``complete``
-    every element of every output must have been finalised exactly once.
+    ``order`` is the order in which parallel, vectorized and thread loops run. With ``complete``,
+    every element of every output must be finalised exactly once.
 
-    Raises :class:`~schedlang.errors.VerifyError` where the nest breaks a rule,
-    :class:`~schedlang.errors.CallError` where ``args`` do not fit it.
+    Raise :class:`~schedlang.errors.VerifyError` if the nest breaks a rule, and
+    :class:`~schedlang.errors.CallError` if ``args`` do not fit the nest.
     """
     if order not in ORDERS:
         raise CallError(
@@ -126,10 +127,13 @@ def interpret(
 
 
 def cooperative(nest: Nest) -> bool:
-    """Return whether threads share storage made inside their loops, which plain loops cannot do."""
+    """Return whether threads share storage that is allocated inside their loops.
+
+    Plain loops cannot run such a nest: it needs barriers.
+    """
     return any(
         (isinstance(stmt, For) and stmt.kind == "thread" and _shares(stmt))
-        # a predicate over a thread whose loop does not stand around it
+        # a predicate over a thread axis whose loop does not enclose it
         or (isinstance(stmt, If) and stmt.predicate and bool(free_threads(stmt.cond, set())))
         for stmt, _ in walk(nest.body)
     )
@@ -151,7 +155,10 @@ def _extents(buffer: Buffer, array: np.ndarray) -> list[tuple[int | Expr, int]]:
 
 
 def _solve(extents: Sequence[tuple[int | Expr, int]], values: dict[Var, Any]) -> None:
-    """Add to ``values`` the sizes that shapes determine, each from an extent with one unknown."""
+    """Add the sizes that the shapes determine to ``values``.
+
+    Each size is solved from an extent with one unknown.
+    """
     progress = True
     while progress:
         progress = False

@@ -1,4 +1,4 @@
-"""A whole loop nest: what lowering returns and everything after it reads."""
+"""The loop nest: the result of lowering, and the input of every later step."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from schedlang.ir.printer import nest_text
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """A lowered schedule: arguments in order, then what runs.
+    """A lowered schedule: its arguments in order, and its statements.
 
-    ``args`` are the buffers of tensors and the scalar variables; ``outputs`` those written.
+    ``args`` are buffers of tensors and scalar variables; ``outputs`` are the buffers of results.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Nest:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Every buffer: arguments first, then storage in order of appearance."""
+        """All buffers: arguments first, then allocations in program order."""
         given = tuple(a for a in self.args if isinstance(a, Buffer))
         return given + tuple(s.buffer for s, _ in walk(self.body) if isinstance(s, Alloc))
 

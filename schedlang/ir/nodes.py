@@ -1,4 +1,4 @@
-"""Statements of a loop nest. Values are expressions over loop variables and :class:`Load`."""
+"""Statements of a loop nest, whose values are expressions over loop variables and loads."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """An array: an argument, or storage that an :class:`Alloc` makes.
+    """An array: an argument, or storage that an :class:`Alloc` allocates.
 
-    ``strides`` counts elements; it exceeds the packed one where ``storage_align`` asks. ``double``
-    asks for two copies, so that filling one can overlap using the other.
+    ``strides`` count elements; ``storage_align`` makes them larger than packed ones. ``double``
+    asks for two copies, so that one is filled while the other is read.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Buffer:
 
     @property
     def size(self) -> int | None:
-        """The number of elements it takes, if it is fixed."""
+        """The number of elements with padding; ``None`` if it depends on sizes."""
         fixed = [e for e in self.shape if isinstance(e, int)]
         if len(fixed) < len(self.shape):
             return None
@@ -72,7 +72,10 @@ class Load(Expr):
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """``axis`` runs over ``0..extent``; ``tag`` names the thread of a ``"thread"`` loop."""
+    """A loop in which ``axis`` runs over ``0..extent``.
+
+    ``tag`` names the thread index of a loop of kind ``"thread"``.
+    """
 
     axis: Axis
     extent: Union[int, Expr]
@@ -85,11 +88,11 @@ class For:
 
 @dataclass(frozen=True, eq=False)
 class If:
-    """``body`` where ``cond`` holds; ``note`` says what the guard is for.
+    """A guard: ``body`` runs if ``cond`` holds; ``note`` states the purpose of the guard.
 
-    ``predicate``: the user's own, which leaves elements unwritten on purpose. ``tail``: a split's,
-    where its factor does not divide the extent. ``where``: a reduction's, which leaves out steps
-    of elements that are there and have their start without it.
+    ``predicate`` marks a user's store predicate, which leaves elements unwritten on purpose.
+    ``tail`` marks the guard of a split whose factor does not divide the extent. ``where`` marks
+    the condition of a reduction: it skips updates, but not the initialization of an element.
     """
 
     cond: Expr
@@ -102,9 +105,9 @@ class If:
 
 @dataclass(frozen=True, eq=False)
 class Store:
-    """``buffers[k][indices] = values[k]`` for all ``k`` at once.
+    """The assignment ``buffers[k][indices] = values[k]``, for all ``k`` at once.
 
-    With a ``reducer`` the values are combined into what is there.
+    With a ``reducer``, the store combines the values with the elements it finds.
     """
 
     buffers: tuple[Buffer, ...]
@@ -116,10 +119,10 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Alloc:
-    """Storage that lives to the end of the enclosing block.
+    """An allocation that lives to the end of the enclosing block.
 
-    ``origin`` is the tensor's element that stands at index 0; reads are relative to it. ``layout``
-    says where such a relative index lies, if not at itself.
+    ``origin`` is the tensor's element at index 0 of the buffer; indices are relative to it.
+    ``layout`` maps a relative index to its place in the buffer; it is empty for the identity.
     """
 
     buffer: Buffer
@@ -129,7 +132,7 @@ class Alloc:
 
 @dataclass(frozen=True, eq=False)
 class Fetch:
-    """A hint to bring one element's cache line in."""
+    """A hint that prefetches the cache line of one element."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -137,15 +140,15 @@ class Fetch:
 
 @dataclass(frozen=True, eq=False)
 class Barrier:
-    """The threads of a block wait here for each other, and see what they wrote before."""
+    """A barrier of a thread block: its threads wait here, then see each other's earlier writes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """Each thread puts into ``into[indices]`` what ``source[indices]`` is for another of its warp.
+    """A warp shuffle: ``into[indices]`` of each thread becomes another's ``source[indices]``.
 
-    That is the thread whose number differs in the bit ``distance`` (a butterfly). All buffers are
-    local, and all threads of the warp take part.
+    The other thread of the warp is the one whose number differs in the bit ``distance`` (a
+    butterfly). All buffers are local, and all threads of the warp take part.
     """
 
     into: tuple[Buffer, ...]
@@ -156,7 +159,7 @@ class Exchange:
 
 @dataclass(frozen=True, eq=False)
 class Note:
-    """A line of text in the printed nest: where the schedule does not fit together yet."""
+    """A comment in the printed nest, which says where the schedule is not consistent yet."""
 
     text: str
 
@@ -183,7 +186,7 @@ def walk(root: Stmt) -> Iterator[tuple[Stmt, int]]:
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
-    """Return the expressions a statement evaluates itself."""
+    """Return the expressions that ``stmt`` evaluates itself, without those of its body."""
     if isinstance(stmt, Store):
         return (*stmt.indices, *stmt.values)
     if isinstance(stmt, If):

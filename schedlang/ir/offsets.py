@@ -1,4 +1,4 @@
-"""Offsets into flat arrays: strides, and how an offset moves from lane to lane."""
+"""Offsets into flat arrays: strides, steps between vector lanes, and GPU access widths."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Buffer, Load
 
-# lanes this close to each other are picked from whole vectors
+# lanes at most this far apart are extracted from whole vectors
 CLOSE = 4
-# bytes of the widest access of a GPU's thread
+# bytes of the widest access by one GPU thread
 WIDEST = 16
-# it is of four elements at most; those of half precision go in pairs
+# such an access has four elements at most, where a pair of float16 counts as one
 MOST_AT_ONCE = 4
 
 
 @lru_cache(maxsize=256)
 def strides(buffer: Buffer) -> tuple[Lin, ...]:
-    """Return elements between neighbours along each dimension."""
+    """Return the stride of each dimension, in elements."""
     if buffer.strides is not None:
         return tuple(Lin.of(s) for s in buffer.strides)
     result: list[Lin] = []
@@ -35,7 +35,7 @@ def strides(buffer: Buffer) -> tuple[Lin, ...]:
 
 
 def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | None = None) -> Lin:
-    """Return the offset of ``buffer[indices]``, where some axes may have known ``values``."""
+    """Return the offset of ``buffer[indices]``, with axes replaced by their ``values``."""
     total = ZERO
     for index, stride in zip(indices, strides(buffer)):
         total = total + to_lin(index, values or {}) * stride
@@ -43,7 +43,7 @@ def flat(buffer: Buffer, indices: Sequence[Expr], values: Mapping[Any, Lin] | No
 
 
 def lane_step(offset: Lin, axis: Axis) -> int | None:
-    """Return the distance between neighbouring lanes, where it is one number; else ``None``."""
+    """Return the distance between neighbouring lanes; ``None`` if it is not a constant."""
     step = 0
     for product, coef in offset.terms.items():
         if len(product) == 1 and product[0] is axis:
@@ -61,24 +61,24 @@ def uses(leaf: object, axis: Axis) -> bool:
 
 
 def gathers(offset: Lin) -> bool:
-    """Return whether an offset depends on elements that are read."""
+    """Return whether ``offset`` depends on loaded values."""
     opaque = [leaf.expr for leaf in offset.leaves() if isinstance(leaf, Opaque)]
     return any(isinstance(node, Load) for node in postorder(opaque))
 
 
 def one_access(buffer: Buffer, first: Lin, count: int) -> bool:
-    """Return whether a GPU accesses ``count`` elements from ``first`` on at once.
+    """Return whether a GPU thread can access ``count`` elements from ``first`` on at once.
 
-    They make up 2, 4, 8 or 16 bytes, and start at a multiple of that: arrays start at one.
+    The access must have a width that the GPU offers, and be aligned to it; arrays are aligned.
     """
     wide = 1 < count <= most_at_once(buffer.dtype) and count & (count - 1) == 0
     return wide and all(coef % count == 0 for coef in first.terms.values())
 
 
 def most_at_once(dtype: str) -> int:
-    """Return the elements of the widest access of a GPU's thread.
+    """Return how many elements the widest access by a GPU thread has.
 
-    Source: PTX ISA 9.0, "Vectors": of four elements and 16 bytes at most.
+    Source: PTX ISA 9.0, "Vectors": four elements and 16 bytes at most.
     """
     pairs = 2 if dtype == "float16" else 1
     return min(WIDEST // itemsize(dtype), MOST_AT_ONCE * pairs)

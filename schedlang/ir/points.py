@@ -1,4 +1,4 @@
-"""Iterations that are tried one by one: where an index leaves its range, what a loop reaches."""
+"""Checks by enumeration: they evaluate indices and conditions at every iteration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import For, Load
 
 MOST_POINTS = 2**18
-# points of one index that are tried, so many at a time
+# the most iterations at which one index is evaluated, MOST_POINTS at a time
 MOST_TRIED = 2**24
 
 
 def grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) -> Any:
-    """Return the loop variables' values over all iterations where ``tests`` hold.
+    """Return the values of the loop variables at all iterations where ``tests`` hold.
 
-    ``None`` if there are too many. Only loops that ``wanted`` or a test depends on vary.
+    Only loops on which ``wanted`` or a test depends are enumerated. Return ``None`` if there are
+    too many iterations, or if an expression depends on anything but loops of constant extent.
     """
     needed = {
         n for e in (*tests, *wanted) for n in postorder([e]) if isinstance(n, (Axis, Var, Load))
@@ -44,24 +45,24 @@ def grid(loops: Sequence[For], tests: Sequence[Expr], wanted: Sequence[Expr]) ->
 def leaves_bounds(
     index: Expr, extent: int | Expr, loops: Sequence[For], tests: Sequence[Expr]
 ) -> tuple[int, str] | tuple[()] | None:
-    """Return an iteration in which ``index`` leaves ``0..extent``: its value and where.
+    """Return a counterexample to ``0 <= index < extent``: the index and its iteration, as text.
 
-    The result is ``()`` if there is none, and ``None`` if this cannot be decided here.
+    Return ``()`` if there is none, and ``None`` if enumeration cannot decide.
     """
     if any(loop.extent == 0 for loop in loops if isinstance(loop.extent, int)):
         return ()
     if not isinstance(extent, int):
         return None
-    decided = [t for t in tests if not _unknowns(t, loops)]
+    decided = [t for t in tests if not _depends_on_more(t, loops)]
     near = _related(index, decided)
     found = _first_outside(index, extent, loops, near)
     if found and len(near) < len(tests):
-        # the other tests may still keep every iteration away
+        # the remaining tests may exclude the iteration that was found
         return _first_outside(index, extent, loops, tests)
     return found
 
 
-def _unknowns(root: Expr, loops: Sequence[For]) -> bool:
+def _depends_on_more(root: Expr, loops: Sequence[For]) -> bool:
     """Return whether ``root`` depends on more than the variables of ``loops``."""
     known = {loop.axis for loop in loops}
     return any(isinstance(n, (Axis, Var, Load)) and n not in known for n in postorder([root]))
@@ -86,7 +87,7 @@ def _first_outside(
     index: Expr, extent: int, loops: Sequence[For], tests: Sequence[Expr]
 ) -> tuple[int, str] | tuple[()] | None:
     roots = [*tests, index]
-    if any(_unknowns(root, loops) for root in roots):
+    if any(_depends_on_more(root, loops) for root in roots):
         return None
     needed = {n for root in roots for n in postorder([root]) if isinstance(n, Axis)}
     varying = [loop for loop in loops if loop.axis in needed]
@@ -99,7 +100,7 @@ def _first_outside(
         rows = np.unravel_index(flat, lengths) if lengths else ()
         values = {loop.axis: row for loop, row in zip(varying, rows)}
         keep = np.ones(flat.shape, bool)
-        # a test may keep a division by zero away from what follows it
+        # a later expression may divide by zero at an iteration that a test excludes
         with np.errstate(all="ignore"):
             for test in tests:
                 keep &= evaluate(test, values)

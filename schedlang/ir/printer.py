@@ -1,4 +1,7 @@
-"""A loop nest as text: a statement a line (a long chain of choices: one a line), stable."""
+"""The printer of loop nests: stable text with one statement a line.
+
+A long chain of selects takes one line for each of its choices.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
     from schedlang.ir.nest import Nest
 
 INDENT = "  "
-SHARED, LONG = 60, 400
-WIDE = 100
+LONGEST_SHARED, LONGEST_INLINE = 60, 400
+WIDEST_LINE = 100
 
 
 def nest_text(nest: Nest) -> str:
@@ -55,7 +58,7 @@ def argument_text(arg: Buffer | Var) -> str:
 
 
 def bytes_text(count: int | None) -> str:
-    """Return a size for people: exact below 10 KiB, else in KiB or MiB.
+    """Return a size in readable form: exact below 10 KiB, else in KiB or MiB.
 
     >>> bytes_text(256), bytes_text(4 << 20), bytes_text(None)
     ('256 B', '4.00 MiB', 'size known at run time')
@@ -90,9 +93,10 @@ def expr_text(
 
 
 class Temporaries:
-    """Names for the parts of a statement's values that are long, or not short and used twice.
+    """The named temporaries of a printed statement.
 
-    ``indices`` are the texts of those parts of an index that get a name, too.
+    A subexpression gets a name if its text is long, or if it is used more than once and not
+    short. ``indices`` are the texts of the index expressions that get a name too.
     """
 
     def __init__(
@@ -114,7 +118,7 @@ class Temporaries:
     def __call__(self, node: Expr, printed: str) -> str | None:
         if id(node) in self._names:
             return self._names[id(node)]
-        limit = SHARED if self._uses[id(node)] > 1 else LONG
+        limit = LONGEST_SHARED if self._uses[id(node)] > 1 else LONGEST_INLINE
         if id(node) not in self._always:
             limit = LONGEST
         if is_index(node):
@@ -139,7 +143,7 @@ class Temporaries:
 
 
 def _evaluated(values: Sequence[Expr]) -> set[int]:
-    """Return the nodes evaluated whatever a short-circuit condition says."""
+    """Return the nodes that are evaluated unconditionally, outside lazy branches."""
     found: set[int] = set()
     stack = list(values)
     while stack:
@@ -151,7 +155,7 @@ def _evaluated(values: Sequence[Expr]) -> set[int]:
 
 
 def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
-    """Return the line (or lines) of one statement, without what is inside it."""
+    """Return the lines of one statement, without those of its body."""
     if isinstance(stmt, For):
         return [loop_text(stmt, names)]
     if isinstance(stmt, If):
@@ -179,7 +183,7 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
 
 
 def storage_text(buffer: Buffer) -> str:
-    """Return ``C.local: float32[4, 16]   local, 256 B``, and what else is special about it."""
+    """Return the line of an allocation, such as ``C.local: float32[4, 16]   local, 256 B``."""
     said = [buffer.scope, bytes_text(buffer.bytes)]
     if buffer.strides is not None:
         rows = len(buffer.shape) == 2 and buffer.strides[1] == 1
@@ -207,14 +211,14 @@ def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:
 
 
 def store_lines(store: Store, names: dict[Axis, str]) -> list[str]:
-    """Return the lines of a store; where one is wide, indices that repeat are named ahead of it."""
+    """Return the lines of a store; if one is too wide, repeated indices are named first."""
     lines = _store_lines(store, names, frozenset())
-    repeated = _repeated(store, names) if max(map(len, lines)) > WIDE else frozenset()
+    repeated = _repeated(store, names) if max(map(len, lines)) > WIDEST_LINE else frozenset()
     return _store_lines(store, names, repeated) if repeated else lines
 
 
 def _repeated(store: Store, names: dict[Axis, str]) -> frozenset[str]:
-    """Return the texts of clamped or wrapped indices that several reads of a store have."""
+    """Return the texts of clamped or wrapped indices that several loads of a store share."""
     counts: Counter[str] = Counter()
     for load in (n for n in postorder(store.values) if isinstance(n, Load)):
         for index in load.indices:
@@ -246,7 +250,7 @@ def _store_lines(store: Store, names: dict[Axis, str], indices: frozenset[str]) 
     elif kind is not None:
         values = [f"{kind}({', '.join([*targets, *values])})"]
     line = f"{', '.join(targets)} {how} {', '.join(values)}"
-    if len(line) > WIDE and not parts.lines and (kind is None or how != "="):
+    if len(line) > WIDEST_LINE and not parts.lines and (kind is None or how != "="):
         chain = _choices(store.values[0], names) if len(values) == 1 else []
         if chain:
             return [f"{targets[0]} {how} (", *(INDENT + choice for choice in chain), ")"]
@@ -254,16 +258,18 @@ def _store_lines(store: Store, names: dict[Axis, str], indices: frozenset[str]) 
 
 
 def _choices(value: Expr, names: dict[Axis, str]) -> list[str]:
-    """Return a chain as in ``a if p else (b if q else c)``, one choice a line.
+    """Return the lines of a chain ``a if p else (b if q else c)``, one choice a line.
 
-    [] for what is no chain.
+    Return ``[]`` if ``value`` is no such chain.
     """
     lines: list[str] = []
     lazy, current = isinstance(value, Select) and value.lazy, value
     while isinstance(current, Select) and current.lazy == lazy:
         cond, chosen = expr_text(current.cond, names), expr_text(current.a, names)
         if lazy:
-            lines.append(f"{_whole(current.a, chosen)} if {_whole(current.cond, cond)} else")
+            lines.append(
+                f"{_in_parens(current.a, chosen)} if {_in_parens(current.cond, cond)} else"
+            )
         else:
             lines.append(f"select({cond}, {chosen},")
         current = current.b
@@ -273,7 +279,7 @@ def _choices(value: Expr, names: dict[Axis, str]) -> list[str]:
     return [*lines, rest if lazy else rest + ")" * len(lines)]
 
 
-def _whole(value: Expr, printed: str) -> str:
+def _in_parens(value: Expr, printed: str) -> str:
     return f"({printed})" if isinstance(value, Select) and value.lazy else printed
 
 

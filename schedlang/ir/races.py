@@ -1,7 +1,7 @@
-"""Races: iterations that run together and reach one element.
+"""Race detection: no two concurrent iterations of a loop may access one element to write it.
 
-A proof takes two iterations of a loop that differ, with the loops inside of it at any iterations of
-their own, and shows that the elements they reach differ.
+A proof takes two different iterations of the loop, with arbitrary iterations of the loops inside,
+and shows that they access different elements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from schedlang.ir.sites import Site, flat
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One element that a statement reaches: the place a store writes or a load reads."""
+    """An access to one element: the write of a store, or the read of a load."""
 
     buffer: Buffer
     site: Site
@@ -45,16 +45,16 @@ class Access:
 
     @cached_property
     def place(self) -> Lin:
-        """The position of the element in its buffer."""
+        """The flat position of the element in its buffer."""
         return flat(self.buffer, self.indices)
 
 
 def check_races(
     loop: For, position: int, stores: Sequence[Site], loads: Sequence[tuple[Load, Site | None]]
 ) -> list[str]:
-    """Raise where two iterations of ``loop`` reach one element and one of them writes it.
+    """Raise if two iterations of ``loop`` access one element and one of them writes it.
 
-    Return a sentence for each buffer of which that is not proven.
+    Return a sentence for each buffer whose accesses are not proven free of races.
     """
     written: dict[Buffer, list[Access]] = {}
     for site in stores:
@@ -64,9 +64,9 @@ def check_races(
                 written.setdefault(buffer, []).append(made)
     unproven: dict[str, None] = {}
     for a, b in _pairs(written, loads):
-        apart = _apart(loop, position, a, b)
+        apart = _differ_always(loop, position, a, b)
         if apart is False:
-            raise VerifyError(_race(loop, a, b))
+            raise VerifyError(_race_message(loop, a, b))
         if apart is None:
             unproven[
                 f"it is not proven that the iterations of {loop.kind} loop {loop.axis.name} access "
@@ -78,7 +78,7 @@ def check_races(
 def _pairs(
     written: dict[Buffer, list[Access]], loads: Sequence[tuple[Load, Site | None]]
 ) -> Iterator[tuple[Access, Access]]:
-    """Yield the pairs of accesses to one buffer of which the first writes, each once."""
+    """Yield each pair of accesses to one buffer, once; the first access writes."""
     for stores in written.values():
         for k, store in enumerate(stores):
             yield from ((store, other) for other in stores[k:])
@@ -87,14 +87,14 @@ def _pairs(
         assert reader is not None
         for store in written.get(load.buffer, ()):
             read = Access(load.buffer, reader, load.indices, False)
-            # what one loop body reads and writes of an element is the same pair many times
+            # a loop body with many loads of one element yields the same pair many times
             key = (id(store), (id(reader), read.indices))
             if key not in seen:
                 seen.add(key)
                 yield store, read
 
 
-def _race(loop: For, a: Access, b: Access) -> str:
+def _race_message(loop: For, a: Access, b: Access) -> str:
     what = f"{a.buffer.name} is"
     by = f"of {loop.kind} loop {loop.axis.name}"
     stage = f"(stage {a.site.store.stage})"
@@ -105,24 +105,24 @@ def _race(loop: For, a: Access, b: Access) -> str:
 
 
 def _shared_by_threads(loop: For, buffer: Buffer) -> bool:
-    # barriers order what threads of a block do with storage they share: the CUDA checks see to it
+    # barriers order the accesses of a block's threads to storage they share; gpu_lowering checks it
     return loop.tag.startswith("threadIdx") and buffer.scope in ("shared", "global")
 
 
-def _apart(loop: For, position: int, a: Access, b: Access) -> bool | None:
+def _differ_always(loop: For, position: int, a: Access, b: Access) -> bool | None:
     """Return whether different iterations of ``loop`` access different elements.
 
-    ``None`` if that is unknown.
+    Return ``None`` if that is unknown.
     """
-    other = _Other(loop, position, a, b)
+    other = _SecondIteration(loop, position, a, b)
     pairs = [*zip(a.indices, b.indices)]
     steps = [other.steps(x, y) for x, y in pairs]
     if any(map(other.quickly_differ, steps)):
         return True
-    if any(other.turns(x, y) for x, y in pairs):
+    if any(other.differ_in_rolling_row(x, y) for x, y in pairs):
         return True
     if len(pairs) > 1:
-        joined = [(a.place, b.place), *_joined(pairs, a.site.ranges, b.site.ranges)]
+        joined = [(a.place, b.place), *_implied_pairs(pairs, a.site.ranges, b.site.ranges)]
         further = [other.steps(x, y) for x, y in joined]
         if any(map(other.quickly_differ, further)) or any(map(other.differ, further)):
             return True
@@ -133,13 +133,12 @@ def _apart(loop: For, position: int, a: Access, b: Access) -> bool | None:
     return _counted(loop, position, a, b)
 
 
-def _joined(
+def _implied_pairs(
     pairs: Sequence[tuple[Lin, Lin]], ranges: Ranges, others: Ranges
 ) -> list[tuple[Lin, Lin]]:
-    """Return pairs that are equal where all ``pairs`` are.
+    """Return further pairs of indices that are equal if all ``pairs`` are.
 
-    They include ``x`` if both ``x // n`` and ``x % n`` are there, so that a layout in pieces, ``(i
-    // 4, j, i % 4)``, is about ``i``.
+    ``x // n`` and ``x % n`` yield ``x``: a packed layout ``(i // 4, j, i % 4)`` is about ``i``.
     """
     known, made = list(pairs), list(pairs)
     while made:
@@ -164,12 +163,12 @@ def _only_mod(lin: Lin) -> Mod | None:
     return atom if isinstance(atom, Mod) else None
 
 
-# ``x - y`` of two iterations as ``step*(v - v') + rest``, of the loop's variables in both
+# the difference of an index in two iterations as ``step*(v - v') + rest``: ``(step, rest)``
 Steps = Optional[tuple[Lin, Lin]]
 
 
-class _Other:
-    """A second iteration of ``loop``, with variables of its own for that loop and those inside."""
+class _SecondIteration:
+    """A second iteration of ``loop``, with its own variables for that loop and the loops inside."""
 
     def __init__(self, loop: For, position: int, a: Access, b: Access) -> None:
         self.loop, self.sites = loop, (a.site, b.site)
@@ -189,22 +188,22 @@ class _Other:
 
     @cached_property
     def known(self) -> Ranges:
-        """The ranges, with what guards say of both iterations."""
+        """The ranges, narrowed by the guards around both accesses."""
         a, b = self.sites
         facts = [f for g in a.guards for f in facts_of(g.cond, True, a.ranges)]
         facts += [
             f.substitute(self.swap) for g in b.guards for f in facts_of(g.cond, True, b.ranges)
         ]
-        # where a statement is reached, each loop around it runs at least once
+        # the statement runs, so each loop around it has at least one iteration
         symbolic = {x.extent for x in (*a.loops, *b.loops) if isinstance(x.extent, Expr)}
         facts += [Lin.of(1) - to_lin(extent) for extent in symbolic]
         return self.ranges.assuming(tuple(facts)) if facts else self.ranges
 
     def quickly_differ(self, steps: Steps) -> bool:
-        """Return whether the loop bounds alone show what :meth:`differ` does."""
+        """Return whether the loop bounds alone prove that an index differs; see :meth:`differ`."""
         if steps is None:
             return False
-        step, rest = self._positive(steps)
+        step, rest = self._with_positive_step(steps)
         size = step.const
         if size is None:
             return False
@@ -213,8 +212,8 @@ class _Other:
             return (low is not None and low > 0) or (high is not None and high < 0)
         return low is not None and high is not None and -size < low and high < size
 
-    def turns(self, x: Lin, y: Lin) -> bool:
-        """Return whether ``x`` and ``y`` are places of rows that take turns, and differ.
+    def differ_in_rolling_row(self, x: Lin, y: Lin) -> bool:
+        """Return whether ``x`` and ``y`` are different rows of a rolling buffer.
 
         They are ``t % n`` and ``(t + d) % n``, where ``d`` is no multiple of ``n``.
         """
@@ -227,18 +226,18 @@ class _Other:
     def differ(self, steps: Steps) -> bool:
         """Return whether an index provably differs between the two iterations.
 
-        ``step*(v - v') + rest`` is not 0 for a ``rest`` below ``step``, nor is it 0 modulo
-        ``step*extent``.
+        ``step*(v - v') + rest`` is not 0 if ``rest`` is smaller than ``step``. Multiples of
+        ``step*extent`` in ``rest`` do not matter.
         """
         if steps is None:
             return False
-        step, rest = self._positive(steps)
+        step, rest = self._with_positive_step(steps)
         if step == ZERO:
             return self.known.nonneg(rest - 1) or self.known.nonneg(-rest - 1)
         return self.known.nonneg(step - 1 - rest) and self.known.nonneg(step - 1 + rest)
 
     def meet(self, steps: Steps) -> bool:
-        """Return whether the indices are provably equal in some pair of different iterations."""
+        """Return whether the index is provably equal in some pair of different iterations."""
         if steps is None:
             return False
         (step, rest), most = steps, self.extent.const
@@ -256,16 +255,16 @@ class _Other:
             return None
         return own, mine - theirs
 
-    def _positive(self, steps: tuple[Lin, Lin]) -> tuple[Lin, Lin]:
+    def _with_positive_step(self, steps: tuple[Lin, Lin]) -> tuple[Lin, Lin]:
         step, rest = steps
         if step == ZERO:
             return steps
         if (step.const or 0) < 0:
             step = -step
-        return step, self._fine(rest, step)
+        return step, self._without_periods(rest, step)
 
-    def _fine(self, rest: Lin, step: Lin) -> Lin:
-        """Return ``rest`` without what the loops inside add in multiples of ``step*extent``."""
+    def _without_periods(self, rest: Lin, step: Lin) -> Lin:
+        """Return ``rest`` without terms of inner loops that are multiples of ``step*extent``."""
         whole = (step * self.extent).const
         kept = {}
         for product, coef in rest.terms.items():
@@ -276,9 +275,9 @@ class _Other:
 
 
 def _counted(loop: For, position: int, a: Access, b: Access) -> bool | None:
-    """Return whether different iterations access different elements, by trying all of them.
+    """Return whether different iterations access different elements, by enumeration.
 
-    ``None`` if there are too many.
+    Return ``None`` if there are too many iterations.
     """
     buffer = a.buffer
     if buffer.size is None or any(not isinstance(e, int) for e in buffer.shape):
@@ -301,17 +300,17 @@ def _counted(loop: For, position: int, a: Access, b: Access) -> bool | None:
             else np.zeros(count, int)
         )
         reached.append((key, rows[-1]))
-    return not _meet(*reached[0], *reached[1], prod(shape))  # type: ignore[arg-type]
+    return not _collide(*reached[0], *reached[1], prod(shape))  # type: ignore[arg-type]
 
 
-def _meet(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> bool:
-    """Return whether different iterations of the two sides reach the same of ``size`` elements."""
+def _collide(key: Any, at: Any, other_key: Any, other_at: Any, size: int) -> bool:
+    """Return whether different iterations of the two accesses reach one of ``size`` elements."""
     if size > MOST_POINTS:
         found, numbers = np.unique(np.concatenate([key, other_key]), return_inverse=True)
         key, other_key = np.split(numbers.reshape(-1), [len(key)])
         size = len(found)
     who, other_who = np.full(size, -1), np.full(size, -1)
-    # of several iterations the last one stays; the others then differ from it on the other side
+    # only the last iteration is kept of several; the others then mismatch on the other side
     who[key], other_who[other_key] = at, other_at
     met, other_met = other_who[key], who[other_key]
     return bool(

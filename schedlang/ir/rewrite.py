@@ -1,4 +1,4 @@
-"""Statements rebuilt with other expressions, buffers and parts."""
+"""Rewriting: statements rebuilt with other expressions, buffers or bodies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_leaves(root: Expr, swap: Mapping[Expr, Expr]) -> Expr:
 
 
 def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
-    """Return ``stmt`` with ``value`` of each expression that it evaluates itself; bodies stay."""
+    """Return ``stmt`` with ``value`` applied to each expression of its own, not to its body."""
     if isinstance(stmt, For):
         return stmt if isinstance(stmt.extent, int) else replace(stmt, extent=value(stmt.extent))
     if isinstance(stmt, If):
@@ -41,7 +41,7 @@ def mapped(stmt: Stmt, value: Callable[[Expr], Expr]) -> Stmt:
 
 
 def substituted(stmt: Stmt, swap: Mapping[Expr, Expr]) -> Stmt:
-    """Return ``stmt`` and all inside of it with some leaves replaced."""
+    """Return ``stmt``, its body included, with some leaves replaced."""
     if not swap:
         return stmt
     memo: dict[int, Expr] = {}
@@ -67,7 +67,7 @@ Moved = Callable[[Buffer, tuple[Expr, ...]], "tuple[Buffer, tuple[Expr, ...]] | 
 
 
 def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
-    """Return ``block`` with buffers of the same shape in place of some, where they are made too."""
+    """Return ``block`` with buffers replaced by ones of the same shape, allocations included."""
 
     def spot(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
         return (new[buffer], at) if buffer in new else None
@@ -83,9 +83,9 @@ def with_buffers(block: Block, new: Mapping[Buffer, Buffer]) -> Block:
 
 
 def moved(stmt: Stmt, spot: Moved) -> Stmt:
-    """Return ``stmt`` and all inside of it with accesses at other places.
+    """Return ``stmt``, its body included, with accesses moved to other buffers or indices.
 
-    ``spot`` gives for a buffer and indices the new ones, or ``None`` where they stay.
+    ``spot`` maps a buffer and indices to the new ones, or to ``None`` to keep them.
     """
 
     def load(node: Expr) -> Expr | None:
@@ -126,7 +126,7 @@ def moved(stmt: Stmt, spot: Moved) -> Stmt:
 
 
 def storage(stmt: Stmt) -> list[Buffer]:
-    """Return the buffers that storage is made for in ``stmt``."""
+    """Return the buffers that ``stmt`` allocates."""
     if isinstance(stmt, Alloc):
         return [stmt.buffer]
     if isinstance(stmt, (For, If)):
@@ -135,7 +135,7 @@ def storage(stmt: Stmt) -> list[Buffer]:
 
 
 def with_rows(buffer: Buffer, *extents: int) -> Buffer:
-    """Return ``buffer`` with dimensions in front: a copy of it for each of their indices."""
+    """Return ``buffer`` with leading dimensions: one copy of it for each of their indices."""
     steps = buffer.strides
     if steps is not None:
         size = buffer.size

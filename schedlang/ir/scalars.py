@@ -1,4 +1,4 @@
-"""The operations of an interpreted nest: checked accesses and scalars of every dtype."""
+"""The operations of the interpreter: checked accesses, and arithmetic on scalars."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def touch{ndim}(m{listed}):
 
 
 def smaller(a: Any, b: Any) -> Any:
-    """Return ``np.minimum`` of two scalars, NaN first."""
+    """Return ``np.minimum`` of two scalars; NaN wins."""
     return a if a != a or not (b < a or b != b) else b
 
 
@@ -69,7 +69,7 @@ def larger(a: Any, b: Any) -> Any:
 
 
 def index_div(a: int, b: int) -> int:
-    """Return ``a // b``; by zero it is 0, as NumPy has it."""
+    """Return ``a // b``, or 0 for a division by zero, as NumPy does."""
     return a // b if b else 0
 
 
@@ -79,7 +79,7 @@ def index_mod(a: int, b: int) -> int:
 
 @cache
 def caster(dtype: str) -> Callable[[Any], Any]:
-    """Return a scalar brought to ``dtype`` as ``astype`` does."""
+    """Return a function that converts a scalar to ``dtype`` as ``astype`` does."""
     kind = np.dtype(dtype)
     if dtype == "bool":
         return bool
@@ -96,7 +96,7 @@ def caster(dtype: str) -> Callable[[Any], Any]:
 
 @cache
 def caller(fn: str) -> Callable[..., Any]:
-    """Return a math function of the language on scalars."""
+    """Return the math function ``fn`` for scalars."""
     if fn in ("min", "max"):
         return smaller if fn == "min" else larger
     if fn == "isnan":

@@ -1,4 +1,4 @@
-"""Statements with what stands around them."""
+"""Statements with the loops and guards around them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sites_of(body: Block, buffer: Buffer) -> list[Site]:
 
 
 def flat(buffer: Buffer, indices: Sequence[Lin]) -> Lin:
-    """Return the position of an element, its indices joined where they are parts of one loop."""
+    """Return the flat position of an element; ``//`` and ``%`` of one loop are merged."""
     strides = [Lin.of(1)]
     for k in reversed(range(1, len(buffer.shape))):
         strides.insert(0, strides[0] * to_lin(buffer.shape[k]))

@@ -1,4 +1,4 @@
-"""A nest with symbolic sizes, at given ones."""
+"""Nests specialized to given sizes, and the equations that determine sizes from shapes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from schedlang.stage.relations import extent_of
 
 
 def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
-    """Return ``nest`` with every size replaced by its number, for checks that need to know it."""
+    """Return ``nest`` with every size replaced by its number, for checks that need numbers."""
     known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
     scalars = [a for a in nest.args if isinstance(a, Var) and a.is_size and a.name in sizes]
     known.update((v, Lin.of(sizes[v.name])) for v in scalars)
@@ -41,8 +41,7 @@ def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:
 
 
 def largest_storage(nest: Nest, sizes: Mapping[str, int]) -> tuple[Buffer, int] | None:
-    """Return the storage of ``nest`` whose size the call decides that takes most bytes, and how
-    many."""
+    """Return the largest allocation of symbolic size in ``nest``, with its bytes at ``sizes``."""
     known = {v: Lin.of(sizes[v.name]) for v in nest.sizes if v.name in sizes}
     found: tuple[Buffer, int] | None = None
     for stmt, _ in walk(nest.body):
@@ -55,9 +54,9 @@ def largest_storage(nest: Nest, sizes: Mapping[str, int]) -> tuple[Buffer, int] 
 
 
 def size_equations(nest: Nest) -> list[Equation]:
-    """Return the equations for the sizes of ``nest``, from input shapes as far as possible.
+    """Return the equations for the sizes of ``nest``, from input shapes where possible.
 
-    Sizes that are arguments themselves are known ahead.
+    Sizes that are arguments themselves are known already.
     """
     shapes = [(k, a.shape) for k, a in enumerate(nest.args) if isinstance(a, Buffer)]
     written = [(k, shape) for k, shape in shapes if nest.args[k] in nest.outputs]
@@ -66,7 +65,7 @@ def size_equations(nest: Nest) -> list[Equation]:
 
 
 class _Sizer:
-    """Replaces sizes, each buffer once."""
+    """A rewriter that replaces sizes by numbers, and each buffer once."""
 
     def __init__(self, known: Mapping[Var, Lin]) -> None:
         self.known = dict(known)

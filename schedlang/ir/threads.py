@@ -1,6 +1,6 @@
-"""Threads that a store predicate names where no loop over them stands around it.
+"""Thread axes that a store predicate names without an enclosing loop over them.
 
-Such a statement is run by all threads of its kernel, of which the predicate chooses some.
+All threads of the kernel run such a statement, and the predicate selects some of them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ BOUND = ("thread", "vthread")
 
 
 def free_threads(cond: Expr, around: set[Axis]) -> list[Axis]:
-    """Return the thread axes in ``cond`` that are no variable of the loops ``around``."""
+    """Return the thread axes in ``cond`` that are no variable of an enclosing loop."""
     return [n for n in postorder([cond]) if isinstance(n, Axis) and n.tag and n not in around]
 
 
 def kernel_tags(region: Stmt) -> set[str]:
-    """Return the threads that loops inside of ``region`` are bound to."""
+    """Return the thread indices to which loops in ``region`` are bound."""
     return {s.tag for s, _ in walk(region) if isinstance(s, For) and s.kind == "thread"}
 
 
 def unknown_threads(body: Block) -> Iterator[tuple[If, Axis]]:
-    """Yield the store predicates over a thread that no loop of their kernel is bound to."""
+    """Yield each store predicate over a thread axis that no loop of its kernel is bound to."""
     stack: list[tuple[Stmt, frozenset[Axis], set[str] | None]] = [(body, frozenset(), None)]
     while stack:
         stmt, around, tags = stack.pop()

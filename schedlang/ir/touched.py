@@ -1,4 +1,4 @@
-"""The buffers that a statement, and all inside of it, reads and writes."""
+"""The buffers that a statement reads and writes, its body included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from schedlang.ir.nodes import Buffer, Exchange, Load, Stmt, Store, expressions,
 
 
 def loaded(root: Stmt) -> set[Buffer]:
-    """Return the buffers that are read; an update reads what it adds to."""
+    """Return the buffers that ``root`` reads; an update also reads its target."""
     found: set[Buffer] = set()
     for stmt, _ in walk(root):
         found |= {n.buffer for n in postorder(expressions(stmt)) if isinstance(n, Load)}
@@ -19,7 +19,7 @@ def loaded(root: Stmt) -> set[Buffer]:
 
 
 def stored(root: Stmt) -> set[Buffer]:
-    """Return the buffers that are written."""
+    """Return the buffers that ``root`` writes."""
     found: set[Buffer] = set()
     for stmt, _ in walk(root):
         if isinstance(stmt, Store):

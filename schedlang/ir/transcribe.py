@@ -1,7 +1,7 @@
-"""A loop nest as one Python program over scalars, for the interpreter.
+"""Transcription of a loop nest to a Python program over scalars, for the interpreter.
 
-Every operation is one assignment, so depth is no limit; loops nested deeper than Python allows
-go on in a function of their own.
+Every operation is one assignment, so that expressions may be arbitrarily deep. Loops nested
+deeper than Python allows move to a function of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Named = Union[Buffer, Var, Axis]
 
 @dataclass(frozen=True)
 class Transcript:
-    """``source`` defines ``run()``; ``names`` says which name is which argument."""
+    """A transcribed nest: ``source`` defines ``run()``, ``names`` maps arguments to names."""
 
     source: str
     names: dict[Named, str]
@@ -45,7 +45,7 @@ class _Function:
 
 
 class _Writer:
-    """Collects the text of the program: functions, names, constants."""
+    """The program under construction: its functions, names and constants."""
 
     def __init__(self) -> None:
         self.names: dict[Named, str] = {}
@@ -70,7 +70,7 @@ class _Writer:
         return name
 
     def value(self, root: Expr, given: dict[Expr, str] | None = None) -> str:
-        """Return the name of (or the literal for) the value of ``root``, computed here."""
+        """Emit the assignments that compute ``root``; return its name or its literal."""
         scopes: list[dict[int, str]] = [{}]
         regions = regions_of(root)
         root, named = in_parts(root, regions) if regions.shared else (root, [])
@@ -200,7 +200,7 @@ class _Writer:
 
 
 def transcribe(nest: Nest) -> Transcript:
-    """Return the program that does what ``nest`` does."""
+    """Return the Python program of ``nest``."""
     writer = _Writer()
     arguments: dict[Named, str] = {a: writer.fresh("g") for a in nest.args}
     arguments.update((v, writer.fresh("g")) for v in nest.sizes if v not in arguments)

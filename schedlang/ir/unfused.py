@@ -1,4 +1,4 @@
-"""A nest whose fused loops stand apart again: proofs are about digits, not about // and %."""
+"""Unfusing: fused loops are separated again, so that proofs meet digits instead of // and %."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from schedlang.ir.rewrite import deep, substituted
 
 
 def unfused(nest: Nest) -> Nest:
-    """Return an equal nest in which a loop over ``i`` that is read as ``i//4`` and ``i%4`` is two
-    loops; ``nest`` itself where there is none.
+    """Return an equivalent nest in which a loop used as ``i//4`` and ``i%4`` becomes two loops.
 
-    Digits keep the name of their loop. Divisors must divide one another and the extent, else the
-    loop stays.
+    The digits keep the name of their loop. A loop stays as it is unless each divisor divides the
+    next and the last divides the extent. Return ``nest`` itself if all loops stay.
     """
     divisors = _divisors(nest)
     extents: dict[Axis, set[int | Expr]] = {}
@@ -29,18 +28,18 @@ def unfused(nest: Nest) -> Nest:
     }  # fmt: skip
     if not digits:
         return nest
-    whole: dict[Expr, Expr] = {axis: _joined(parts) for axis, parts in digits.items()}
-    body = deep(substituted(nest.body, whole), lambda stmt: _apart(stmt, digits))
+    whole: dict[Expr, Expr] = {axis: _recombined(parts) for axis, parts in digits.items()}
+    body = deep(substituted(nest.body, whole), lambda stmt: _split_loop(stmt, digits))
     assert isinstance(body, Block)
     return replace(nest, body=body)
 
 
-# the loops of one, the innermost first, each with what a step of it is worth
+# the digits of a loop, innermost first: (axis, weight, extent)
 Digits = list[tuple[Axis, int, int]]
 
 
 def _divisors(nest: Nest) -> dict[Axis, set[int]]:
-    """Return for each loop variable the numbers by which it is divided."""
+    """Return the constant divisors of each loop variable."""
     found: dict[Axis, set[int]] = {}
     for stmt, _ in walk(nest.body):
         for node in postorder(expressions(stmt)):
@@ -67,7 +66,7 @@ def _divided(node: Expr) -> tuple[Axis | None, int]:
 
 
 def _digits(axis: Axis, extent: int | Expr, divisors: Iterable[int]) -> Digits:
-    """Return the digits of a loop, none where the divisors do not make a number system."""
+    """Return the digits of a loop; ``[]`` if the divisors do not form a mixed-radix system."""
     if not isinstance(extent, int):
         return []
     steps = [1, *sorted(divisors), extent]
@@ -79,7 +78,7 @@ def _digits(axis: Axis, extent: int | Expr, divisors: Iterable[int]) -> Digits:
     ]
 
 
-def _joined(digits: Digits) -> Expr:
+def _recombined(digits: Digits) -> Expr:
     first, *others = (axis * step if step > 1 else axis for axis, step, _ in digits)
     total: Expr = first
     for digit in others:
@@ -87,7 +86,7 @@ def _joined(digits: Digits) -> Expr:
     return total
 
 
-def _apart(stmt: Stmt, digits: Mapping[Axis, Digits]) -> Stmt:
+def _split_loop(stmt: Stmt, digits: Mapping[Axis, Digits]) -> Stmt:
     if not isinstance(stmt, For) or stmt.axis not in digits:
         return stmt
     body = stmt.body

@@ -1,4 +1,4 @@
-"""Updates of reductions as plain stores."""
+"""Conversion of reduction updates to plain stores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedlang.ir.nodes import Load, Store
 
 
 def combined(store: Store) -> Store:
-    """Return an update as a plain store of the combined value."""
+    """Return the update ``store`` as a plain store of the combined value."""
     reducer = store.reducer
     assert reducer is not None
     old: Mapping[Any, Expr] = {

@@ -1,7 +1,7 @@
-"""The rules every loop nest keeps, checked on each nest that is built.
+"""The verifier, which checks every nest that is built.
 
-Well-formed; every access in bounds; each output point finalised once; no race on a loop whose
-iterations run together.
+A nest must be well-formed. Every access must be in bounds. Each output element must be finalised
+once. Loops whose iterations run concurrently must be free of races.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ TOGETHER = ("parallel", "vectorize", "vthread", "thread")
 class Unproven:
     """An index that was not proven to lie in ``0..extent``.
 
-    Not ``exact`` where the index, or a condition around it, is made of values that only a run
-    knows. ``sized`` where it depends on sizes.
+    ``exact`` is false if the index or a condition around it depends on data, which only a run
+    knows. ``sized`` is true if it depends on sizes.
     """
 
     buffer: Buffer
@@ -63,12 +63,11 @@ class Unproven:
 
     @property
     def needs_sizes(self) -> bool:
-        """Return whether the sizes of a call will tell: it is an access, and sizes stand in it."""
+        """True if the sizes of a call can decide it: it depends on sizes and not on data."""
         return self.exact and self.sized
 
     def refusal(self, what: str) -> str:
-        """Return why ``what`` (a build or a call) cannot be: nothing shows that the index is
-        inside."""
+        """Return the message that refuses ``what`` (a build or a call) for this index."""
         name, extent = self.buffer.name, self.buffer.shape[self.position]
         return explain(
             f"{what} stage {self.stage}",
@@ -81,10 +80,10 @@ class Unproven:
 
 @dataclass(frozen=True)
 class Report:
-    """What the verifier could not prove of a nest that it found no fault with.
+    """The properties of a nest that the verifier could neither prove nor refute.
 
-    ``accesses`` are indices that may leave their buffer, for checks at the call. ``open`` are
-    sentences: outputs that may not be written whole and once, loops that may race.
+    ``accesses`` are indices that may leave their buffer; they are checked at the call. ``open``
+    holds sentences about outputs that may not be written exactly once, and loops that may race.
     """
 
     accesses: list[Unproven]
@@ -92,15 +91,15 @@ class Report:
 
 
 def verify(nest: Nest) -> list[Unproven]:
-    """Raise :class:`~schedlang.errors.VerifyError` where ``nest`` breaks a rule.
+    """Raise :class:`~schedlang.errors.VerifyError` if ``nest`` breaks a rule.
 
-    Return the accesses that could not be proven, for checks at the call.
+    Return the accesses that are not proven in bounds, for checks at the call.
     """
     return report(nest).accesses
 
 
 def report(nest: Nest) -> Report:
-    """Check ``nest`` as :func:`verify` does, and return all that could not be proven."""
+    """Check ``nest`` as :func:`verify` does; return everything that is not proven."""
     found = _report(nest)
     if found.open:
         apart = unfused(nest)
@@ -123,7 +122,7 @@ def _report(nest: Nest) -> Report:
 
 
 class _Walker:
-    """One pass over the statements, with what is in scope at each."""
+    """One pass over the statements, which tracks the scope of each."""
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
@@ -196,7 +195,7 @@ class _Walker:
             self.fail(f"loop {loop.axis.name} has extent {loop.extent}")
         declared = loop.axis.extent
         if isinstance(loop.extent, int) and isinstance(declared, int) and loop.extent > declared:
-            # what is simplified by the axis alone would be wrong further on
+            # simplification relies on the axis's own extent
             self.fail(f"loop {loop.axis.name} runs to {loop.extent}, but its axis to {declared}")
         extent = to_lin(loop.extent)
         self.axes.add(loop.axis)
@@ -216,7 +215,10 @@ class _Walker:
         self.axes.discard(loop.axis)
 
     def expression(self, root: Expr, stmt: Stmt) -> None:
-        """Check that leaves are in scope and loads in bounds, lazy sides under their condition."""
+        """Check that leaves are in scope and loads in bounds.
+
+        Loads in a lazy branch are checked under its condition.
+        """
         lazy = False
         loads: list[Load] = []
         for node in postorder([root]):
@@ -282,7 +284,7 @@ class _Walker:
         while True:
             if known.nonneg(lin) and known.nonneg(size - lin - 1):
                 return True
-            least, most = -_most(-lin, known), _most(lin, known)
+            least, most = -_upper_bound(-lin, known), _upper_bound(lin, known)
             if known.nonneg(least) and known.nonneg(size - most - 1):
                 return True
             whole = _numerator(lin, known)
@@ -294,14 +296,14 @@ class _Walker:
         self, buffer: Buffer, position: int, index: Expr, extent: int | Expr, exact: bool,
         conds: tuple[Expr, ...], stores: bool,
     ) -> None:  # fmt: skip
-        """Decide an index that is not proven in bounds, by trying its points.
+        """Decide by enumeration whether an index that is not proven in bounds is so.
 
-        An index out of bounds fails; one that stays undecided is left to be checked at the call.
+        Fail if the index leaves its bounds; record it as unproven if enumeration cannot decide.
         """
         tests = [*(g.cond for g in self.guards), *conds]
         found = leaves_bounds(index, extent, self.loops, tests) if exact else None
         if found is None:
-            # whether a condition on data holds, no check before the run can tell
+            # no check before the run can decide a condition on data
             exact = exact and not any(_gathers(test) for test in tests)
             extents = [e for e in (extent, *(x.extent for x in self.loops)) if isinstance(e, Expr)]
             sized = any(isinstance(n, Var) for n in postorder([index, *tests, *extents]))
@@ -346,7 +348,7 @@ class _Walker:
 def _guarded(
     root: Expr, base: tuple[Lin, ...], ranges: Ranges
 ) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
-    """Yield each load with the facts and the conditions under which it is evaluated."""
+    """Yield each load of ``root`` with the facts and conditions under which it is evaluated."""
     regions = regions_of(root)
     if not regions.shared:
         yield from _guarded_loads(root, base, ranges, regions.hoisted, set())
@@ -365,7 +367,7 @@ def _guarded_loads(
     ahead: Mapping[int, Sequence[Expr]],
     named: Container[int],
 ) -> Iterator[tuple[Load, tuple[Lin, ...], tuple[Expr, ...]]]:
-    """Yield the same for an expression in which the parts ``named`` are checked already."""
+    """Yield the loads of ``root``, without those in the parts ``named``, already checked."""
     seen: set[tuple[int, int]] = set()
     stack: list[tuple[Expr, tuple[Lin, ...], tuple[Expr, ...]]] = [(root, base, ())]
     kept: list[Any] = []
@@ -375,8 +377,8 @@ def _guarded_loads(
         if (id(node), id(conds)) in seen or id(node) in named:
             continue
         if id(node) in settled:
-            # what both sides of a choice need is checked once, ahead of it
-            if any(_within(conds, weaker) for weaker in settled[id(node)]):
+            # a part that both branches of a select need is checked once, ahead of the select
+            if any(_starts_with(conds, weaker) for weaker in settled[id(node)]):
                 continue
             settled[id(node)].append(conds)
         seen.add((id(node), id(conds)))
@@ -394,13 +396,13 @@ def _guarded_loads(
         stack.extend((child, facts, conds) for child in node.children)
 
 
-def _within(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
-    """Return whether ``conds`` are the conditions ``weaker`` and maybe more."""
+def _starts_with(conds: tuple[Expr, ...], weaker: tuple[Expr, ...]) -> bool:
+    """Return whether ``conds`` start with all conditions of ``weaker``."""
     return len(conds) >= len(weaker) and all(a is b for a, b in zip(conds, weaker))
 
 
 def _numerator(lin: Lin, ranges: Ranges) -> tuple[Lin, Lin] | None:
-    """Return ``(x, d)`` with ``lin == x // d``: a guard of a fused loop is about ``x``."""
+    """Return ``(x, d)`` with ``lin == x // d``, since the guard of a fused loop bounds ``x``."""
     for product, coef in lin.terms.items():
         if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
             continue
@@ -411,8 +413,8 @@ def _numerator(lin: Lin, ranges: Ranges) -> tuple[Lin, Lin] | None:
     return None
 
 
-def _most(lin: Lin, ranges: Ranges) -> Lin:
-    """Return a bound above ``lin``: ``x//d - y//d`` is at most ``x - y`` over ``d``, rounded up."""
+def _upper_bound(lin: Lin, ranges: Ranges) -> Lin:
+    """Return an upper bound of ``lin``: ``x//d - y//d`` is at most ``ceil((x - y) / d)``."""
     for product, coef in lin.terms.items():
         if coef != 1 or len(product) != 1 or not isinstance(product[0], Div):
             continue
@@ -425,19 +427,19 @@ def _most(lin: Lin, ranges: Ranges) -> Lin:
             high = ranges.interval(first.num - second.num)[1]
             if high is not None and den > 0:
                 rest = lin - Lin.of(first) + Lin.of(second)
-                return _most(rest - (-high // den), ranges)
+                return _upper_bound(rest - (-high // den), ranges)
     return lin
 
 
 def _gathers(root: Expr) -> bool:
-    """Return whether ``root`` has values that only a run knows: elements, scalar arguments."""
+    """Return whether ``root`` depends on data: loaded elements or scalar arguments."""
     return any(
         isinstance(n, Load) or (isinstance(n, Var) and not n.is_size) for n in postorder([root])
     )
 
 
 def quick_interval(root: Expr, ranges: Ranges) -> Interval:
-    """Return the integers between which an index expression lies, term by term."""
+    """Return an interval that holds the index expression ``root``, by interval arithmetic."""
     if isinstance(root, Axis):
         return ranges.of_atom(root)
     done: dict[int, Interval] = {}

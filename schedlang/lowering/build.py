@@ -1,8 +1,8 @@
-"""The loops of a stage around its body, from the inside out.
+"""Construction of the loops of a stage around its body, from the inside out.
 
-The innermost statement is made first. On the way out each loop adds its guard and the stages
-attached to it, whose boxes are what the statements made so far read; a loop that is left
-widens those boxes by its range.
+The innermost statement is built first. On the way out, each loop adds its guards and the stages
+attached to it. The box of an attached stage is the region that the statements built so far read.
+Each enclosing loop then widens the boxes by its range.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schedlang.lowering.drafts import Draft, block, loop_extent
 from schedlang.lowering.guards import (
     guarded,
     guards_at,
-    lets_a_start_through,
+    guards_pass_first_iterations,
     new_rows,
     row_depth,
     wrapped,
@@ -67,7 +67,10 @@ def nest_stage(
 
 
 def _level(n: Nesting, depth: int, scope: Scope) -> Task:
-    """Return loops from ``depth`` inwards; a reduction's init comes before its first loop."""
+    """Return the loops from ``depth`` inwards.
+
+    The initialization of a reduction comes before its first reduction loop.
+    """
     if depth == len(n.leaf):
         return statement(n, scope)
     axis = n.leaf[depth]
@@ -93,7 +96,7 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     pending: Pending = {}
     if cut.inside is not None:
         for peel, test in zip((cut.main, cut.tail), cut.inside):
-            made, more = yield _inside(n.planned(peel), depth, axis, test, scope)
+            made, more = yield _part_of_shared_loop(n.planned(peel), depth, axis, test, scope)
             drafts += made
             merge(pending, more, scope.ranges)
         return _as_loop(n, axis, drafts, pending, scope.ranges)
@@ -102,7 +105,7 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
         known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in tests)))
         made, more = yield _part(part, depth, axis, known)
         if row_depth(part) < depth <= row_depth(n):
-            # the loop that was to hold the test stands still in this part
+            # the loop that would hold the test has one iteration in this part
             made = new_rows(part, made)
         drafts += wrapped(tests, made)
         merge(pending, more, scope.ranges)
@@ -110,7 +113,7 @@ def _cut_or_loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
 
 
 def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
-    """Build one part of a loop that is cut, with the tests on outer loops that only it needs."""
+    """Build one part of a cut loop, under the guards of outer loops that only this part needs."""
     outer = [g for k in range(-1, depth) for g in guards_at(n, k)]
     late = [g for g in outer if not scope.ranges.nonneg(-g.fact)]
     known = replace(scope, ranges=scope.ranges.assuming(tuple(g.fact for g in late)))
@@ -119,7 +122,7 @@ def _part(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
 
 
 def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
-    """Return one loop with what is attached to it, its guards, and everything further in."""
+    """Return one loop with its guards, its attached stages, and everything inside it."""
     extent = n.plan.extents[axis]
     if extent.const == 0 and axis not in dict(n.peel.fixed):
         return [], {}
@@ -137,7 +140,7 @@ def _loop(n: Nesting, depth: int, axis: Axis, scope: Scope) -> Task:
     inner = _enter(n, scope, var, extent, kind, guards)
     drafts, pending = yield _body(n, depth, axis, inner)
     if var is None or scope.threads.find(kind) is not None:
-        return _noted(n.stage, _pragmas(n, axis), drafts), pending
+        return _with_pragmas(n.stage, _pragmas(n, axis), drafts), pending
     return _as_loop(n, axis, drafts, pending, inner.ranges)
 
 
@@ -153,7 +156,7 @@ def _body(n: Nesting, depth: int, axis: Axis, inner: Scope) -> Task:
 def _as_loop(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, ranges: Ranges
 ) -> Made:
-    """Wrap ``drafts`` in the loop over ``axis``, whose variable they use."""
+    """Wrap ``drafts``, which use the variable of ``axis``, in the loop over ``axis``."""
     var, extent, kind = n.plan.variables[axis], n.plan.extents[axis], n.stage.kinds.get(axis, "")
     loop = For(
         var, loop_extent(extent), "thread" if thread_tag(kind) else kind or "serial",
@@ -166,8 +169,8 @@ def _pragmas(n: Nesting, axis: Axis) -> tuple[tuple[str, Any], ...]:
     return tuple((name, value) for a, name, value in n.stage.pragmas if a is axis)
 
 
-def _inside(n: Nesting, depth: int, axis: Axis, test: Guard, scope: Scope) -> Task:
-    """Build one part of a loop that is cut, under its ``test``, where both parts share a loop."""
+def _part_of_shared_loop(n: Nesting, depth: int, axis: Axis, test: Guard, scope: Scope) -> Task:
+    """Build one part of a cut loop under its ``test``, if both parts share one loop."""
     outer = [g for k in range(-1, depth) for g in guards_at(n, k)]
     late = [g for g in outer if not scope.ranges.nonneg(-g.fact)]
     tests = [test, *late]
@@ -179,8 +182,8 @@ def _inside(n: Nesting, depth: int, axis: Axis, test: Guard, scope: Scope) -> Ta
     return wrapped(tests, drafts), pending
 
 
-def _noted(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[Draft]:
-    """Return the pragmas of a loop that runs once, on the loops inside of it."""
+def _with_pragmas(stage: Stage, pragmas: tuple[Any, ...], drafts: list[Draft]) -> list[Draft]:
+    """Return ``drafts`` with the pragmas of a loop that runs once moved to the loops inside it."""
     if not pragmas:
         return drafts
     return [
@@ -211,7 +214,7 @@ def _enter(
 def attach_children(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
-    """Add the stages computed (or stored) at this loop, ahead of the statements that read them."""
+    """Add the stages computed or stored at this loop, before the statements that read them."""
     for child in reversed(n.job.placement.at.get((n.stage.name, axis), ())):
         drafts, pending = yield attach_child(n, axis, child, drafts, pending, scope)
     return store_kept(n, axis, drafts, pending, scope), pending
@@ -220,9 +223,9 @@ def attach_children(
 def attach_child(
     n: Nesting, axis: Axis, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> Task:
-    """Return one stage computed at this loop."""
+    """Return ``drafts`` with ``child``, which is computed at this loop, in front."""
     slide = None
-    if child.name in n.job.placement.store and lets_a_start_through(n, axis):
+    if child.name in n.job.placement.store and guards_pass_first_iterations(n, axis):
         box = take(child, pending, scope.ranges, keep=True)
         slide = find_slide(child, box, n.plan.variables.get(axis), n.stage.kinds.get(axis))
     return (yield place_child(n.job, child, drafts, pending, scope, slide))
@@ -231,14 +234,17 @@ def attach_child(
 def store_kept(
     n: Nesting, axis: Axis, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> list[Draft]:
-    """Return ``drafts`` with the storage of stages that are stored at this loop in front."""
+    """Return ``drafts`` with the storage of the stages stored at this loop in front."""
     for child in n.job.placement.kept.get((n.stage.name, axis), ()):
         drafts = store_child(n.job, child, drafts, pending, scope)
     return drafts
 
 
 def take(stage: Stage, pending: Pending, ranges: Ranges, keep: bool = False) -> Box | None:
-    """Return the box of ``stage`` that the statements so far read: one for all its outputs."""
+    """Return the box that the statements so far read, one for all outputs of ``stage``.
+
+    Unless ``keep`` is set, remove it from ``pending``.
+    """
     box: Box | None = None
     for tensor in stage.outputs:
         found = pending.get(tensor) if keep else pending.pop(tensor, None)
@@ -255,7 +261,7 @@ def place_child(
     scope: Scope,
     slide: Slide | None = None,
 ) -> Task:
-    """Return ``drafts`` with the nest of ``child``, and its storage, in front."""
+    """Return ``drafts`` with the storage and the nest of ``child`` in front."""
     stored_here = child.name not in job.placement.store
     box = take(child, pending, scope.ranges, keep=not stored_here)
     if box is None:
@@ -284,7 +290,7 @@ def place_child(
     if stored_here:
         storage = [*job.storage(child, dims, scope_name)]
     else:
-        # storage further out must hold all that is computed, which may be more than is read
+        # storage further out must hold all that is computed, which may exceed what is read
         computed = Box(tuple(d.lo for d in dims), tuple(d.lo + d.extent - 1 for d in dims))
         pending.update((t, computed) for t in child.outputs)
     return [*storage, *made, *drafts], pending
@@ -293,7 +299,10 @@ def place_child(
 def store_child(
     job: Job, child: Stage, drafts: list[Draft], pending: Pending, scope: Scope
 ) -> list[Draft]:
-    """Return storage at a loop outside the one that computes: as large as all iterations need."""
+    """Return ``drafts`` with storage of ``child`` in front, for a stage computed further inside.
+
+    The storage is as large as all iterations of the loops in between need.
+    """
     box = take(child, pending, scope.ranges)
     if box is None:
         return drafts
@@ -304,7 +313,7 @@ def store_child(
 def _prefetches(n: Nesting, axis: Axis, pending: Pending, scope: Scope) -> list[Draft]:
     """Return the prefetches of this loop for its later iterations.
 
-    What is computed inside the loop has left ``pending``: it has no storage yet, and is near.
+    Stages computed inside the loop are no longer in ``pending``, so they are not prefetched.
     """
     made: list[Draft] = []
     inside = n.leaf[n.leaf.index(axis) + 1 :]

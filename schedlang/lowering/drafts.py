@@ -1,4 +1,4 @@
-"""Statements of a nest under construction, whose tensors have no buffers yet."""
+"""Drafts: statements of a nest under construction, whose tensors have no buffers yet."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Placed(Expr):
-    """A read at known index polynomials of the tensor's own coordinates."""
+class DraftRead(Expr):
+    """A read of a tensor element, with its coordinates as linear forms."""
 
     tensor: Tensor
     at: tuple[Lin, ...]
@@ -29,8 +29,8 @@ class Placed(Expr):
 
 
 @dataclass(frozen=True, eq=False)
-class Put:
-    """A store at the tensor's own coordinates."""
+class DraftStore:
+    """A store of a tensor element, at the tensor's coordinates."""
 
     tensors: tuple[Tensor, ...]
     indices: tuple[Lin, ...]
@@ -40,21 +40,21 @@ class Put:
 
 
 @dataclass(frozen=True, eq=False)
-class Touch:
-    """A prefetch at the tensor's own coordinates."""
+class DraftPrefetch:
+    """A prefetch of a tensor element, at the tensor's coordinates."""
 
     tensor: Tensor
     indices: tuple[Lin, ...]
 
 
-Draft = Union[For, If, Alloc, Note, Put, Touch]
+Draft = Union[For, If, Alloc, Note, DraftStore, DraftPrefetch]
 
 
 def block(drafts: Sequence[Draft]) -> Block:
-    """Return statements under construction as the body of a loop; ``resolve`` makes them whole."""
+    """Return ``drafts`` as the body of a loop; ``resolve`` later gives them buffers."""
     return Block(tuple(drafts))  # type: ignore[arg-type]
 
 
 def loop_extent(extent: Lin) -> Union[int, Expr]:
-    """Return how often a loop runs: a number where that is known."""
+    """Return the extent of a loop, as an ``int`` if it is constant."""
     return extent.const if extent.const is not None else to_expr(extent)

@@ -1,4 +1,4 @@
-"""Where the guards of a stage stand: at the innermost loop that they speak of, or the statement."""
+"""Placement of guards: at the innermost loop they depend on, or at the innermost statement."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from schedlang.lowering.threads import thread_variables
 
 
 def guards_at(n: Nesting, depth: int) -> list[Guard]:
-    """Return the guards that depend on loop ``depth`` and on no loop further in."""
+    """Return the guards that depend on loop ``depth`` and on no loop inside it."""
     variables = [n.plan.variables.get(a) for a in n.leaf]
     reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
     found = []
     for guard in n.plan.guards:
-        if (n.init and guard.axes & reduce) or _waits(n, guard):
+        if (n.init and guard.axes & reduce) or _must_be_innermost(n, guard):
             continue
         deepest = max((k for k, v in enumerate(variables) if v in guard.axes), default=-1)
         if deepest == depth:
@@ -28,10 +28,10 @@ def guards_at(n: Nesting, depth: int) -> list[Guard]:
     return found
 
 
-def _waits(n: Nesting, guard: Guard) -> bool:
-    """Return whether a guard must stand at the statement: threads that fail it still take part.
+def _must_be_innermost(n: Nesting, guard: Guard) -> bool:
+    """Return whether ``guard`` must be at the innermost statement.
 
-    What is attached inside thread loops is fetched by all threads of the block together.
+    All threads of a block compute an attached stage together, even those that fail the guard.
     """
     if not guard.axes & thread_variables(n.stage, n.plan, n.scope.threads):
         return False
@@ -39,14 +39,14 @@ def _waits(n: Nesting, guard: Guard) -> bool:
 
 
 def late_guards(n: Nesting) -> list[Guard]:
-    """Return the guards that stand at the statement alone."""
+    """Return the guards that must be at the innermost statement."""
     reduce = {n.plan.variables.get(a) for a in n.stage.leaf if a.is_reduce} - {None}
-    waiting = (g for g in n.plan.guards if _waits(n, g))
+    waiting = (g for g in n.plan.guards if _must_be_innermost(n, g))
     return [g for g in waiting if not (n.init and g.axes & reduce)]
 
 
 def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
-    """Wrap the body of loop ``depth`` in its guards; -1 is outside of all loops."""
+    """Wrap the body of loop ``depth`` in its guards; depth -1 is outside all loops."""
     if n.init and depth < 0:
         return drafts
     if n.slide is not None and depth == row_depth(n):
@@ -55,20 +55,20 @@ def guarded(n: Nesting, depth: int, drafts: list[Draft]) -> list[Draft]:
 
 
 def _row(n: Nesting) -> Lin:
-    """Return where a sliding stage stands in the dimension that slides."""
+    """Return the coordinate of a sliding stage along its sliding dimension."""
     assert n.slide is not None
     return n.dims[n.slide.dim].lo + n.plan.values[n.stage.op.axis[n.slide.dim]]
 
 
 def row_depth(n: Nesting) -> int:
-    """Return the innermost loop that moves along the sliding dimension, -1 for none."""
+    """Return the depth of the innermost loop along the sliding dimension, or -1."""
     moving = set() if n.slide is None else set(_row(n).leaves())
     spots = (k for k, a in enumerate(n.leaf) if n.plan.variables.get(a) in moving)
     return max(spots, default=-1)
 
 
 def new_rows(n: Nesting, drafts: list[Draft]) -> list[Draft]:
-    """Guard ``drafts`` so that rows which the sliding window holds are not computed again."""
+    """Guard ``drafts`` so that rows kept by the sliding window are not computed again."""
     if n.slide is None or not drafts:
         return drafts
     return new_rows_only(n.stage, n.slide, _row(n), drafts)
@@ -81,8 +81,8 @@ def wrapped(guards: Sequence[Guard], drafts: list[Draft]) -> list[Draft]:
     return drafts
 
 
-def lets_a_start_through(n: Nesting, axis: Axis) -> bool:
-    """Return whether the guards at this loop pass a leading run of its iterations."""
+def guards_pass_first_iterations(n: Nesting, axis: Axis) -> bool:
+    """Return whether the iterations that pass the guards at this loop are its first ones."""
     var = n.plan.variables.get(axis)
     depth = next((k for k, a in enumerate(n.leaf) if a is axis), 0)
     if var is None or (n.slide is not None and row_depth(n) == depth):

@@ -1,4 +1,4 @@
-"""Guards move out of the loops they do not depend on, and equal neighbours join."""
+"""Hoisting: guards move out of loops they do not depend on, and equal neighbours are merged."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from schedlang.ir.printer import expr_text
 
 
 def hoist(block: Block) -> Block:
-    """Return ``block`` with each guard as far out as it can be, and written once."""
+    """Return ``block`` with each guard as far out as possible, and equal neighbours merged."""
     done: list[list[Stmt]] = [[]]
     stack: list[Stmt | None] = [block]
     around: list[For | If] = []
-    # a None on the stack closes the loop or guard opened last
+    # None on the stack marks the end of the innermost open loop or guard
     while stack:
         stmt = stack.pop()
         if stmt is None:
-            body = _joined(done.pop())
-            done[-1] += _closed(around.pop(), body)
+            body = _merged(done.pop())
+            done[-1] += _rebuilt(around.pop(), body)
         elif isinstance(stmt, Block):
             stack.extend(reversed(stmt.stmts))
         elif isinstance(stmt, (For, If)):
@@ -30,11 +30,11 @@ def hoist(block: Block) -> Block:
             stack += [None, stmt.body]
         else:
             done[-1].append(stmt)
-    return Block(tuple(_joined(done.pop())))
+    return Block(tuple(_merged(done.pop())))
 
 
-def _closed(outer: For | If, stmts: list[Stmt]) -> list[Stmt]:
-    """Return the loop or guard around ``stmts``, inside the guards that can stand outside of it."""
+def _rebuilt(outer: For | If, stmts: list[Stmt]) -> list[Stmt]:
+    """Return ``outer`` around ``stmts``, with the guards that can move out of it around it."""
     guards: list[If] = []
     while isinstance(outer, For) and _movable(outer, stmts):
         guard = stmts[0]
@@ -48,36 +48,36 @@ def _closed(outer: For | If, stmts: list[Stmt]) -> list[Stmt]:
 
 
 def _movable(loop: For, body: Sequence[Stmt]) -> bool:
-    """Return whether the loop holds one guard and nothing else, and it does not use the loop."""
+    """Return whether ``body`` is a single guard that depends on neither the loop nor on loads."""
     if len(body) != 1 or not isinstance(body[0], If):
         return False
     return not any(n is loop.axis or isinstance(n, Load) for n in postorder([body[0].cond]))
 
 
-def _joined(stmts: list[Stmt]) -> list[Stmt]:
-    """Join adjacent guards with the same condition, if nothing between them changes it."""
+def _merged(stmts: list[Stmt]) -> list[Stmt]:
+    """Merge adjacent guards with the same condition, unless the first body may change it."""
     made: list[Stmt] = []
     for stmt in stmts:
         last = made[-1] if made else None
-        if isinstance(stmt, If) and isinstance(last, If) and _same(last, stmt):
-            body = _joined([*last.body.stmts, *stmt.body.stmts])
+        if isinstance(stmt, If) and isinstance(last, If) and _same_condition(last, stmt):
+            body = _merged([*last.body.stmts, *stmt.body.stmts])
             made[-1] = replace(last, body=Block(tuple(body)))
         else:
             made.append(stmt)
     return made
 
 
-def _same(a: If, b: If) -> bool:
+def _same_condition(a: If, b: If) -> bool:
     kinds = [(guard.note, guard.predicate, guard.where) for guard in (a, b)]
     if kinds[0] != kinds[1] or any(isinstance(s, Alloc) for s in a.body.stmts):
         return False
-    return not _reads(a.cond) and _shape(a.cond) == _shape(b.cond)
+    return not _depends_on_loads(a.cond) and _text_and_axes(a.cond) == _text_and_axes(b.cond)
 
 
-def _reads(cond: Expr) -> bool:
+def _depends_on_loads(cond: Expr) -> bool:
     return any(isinstance(n, Load) for n in postorder([cond]))
 
 
-def _shape(cond: Expr) -> tuple[str, tuple[Expr, ...]]:
-    """Return text and the axes in it, in order: equal for equal conditions only."""
+def _text_and_axes(cond: Expr) -> tuple[str, tuple[Expr, ...]]:
+    """Return the text of ``cond`` and its axes in order, which only equal conditions share."""
     return expr_text(cond, {}), tuple(n for n in postorder([cond]) if isinstance(n, Axis))

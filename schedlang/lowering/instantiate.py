@@ -1,4 +1,4 @@
-"""Bodies at given points: axes replaced by loop expressions, inlined stages expanded."""
+"""Instantiation of bodies: axes become loop expressions, and inlined stages are expanded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr, Read, Select
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, with_children
-from schedlang.lowering.drafts import Placed
+from schedlang.lowering.drafts import DraftRead
 
 Values = Mapping[Axis, Lin]
 _COMPARE = {"<": (0, 1), "<=": (0, 0), ">": (1, 1), ">=": (1, 0)}
@@ -26,7 +26,7 @@ class _Point:
 
 @dataclass
 class Instance:
-    """Expressions at a point, and the tensors they read there."""
+    """The expressions at a point, and the tensor elements that they read."""
 
     roots: tuple[Expr, ...]
     reads: list[tuple[Tensor, tuple[Lin, ...]]] = field(default_factory=list)
@@ -37,8 +37,8 @@ def instantiate(
 ) -> Instance:
     """Return ``roots`` with axes replaced by ``values`` and ``inline`` tensors by their bodies.
 
-    The same element of an inlined tensor becomes one shared expression. Conditions between indices
-    that ``ranges`` decide are folded.
+    Reads of one element of an inlined tensor share one expression. Comparisons of indices that
+    ``ranges`` decide are folded.
     """
     outer = _Point(values)
     points: dict[tuple[Tensor, tuple[Lin, ...]], _Point] = {}
@@ -85,12 +85,12 @@ def instantiate(
                 gathers = any(isinstance(leaf, Opaque) for i in index for leaf in i.leaves())
                 placed[where] = found = (
                     Read(new.tensor, tuple(map(to_expr, index)), new.dtype) if gathers
-                    else Placed(new.tensor, index, new.dtype)
+                    else DraftRead(new.tensor, index, new.dtype)
                 )  # fmt: skip
                 made[id(found)] = where
             done[key] = placed[where]
     result = tuple(done[(id(r), id(outer))] for r in roots)
-    kept = {made[id(n)]: None for n in postorder(result) if isinstance(n, (Placed, Read))}
+    kept = {made[id(n)]: None for n in postorder(result) if isinstance(n, (DraftRead, Read))}
     return Instance(result, list(kept))
 
 
@@ -110,8 +110,11 @@ def _leaf(node: Expr, values: Values) -> Expr:
 
 
 def simplified(node: Expr, ranges: Ranges) -> Expr:
-    """Return ``node``, whose operands are simplified, as an index, a truth or the side that is
-    taken."""
+    """Return ``node`` simplified, given that its operands already are.
+
+    Indices become linear forms. A decided comparison becomes a constant, and a select with a
+    decided condition becomes the branch taken.
+    """
     if node.weak and node.dtype == "int64":
         return to_expr(to_lin(node, ranges=ranges))
     if isinstance(node, Binary):
@@ -126,7 +129,7 @@ def simplified(node: Expr, ranges: Ranges) -> Expr:
 
 
 def _compare(node: Binary, ranges: Ranges) -> Expr:
-    """Return a comparison of indices, or its truth where the ranges decide it."""
+    """Return a comparison of indices; a constant if ``ranges`` decide it."""
     swap, strict = _COMPARE[node.op]
     a, b = to_lin(node.a, ranges=ranges), to_lin(node.b, ranges=ranges)
     left, right = (b, a) if swap else (a, b)

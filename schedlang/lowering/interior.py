@@ -1,7 +1,7 @@
-"""Loops in three parts, edge, interior, edge, where the interior's lanes need no clamps.
+"""Loop partitioning: a loop becomes edge, interior, edge, so that the interior needs no clamps.
 
-Reads of padded pictures are clamped, wrapped or guarded in every lane, which makes gathers and
-masked loads of them. In all but the first and last iterations the ranges of the loops decide those.
+Reads of padded images are clamped, wrapped or guarded in every lane, and so become gathers and
+masked loads. In all but the first and last iterations, the loop ranges remove these clamps.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from schedlang.ir.nodes import Block, For, If, Load, Stmt, Store, walk
 from schedlang.ir.rewrite import mapped, storage, substituted, with_buffers
 from schedlang.lowering.instantiate import simplified
 
-# iterations of an edge
-WIDEST = 8
-# what becomes of one statement in all
+# the most iterations of an edge
+WIDEST_EDGE = 8
+# the most copies of one statement
 MOST_COPIES = 9
 
 
 @dataclass(frozen=True)
 class Access:
-    """An index, or a comparison in a condition, that depends on lanes; with the loops inside."""
+    """An index or a comparison that depends on lanes, with the loops around it."""
 
     value: Expr
     loops: tuple[tuple[Axis, Lin], ...]
@@ -35,8 +35,10 @@ class Access:
 
 
 def split_edges(block: Block) -> Block:
-    """Return ``block`` with loops around lanes split where the middle part has no clamps among
-    them."""
+    """Return ``block`` with loops around vector lanes partitioned.
+
+    A loop is partitioned if its interior then has no clamps that depend on lanes.
+    """
     kinds = {stmt.kind for stmt, _ in walk(block) if isinstance(stmt, For)}
     if "vectorize" not in kinds or "thread" in kinds:
         return block
@@ -77,7 +79,7 @@ def _part(
         at = Binary("+", axis, at, "int64", True) if first else axis
     moved = body if at is axis else substituted(body, {axis: at})
     inside = ranges.extended(axis, ZERO, Lin.of(last - first))
-    known = _simpler(moved, inside)
+    known = _simplified_stmt(moved, inside)
     again = _block(Block(tuple(known)), inside, copies)
     if last == first:
         return list(again.stmts)
@@ -85,32 +87,33 @@ def _part(
 
 
 def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
-    """Return the first and last iteration of each part, if it pays to split ``loop``."""
+    """Return the first and last iteration of each part; ``None`` if partitioning does not pay."""
     if not isinstance(loop.extent, int) or loop.extent < 2:
         return None
     count = loop.extent
     found = [a for a in _accesses(loop.body, (), frozenset()) if loop.axis in _axes(a.value)]
 
-    def settled(access: Access, first: int, last: int) -> bool:
-        return _settled(access, ranges.extended(loop.axis, Lin.of(first), Lin.of(last)))
+    def clamp_free(access: Access, first: int, last: int) -> bool:
+        return _is_clamp_free(access, ranges.extended(loop.axis, Lin.of(first), Lin.of(last)))
 
     middle = count // 2
     edged = [
-        a for a in found if not settled(a, 0, count - 1)
-        and (settled(a, middle, middle) or settled(a, middle - 1, middle - 1))
+        a for a in found if not clamp_free(a, 0, count - 1)
+        and (clamp_free(a, middle, middle) or clamp_free(a, middle - 1, middle - 1))
     ]  # fmt: skip
     if not edged:
         return None
 
     def free(k: int) -> bool:
-        return all(settled(a, k, k) for a in edged)
+        return all(clamp_free(a, k, k) for a in edged)
 
-    first = next((k for k in range(min(WIDEST, middle) + 1) if free(k)), None)
-    after = next((k for k in range(min(WIDEST, middle) + 1) if free(count - 1 - k)), None)
+    edge = range(min(WIDEST_EDGE, middle) + 1)
+    first = next((k for k in edge if free(k)), None)
+    after = next((k for k in edge if free(count - 1 - k)), None)
     if first is None or after is None:
         return None
     last = count - 1 - after
-    if last < first or not all(settled(a, first, last) for a in edged):
+    if last < first or not all(clamp_free(a, first, last) for a in edged):
         return None
     parts = [(0, first - 1), (first, last), (last + 1, count - 1)]
     return [(a, b) for a, b in parts if a <= b]
@@ -119,7 +122,7 @@ def _interior(loop: For, ranges: Ranges) -> list[tuple[int, int]] | None:
 def _accesses(
     block: Block, loops: tuple[tuple[Axis, Lin], ...], lanes: frozenset[Axis]
 ) -> Iterator[Access]:
-    """Yield the accesses under vectorized loops that may be clamped or tested lane by lane."""
+    """Yield the accesses under vectorized loops that may be clamped or tested in each lane."""
     for stmt in block.stmts:
         if isinstance(stmt, Block):
             yield from _accesses(stmt, loops, lanes)
@@ -140,7 +143,7 @@ def _axes(value: Expr) -> set[Axis]:
 
 
 def _parts(store: Store) -> Iterator[Expr]:
-    """Yield the indices of the loads of a statement, and the comparisons of its choices."""
+    """Yield the indices of a store's loads, and the index comparisons of its selects."""
     for node in postorder(store.values):
         if isinstance(node, Load):
             yield from node.indices
@@ -154,7 +157,7 @@ def _indices(node: Binary) -> bool:
     return all(side.weak and side.dtype == "int64" for side in (node.a, node.b))
 
 
-def _settled(access: Access, ranges: Ranges) -> bool:
+def _is_clamp_free(access: Access, ranges: Ranges) -> bool:
     """Return whether ``ranges`` remove all clamps from an index, or decide a comparison."""
     for axis, last in access.loops:
         ranges = ranges.extended(axis, ZERO, last)
@@ -172,10 +175,10 @@ def _settled(access: Access, ranges: Ranges) -> bool:
     return True
 
 
-def _simpler(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
+def _simplified_stmt(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
     """Return ``stmt`` in the simplest form that ``ranges`` allow."""
     if isinstance(stmt, Block):
-        return [made for s in stmt.stmts for made in _simpler(s, ranges)]
+        return [made for s in stmt.stmts for made in _simplified_stmt(s, ranges)]
     memo: dict[int, Expr] = {}
 
     def node(root: Expr) -> Expr | None:
@@ -196,10 +199,10 @@ def _simpler(stmt: Stmt, ranges: Ranges) -> list[Stmt]:
     new = mapped(stmt, value)
     if isinstance(new, If):
         if isinstance(new.cond, Const):
-            return _simpler(new.body, ranges) if new.cond.value else []
+            return _simplified_stmt(new.body, ranges) if new.cond.value else []
         known = ranges.assuming(facts_of(new.cond, True, ranges))
-        return [replace(new, body=Block(tuple(_simpler(new.body, known))))]
+        return [replace(new, body=Block(tuple(_simplified_stmt(new.body, known))))]
     if isinstance(new, For):
         inside = ranges.extended(new.axis, ZERO, to_lin(new.extent) - 1)
-        return [replace(new, body=Block(tuple(_simpler(new.body, inside))))]
+        return [replace(new, body=Block(tuple(_simplified_stmt(new.body, inside))))]
     return [new]

@@ -1,4 +1,4 @@
-"""Compute and schedule to loop nest: the passes in order."""
+"""Lowering: the passes from a schedule to a loop nest, in order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def default_args(state: State) -> list[Arg]:
 
 
 def sizes_of(args: Sequence[Arg]) -> set[Var]:
-    """Return the sizes that the shapes of ``args`` determine, if they are no arguments as well."""
+    """Return the sizes that the shapes of ``args`` determine, without those that are arguments."""
     known = {a for a in args if isinstance(a, Var)}
     shapes = [(k, a.shape) for k, a in enumerate(args) if isinstance(a, Tensor)]
     return {found.size for found in equations([shapes], known)}
@@ -53,7 +53,7 @@ def lower_state(
 ) -> Nest:
     """Return the loop nest of ``state`` for ``args`` (by default those of :func:`default_args`).
 
-    With ``strict`` false, what does not fit together yet is said in notes instead of raised.
+    If ``strict`` is false, inconsistencies of the schedule become notes instead of errors.
     """
     checked = default_args(state) if args is None else check_args(state, args)
     tensors = [a for a in checked if isinstance(a, Tensor)]
@@ -80,7 +80,7 @@ def lower_state(
         drafts = run(_roots(job))
         if job.clipped <= clipped:
             break
-        # what was read past its end has no storage there after all
+        # some tensors cannot be stored past their ends after all: lower again, with these clipped
         clipped = job.clipped
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
@@ -102,7 +102,7 @@ def lower_state(
 
 
 def _stage_names(state: State, taken: set[str]) -> dict[str, str]:
-    """Return printed names for the storage of stages, all different and none of them ``taken``."""
+    """Return the printed names for the storage of stages; they are distinct and not ``taken``."""
     names: dict[str, str] = {}
     used = set(taken)
     for name in state.stages:
@@ -120,7 +120,7 @@ def _distinct(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
-    """Return ``args`` as tensors and sizes of this computation, none missing and none double."""
+    """Return ``args``, checked: tensors and sizes of this computation, complete and distinct."""
     needed = set(placeholders(state.outputs))
     known = needed | set(state.defined)
     scalars = variables(state.outputs)
@@ -160,7 +160,7 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
 
 
 def _aliases(state: State) -> dict[Any, Any]:
-    """Return the tensors that are parts of a scan's output."""
+    """Return a map from the parts of a scan (init, state, update) to its output."""
     alias: dict[Tensor, Tensor] = {}
     for stage in state.stages.values():
         if isinstance(stage.op, ScanOp):
@@ -186,7 +186,10 @@ def _buffers(args: Sequence[Arg]) -> dict[Tensor, Buffer]:
 
 
 def _roots(job: Job) -> Task:
-    """Return the nests of the stages at root, last first, each as large as its readers need."""
+    """Build the nests of the stages at root, last stage first.
+
+    Each is as large as its readers need.
+    """
     drafts: list[Any] = []
     pending: Pending = {}
     placement = job.placement
@@ -198,7 +201,7 @@ def _roots(job: Job) -> Task:
             drafts = store_child(job, stage, drafts, pending, scope)
         wanted = any(t in job.given for t in stage.outputs)
         spot = placement.attach[name]
-        # an inlined stage that is an argument is stored as well
+        # an inlined stage that is an argument is also computed at root
         at_root = isinstance(spot, Root) or (isinstance(spot, Inline) and wanted)
         if name in parts or not at_root:
             continue
@@ -209,18 +212,18 @@ def _roots(job: Job) -> Task:
             made, more = yield nest_scan(job, stage, scope)
             merge(pending, more, scope.ranges)
             kept = stage if wanted else stage.with_(layout=rolling(job.state, stage, box))
-            drafts = [*_hidden(job, kept), *made, *drafts]
+            drafts = [*_storage_of(job, kept), *made, *drafts]
         elif wanted:
             take(stage, pending, scope.ranges)
             made, more = yield nest_stage(job, stage, whole(stage.outputs[0].shape), scope)
             merge(pending, more, scope.ranges)
-            drafts = [*_hidden(job, stage), *made, *drafts]
+            drafts = [*_storage_of(job, stage), *made, *drafts]
         else:
             drafts, pending = yield place_child(job, stage, drafts, pending, scope)
     return drafts
 
 
-def _hidden(job: Job, stage: Stage) -> list[Any]:
+def _storage_of(job: Job, stage: Stage) -> list[Any]:
     """Return storage for the outputs of ``stage`` that are no arguments."""
     return list(job.storage(stage, whole(stage.outputs[0].shape), "global"))
 

@@ -1,4 +1,4 @@
-"""Names for the loops and buffers of a nest: the user's, made unique where they meet."""
+"""Names of the loops of a nest: the user's names, made unique where two collide."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from schedlang.ir.nodes import Block, For, If
 
 
 def loop_names(root: Block) -> dict[Axis, str]:
-    """Return a name a loop variable; one that meets an equal name around it gains its stage's."""
+    """Return the name of each loop variable.
+
+    A name that equals that of an enclosing loop is extended by its stage's name.
+    """
     names: dict[Axis, str] = {}
     stack: list[tuple[Block, tuple[Axis, ...]]] = [(root, ())]
     while stack:

@@ -1,4 +1,4 @@
-"""The data that nesting works on: the whole schedule, a place in it, the loops of one stage."""
+"""The data of loop construction: the whole schedule, a place in it, the loops of one stage."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from schedlang.stage.state import At, Stage, State
 class Job:
     """The data that every pass over one schedule shares.
 
-    ``alias`` maps the tensors of a scan to the output they are parts of; ``given`` are the
-    tensors that exist outside the nest, ``prefetched`` those that some loop asks for ahead.
+    ``alias`` maps the parts of a scan to its output. ``given`` are the arguments, whose storage
+    exists outside the nest. ``prefetched`` are the tensors that some loop prefetches.
+    ``unclipped`` are the tensors that are read past their ends, so that their boxes are not
+    clipped; ``clipped`` are those whose boxes had to be clipped all the same.
     """
 
     state: State
@@ -38,14 +40,14 @@ class Job:
     clipped: set[Tensor] = field(default_factory=set)
 
     def needs_box(self, tensor: Tensor) -> bool:
-        """Return whether what is read of ``tensor`` decides what is computed of it."""
+        """Return whether the region read of ``tensor`` determines the region computed."""
         name = self.state.defined.get(tensor)
         if name is None or tensor in self.alias:
             return False
         return tensor not in self.given or isinstance(self.placement.attach[name], At)
 
     def storage(self, stage: Stage, dims: Sequence[Dim], scope: str) -> list[Alloc]:
-        """Return storage for what ``stage`` computes; arguments bring theirs."""
+        """Return the allocations for ``dims`` of ``stage``; arguments need none."""
         made = allocate(stage, dims, scope, self.names.get(stage.name, stage.name))
         return [a for a in made if a.buffer.tensor not in self.given]
 
@@ -61,7 +63,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Scope:
-    """The facts that hold where a stage is placed."""
+    """The ranges, loops and threads in scope where a stage is placed."""
 
     ranges: Ranges
     loops: tuple[Loop, ...] = ()
@@ -70,7 +72,7 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class Nesting:
-    """One stage being nested: its box, its plan, the loops still to make."""
+    """A stage whose loops are under construction: its box, its plan, its leaf axes."""
 
     job: Job
     stage: Stage

@@ -1,4 +1,4 @@
-"""Where each stage is computed: which loops may hold it, which one does."""
+"""Placement of stages: the loop at which each stage is computed and stored, and the legal ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlang.stage.state import At, Attach, Inline, Root, Stage, State, partic
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a recorded schedule does not fit together: raised by build, printed as a note."""
+    """An inconsistency of a recorded schedule, raised by build and printed as a note."""
 
     message: str
     stage: str
@@ -24,10 +24,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Placement:
-    """``at``: the stages attached to a loop, producers first; ``inline``: bodies to expand.
+    """The resolved placement of all stages.
 
-    ``store`` says where a stage is stored that outlives the loop computing it, ``kept`` which
-    stages are stored at a loop. ``steps`` stand between the states of a scan and its updates.
+    ``at`` lists the stages computed at a loop, producers first. ``inline`` maps inlined tensors
+    to the operations to expand. ``store`` maps a stage to the place where it is stored, if that
+    is outside the loop that computes it; ``kept`` lists the stages stored at a loop. ``steps`` are
+    the stages between the states of a scan and its updates.
     """
 
     attach: Mapping[str, Attach]
@@ -40,9 +42,10 @@ class Placement:
 
 
 def place(state: State, given: Container[Tensor] = ()) -> Placement:
-    """Resolve every stage's attachment; what cannot be is put at root and reported.
+    """Resolve the attachment of every stage.
 
-    ``given`` are the arguments: an inlined stage among them is stored as well, at root.
+    A stage with an illegal attachment is placed at root and reported. ``given`` are the arguments:
+    an inlined stage among them is also stored, at root.
     """
     attach: dict[str, Attach] = {n: s.attach for n, s in state.stages.items()}
     home = _attach_scans(state, attach)
@@ -76,9 +79,9 @@ Kept = dict[tuple[str, Axis], tuple[Stage, ...]]
 def _stores(
     state: State, attach: Mapping[str, Attach], problems: list[Problem]
 ) -> tuple[dict[str, Union[At, Root]], Kept]:
-    """Return where stages are stored that outlive the loop computing them.
+    """Return the places of stages that are stored outside the loop that computes them.
 
-    What cannot be is reported.
+    A stage that cannot be stored there is reported.
     """
     store: dict[str, Union[At, Root]] = {}
     kept: Kept = {}
@@ -100,7 +103,7 @@ def _stores(
 
 
 def store_refusal(state: State, stage: Stage) -> str | None:
-    """Return why ``stage`` cannot be stored where it is to be, as stages are attached now."""
+    """Return why ``stage`` cannot be stored at its place, given the present attachments."""
     spot, wanted = stage.attach, stage.store
     if wanted is None or not isinstance(spot, At):
         return None
@@ -145,7 +148,7 @@ def _store_refusal(
 
 
 def enclosing(state: State, attach: Mapping[str, Attach], spot: At) -> Iterator[tuple[str, Axis]]:
-    """Yield the loops around what is computed at ``spot``, inner to outer, with their stages."""
+    """Yield ``(stage, axis)`` of the loops around a stage computed at ``spot``, inner to outer."""
     current: Attach = spot
     while isinstance(current, At):
         leaf = state.stages[current.stage].leaf
@@ -159,7 +162,7 @@ def _scans(state: State) -> list[Stage]:
 
 
 def _scan_parts(state: State) -> set[str]:
-    """Return the stages that a scan itself computes, as its init or update."""
+    """Return the stages that are the init or update of a scan, which the scan computes itself."""
     return {
         state.defined[t]
         for s in _scans(state) if isinstance(s.op, ScanOp)
@@ -168,7 +171,7 @@ def _scan_parts(state: State) -> set[str]:
 
 
 def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
-    """Attach updates, and the steps between state and update, to the scan's time loop."""
+    """Attach updates, and the stages between states and updates, to their scan's time loop."""
     home: dict[str, At] = {}
     for stage in _scans(state):
         assert isinstance(stage.op, ScanOp)
@@ -183,7 +186,7 @@ def _attach_scans(state: State, attach: dict[str, Attach]) -> dict[str, At]:
 
 
 def _steps(state: State, scan: ScanOp) -> list[str]:
-    """Return the stages that stand between the states of ``scan`` and its updates."""
+    """Return the stages between the states of ``scan`` and its updates."""
     rows = set(scan.state)
     made: dict[str, None] = {}
     for name, stage in state.stages.items():
@@ -200,8 +203,10 @@ def _steps(state: State, scan: ScanOp) -> list[str]:
 
 
 def effective_readers(state: State, given: Container[Tensor] = ()) -> dict[str, list[str]]:
-    """Return the stages that read each stage, seen through inlined ones; those ``given`` read as
-    well."""
+    """Return the readers of each stage.
+
+    An inlined reader is replaced by its own readers; one that is ``given`` also counts itself.
+    """
     direct: dict[str, list[str]] = {n: [] for n in state.stages}
     for name, stage in state.stages.items():
         for tensor in stage.op.input_tensors:
@@ -255,7 +260,7 @@ def _refusal(
     outside = [r for r in readers[stage.name] if not inside(state, attach, r, *around)]
     if outside:
         places = legal_places(state, attach, readers[stage.name], stage)
-        # of the stages inlined only arguments count as readers
+        # an inlined stage counts as a reader only if it is an argument
         stored = [r for r in outside if isinstance(state.stages[r].attach, Inline)]
         if stored:
             return explain(
@@ -308,7 +313,7 @@ def starts_from(state: State, reader: Stage, child: Stage) -> bool:
 
 
 def ahead_of_init(stage: Stage, axis: Axis) -> bool:
-    """Return whether loop ``axis`` of ``stage`` stands around the start of its reduction."""
+    """Return whether loop ``axis`` of ``stage`` encloses the initialization of its reduction."""
     place = position(stage.leaf, axis)
     return not any(a.is_reduce for a in stage.leaf[: place + 1])
 
@@ -316,8 +321,10 @@ def ahead_of_init(stage: Stage, axis: Axis) -> bool:
 def legal_places(
     state: State, attach: Mapping[str, Attach], readers: list[str], child: Stage | None = None
 ) -> list[tuple[str, str]]:
-    """Return the loops that hold all ``readers`` of ``child``, outermost first, as (stage, axis)
-    names."""
+    """Return the loops that enclose all ``readers`` of ``child``, outermost first.
+
+    Each is a pair of names, ``(stage, axis)``.
+    """
     if not readers:
         return []
     chain: list[tuple[str, Axis]] = []

@@ -1,4 +1,4 @@
-"""The ranges of a stage's leaf loops, and the point that each iteration computes."""
+"""Loop plans: the ranges of a stage's leaf loops, and the point that each iteration computes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from schedlang.stage.state import THREADS, Stage
 
 @dataclass(frozen=True)
 class Guard:
-    """``cond`` must hold for a point to count; ``fact`` (0 or less) says the same.
+    """A condition under which a point is computed.
 
-    ``tail``: a split's, which may be cut.
+    ``fact`` is a linear form that is 0 or less exactly if ``cond`` holds. ``tail`` marks the guard
+    of a split, whose tail may be cut.
     """
 
     cond: Expr
@@ -32,9 +33,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class Peel:
-    """Choices made where a tail was cut off: other extents, and outer axes that stand still.
+    """The loop ranges of one part of a cut loop.
 
-    Of ``starts``, loops that both parts share have the iterations from the given one on.
+    ``extents`` replace the extents of axes, and ``fixed`` gives axes a single value. ``starts``
+    maps a loop that both parts share to the first iteration of this part.
     """
 
     extents: tuple[tuple[Axis, Lin], ...] = ()
@@ -55,9 +57,10 @@ class Peel:
 
 @dataclass(frozen=True)
 class Plan:
-    """``extents`` of every axis, ``values`` of every axis over the loop variables.
+    """The loops of a stage: the extent of each axis, and its value over the loop variables.
 
-    ``strides`` maps a split to the distance between neighbours of its outer axis.
+    ``strides`` maps a split to the distance between two iterations of its outer axis.
+    ``variables`` maps a leaf axis to its loop variable, if it has a loop.
     """
 
     extents: Mapping[Axis, Lin]
@@ -70,7 +73,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Threads:
-    """The thread axes in scope: one variable and extent a name."""
+    """The thread axes in scope: the variable and the extent for each name."""
 
     known: tuple[tuple[str, Axis, Lin], ...] = ()
 
@@ -89,10 +92,10 @@ _VARIABLES: WeakKeyDictionary[Axis, dict[Lin | None, Axis]] = WeakKeyDictionary(
 
 
 def loop_variable(axis: Axis, extent: Lin, ranges: Ranges) -> Axis:
-    """Return the variable of a loop over ``axis``, which is the axis itself if the ranges agree.
+    """Return the variable of a loop over ``axis``; the axis itself if the ranges agree.
 
-    A loop counts from 0, and may run further than its axis declares: a block keeps all its threads
-    even if a stage needs fewer. The same loop has the same variable in every plan.
+    A loop starts at 0 and may run further than its axis declares: a block keeps all its threads
+    even if a stage needs fewer. One loop has the same variable in every plan.
     """
     from_zero = isinstance(axis.lo, int) and axis.lo == 0
     within = ranges.nonneg(to_lin(axis.extent) - extent)
@@ -114,8 +117,7 @@ def runs_over(var: Axis, axis: Axis) -> bool:
 def make_plan(
     stage: Stage, dims: Sequence[Dim], base: Ranges, peel: Peel, threads: Threads
 ) -> Plan:
-    """Return the plan for a stage that computes ``dims`` (reduction axes run over all they
-    declare)."""
+    """Return the plan of a stage that computes ``dims`` over its whole reduction axes."""
     extents, strides = _extents(stage, dims, peel)
     guards: list[Guard] = []
     values, variables, ranges = _leaves(stage, extents, base, peel, threads, guards)
@@ -141,7 +143,7 @@ def _extents(
         if isinstance(relation, Split):
             outer, inner = split_extents(extents[relation.parent], relation.factor, relation.nparts)
             if thread_part(stage, relation):
-                # a block has its threads, however few a stage needs: the others are guarded away
+                # a block keeps all its threads; a guard excludes those that a stage does not need
                 outer, inner = unclamped(extents[relation.parent], relation)
             strides[relation] = inner
             extents[relation.outer] = chosen.get(relation.outer, outer)
@@ -157,7 +159,7 @@ def _leaves(
     stage: Stage, extents: Mapping[Axis, Lin], base: Ranges, peel: Peel, threads: Threads,
     guards: list[Guard],
 ) -> tuple[dict[Axis, Lin], dict[Axis, Axis], Ranges]:  # fmt: skip
-    """Return the values of the leaf axes, their loop variables, and the ranges of these."""
+    """Return the values of the leaf axes, their loop variables, and the variables' ranges."""
     ranges, fixed, starts = Ranges(base.known, base.facts), dict(peel.fixed), dict(peel.starts)
     values: dict[Axis, Lin] = {}
     variables: dict[Axis, Axis] = {}
@@ -195,7 +197,7 @@ def _parents(
         elif isinstance(relation, Fuse):
             fused, inner = values[relation.fused], extents[relation.inner]
             if extents[relation.outer].const == 1:
-                # whatever is past the only row is guarded away, and nothing is read for it
+                # no ``//``: a guard excludes all points past the only row
                 values[relation.outer], values[relation.inner] = ZERO, fused
                 continue
             values[relation.outer] = floordiv(fused, inner, ranges)
@@ -203,13 +205,16 @@ def _parents(
 
 
 def thread_part(stage: Stage, split: Split) -> bool:
-    """Return whether the part of a split that its number gives is bound to ``threadIdx``."""
+    """Return whether the part whose extent the split gives is bound to ``threadIdx``.
+
+    That is the inner axis for ``factor``, and the outer one for ``nparts``.
+    """
     part = split.inner if split.factor is not None else split.outer
     return stage.kinds.get(part, "").startswith("threadIdx")
 
 
 def unclamped(extent: Lin, split: Split) -> tuple[Lin, Lin]:
-    """Return extents of outer and inner, the given one as it is given."""
+    """Return the extents of outer and inner; factor or nparts is not clamped to ``extent``."""
     if split.factor is not None:
         return ceildiv(extent, Lin.of(split.factor)), Lin.of(split.factor)
     assert split.nparts is not None
@@ -225,7 +230,7 @@ def _guard(
     also: Axis | None = None,
     tail: bool = False,
 ) -> None:
-    """Add ``value < extent`` unless it is proven."""
+    """Add the guard ``value < extent`` unless it is proven."""
     fact = value - extent + 1
     if ranges.assuming(tuple(g.fact for g in guards)).nonneg(-fact):
         return
@@ -237,7 +242,7 @@ def _guard(
 
 
 def _needed(guards: Sequence[Guard], ranges: Ranges) -> tuple[Guard, ...]:
-    """Return ``guards`` without those implied by others that stand no further inside."""
+    """Return ``guards`` without those implied by others whose loops are a subset of theirs."""
     kept = list(guards)
     for guard in guards:
         others = [g for g in kept if g is not guard]
@@ -248,7 +253,7 @@ def _needed(guards: Sequence[Guard], ranges: Ranges) -> tuple[Guard, ...]:
 
 
 def _domain_guards(guards: list[Guard], axis: Axis, dim: Dim, value: Lin, ranges: Ranges) -> None:
-    """Add guards that leave out the points of a box outside the tensor."""
+    """Add guards that exclude the points of a box outside the tensor."""
     at = dim.lo + value
     if dim.high:
         _guard(guards, at, dim.size, f"{axis.name} ends at {dim.size}", ranges)

@@ -1,4 +1,4 @@
-"""``prefetch(T, axis, offset)`` touches a later iteration's box, in steps of 64 bytes."""
+"""Lowering of ``prefetch(T, axis, offset)``, one prefetch per cache line of a later box."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.rules import floordiv
 from schedlang.ir.nodes import For
-from schedlang.lowering.drafts import Draft, Touch, block, loop_extent
+from schedlang.lowering.drafts import Draft, DraftPrefetch, block, loop_extent
 from schedlang.lowering.plan import Plan
 from schedlang.lowering.region import (
     Box,
@@ -31,9 +31,9 @@ MOST_LINES = 1024
 def prefetch(
     hint: Prefetch, stage: Stage, plan: Plan, box: Box | None, ranges: Ranges
 ) -> list[Draft] | str:
-    """Return loops over the lines of ``box`` that one iteration touches ``hint.offset`` later.
+    """Return loops that prefetch the cache lines read ``hint.offset`` iterations later.
 
-    A text instead says why there is nothing to prefetch.
+    Return a text that gives the reason if nothing can be prefetched.
     """
     if box is None:
         return f"{hint.axis.name} does not read {hint.tensor.name} from outside the loop"
@@ -53,7 +53,7 @@ def prefetch(
             at[dim] = at[dim] + Lin.of(loops[-1][0]) * width
     around = stage.leaf[: stage.leaf.index(hint.axis) + 1]
     alone = all(stage.kinds.get(axis, "") not in ("unroll", "vectorize") for axis in around)
-    return _nest([Touch(hint.tensor, tuple(at))], loops, stage.name, alone)
+    return _nest([DraftPrefetch(hint.tensor, tuple(at))], loops, stage.name, alone)
 
 
 def written_box(
@@ -69,8 +69,11 @@ def written_box(
 
 
 def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | str:
-    """Return how often to step through each dimension, and how far: along the last one by cache
-    lines."""
+    """Return ``(count, width)`` for each dimension: the number of steps and their width.
+
+    A step along the last dimension is a cache line wide. Return a refusal as text if a size is
+    unknown or too large.
+    """
     found = []
     total = 1
     for dim, (lo, hi) in enumerate(zip(box.lo, box.hi)):
@@ -94,7 +97,10 @@ def _steps(tensor: Tensor, box: Box, ranges: Ranges) -> list[tuple[Lin, int]] | 
 def _nest(
     drafts: list[Draft], loops: Sequence[tuple[Axis, Lin]], stage: str, alone: bool
 ) -> list[Draft]:
-    """Return the loops around one touch, written out where they are short and nothing else is."""
+    """Return the loops around one prefetch.
+
+    Short loops are unrolled, unless an enclosing loop is unrolled or vectorized.
+    """
     total = 1
     for axis, count in reversed(loops):
         total = total * count.const if count.const is not None else MOST_UNROLLED + 1

@@ -1,4 +1,4 @@
-"""Private tiles are rounded up: elements past the tensor's end are computed, and never stored."""
+"""Rounding up of private tiles: elements past the tensor's end are computed but never stored."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def rounded_up(
     stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges,
     boxed: Callable[[Tensor], bool] | None = None,
 ) -> tuple[tuple[Dim, ...], set[Tensor]]:  # fmt: skip
-    """Return ``dims`` without the tests at the tensor's ends where nothing out of bounds is read.
+    """Return ``dims`` without guards at the tensor's ends, if no operand is read out of bounds.
 
-    That is so where an operand is padded: a packed matrix whose last panel is filled up; and where
-    it is ``boxed``: in storage that can be as large as all that is read of it. Those tensors come
-    second, where they are read past their ends.
+    A guard is dropped if the operands are padded, as in a packed matrix whose last panel is filled
+    up, or if the operands that are read past their ends are all ``boxed``: their storage can be
+    as large as the region read. The second result is the set of those operands.
     """
     found, past = list(dims), set[Tensor]()
     for k, dim in enumerate(dims):
@@ -41,9 +41,9 @@ def rounded_up(
 def _read_outside(
     stage: Stage, dims: Sequence[Dim], inline: Mapping[Tensor, ComputeOp], ranges: Ranges
 ) -> set[Tensor] | None:
-    """Return the tensors that a point of ``dims`` may read outside of.
+    """Return the tensors that a point of ``dims`` may read out of bounds.
 
-    Return ``None`` where none can tell.
+    Return ``None`` if that cannot be decided.
     """
     op = stage.op
     if not isinstance(op, ComputeOp):

@@ -1,4 +1,4 @@
-"""Boxes: the part of a tensor that some statements read, and the storage it needs."""
+"""Boxes: the region of a tensor that some statements read, and the storage it needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_CASES = 5
 
 @dataclass(frozen=True)
 class Box:
-    """Inclusive bounds a dimension; ``None`` where nothing is known."""
+    """The inclusive bounds of a region in each dimension; an unknown bound is ``None``."""
 
     lo: tuple[Optional[Lin], ...]
     hi: tuple[Optional[Lin], ...]
@@ -29,9 +29,9 @@ Pending = dict[Tensor, Box]
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of what a stage computes: ``extent`` elements from ``lo`` on.
+    """One dimension of the region that a stage computes: ``extent`` elements from ``lo`` on.
 
-    ``low`` and ``high`` tell whether points may lie outside the tensor there.
+    ``low`` and ``high`` are true if points may lie outside the tensor at that end.
     """
 
     lo: Lin
@@ -42,15 +42,15 @@ class Dim:
 
 
 def whole(shape: Sequence[int | Expr]) -> tuple[Dim, ...]:
-    """Return all of a tensor of ``shape``."""
+    """Return the dimensions of a whole tensor of ``shape``."""
     sizes = [to_lin(e) for e in shape]
     return tuple(Dim(ZERO, size, size=size) for size in sizes)
 
 
 def point(indices: Sequence[Lin], ranges: Ranges) -> Box:
-    """Return the one element at ``indices``.
+    """Return the box of the single element at ``indices``.
 
-    An index that reads a tensor may be anywhere it can be.
+    An index that depends on data widens the box to the whole range of that index.
     """
     lo: list[Lin | None] = []
     hi: list[Lin | None] = []
@@ -92,7 +92,7 @@ def merge(into: Pending, other: Pending, ranges: Ranges) -> None:
 
 
 def relax_box(box: Box, var: Axis, extent: Lin, ranges: Ranges) -> Box:
-    """Return the box while ``var`` runs over all of ``0..extent``."""
+    """Return the union of ``box`` over all iterations of ``var`` in ``0..extent``."""
     last = extent - 1
 
     def over(bound: Lin | None, up: bool) -> Lin | None:
@@ -106,12 +106,12 @@ def relax_all(pending: Pending, var: Axis, extent: Lin, ranges: Ranges) -> Pendi
 
 
 def largest_extent(lo: Lin, hi: Lin, ranges: Ranges) -> Lin | None:
-    """Return a bound on ``hi - lo + 1`` that holds for all values of the loops around."""
+    """Return an upper bound of ``hi - lo + 1`` over all iterations of the enclosing loops."""
     return _largest(hi - lo + 1, ranges, MOST_CASES)
 
 
 def _largest(lin: Lin, ranges: Ranges, depth: int) -> Lin | None:
-    """Return the largest ``lin`` gets, with each ``min`` and ``max`` taken apart."""
+    """Return an upper bound of ``lin``, by cases for each ``min`` and ``max``."""
     cases = without_extreme(lin) if depth else None
     if cases is None:
         return _bound(lin, ranges)
@@ -130,7 +130,7 @@ def _bound(difference: Lin, ranges: Ranges) -> Lin | None:
 
 
 def _pair_quotients(lin: Lin, ranges: Ranges) -> Lin:
-    """Replace ``x//d - y//d`` by its largest value where ``x - y`` is bounded."""
+    """Replace ``x//d - y//d`` by its largest value if ``x - y`` is bounded."""
     for product, coef in lin.terms.items():
         if coef <= 0 or len(product) != 1 or not isinstance(product[0], Div):
             continue
@@ -150,19 +150,20 @@ def _pair_quotients(lin: Lin, ranges: Ranges) -> Lin:
 
 
 def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges, moves: bool = False) -> tuple[Dim, ...]:
-    """Return the dimensions a stage must compute to cover ``box``, cut off at the tensor's ends.
+    """Return the dimensions that a stage must compute to cover ``box``, clipped to the tensor.
 
-    The extents do not depend on the loops around, so that storage and loops have fixed
-    sizes; where a box may stick out of the tensor the dimension says so, for a guard. A box that is
-    as large as the tensor is all of it, unless it ``moves``: a scan's step has no first rows.
+    The extents do not depend on the enclosing loops, so that storage and loops have fixed sizes.
+    A dimension whose box may exceed the tensor is marked, so that it gets a guard. A box as large
+    as the tensor becomes the whole tensor, unless it ``moves``: the stages of a scan's step
+    compute no first rows.
     """
     return tuple(_dim(lo, hi, size, ranges, moves) for lo, hi, size in zip(box.lo, box.hi, sizes))
 
 
 def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...] | None:
-    """Return the same with all of ``box``, past the tensor's ends too.
+    """Return the dimensions that cover ``box`` without clipping to the tensor.
 
-    Return ``None`` where it is not fixed.
+    Return ``None`` if the box has no fixed size.
     """
     found = []
     for lo, hi, size in zip(box.lo, box.hi, sizes):
@@ -190,7 +191,7 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool)
     if extent is None or (ranges.le(size, extent) and not (moves and lo.const is None)):
         return whole
     if size.const is not None and extent.const is None:
-        # a loop of fixed extent stays one: it may be vectorized or unrolled
+        # keep the extent constant, since the loop may be vectorized or unrolled
         return whole
     extent = defined(extent, ranges)
     return Dim(
@@ -199,9 +200,9 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool)
 
 
 def defined(extent: Lin, ranges: Ranges) -> Lin:
-    """Return ``extent``, made defined for sizes of 0.
+    """Return ``extent`` with divisions by zero avoided for sizes of 0.
 
-    Storage is allocated, and loops start, even if nothing runs.
+    Extents are evaluated for allocations and loops even if nothing runs.
     """
     result = ZERO
     for product, coef in extent.terms.items():

@@ -1,4 +1,4 @@
-"""Reads and stores at tensor coordinates become loads and stores of buffers in scope."""
+"""Resolution: reads and stores of tensors become loads and stores of the buffers in scope."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from schedlang.expr.rules import extreme
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
-from schedlang.lowering.drafts import Placed, Put, Touch
+from schedlang.lowering.drafts import DraftPrefetch, DraftRead, DraftStore
 from schedlang.stage.layout import Layout, stored_index
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor is stored: the element at index 0, and how the others lie around it."""
+    """The storage of a tensor: its buffer, the element at index 0, and the layout."""
 
     buffer: Buffer
     origin: tuple[Lin, ...] = ()
     layout: Layout = ()
 
     def index(self, at: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
-        """Return the index in the buffer of the element ``at`` of the tensor."""
+        """Return the buffer index of the tensor's element ``at``."""
         relative = tuple(i - o for i, o in zip(at, self.origin)) if self.origin else tuple(at)
         return stored_index(self.layout, relative, ranges) if self.layout else relative
 
@@ -38,7 +38,7 @@ Where = dict[Tensor, Place]
 def resolve(
     drafts: Sequence[Any], given: Mapping[Tensor, Buffer], alias: Mapping[Tensor, Tensor]
 ) -> Block:
-    """Return statements over buffers: the ``given`` ones, and those that each ``Alloc`` adds."""
+    """Return ``drafts`` as statements over ``given`` buffers and those that are allocated."""
     where: Where = {t: Place(b) for t, b in given.items()}
     return _block(drafts, where, alias, Ranges())
 
@@ -61,9 +61,9 @@ def _block(
             cond = _loads(draft.cond, scope, alias, ranges)
             body = _block(draft.body.stmts, scope, alias, ranges)
             made.append(replace(draft, cond=cond, body=body))
-        elif isinstance(draft, Put):
+        elif isinstance(draft, DraftStore):
             made.append(_store(draft, scope, alias, ranges))
-        elif isinstance(draft, Touch):
+        elif isinstance(draft, DraftPrefetch):
             place = _find(draft.tensor, scope, alias)
             made.append(Fetch(place.buffer, _clamped(draft.indices, place, ranges)))
         else:
@@ -77,7 +77,7 @@ def _find(tensor: Tensor, scope: Where, alias: Mapping[Tensor, Tensor]) -> Place
 
 
 def _clamped(indices: Sequence[Lin], place: Place, ranges: Ranges) -> tuple[Expr, ...]:
-    """Return the place of ``indices``, held within the buffer."""
+    """Return the buffer index of ``indices``, clamped to the buffer."""
     found = []
     for at, extent in zip(place.index(indices, ranges), place.buffer.shape):
         last = to_lin(extent) - 1
@@ -86,7 +86,7 @@ def _clamped(indices: Sequence[Lin], place: Place, ranges: Ranges) -> tuple[Expr
     return tuple(found)
 
 
-def _store(put: Put, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Store:
+def _store(put: DraftStore, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Store:
     found = [_find(t, scope, alias) for t in put.tensors]
     indices = tuple(map(to_expr, found[0].index(put.indices, ranges)))
     values = tuple(_loads(v, scope, alias, ranges) for v in put.values)
@@ -95,7 +95,7 @@ def _store(put: Put, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Range
 
 def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ranges) -> Expr:
     def load(node: Expr) -> Expr | None:
-        if isinstance(node, Placed):
+        if isinstance(node, DraftRead):
             place = _find(node.tensor, scope, alias)
             return Load(place.buffer, tuple(map(to_expr, place.index(node.at, ranges))), node.dtype)
         if not isinstance(node, Read):

@@ -1,4 +1,4 @@
-"""Scans whose last rows alone are read: rows take turns in the storage of a few."""
+"""Rolling storage of scans: if only the last rows are read, a few rows are kept, modulo a count."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from schedlang.stage.state import Stage, State
 def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
     """Return the layout that stores row ``r`` of scan ``stage`` at ``r % count``.
 
-    The layout is empty if all rows are kept. ``box`` is what is read of the scan after it.
-    ``count`` rows hold the earlier rows that a step reads, its own row, and the last rows that are
-    read later.
+    The layout is empty if all rows are kept. ``box`` is the region of the scan that later stages
+    read. ``count`` rows suffice for the earlier rows that a step reads, for the step's own row,
+    and for the last rows that later stages read.
     """
     op = stage.op
     assert isinstance(op, ScanOp)
@@ -27,7 +27,7 @@ def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
     start = to_lin(op.scan_axis.lo).const
     if back is None or read is None or start is None:
         return ()
-    # the first rows may be made in any order, so each has a place of its own
+    # the first rows may be computed in any order, so each needs a place of its own
     count = max(back + 1, read, start)
     if rows.const is not None and rows.const <= count:
         return ()
@@ -36,9 +36,9 @@ def rolling(state: State, stage: Stage, box: Box | None) -> Layout:
 
 
 def _farthest(state: State, scan: ScanOp) -> int | None:
-    """Return how many rows back a step of ``scan`` reads; ``None`` where that is not fixed."""
+    """Return how many rows back a step of ``scan`` reads; ``None`` if that is not constant."""
     rows = {*scan.state, *scan.update}
-    # of a step, how far back from its row what it is made of lies
+    # for each stage of a step, how many rows back it reads, directly or through other stages
     steps: dict[Tensor, int] = {}
     farthest = 0
     for stage in state.stages.values():

@@ -1,4 +1,4 @@
-"""Recurrences: first rows, then a loop over time."""
+"""Lowering of scans: the first rows, then a loop over time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schedlang.stage.state import Stage
 def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
     """Build the first rows of a scan, then the loop over time.
 
-    The loop has each state's update and the steps that it reads.
+    The loop holds the update of each state and the stages between states and updates.
     """
     op = stage.op
     assert isinstance(op, ScanOp)
@@ -34,11 +34,11 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
     plan = Plan({time: extent}, {time: Lin.of(var)}, {}, {time: var}, (), inner.ranges)
     nesting = Nesting(job, stage, (), scope, Peel(), plan, (time,))
     drafts: list[Any] = []
-    beside: list[Alloc] = []
+    extra: list[Alloc] = []
     pending: Pending = {}
     stages = list(job.state.stages.values())
     steps = {child.name for child in job.placement.at.get((stage.name, time), ())}
-    # an update may read a step, or another update: what is read of a row comes first
+    # within a row, an update may read other stages or another update, which come first
     for child in reversed(stages):
         if any(tensor in op.update for tensor in child.outputs):
             assert isinstance(child.op, ComputeOp)
@@ -47,7 +47,7 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
             made, more = yield nest_stage(job, child, dims, inner)
             merge(pending, more, inner.ranges)
             drafts = [*made, *drafts]
-            beside += _beside(job, child)
+            extra += _extra_outputs(job, child)
         elif child.name in steps:
             drafts, pending = yield attach_child(nesting, time, child, drafts, pending, inner)
     drafts = store_kept(nesting, time, drafts, pending, inner)
@@ -61,11 +61,11 @@ def nest_scan(job: Job, stage: Stage, scope: Scope) -> Task:
             made, more = yield nest_stage(job, child, whole(child.outputs[0].shape), scope)
             merge(pending, more, scope.ranges)
             first = [*made, *first]
-            beside += _beside(job, child)
-    return [*beside, *first, *([] if extent.const == 0 else [loop])], pending
+            extra += _extra_outputs(job, child)
+    return [*extra, *first, *([] if extent.const == 0 else [loop])], pending
 
 
-def _beside(job: Job, stage: Stage) -> list[Alloc]:
-    """Return storage for the outputs of a stage that are no state: all rows, as the states have."""
+def _extra_outputs(job: Job, stage: Stage) -> list[Alloc]:
+    """Return storage for the outputs of a stage that are no state, with as many rows as those."""
     made = job.storage(stage, whole(stage.outputs[0].shape), "global")
     return [a for a in made if a.buffer.tensor not in job.alias]

@@ -1,4 +1,4 @@
-"""Sliding windows: storage outside a loop keeps what earlier iterations computed."""
+"""Sliding windows: storage outside a loop keeps the rows that earlier iterations computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from schedlang.stage.state import Stage
 
 @dataclass(frozen=True)
 class Slide:
-    """Rows of dimension ``dim`` up to ``before`` are kept from the last iteration of ``var``."""
+    """A sliding window: rows up to ``before`` in dimension ``dim`` exist already.
+
+    The preceding iteration of ``var`` computed them.
+    """
 
     dim: int
     before: Lin
@@ -23,10 +26,10 @@ class Slide:
 
 
 def find_slide(stage: Stage, box: Box | None, var: Axis | None, kind: str | None) -> Slide | None:
-    """Return the part that ``stage`` need not compute again at this loop.
+    """Return the sliding window of ``stage`` at the loop over ``var``, or ``None``.
 
-    It applies where exactly one dimension of the box moves with ``var``, forward and by the
-    same step at both ends; elsewhere the whole box is computed again.
+    Exactly one dimension of the box must move with ``var``, forward and by the same step at both
+    ends. Otherwise each iteration computes the whole box.
     """
     if box is None or var is None or kind not in (None, "", "unroll"):
         return None
@@ -57,14 +60,14 @@ def _step(bound: Lin, var: Axis) -> int | None:
 
 
 def new_rows_only(stage: Stage, slide: Slide, at: Lin, drafts: Sequence[Draft]) -> list[Draft]:
-    """Return ``drafts``, which compute row ``at``, in the first iteration or past the kept rows."""
+    """Guard ``drafts``, which compute row ``at``: run in the first iteration, or for a new row."""
     first = Binary("==", slide.var, Const(0, "int64", True), "bool")
     cond = Binary("|", first, _above(at, slide.before), "bool")
     return [If(cond, block(drafts), f"{stage.name} slides along {slide.var.name}")]
 
 
 def _above(at: Lin, bound: Lin) -> Expr:
-    """Return ``at > bound``, what stands on both sides left out."""
+    """Return ``at > bound`` with common terms cancelled."""
     rest = at - bound
     left = Lin({p: c for p, c in rest.terms.items() if p and c > 0})
     return Binary(">", to_expr(left), to_expr(left - rest), "bool")

@@ -1,4 +1,4 @@
-"""The innermost statement of a stage: the store of one point, and what it reads."""
+"""The innermost statement of a stage: the store of one point, with the boxes that it reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import If
-from schedlang.lowering.drafts import Draft, Put, block
+from schedlang.lowering.drafts import Draft, DraftStore, block
 from schedlang.lowering.guards import late_guards, wrapped
 from schedlang.lowering.instantiate import instantiate
 from schedlang.lowering.nesting import Job, Made, Nesting, Scope
@@ -27,7 +27,7 @@ from schedlang.lowering.region import Pending, add, point
 
 
 def statement(n: Nesting, scope: Scope) -> Made:
-    """Return the store of one point, under the guards that stand here alone."""
+    """Return the store of one point, under the guards that must be at the statement."""
     drafts, pending = _point(n, scope)
     return wrapped(late_guards(n), drafts), pending
 
@@ -47,7 +47,7 @@ def _point(n: Nesting, scope: Scope) -> Made:
         roots: tuple[Expr, ...] = op.init or reducer.identity
         start = instantiate(roots, values, n.job.placement.inline, scope.ranges)
         _collect(n.job, start.reads, pending, scope.ranges)
-        put = Put(op.outputs, indices, start.roots, None, stage.name)
+        put = DraftStore(op.outputs, indices, start.roots, None, stage.name)
         return _predicated(n, scope, [put]), pending
     tests: list[tuple[Expr, str]] = []
     ranges = scope.ranges
@@ -62,14 +62,14 @@ def _point(n: Nesting, scope: Scope) -> Made:
         tests.append((test.roots[0], note))
     body = instantiate(op.body, values, n.job.placement.inline, ranges)
     _collect(n.job, body.reads, pending, scope.ranges)
-    drafts: list[Draft] = [Put(op.outputs, indices, body.roots, reducer, stage.name)]
+    drafts: list[Draft] = [DraftStore(op.outputs, indices, body.roots, reducer, stage.name)]
     for asked, note in reversed(tests):
         drafts = [If(asked, block(drafts), note, where=True)]
     return _predicated(n, scope, drafts), pending
 
 
 def _conditions(where: Expr | None) -> list[Expr]:
-    """Return the tests of ``where``, each asked only where those before it hold."""
+    """Return the conditions that ``where`` joins; each is evaluated only if those before hold."""
     found: list[Expr] = []
     while where is not None and is_both(where):
         found.append(where.cond)
@@ -78,12 +78,12 @@ def _conditions(where: Expr | None) -> list[Expr]:
 
 
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
-    """Return the store under ``set_store_predicate``, its thread axes those in scope."""
-    tests = [] if n.stage.predicate is None else _both_sides(n.stage.predicate)
-    # one of the threads that add up together stores the sum, whichever it is
-    tests = [t for t in tests if not _of_team(n, t)]
+    """Return ``drafts`` under the store predicate, over the thread axes in scope."""
+    tests = [] if n.stage.predicate is None else _conjuncts(n.stage.predicate)
+    # threads that reduce together store once, so a condition that selects one of them is dropped
+    tests = [t for t in tests if not _selects_reducing_thread(n, t)]
     if n.init:
-        # it stands outside of the loops that the others speak of
+        # the initialization is outside the reduction loops
         tests = [t for t in tests if not any(a.is_reduce for a in _axes(t))]
 
     def bound(node: Expr) -> Expr | None:
@@ -94,7 +94,7 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
             return to_expr(at[node] if node in at else n.plan.values[node])
         return None
 
-    # a dimension is where the element stands in its tensor, a loop counts from 0
+    # an axis in the predicate is a tensor coordinate, while its loop starts at 0
     op = n.stage.op
     at = {a: d.lo + n.plan.values[a] for a, d in zip(op.axis, n.dims)}
     at.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis if a in n.plan.values})
@@ -104,10 +104,10 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     return [If(cond, block(drafts), "store predicate", predicate=True)]
 
 
-def _both_sides(cond: Expr) -> list[Expr]:
-    """Return the conditions that hold where ``cond`` does."""
+def _conjuncts(cond: Expr) -> list[Expr]:
+    """Return the conditions that ``cond`` joins by ``&``."""
     if isinstance(cond, Binary) and cond.op == "&":
-        return [*_both_sides(cond.a), *_both_sides(cond.b)]
+        return [*_conjuncts(cond.a), *_conjuncts(cond.b)]
     return [cond]
 
 
@@ -115,8 +115,8 @@ def _axes(test: Expr) -> list[Axis]:
     return [a for a in postorder([test]) if isinstance(a, Axis)]
 
 
-def _of_team(n: Nesting, test: Expr) -> bool:
-    """Return whether ``test`` is about the threads that share the reduction."""
+def _selects_reducing_thread(n: Nesting, test: Expr) -> bool:
+    """Return whether ``test`` depends on the threads that reduce together."""
     team = {a: k for a in n.stage.reduce_leaves if thread_tag(k := n.stage.kinds.get(a, ""))}
     axes = _axes(test)
     own = [a for a in axes if a in team or a.tag in team.values()]

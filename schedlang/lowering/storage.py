@@ -25,7 +25,11 @@ class LoopLike(Protocol):
 
 
 def scope_of(stage: Stage, loops: Sequence[LoopLike]) -> str:
-    """Return the stage's scope; unset, te's: shared under blockIdx, local under threadIdx."""
+    """Return the storage scope of ``stage``.
+
+    The default is that of TVM te: local inside a threadIdx loop, else shared inside a blockIdx
+    loop, else global.
+    """
     if stage.scope:
         return stage.scope
     if isinstance(stage.attach, At):
@@ -38,9 +42,9 @@ def scope_of(stage: Stage, loops: Sequence[LoopLike]) -> str:
 
 
 def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
-    """Return the thread loops around that share storage of ``scope``.
+    """Return the enclosing thread loops that share storage of ``scope``.
 
-    Its box holds what all of their threads need.
+    The storage must hold the box of all their threads.
     """
     if scope == "local":
         return []
@@ -49,7 +53,7 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 
 
 def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
-    """Return one allocation an output; ``storage_align`` pads the distance between neighbours."""
+    """Return one allocation for each output; ``storage_align`` pads its strides."""
     extents = [d.extent for d in dims]
     if stage.layout:
         extents = stored_extents(stage.layout, extents, Ranges())
@@ -65,7 +69,10 @@ def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[
 
 
 def _strides(stage: Stage, shape: Sequence[object]) -> tuple[int, ...] | None:
-    """Return element strides where an axis is aligned: ``stride % factor == offset``."""
+    """Return strides with ``stride % factor == offset`` for aligned axes.
+
+    Return ``None`` if no axis is aligned, or if the shape is symbolic.
+    """
     axes = stage.op.axis
     places = whole_dims(stage.layout, len(axes)) if stage.layout else range(len(axes))
     wanted = {k: stage.align[a] for k, a in zip(places, axes) if a in stage.align}

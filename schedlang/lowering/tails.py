@@ -1,4 +1,4 @@
-"""Tails that are cut off: a main loop without a test, then the rest on its own."""
+"""Cutting of tails: a split becomes a main loop without a guard, then a loop over the rest."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ MOST_COPIES = 4
 
 @dataclass(frozen=True)
 class Cut:
-    """The choices for the main loop and for the tail; the tail's test, if it may be empty.
+    """The loop ranges of the main part and of the tail.
 
-    Where both stay ``inside`` one loop, these are the tests of the one and of the other.
+    ``test`` is the guard of a tail that may be empty. If both parts share one loop, ``inside``
+    holds the guards of the two parts.
     """
 
     main: Peel
@@ -36,11 +37,11 @@ def cut_at(
     stage: Stage, plan: Plan, peel: Peel, leaf: tuple[Axis, ...], axis: Axis,
     children: Mapping[tuple[str, Axis], tuple[Stage, ...]],
 ) -> Cut | str | None:  # fmt: skip
-    """Return how to cut the split whose outer loop is ``axis``; a refusal as text; or ``None``.
+    """Return the cut of the split whose outer loop is ``axis``, or ``None`` for no cut.
 
-    ``"auto"`` cuts where a test would stand among the lanes of a vector, in the vectorized or
-    unrolled tile of a stage (one of ``children``) that is computed inside, or among the unrolled
-    updates of a reduction.
+    Return a refusal as text if a requested cut is impossible. ``tail="auto"`` cuts if the guard
+    would otherwise be inside vector lanes, around the vectorized or unrolled tile of a stage
+    computed inside (one of ``children``), or among the unrolled updates of a reduction.
     """
     split = stage.split_of(axis)
     if split is None or split.outer is not axis or split.tail == "guard":
@@ -56,11 +57,11 @@ def cut_at(
     if rest.const == 0:
         return None
     lanes = _kinds_inside(stage, split.inner)
-    why = _illegal(stage, split, leaf) or _uncounted(split, extent, inner, plan)
+    why = _illegal(stage, split, leaf) or _unknown_count(split, extent, inner, plan)
     if split.tail == "cut" and why is not None:
         return _refused(split, stage, why)
     if split.tail == "auto":
-        # what threads add up together is one loop over the elements of each
+        # threads that reduce together must share one loop over their elements
         shared = any(a.is_reduce and thread_tag(stage.kinds.get(a, "")) for a in stage.leaf)
         cheap = extent.const is not None and peel.copies < MOST_COPIES and not shared
         if why is not None or not cheap:
@@ -78,7 +79,7 @@ def cut_at(
     main = peel.with_({axis: count}, {})
     var = plan.variables.get(axis)
     if stage.kinds.get(axis) == "parallel" and rest.const is not None and var is not None:
-        # the threads share out what is left with the rest
+        # the tail is one more iteration of the parallel loop
         at, note = Lin.of(var), f"rest of {split.parent.name} split by {inner}"
         tests = (
             Guard(Binary("<", var, to_expr(count), "bool"), at - count + 1, "", frozenset()),
@@ -91,16 +92,16 @@ def cut_at(
     tail = peel.with_({} if keep else {split.inner: rest}, {axis: count})
     place = next(k for k, a in enumerate(leaf) if a is axis)
     if rest.const is not None or (not keep and leaf[place + 1] is split.inner):
-        # a loop that may run no times is its own test
+        # a loop with zero iterations needs no guard
         return Cut(main, tail, None)
     start = count * inner
-    some = Binary("<", to_expr(start), to_expr(extent), "bool")
+    nonempty = Binary("<", to_expr(start), to_expr(extent), "bool")
     note = f"rest of {split.parent.name} split by {inner}"
-    return Cut(main, tail, Guard(some, start - extent + 1, note, frozenset()))
+    return Cut(main, tail, Guard(nonempty, start - extent + 1, note, frozenset()))
 
 
 def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
-    """Return the refusals of requested cuts whose outer axis is no loop any more."""
+    """Return the refusals of requested cuts whose outer axis is no longer a loop."""
     found = []
     for split in stage.relations:
         if not isinstance(split, Split) or split.tail != "cut":
@@ -115,7 +116,10 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
 
 
 def broken_cut(stage: Stage) -> tuple[Split, str] | None:
-    """Return a split of ``stage``, computed whole, that asks to be cut and cannot be, and why."""
+    """Return a split of ``stage`` whose requested cut is impossible, and the reason.
+
+    The stage is assumed to be computed whole.
+    """
     splits = [r for r in stage.relations if isinstance(r, Split) and r.tail == "cut"]
     if not splits or not isinstance(stage.op, ComputeOp):
         return None
@@ -127,7 +131,7 @@ def broken_cut(stage: Stage) -> tuple[Split, str] | None:
         user = stage.made_from(split.outer)
         if user is not None:
             return split, f"{split.outer.name} was turned into {' and '.join(_named(user))}"
-        why = _illegal(stage, split, stage.leaf) or _uncounted(split, extent, inner, plan)
+        why = _illegal(stage, split, stage.leaf) or _unknown_count(split, extent, inner, plan)
         if why is not None:
             return split, why
     return None
@@ -137,8 +141,8 @@ def _named(relation: Relation) -> list[str]:
     return [a.name for a in parts(relation)]
 
 
-def _uncounted(split: Split, extent: Lin, inner: Lin, plan: Plan) -> str | None:
-    """Return why no number of whole parts follows from the sizes of a call, or ``None``."""
+def _unknown_count(split: Split, extent: Lin, inner: Lin, plan: Plan) -> str | None:
+    """Return why the sizes of a call do not determine the number of whole parts, or ``None``."""
     if inner.const is None:
         return (f"the extent of {split.inner.name}, {inner}, is known only at run time and may be "
                 "0, so the number of whole parts is undefined")  # fmt: skip
@@ -149,7 +153,7 @@ def _uncounted(split: Split, extent: Lin, inner: Lin, plan: Plan) -> str | None:
 
 
 def rest_of_cut(stage: Stage, peel: Peel, axis: Axis, kind: str) -> str:
-    """Advise on a cut that leaves a number of iterations of ``axis`` known at the call only."""
+    """Return advice on a cut that leaves the extent of ``axis`` unknown until the call."""
     made = (s for s in stage.relations if isinstance(s, Split) and s.inner in dict(peel.extents))
     split = next((s for s in made if axis in _inside(stage, s.inner)), None)
     if split is None:
@@ -187,9 +191,9 @@ def _holds_tile(
 
 
 def _among_updates(stage: Stage, split: Split) -> bool:
-    """Return whether the test would stand among the unrolled updates inside a reduction loop.
+    """Return whether the guard would be among the unrolled updates inside a reduction loop.
 
-    There it is asked in each step, and sums under a test of their own place go through memory.
+    Each step would evaluate it there, and the guarded sums could not stay in registers.
     """
     inner = set(_inside(stage, split.inner))
     if not any(stage.kinds.get(a) == "unroll" for a in inner):
@@ -200,7 +204,7 @@ def _among_updates(stage: Stage, split: Split) -> bool:
 
 
 def _inside(stage: Stage, axis: Axis) -> list[Axis]:
-    """Return the leaf axes that come from ``axis``."""
+    """Return the leaf axes that derive from ``axis``."""
     current = [axis]
     for relation in stage.relations:
         used = [a for a in current if any(a is s for s in sources(relation))]

@@ -1,4 +1,4 @@
-"""Stages inside thread loops: what fits the threads that are around already."""
+"""Checks of stages inside thread loops against the threads in scope."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from schedlang.stage.state import At, Attach, Stage, State
 
 
 def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
-    """Return the axes bound to threads that are around already, and are fewer than the axis is
-    long."""
+    """Return the refusals of axes that are longer than the thread loop in scope they use."""
     found = []
     for axis in stage.leaf:
         around = threads.find(stage.kinds.get(axis, ""))
@@ -36,15 +35,14 @@ def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
 
 
 def thread_variables(stage: Stage, plan: Plan, threads: Threads) -> set[Axis]:
-    """Return the variables that tell the threads of a block apart: of the stage's loops, and around
-    it."""
+    """Return the ``threadIdx`` variables of the stage's loops and of the enclosing ones."""
     bound = (a for a in stage.leaf if stage.kinds.get(a, "").startswith("threadIdx"))
     found = {var for a in bound if (var := plan.variables.get(a)) is not None}
     return found | {var for tag, var, _ in threads.known if tag.startswith("threadIdx")}
 
 
 def no_thread(state: State, body: Block) -> list[Problem]:
-    """Return the store predicates over a thread that their kernel does not have."""
+    """Return a problem for each store predicate over a thread that its kernel does not have."""
     if all(s.predicate is None for s in state.stages.values()):
         return []
     found = []
@@ -65,8 +63,8 @@ def fetched(
 ) -> bool:
     """Return whether threads read ``tensor`` from shared storage, directly or by local copies.
 
-    That is as large as what they read; elements past the tensor's end are not set, and what is
-    made of them is not stored.
+    Such storage is as large as the region read. Elements past the tensor's end are undefined, and
+    results computed from them are never stored.
     """
     stage = state.of(tensor)
     if stage is None or tensor in given or not isinstance(attach[stage.name], At):
@@ -84,7 +82,7 @@ def fetched(
 def wrong_threads(
     child: Stage, scope_name: str, threads: Threads, shared: Container[str]
 ) -> list[str]:
-    """Return a loop spread over threads that are around already needs storage they share."""
+    """Return refusals of loops bound to threads in scope that need storage these do not share."""
     found = []
     for axis, kind in child.kinds.items():
         if not thread_tag(kind) or threads.find(kind) is None:

@@ -1,4 +1,4 @@
-"""Recursion without the stack: generators that yield the calls they wait for."""
+"""A trampoline: recursion without the call stack, by generators that yield their calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ Task = Generator[Any, Any, Any]
 
 
 def run(task: Task) -> Any:
-    """Return the value that ``task`` returns.
+    """Run ``task`` and return its value.
 
-    Each generator that it yields is run, and its value is sent back.
+    Each generator that it yields is run as well, and its value is sent back.
     """
     stack = [task]
     value: Any = None

@@ -1,4 +1,4 @@
-"""Intermediate tensors among the arguments: each is computed whole, and each element once."""
+"""Checks of intermediate arguments: each must be computed whole, and each element once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from schedlang.stage.state import At, Inline, Stage, State
 def scan_rows(
     state: State, placement: Placement, given: Container[Tensor]
 ) -> Iterator[Problem]:
-    """Yield a problem for each argument that a scan computes row by row and that has no storage.
+    """Yield a problem for each argument that a scan computes without storage of its own.
 
-    These are first rows and updates of a scan, and inlined steps between its states and updates.
+    These are the init and update of a scan, and inlined stages between its states and updates.
     """
     for stage in _given(state, given):
         asked = f"{stage.name} among the arguments"
@@ -41,8 +41,7 @@ def scan_rows(
 def not_whole(
     state: State, placement: Placement, buffers: Mapping[Tensor, Buffer], body: Block
 ) -> Iterator[Problem]:
-    """Return the attached stages among the arguments of which not all is shown to be computed,
-    once."""
+    """Yield a problem for each attached argument that is not proven to be computed whole, once."""
     for stage in _given(state, buffers):
         spot = placement.attach[stage.name]
         if not isinstance(spot, At):
@@ -80,7 +79,7 @@ def _given(state: State, given: Container[Tensor]) -> list[Stage]:
 
 def _written_once(buffer: Buffer, body: Block) -> str | None:
     """Return how ``body`` fails to write each element of ``buffer`` once, or ``None``."""
-    # a store predicate leaves elements out on purpose, and makes no other element written once
+    # a store predicate leaves elements out on purpose, but does not excuse a second write
     stores = [
         replace(s, guards=tuple(g for g in s.guards if not g.predicate))
         for s in sites_of(body, buffer)

@@ -35,7 +35,7 @@ from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.kernel import Built, Kernel
 from schedlang.runtime.parameters import signature_of
 from schedlang.schedule.schedule import Schedule
-from schedlang.target import Target, playing
+from schedlang.target import Target, or_emulator
 
 
 def lower(
@@ -123,7 +123,7 @@ def build(
     """
     _checked(schedule, "build", te_options)
     _check_list("build", args, target, name, fastmath)
-    made = unwritten(schedule, args, playing(Target.of(target)), name, fastmath)
+    made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath)
     made.write()
     return made
 

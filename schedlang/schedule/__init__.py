@@ -1,4 +1,4 @@
-"""How to compute: stages and the primitives that change them. The package is callable."""
+"""Schedules: stages and the primitives that change them; the package itself is callable."""
 
 from schedlang.callable_module import make_callable
 from schedlang.schedule import schedule as _module

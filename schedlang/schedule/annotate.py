@@ -1,4 +1,4 @@
-"""Primitives that give a loop its kind: vectorize, unroll, parallel, bind, pragma, prefetch."""
+"""Primitives that annotate loops: vectorize, unroll, parallel, bind, pragma, prefetch."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ VALUES = "Give a finite number, one line of text, or no value."
 _PRAGMA = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", re.ASCII)
 
 
-def _made_of(stage: Stage, axis: Axis, threads: int) -> str:
-    """Return how to get so many iterations, or why a split that asked for them made fewer."""
+def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
+    """Return a hint for a loop whose extent is not ``threads``.
+
+    It shows the split to make, or why a split with that factor made a shorter loop.
+    """
     for relation in stage.relations:
         if isinstance(relation, Split) and any(a is axis for a in (relation.outer, relation.inner)):
             asked = relation.nparts if axis is relation.outer else relation.factor
@@ -55,13 +58,13 @@ def _made_of(stage: Stage, axis: Axis, threads: int) -> str:
 
 def _kind(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> Result:
     one_kind(state, stage, axis, asked)
-    _one_target(state, stage, axis, kind, asked)
+    _refuse_mixed_targets(state, stage, axis, kind, asked)
     made = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
     return keep(made, state, stage.name, asked, axis), None
 
 
-def _one_target(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> None:
-    """Refuse threads of a CPU beside those of a GPU: no target has both."""
+def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> None:
+    """Refuse a schedule with both CPU threads and GPU threads, which no target has."""
     if kind in ("vectorize", "unroll"):
         return
     for other in state.stages.values():
@@ -105,7 +108,7 @@ def _refuse_time(stage: Stage, axis: Axis, asked: str) -> None:
 
 def _refuse_symbolic(state: State, stage: Stage, axis: Axis, asked: str, does: str) -> None:
     if isinstance(stage.attach, At):
-        # the box that is computed there may be of a fixed size: lowering knows
+        # the region computed there may have a constant size, which lowering checks
         return
     if isinstance(axis.extent, Expr):
         refuse(
@@ -173,7 +176,7 @@ def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
             refuse(
                 asked,
                 f"{axis.name} has {axis.extent} iterations, but {tag} has {thread.extent} threads",
-                _made_of(stage, axis, thread.extent), state, axis,
+                _extent_hint(stage, axis, thread.extent), state, axis,
             )  # fmt: skip
     return _kind(state, stage, axis, str(tag), asked)
 
@@ -214,7 +217,7 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
 
 def _meant(name: str) -> str:
     known = {n: n for n in (NONTEMPORAL, *TE_PRAGMAS)}
-    # what others call stores that bypass the cache
+    # names that other systems give to stores that bypass the cache
     known |= dict.fromkeys(("stream", "streaming", "non_temporal", "nt"), NONTEMPORAL)
     close = difflib.get_close_matches(name.lower(), known, 3)
     found = list(dict.fromkeys(known[n] for n in close))

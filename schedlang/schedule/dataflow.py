@@ -22,10 +22,10 @@ from schedlang.stage.relations import parts, sources
 from schedlang.stage.state import Inline, Stage, State
 
 
-def _defines(
+def _new_operation(
     name: str, axes: tuple[Axis, ...], body: tuple[Expr, ...], **more: object
 ) -> ComputeOp:
-    """Return a new operation with its output tensors."""
+    """Return a new operation that computes ``body`` over ``axes``, with its output tensors."""
     op = ComputeOp(name, axes, body, **more)  # type: ignore[arg-type]
     shape = tuple(a.extent for a in axes)
     names = [name] if len(body) == 1 else [f"{name}.v{k}" for k in range(len(body))]
@@ -70,7 +70,7 @@ def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage
     known = known or [f"ax{k}" for k in range(tensor.ndim)]
     axes = tuple(Axis(n, e) for n, e in zip(known, tensor.shape))
     name = state.unique_name(f"{tensor.name}.{scope}")
-    op = _defines(name, axes, (Read(tensor, axes, tensor.dtype),))
+    op = _new_operation(name, axes, (Read(tensor, axes, tensor.dtype),))
     copy = Stage(name, op, op.outputs, axes, scope=scope)
     first = next(n for n, s in state.stages.items() if s in list(readers))
     state = state.inserted(copy, first)
@@ -95,7 +95,7 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
             asked, f"{stage.name} is a scan, which reads its earlier rows back from its result",
             "Cache the stages that its update reads with s.cache_read.",
         )  # fmt: skip
-    if stage.relations or stage.leaf != stage.roots or _annotated(stage):
+    if stage.relations or stage.leaf != stage.roots or _has_annotations(stage):
         refuse(
             asked, f"{stage.name} is already scheduled",
             "Call cache_write before the other steps on the stage, since the cache stage takes "
@@ -106,11 +106,11 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
             asked, f"{stage.name} is inlined and stores nothing",
             f"Call s[{stage.name}].compute_root() first.",
         )  # fmt: skip
-    _refuse_held(state, op.reduce_axis, asked, "cache_write")
+    _refuse_attached(state, op.reduce_axis, asked, "cache_write")
     name = state.unique_name(f"{stage.name}.{scope}")
     fresh = tuple(Axis(a.name, a.extent) for a in op.axis)
     inner = _substituted(op, dict(zip(op.axis, fresh)), {})
-    cached = _defines(
+    cached = _new_operation(
         name, fresh, inner.body, reduce_axis=op.reduce_axis, reducer=op.reducer,
         where=inner.where, init=inner.init,
     )  # fmt: skip
@@ -124,8 +124,8 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     return state, visible(stage, cached)
 
 
-def _refuse_held(state: State, axes: Sequence[Axis], asked: str, primitive: str) -> None:
-    """Refuse to take away loops at which other stages are computed or stored."""
+def _refuse_attached(state: State, axes: Sequence[Axis], asked: str, primitive: str) -> None:
+    """Refuse to remove loops at which other stages are computed or stored."""
     for other in state.stages.values():
         for spot in (other.attach, other.store):
             held = getattr(spot, "axis", None)
@@ -138,13 +138,16 @@ def _refuse_held(state: State, axes: Sequence[Axis], asked: str, primitive: str)
                 )  # fmt: skip
 
 
-def _annotated(stage: Stage) -> bool:
-    """Return whether steps speak of loops of ``stage`` or of what stands in them."""
+def _has_annotations(stage: Stage) -> bool:
+    """Return whether ``stage`` has annotations, prefetches or a store predicate."""
     return bool(stage.kinds or stage.pragmas or stage.prefetches or stage.predicate is not None)
 
 
 def visible(stage: Stage, op: ComputeOp) -> object:
-    """Return one tensor for one output (an argmax's value is not one), else a list."""
+    """Return the tensor of a single visible output, else a list of all.
+
+    The value output of an argmax is not visible.
+    """
     hidden = stage.op.name == stage.outputs[0].name
     return op.outputs[0] if len(op.outputs) == 1 or hidden else list(op.outputs)
 
@@ -171,17 +174,17 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
         )  # fmt: skip
     place = place if place >= 0 else place + last + 1
     beyond = any(not a.is_reduce for r in stage.relations for a in (*parts(r), *sources(r)))
-    if _annotated(stage) or beyond or stage.leaf[:last] != op.axis:
+    if _has_annotations(stage) or beyond or stage.leaf[:last] != op.axis:
         refuse(
             asked, f"{stage.name} is already scheduled, beyond splits of its reduction axes",
             "rfactor rebuilds the loops of the stage: call it before the other steps on it.",
         )  # fmt: skip
-    _refuse_held(state, stage.reduce_leaves, asked, "rfactor")
+    _refuse_attached(state, stage.reduce_leaves, asked, "rfactor")
     return _factored(state, stage, op, axis, place)
 
 
 def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int) -> Result:
-    """Return partial results over ``axis`` in a stage of their own; ``stage`` combines them."""
+    """Add a stage of partial results over ``axis``; ``stage`` then combines them."""
     whole = [Dim(ZERO, to_lin(a.extent), size=to_lin(a.extent)) for a in op.axis]
     plan = make_plan(stage, whole, Ranges(), Peel(), Threads())
     data = tuple(Axis(a.name, a.extent) for a in op.axis)
@@ -199,21 +202,21 @@ def _factored(state: State, stage: Stage, op: ComputeOp, axis: Axis, place: int)
         cond = guard.cond
         assert isinstance(cond, Binary)
         test = rewrite(cond, lambda node: leaves.get(node) if isinstance(node, Axis) else None)
-        # what the reduction asks may read where only the test allows it
+        # the reduction's own condition may read elements that are in bounds only under the test
         where = test if where is None else both(test, where)
     assert op.reducer is not None
     axes = (*data[:place], part, *data[place:])
     name = state.unique_name(f"{stage.name}.rf")
-    partial = _defines(
+    partial = _new_operation(
         name, axes, inner.body, reduce_axis=tuple(kept.values()), reducer=op.reducer, where=where
     )
     if not kept:
-        # every reduction axis became a data axis: each point has one value, or the identity
+        # no reduction axis is left: each point is a single value, or the identity
         body = inner.body
         if where is not None:
             body = tuple(select(where, b, i, lazy=True) for b, i in zip(body, op.reducer.identity))
-        partial = _defines(name, axes, body)
-    # each test stands ahead of those before it, if there still is a reduction to be tested
+        partial = _new_operation(name, axes, body)
+    # each test was put in front of the earlier ones; without a reduction there are none
     tests = (*(guard.note for guard in reversed(plan.guards)), *stage.where_notes)
     notes = tests if kept else ()
     leaf = (*axes, *kept.values())

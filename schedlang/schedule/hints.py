@@ -1,4 +1,4 @@
-"""Hints for messages: names close to one that is missing, statements to write instead."""
+"""Hints for error messages: names similar to a missing one, and statements to write instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedlang.stage.relations import Relation, Split, parts, sources
 from schedlang.stage.state import Stage
 
 OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
-# Halide's names for steps that have another here
+# Halide's names for primitives that have another name here
 OTHERWISE = {
     "reorder_storage": "transform_layout(lambda i, j: (j, i))",
     "store_in": 'set_scope("local")',
@@ -20,7 +20,7 @@ OTHERWISE = {
 
 
 def no_attribute(name: str, known: Iterable[str]) -> str:
-    """Return why a stage has no attribute ``name``; ``known`` are those it has."""
+    """Return a message that a stage has no attribute ``name``; ``known`` are its attributes."""
     if name in OF_SCHEDULE:
         return f"{name} is a method of the schedule: s.{name}(...)"
     if name in OTHERWISE:
@@ -30,13 +30,13 @@ def no_attribute(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """Return the end of a message about ``name``: the one of ``known`` that may be meant."""
+    """Return the end of a message about ``name``, which suggests the closest of ``known``."""
     close = difflib.get_close_matches(name, known, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def partial_sums(stage: Stage, axis: Axis) -> str:
-    """Return statements that make partial sums of ``stage`` along its reduction axis ``axis``."""
+    """Return statements that factor ``stage`` into partial results along reduction ``axis``."""
     names = [_identifier(t.name) for t in stage.outputs]
     several = len(names) > 1 and stage.op.name != stage.outputs[0].name
     tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)

@@ -1,4 +1,4 @@
-"""Primitives that remake loops: split, fuse, reorder, tile."""
+"""Primitives that transform loops: split, fuse, reorder, tile."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def _split(
     plain(state, stage, axis, asked)
     relation: Split = make_split(axis, size, pieces, tail)
     leaf = (*stage.leaf[:place], relation.outer, relation.inner, *stage.leaf[place + 1 :])
-    return _related(state, stage, relation, leaf), (relation.outer, relation.inner)
+    return _with_relation(state, stage, relation, leaf), (relation.outer, relation.inner)
 
 
-def _related(state: State, stage: Stage, relation: Relation, leaf: tuple[Axis, ...]) -> State:
+def _with_relation(state: State, stage: Stage, relation: Relation, leaf: tuple[Axis, ...]) -> State:
     return state.updated(stage.with_(relations=(*stage.relations, relation), leaf=leaf))
 
 
@@ -82,10 +82,10 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
             hint = f"Fuse axes of the stage of its update instead{update_axis(stage)}."
             refuse(asked, "a scan has a single loop, over time", hint)
         unit = Axis("fused", 1)
-        return _related(state, stage, Unit(unit), (unit, *stage.leaf)), unit
+        return _with_relation(state, stage, Unit(unit), (unit, *stage.leaf)), unit
     positions = [leaf_position(state, stage, a, asked) for a in axes]
     if len(set(axes)) != len(axes):
-        refuse(asked, f"{_doubled(axes).name} is given twice", "Give each loop once.")
+        refuse(asked, f"{_repeated(axes).name} is given twice", "Give each loop once.")
     for a in axes:
         if len(axes) > 1:
             plain(state, stage, a, asked)
@@ -102,7 +102,7 @@ def fuse(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
         stage = state.stages[stage.name]
         at = next(k for k, a in enumerate(stage.leaf) if a is fused)
         leaf = (*stage.leaf[:at], relation.fused, *stage.leaf[at + 2 :])
-        state, fused = _related(state, stage, relation, leaf), relation.fused
+        state, fused = _with_relation(state, stage, relation, leaf), relation.fused
     return keep(state, before, stage.name, asked, axes[0]), fused
 
 
@@ -130,7 +130,7 @@ def _check_fusable(state: State, stage: Stage, a: Axis, b: Axis, distance: int, 
         )  # fmt: skip
 
 
-def _doubled(axes: tuple[Axis, ...]) -> Axis:
+def _repeated(axes: tuple[Axis, ...]) -> Axis:
     return next(a for k, a in enumerate(axes) if any(a is b for b in axes[:k]))
 
 
@@ -140,7 +140,7 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
         refuse(asked, "no axis is given", "List the axes from outer to inner.")
     positions = [leaf_position(state, stage, a, asked) for a in axes]
     if len(set(positions)) != len(positions):
-        refuse(asked, f"{_doubled(axes).name} is given twice", "Give each loop once.")
+        refuse(asked, f"{_repeated(axes).name} is given twice", "Give each loop once.")
     for axis in axes:
         not_time(state, stage, axis, asked)
     leaf = list(stage.leaf)

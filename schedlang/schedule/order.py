@@ -1,6 +1,7 @@
-"""Whether a schedule folds a reduction in the order of its axes.
+"""The order of reductions, and warnings where a step changes it.
 
-A combiner that commutes but for ties gives the first of equal values only in that order.
+Some combiners commute except for ties. They return the first of equal values only if the loops
+combine the elements in the order of the reduction axes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from schedlang.stage.state import THREADS, Stage, State
 
 
 def ordered_axes(stage: Stage) -> list[Axis] | None:
-    """Return the reduction loops of ``stage``, outer to inner, in the order of its elements.
+    """Return the reduction loops of ``stage`` in the nesting that keeps the element order.
 
-    ``None`` where loops were fused out of that order.
+    Return ``None`` if loops were fused out of that order.
     """
     axes = list(stage.op.reduce_axis)
     for r in stage.relations:
@@ -40,34 +41,34 @@ def _place(axes: list[Axis], axis: Axis) -> int | None:
 
 
 def in_order(stage: Stage) -> bool:
-    """Return whether the loops of ``stage`` fold its elements in their order, by one thread."""
+    """Return whether one thread combines the elements of ``stage`` in their order."""
     wanted = ordered_axes(stage)
     if wanted is None:
         return False
-    loops, wanted = _several(stage.reduce_leaves), _several(wanted)
+    loops, wanted = _nontrivial(stage.reduce_leaves), _nontrivial(wanted)
     bound = any(stage.kinds.get(a) in THREADS for a in loops)
     return not bound and len(loops) == len(wanted) and all(a is b for a, b in zip(loops, wanted))
 
 
-def _several(axes: Any) -> list[Axis]:
-    """Return the axes of more than one point."""
+def _nontrivial(axes: Any) -> list[Axis]:
+    """Return the axes with more than one iteration."""
     return [a for a in axes if not (isinstance(a.extent, int) and a.extent <= 1)]
 
 
 def depends_on_order(stage: Stage) -> bool:
-    """Return whether ties make the result of ``stage`` depend on the order of its fold."""
+    """Return whether ties make the result of ``stage`` depend on the order of combination."""
     return isinstance(stage.op, ComputeOp) and bool(stage.op.reducer and stage.op.reducer.ties)
 
 
 def lost_order(
     before: State, after: State, primitive: str, name: str, args: Mapping[str, Any]
 ) -> str:
-    """Return why a step would change the order of a fold; empty if it keeps the order."""
+    """Return a warning if a step changes the order of a reduction, else an empty string."""
     stage = before.stages.get(name)
     if stage is None or not depends_on_order(stage) or not in_order(stage):
         return ""
     if primitive == "rfactor":
-        outer = next(iter(_several(ordered_axes(stage) or ())), args["axis"])
+        outer = next(iter(_nontrivial(ordered_axes(stage) or ())), args["axis"])
         if args["axis"] is outer or args["axis"].extent == 1:
             return ""
         hint = f"rfactor over the outermost loop, {outer.name}, keeps the order."
@@ -89,7 +90,7 @@ def lost_order(
 def warn_of_lost_order(
     before: State, after: State, primitive: str, name: str, args: Mapping[str, Any]
 ) -> None:
-    """Warn at the user's line where a step takes the order of a fold away."""
+    """Warn, at the user's line, if a step changes the order of a reduction."""
     message = lost_order(before, after, primitive, name, args)
     if message:
         warn_user(message, OrderWarning)

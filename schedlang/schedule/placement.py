@@ -1,4 +1,4 @@
-"""Primitives that say where a stage is computed and stored."""
+"""Primitives that place stages: where a stage is computed, and where it is stored."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from schedlang.schedule.refuse import leaf_position, refuse, shown
 from schedlang.stage.relations import position
 from schedlang.stage.state import NONTEMPORAL, At, Inline, Root, Stage, State
 
-OUTPUT = "Attach the stages that it reads instead."
+OUTPUT_HINT = "Attach the stages that it reads instead."
 
 
 def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     asked = f"compute_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
     parent = _parent(parent, asked)
     if parent.name == stage.name:
-        hint = OUTPUT if state.is_output(stage) else _places(state, stage)
+        hint = OUTPUT_HINT if state.is_output(stage) else _places(state, stage)
         refuse(asked, "a stage cannot be computed inside itself", hint)
     if state.is_output(stage):
-        refuse(asked, f"{stage.name} is an output, which is computed at root", OUTPUT)
+        refuse(asked, f"{stage.name} is an output, which is computed at root", OUTPUT_HINT)
     if stage.is_scan:
         refuse(
             asked, f"{stage.name} is a scan, which computes each row once, one after another",
@@ -32,7 +32,7 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     if _scan_role(state, stage):
         refuse(
             asked, f"{stage.name} is part of a scan, which computes it in its time loop",
-            OUTPUT,
+            OUTPUT_HINT,
         )  # fmt: skip
     if not state.links.depends(parent.name, stage.name):
         why = f"{parent.name} does not read {stage.name}, directly or through other stages"
@@ -123,7 +123,7 @@ def compute_root(state: State, stage: Stage) -> Result:
     if isinstance(stage.attach, At):
         fixed(stage, state, asked)
     made = state.updated(stage.with_(attach=Root(), store=None))
-    # what was attached says no more whether a tail is cut
+    # at root, the extents are those of the whole tensor, so tails are checked again
     return keep(made, state, stage.name, asked), None
 
 
@@ -131,7 +131,7 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     asked = f"store_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
     parent = _parent(parent, asked)
     leaf_position(state, parent, axis, asked)
-    spot = _computed(stage, asked)
+    spot = _compute_spot(stage, asked)
     wanted = At(parent.name, axis)
     if not _encloses(state, wanted, spot):
         where = f"{stage.name} is computed at {spot.axis.name} of {spot.stage}"
@@ -145,7 +145,7 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
 
 
 def _encloses(state: State, outer: At, inner: At) -> bool:
-    """Return whether loop ``outer`` is ``inner`` or holds it."""
+    """Return whether loop ``outer`` is ``inner`` or encloses it."""
     spot: object = inner
     while isinstance(spot, At):
         leaf = state.stages[spot.stage].leaf
@@ -155,7 +155,7 @@ def _encloses(state: State, outer: At, inner: At) -> bool:
     return False
 
 
-def _computed(stage: Stage, asked: str) -> At:
+def _compute_spot(stage: Stage, asked: str) -> At:
     if not isinstance(stage.attach, At):
         refuse(asked, f"{stage.name} is not attached to a loop", "Call compute_at first.")
     return stage.attach
@@ -163,5 +163,5 @@ def _computed(stage: Stage, asked: str) -> At:
 
 def store_root(state: State, stage: Stage) -> Result:
     asked = f"store_root() on stage {stage.name}"
-    _computed(stage, asked)
+    _compute_spot(stage, asked)
     return keep(state.updated(stage.with_(store=Root())), state, stage.name, asked), None

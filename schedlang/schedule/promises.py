@@ -1,6 +1,6 @@
-"""Steps that would break what an earlier step asked for: refused where they are taken.
+"""Checks that a step does not break a request of an earlier step.
 
-What depends on where stages will be attached is not asked here: lowering knows.
+Lowering checks whatever depends on later attachments.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from schedlang.stage.state import At, Stage, State, participle
 
 
 def keep(state: State, before: State, name: str, asked: str, axis: Axis | None = None) -> State:
-    """Return ``state``, unless stage ``name`` breaks there what it kept ``before``: then a refusal.
+    """Return ``state``; refuse the step if stage ``name`` breaks an earlier request in it.
 
-    The nest before the step is shown, marked at ``axis``.
+    A request that the stage broke ``before`` as well is not reported. The message shows the nest
+    before the step, with a mark at ``axis``.
     """
     stage = state.stages[name]
-    _cuts(state, stage, before, asked, axis)
-    _lanes(state, stage, before, asked, axis)
-    _windows(state, before, asked, axis)
+    _check_cuts(state, stage, before, asked, axis)
+    _check_lanes(state, stage, before, asked, axis)
+    _check_windows(state, before, asked, axis)
     return state
 
 
-def _cuts(
+def _check_cuts(
     state: State, stage: Stage, before: State, asked: str, axis: Axis | None
 ) -> None:  # fmt: skip
-    """Refuse a step after which a tail that was to be cut no longer can be."""
+    """Refuse a step after which a requested cut of a tail is impossible."""
     if isinstance(stage.attach, At):
-        _attached_cuts(state, stage, before, asked, axis)
+        _check_attached_cuts(state, stage, before, asked, axis)
         return
     found, old = broken_cut(stage), before.stages[stage.name]
     if found is None or (not isinstance(old.attach, At) and broken_cut(old) is not None):
@@ -46,12 +47,12 @@ def _cuts(
     refuse(asked, f"the tail of {call} could no longer be cut: {why}", hint, before, axis)
 
 
-def _attached_cuts(
+def _check_attached_cuts(
     state: State, stage: Stage, before: State, asked: str, axis: Axis | None
 ) -> None:  # fmt: skip
-    """Refuse such a step for a stage that is computed in boxes.
+    """Refuse such a step for a stage that is attached at a loop.
 
-    Its loop nest tells how large the boxes are.
+    The stage is lowered to find the size of its boxes.
     """
     if not any(isinstance(r, Split) and r.tail == "cut" for r in stage.relations):
         return
@@ -61,14 +62,14 @@ def _attached_cuts(
 
 
 def _lost_cut(state: State, stage: Stage) -> str | None:
-    """Return why a cut of ``stage`` is lost, as stages are attached now."""
+    """Return why a requested cut of ``stage`` is impossible, given the present attachments."""
     text = f"tail='cut') on stage {stage.name}:"
     notes = (s.text for s in lower_state(state, strict=False).body.stmts if isinstance(s, Note))
     return next((note for note in notes if text in note), None)
 
 
-def _lanes(state: State, stage: Stage, before: State, asked: str, axis: Axis | None) -> None:
-    """Refuse two vectorized loops, and one around a parallel loop or one that holds a stage."""
+def _check_lanes(state: State, stage: Stage, before: State, asked: str, axis: Axis | None) -> None:
+    """Refuse a second vectorized loop, and one around a parallel loop or an attached stage."""
     lanes = next((a for a in stage.leaf if stage.kinds.get(a) == "vectorize"), None)
     if lanes is None:
         return
@@ -100,8 +101,8 @@ def _lanes(state: State, stage: Stage, before: State, asked: str, axis: Axis | N
                 )  # fmt: skip
 
 
-def _windows(state: State, before: State, asked: str, axis: Axis | None) -> None:
-    """Refuse concurrent writes to a stage that is stored outside of the loop that computes it."""
+def _check_windows(state: State, before: State, asked: str, axis: Axis | None) -> None:
+    """Refuse concurrent writes to a stage that is stored outside the loop that computes it."""
     for name, stage in state.stages.items():
         if stage.store is None or not isinstance(stage.attach, At):
             continue
@@ -114,7 +115,7 @@ def _windows(state: State, before: State, asked: str, axis: Axis | None) -> None
 
 
 def fixed(stage: Stage, before: State, asked: str) -> None:
-    """Refuse to compute all of ``stage`` where a vectorized or unrolled loop has no fixed size."""
+    """Refuse to compute ``stage`` whole if a vectorized or unrolled loop has a symbolic extent."""
     for axis in stage.leaf:
         kind = stage.kinds.get(axis, "")
         if kind in ("vectorize", "unroll") and isinstance(axis.extent, Expr):

@@ -1,4 +1,4 @@
-"""Refusals of schedule steps, with the loop nest and the guilty loop marked."""
+"""Refusals of schedule steps, which show the loop nest with a mark at the loop in question."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LARGEST = 2**62
 def refuse(
     asked: str, why: str, hint: str = "", state: State | None = None, axis: Axis | None = None
 ) -> NoReturn:
-    """Raise :class:`ScheduleError`; with ``state`` and ``axis`` the nest is shown, marked there."""
+    """Raise :class:`ScheduleError`; show the nest of ``state`` with ``axis`` marked, if given."""
     nest = "" if state is None or axis is None else marked_nest(state, axis)
     raise ScheduleError(explain(asked, why, hint, nest))
 
 
 def marked_nest(state: State, axis: Axis) -> str:
-    """Return the lines of the nest around the loop over ``axis``, which gets an arrow."""
+    """Return the lines of the nest around the loop over ``axis``, with an arrow at that loop."""
     nest = lower_state(state, strict=False)
     lines: list[str] = []
     mark = -1
@@ -48,7 +48,7 @@ def marked_nest(state: State, axis: Axis) -> str:
 
 
 def shown(value: object) -> str:
-    """Return an argument as a message names it: by its name, or briefly."""
+    """Return the text of an argument for messages: its name, or a short form."""
     name = getattr(value, "name", None)
     text = name if isinstance(name, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -77,10 +77,7 @@ def count(value: Any, what: str, asked: str, least: int = 1, hint: str = "") -> 
 
 
 def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
-    """Return where ``axis`` stands among the loops of ``stage``.
-
-    A refusal that says why it does not.
-    """
+    """Return the position of ``axis`` among the loops of ``stage``; refuse if it has none."""
     if not isinstance(axis, Axis):
         hint = f"The loops of {stage.name}: {_loops(stage)}.{_meant(stage, axis)}"
         refuse(asked, f"{shown(axis)} is not an axis", hint)
@@ -111,7 +108,7 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
 
 
 def _meant(stage: Stage, value: object) -> str:
-    """Return how to write an axis that is given by its name, or by its position among the loops."""
+    """Return a suggestion for an axis given by its name, or by its position among the loops."""
     for position, axis in enumerate(stage.leaf):
         if isinstance(value, str) and value == axis.name:
             return f" Write {_written(stage, axis)}."
@@ -121,7 +118,7 @@ def _meant(stage: Stage, value: object) -> str:
 
 
 def _written(stage: Stage, axis: Axis) -> str:
-    """Return how a program takes ``axis`` from its stage."""
+    """Return the expression by which a program obtains ``axis`` from its stage."""
     for field, axes in (("op.axis", stage.op.axis), ("op.reduce_axis", stage.op.reduce_axis),
                         ("leaf_axes", stage.leaf)):  # fmt: skip
         for position, own in enumerate(axes):
@@ -135,7 +132,7 @@ def _loops(stage: Stage) -> str:
 
 
 def update_axis(stage: Stage) -> str:
-    """Return how to write the first axis of a scan's update that may be scheduled, if any."""
+    """Return the expression for the first axis of a scan's update that may be scheduled, if any."""
     if isinstance(stage.op, ScanOp):
         for update in stage.op.update:
             if update.ndim > 1:
@@ -144,7 +141,7 @@ def update_axis(stage: Stage) -> str:
 
 
 def not_time(state: State, stage: Stage, axis: Axis, asked: str) -> None:
-    """Refuse the first axis of a scan's update: the scan itself loops over it."""
+    """Refuse the first axis of a scan's update, over which the scan itself loops."""
     if not stage.op.axis or axis is not stage.op.axis[0]:
         return
     for scan in (state.stages[name] for name in state.links.scans):
@@ -169,7 +166,7 @@ def one_kind(state: State, stage: Stage, axis: Axis, asked: str) -> None:
 
 
 def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
-    """Refuse an axis that carries anything which would be lost with it."""
+    """Refuse an axis with annotations or attached stages, which would be lost with it."""
     one_kind(state, stage, axis, asked)
     for other in state.attached(stage):
         for spot, what in ((other.attach, "computed"), (other.store, "stored")):

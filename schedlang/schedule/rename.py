@@ -1,4 +1,4 @@
-"""Steps of one computation as steps of an equal one with other names."""
+"""Renaming: the steps of one computation as steps of an equal one with other names."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from schedlang.stage.state import State
 
 
 def renamed_steps(recorded: Schedule, outputs: Any) -> str:
-    """Return the steps of ``recorded`` as JSON for ``outputs``, equal but for their names.
+    """Return the steps of ``recorded`` as JSON for ``outputs``, which may differ in names only.
 
-    Stages, axes and tensors are found by their position, step by step. Stages that steps add then
-    get the names that they would get here.
+    Stages, axes and tensors are matched by position, step by step. Stages that steps add get the
+    names that they would have in the new computation.
 
     >>> import schedlang as sl
     >>> def twice(tensor, axis):
@@ -40,7 +40,7 @@ def renamed_steps(recorded: Schedule, outputs: Any) -> str:
 
 
 class _Translation:
-    """From the names of one state to those of another with the same stages in the same order."""
+    """A map from the names of one state to those of another with the same stages in order."""
 
     def __init__(self, old: State, new: State) -> None:
         if len(old.stages) != len(new.stages):
@@ -55,7 +55,10 @@ class _Translation:
         return self.stages[name]
 
     def value(self, value: Any) -> Any:
-        """Return an argument of a step, as :func:`schedlang.schedule.steps.encode` wrote it."""
+        """Return an encoded argument of a step with its names translated.
+
+        See :func:`schedlang.schedule.steps.encode`.
+        """
         if isinstance(value, (list, tuple)):
             return [self.value(v) for v in value]
         if not isinstance(value, Mapping):
@@ -76,7 +79,10 @@ class _Translation:
         return made
 
     def _item(self, item: Any) -> Any:
-        """Return an item of an expression; a leaf is ``stage/position``, ``size n`` or a thread."""
+        """Return an item of an encoded expression with its names translated.
+
+        A leaf is ``stage/position``, ``size n`` or a thread.
+        """
         if item[0] != "leaf":
             return item
         name: str = item[1]

@@ -1,4 +1,4 @@
-"""The face of a schedule: stages, their primitives, the printed nest."""
+"""The schedule as users see it: stages, their primitives, the printed nest."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from schedlang.stage.state import Stage, State
 
 
 class Schedule:
-    """How a computation is carried out: recorded steps over the stages behind ``outputs``.
+    """A schedule: the recorded steps over the stages that compute ``outputs``.
 
-    ``s[C]`` gives the stage of tensor ``C``, whose methods are the primitives; ``print(s)`` shows
-    the loop nest as it stands. A refused step raises
-    :class:`~schedlang.errors.ScheduleError` and leaves the schedule as it was.
+    ``s[C]`` is the stage of tensor ``C``, whose methods are the primitives. ``print(s)`` shows the
+    current loop nest. A refused step raises :class:`~schedlang.errors.ScheduleError` and leaves
+    the schedule unchanged.
     """
 
     def __init__(self, outputs: Sequence[Tensor]) -> None:
@@ -117,7 +117,7 @@ class Schedule:
         refuse(f"s[{key}]", why, f"The stages of this schedule: {listed}.")
 
     def tensor(self, stage: str, output: int = 0) -> Tensor:
-        """Return the tensor that a stage defines, by the stage's printed name."""
+        """Return the tensor that the stage with the printed name ``stage`` defines."""
         outputs = self[stage].outputs
         if type(output) is not int or not 0 <= output < len(outputs):
             asked = f"s.tensor({stage!r}, {shown(output)})"
@@ -143,10 +143,10 @@ class Schedule:
         refuse(asked, f"{shown(key)} is not a stage", "Give a tensor of this schedule.")
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
-        """Return a copy of ``tensor`` in ``scope``, which ``readers`` read in its place.
+        """Add a stage that copies ``tensor`` to ``scope``, where ``readers`` read it; return it.
 
-        ``readers`` is a stage (or its tensor) or a list of them. Requires that each reads
-        ``tensor``, an input or a stage of this schedule.
+        ``readers`` is a stage (or its tensor) or a list of them. Requires that each of them reads
+        ``tensor``, which is an input or a stage of this schedule.
 
         rewrite::
 
@@ -170,11 +170,11 @@ class Schedule:
         return self.apply("cache_read", "", tensor=tensor, scope=scope, readers=found)
 
     def cache_write(self, tensor: Any, scope: str) -> Any:
-        """Compute ``tensor`` in ``scope`` first and copy it to its place.
+        """Add a stage that computes ``tensor`` in ``scope``; return the new tensor.
 
-        The new stage takes over the computation and its reduction axes; ``tensor``'s stage keeps
-        its data axes. A list of all outputs of one computation gives a list. Requires that the
-        stage has no steps of its own yet, and is neither inlined nor a scan.
+        The new stage takes over the computation and its reduction axes. The stage of ``tensor``
+        keeps its data axes and copies the result. For a list of all outputs of one computation,
+        return a list. Requires a stage without steps, neither inlined nor a scan.
 
         rewrite::
 
@@ -195,12 +195,13 @@ class Schedule:
         return [made] if several and not isinstance(made, list) else made
 
     def rfactor(self, tensor: Any, axis: Axis, factor_axis: int = 0) -> Any:
-        """Return partial results along reduction ``axis``, which becomes dimension ``factor_axis``.
+        """Add a stage of partial results along reduction ``axis``; return its tensor.
 
-        The new stage has ``axis`` as a data axis, to be vectorized or made parallel. It is legal
-        since reducers are associative and commutative (Suriana, Adams and Kamil, "Parallel
-        associative reductions in Halide", CGO 2017). Requires a reduction axis of a stage whose
-        only steps so far are splits and fuses of its reduction axes.
+        In the new stage ``axis`` is a data axis, which may be vectorized or parallel; it is
+        dimension ``factor_axis`` of the tensor. This is legal since reducers are associative and
+        commutative (Suriana, Adams and Kamil, "Parallel associative reductions in Halide", CGO
+        2017). Requires a reduction axis of a stage whose only steps so far are splits and fuses
+        of its reduction axes.
 
         rewrite::
 
@@ -234,11 +235,11 @@ class Schedule:
         return stages[0], several
 
     def normalize(self) -> Schedule:
-        """Do nothing, since loops start at 0 already; te's ``normalize``."""
+        """Do nothing: te's ``normalize`` makes loops start at 0, as they already do here."""
         return self
 
     def nest(self, args: Sequence[Any] | None = None) -> Nest:
-        """Return the loop nest as it stands; what does not fit together yet is said in notes."""
+        """Return the current loop nest; inconsistencies of the schedule appear as notes in it."""
         return lower_state(self.state, args, strict=False)
 
     def __str__(self) -> str:
@@ -251,7 +252,7 @@ class Schedule:
     def graph(self) -> Any:
         """Return the stage graph as a ``networkx.DiGraph``; see :func:`schedlang.graph`.
 
-        Nodes also say where a stage is computed; stages that steps made are among them.
+        The graph includes stages added by steps. Each node also tells where its stage is computed.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -265,7 +266,7 @@ class Schedule:
         return graph(self)
 
     def copy(self) -> Schedule:
-        """Return a schedule that goes on from here on its own; it shares the axes made so far."""
+        """Return an independent copy, which shares the axes made so far."""
         twin = Schedule.__new__(Schedule)
         twin._start, twin._steps, twin._states = self._start, self._steps, self._states
         return twin
@@ -297,26 +298,29 @@ class Schedule:
         return f"the schedule has {steps or 'no'} step{'s' * (steps != 1)}"
 
     def as_python(self) -> str:
-        """Return the schedule as statements to paste where the tensors are bound to their names."""
+        """Return Python statements that rebuild the schedule.
+
+        They expect each tensor in a variable of its name.
+        """
         return trace.as_python(self._start, self._states, self._steps)
 
     def expr(self, data: Any) -> Expr:
-        """Return the predicate that :meth:`as_python` wrote as data."""
+        """Return the predicate for data that :meth:`as_python` wrote."""
         found = decode(self.state, {"expr": data})
         assert isinstance(found, Expr)
         return found
 
     def to_json(self) -> str:
-        """Return the steps as JSON, to be replayed by :meth:`from_json`."""
+        """Return the steps as JSON, which :meth:`from_json` replays."""
         return trace.to_json(self._steps)
 
     @staticmethod
     def from_json(text: str, outputs: Any) -> Schedule:
-        """Return the schedule that ``text`` holds, for ``outputs`` of an equal computation.
+        """Return the schedule in ``text``, replayed for ``outputs`` of an equal computation.
 
-        Stages are matched by name and position; each step is checked as if it were called.
-        Raises :class:`~schedlang.errors.ScheduleError` for text that is no schedule, or that does
-        not fit.
+        Stages are matched by name and axes by position. Each step is checked as if it were called.
+        Raise :class:`~schedlang.errors.ScheduleError` if ``text`` is no schedule, or does not fit
+        the computation.
         """
         made = plain_schedule(outputs)
         for position, step in enumerate(trace.from_json(text), 1):
@@ -341,9 +345,9 @@ def _unpickle(graph: Graph, text: str) -> Schedule:
 
 
 def schedule(outputs: Any) -> Schedule:
-    """Return a schedule for the computation that ends in ``outputs``: a tensor or a list of them.
+    """Return a schedule for the computation of ``outputs``: a tensor or a list of tensors.
 
-    Every stage starts at root, its loops in the order of its axes.
+    Every stage starts at root, with its loops in the order of its axes.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A")
@@ -361,9 +365,9 @@ def schedule(outputs: Any) -> Schedule:
 
 
 def plain_schedule(outputs: Any, call: str = "sl.schedule") -> Schedule:
-    """Return a schedule without any steps, whatever the context asks for.
+    """Return a schedule without steps, even inside a context that adds starting steps.
 
-    ``call`` is what the user called, for messages.
+    ``call`` is the function that the user called, for messages.
     """
     items = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     items = [t for i in items for t in (i if isinstance(i, (list, tuple)) else [i])]

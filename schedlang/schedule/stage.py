@@ -1,4 +1,4 @@
-"""One stage of a schedule: what the user holds as ``s[C]``, with a method a primitive."""
+"""The stage of a schedule, ``s[C]``, which has a method for each primitive."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class StageView:
     """The stage of one computation within a schedule.
 
-    Every primitive raises :class:`~schedlang.errors.ScheduleError` when it is not legal, and then
-    changes nothing; its docstring says under *Requires* what legal means. Axes in arguments are
-    loops of this stage: see ``leaf_axes``.
+    Each method is a primitive, whose docstring states under *Requires* when it is legal. An
+    illegal primitive raises :class:`~schedlang.errors.ScheduleError` and changes nothing. Axes in
+    arguments are loops of this stage; see ``leaf_axes``.
     """
 
     def __init__(self, schedule: Schedule, name: str) -> None:
@@ -35,7 +35,7 @@ class StageView:
 
     @property
     def op(self) -> ComputeOp | ScanOp:
-        """The operation, with ``axis`` and ``reduce_axis``, as caches and rfactor rewrote it."""
+        """The operation, with ``axis`` and ``reduce_axis``, as cache stages and rfactor left it."""
         return self._stage.op
 
     @property
@@ -44,7 +44,7 @@ class StageView:
 
     @property
     def leaf_axes(self) -> list[Axis]:
-        """The loops as they stand, outer to inner: the very axes that split and fuse returned."""
+        """The current loops, outer to inner: the same axis objects that split and fuse returned."""
         return list(self._stage.leaf)
 
     leaf_iter_vars = leaf_axes
@@ -69,10 +69,10 @@ class StageView:
     ) -> tuple[Axis, Axis]:
         """Split a loop in two, ``parent = outer*factor + inner``, and return both.
 
-        Give ``factor`` (the inner extent) or ``nparts`` (the outer one). ``tail`` says what happens
-        if the factor does not divide: ``"guard"`` tests, ``"cut"`` peels the rest, ``"auto"``
-        chooses. Requires a loop without annotation at which no stage is computed, and no scan's
-        time axis.
+        Give ``factor`` (the inner extent) or ``nparts`` (the outer extent). ``tail`` is the
+        strategy if the factor does not divide the extent: ``"guard"`` adds a condition, ``"cut"``
+        peels the remaining iterations into a loop of their own, ``"auto"`` chooses. Requires a
+        loop without annotation at which no stage is computed, other than the time axis of a scan.
 
         rewrite::
 
@@ -90,9 +90,10 @@ class StageView:
         return self._do("split", axis=parent, factor=factor, nparts=nparts, tail=tail)
 
     def fuse(self, *axes: Axis) -> Axis:
-        """Return one loop over all combinations of loops; ``fuse()`` makes a loop of extent 1.
+        """Fuse loops into one over all their combinations; ``fuse()`` makes a loop of extent 1.
 
-        Requires neighbours, outer to inner, without annotation; all data or all reduction axes.
+        Requires adjacent loops, given outer to inner, without annotation. All must be data axes,
+        or all reduction axes.
 
         rewrite::
 
@@ -110,9 +111,9 @@ class StageView:
         return self._do("fuse", axes=tuple(listed))
 
     def reorder(self, *axes: Axis) -> None:
-        """Put loops in the given order, outer to inner, in the places they hold together.
+        """Put loops in the given order, outer to inner; loops not given keep their places.
 
-        Halide's ``reorder`` lists them the other way round. Requires each loop once.
+        Halide's ``reorder`` lists them inner to outer. Requires that each loop is given once.
 
         rewrite::
 
@@ -134,7 +135,7 @@ class StageView:
     def tile(
         self, x_parent: Axis, y_parent: Axis, x_factor: int, y_factor: int, tail: str = "auto"
     ) -> tuple[Axis, Axis, Axis, Axis]:
-        """Split two loops, inner parts inside: ``(x.outer, y.outer, x.inner, y.inner)``.
+        """Split two loops and reorder them to ``(x.outer, y.outer, x.inner, y.inner)``.
 
         Requires two different loops, each as for :meth:`split`.
 
@@ -158,7 +159,7 @@ class StageView:
     def vectorize(self, axis: Axis) -> None:
         """Compute all iterations of ``axis`` at once, as lanes of a vector.
 
-        Requires a data axis of fixed extent without annotation, at which no stage is computed.
+        Requires a data axis of constant extent without annotation, at which no stage is computed.
 
         rewrite::
 
@@ -175,9 +176,10 @@ class StageView:
         self._do("vectorize", axis=axis)
 
     def unroll(self, axis: Axis) -> None:
-        """Write the body out once an iteration.
+        """Unroll the loop: repeat its body once for each iteration.
 
-        Requires a fixed extent of at most 1024, without annotation, and no scan's time axis.
+        Requires a loop without annotation, of constant extent 1024 or less, other than the time
+        axis of a scan.
 
         rewrite::
 
@@ -194,7 +196,7 @@ class StageView:
         self._do("unroll", axis=axis)
 
     def parallel(self, axis: Axis) -> None:
-        """Share the iterations of ``axis`` among CPU threads.
+        """Distribute the iterations of ``axis`` over CPU threads.
 
         Requires a data axis without annotation.
 
@@ -213,10 +215,11 @@ class StageView:
         self._do("parallel", axis=axis)
 
     def bind(self, axis: Axis, thread: Any) -> None:
-        """Run the iterations of ``axis`` on GPU threads: ``"blockIdx.x"``, ..., ``"vthread"``.
+        """Bind ``axis`` to a GPU thread axis: ``"blockIdx.x"``, ..., ``"vthread"``.
 
-        Requires a loop without annotation and a thread that no other loop of the stage is bound
-        to; a reduction axis may be bound to ``threadIdx`` only, whose threads then reduce together.
+        Requires a loop without annotation, and a thread axis to which no other loop of the stage
+        is bound. A reduction axis may be bound to ``threadIdx`` only; its threads then reduce
+        together.
 
         rewrite::
 
@@ -233,11 +236,11 @@ class StageView:
         self._do("bind", axis=axis, thread=thread)
 
     def pragma(self, axis: Axis, name: str, value: Any = None) -> None:
-        """Attach a named hint to a loop; it shows in the nest.
+        """Attach a named hint to a loop, which the printed nest shows.
 
-        ``"nontemporal"`` has a meaning on the CPU: vectors that the stage stores inside the loop
-        bypass the cache where they are aligned. Names of te (``"auto_unroll_max_step"``) and notes
-        of your own, with a dot (``"my.note"``), have no effect; others are refused.
+        ``"nontemporal"`` has an effect on the CPU: aligned vectors that the stage stores inside
+        the loop bypass the cache. The names of te (``"auto_unroll_max_step"``) and your own names
+        with a dot (``"my.note"``) have no effect. Other names are refused.
 
         rewrite::
 
@@ -253,11 +256,11 @@ class StageView:
         self._do("pragma", axis=axis, name=name, value=getattr(value, "value", value))
 
     def prefetch(self, tensor: Tensor, axis: Axis, offset: int) -> None:
-        """Ask for what the iteration of ``axis`` that comes ``offset`` later touches of ``tensor``.
+        """Prefetch the part of ``tensor`` that is accessed ``offset`` iterations of ``axis`` later.
 
-        Requires a tensor that this stage writes, or that it or a stage computed inside ``axis``
-        reads; an offset of 0 or more. One element in 64 bytes of what is touched is asked for. If
-        that is of unknown size, or above 1024 of them, ``sl.lower`` and ``sl.build`` refuse it.
+        One element in each 64 bytes is prefetched. If their number is unknown or above 1024,
+        ``sl.lower`` and ``sl.build`` refuse it. Requires an offset of 0 or more, and a tensor that
+        this stage writes, or that this stage or one computed inside ``axis`` reads.
 
         rewrite::
 
@@ -278,10 +281,11 @@ class StageView:
     def compute_at(self, parent: Any, axis: Axis) -> None:
         """Compute this stage inside loop ``axis`` of ``parent``, as much as an iteration needs.
 
-        Requires that ``parent`` (a stage or its tensor) reads this one, directly or through others,
-        that no loop at or around ``axis`` is vectorized, and no output and no part of a scan. Where
-        other readers would be left without it the nest says so, and ``sl.lower`` and ``sl.build``
-        raise :class:`~schedlang.errors.LoweringError` with the legal places.
+        Requires that ``parent`` (a stage or its tensor) reads this stage, directly or through
+        others, that neither ``axis`` nor a loop around it is vectorized, and that this stage is
+        neither an output nor part of a scan. If a reader is outside the loop, the printed nest
+        says so, and ``sl.lower`` and ``sl.build`` raise
+        :class:`~schedlang.errors.LoweringError` with the legal places.
 
         rewrite::
 
@@ -304,9 +308,10 @@ class StageView:
         self._do("compute_at", parent=stage, axis=axis)
 
     def compute_inline(self) -> None:
-        """Put this stage's expression where it is read.
+        """Replace each read of this stage by its expression.
 
-        Requires no reduction, no output, no part of a scan, and no stage attached to its loops.
+        Requires a stage that is no reduction, no output and no part of a scan, with no stage
+        attached to its loops.
 
         rewrite::
 
@@ -326,9 +331,9 @@ class StageView:
         self._do("compute_inline")
 
     def compute_root(self) -> None:
-        """Compute this stage whole, ahead of its readers (where every stage starts).
+        """Compute this stage whole, before its readers, as initially.
 
-        It undoes :meth:`compute_at`, :meth:`compute_inline` and :meth:`store_at`; never refused.
+        This undoes :meth:`compute_at`, :meth:`compute_inline` and :meth:`store_at`.
 
         rewrite::
 
@@ -348,10 +353,10 @@ class StageView:
         self._do("compute_root")
 
     def store_at(self, parent: Any, axis: Axis) -> None:
-        """Keep this stage's storage from one iteration to the next, outside the computing loop.
+        """Allocate this stage's storage inside loop ``axis`` of ``parent``, for several iterations.
 
-        Halide's sliding window: points that earlier iterations computed are not computed again.
-        Requires :meth:`compute_at` first, and a loop at or around the one that computes.
+        As with Halide's sliding window, points that earlier iterations computed are not computed
+        again. Requires :meth:`compute_at` first, and the loop of ``compute_at`` or one around it.
 
         rewrite::
 
@@ -375,7 +380,7 @@ class StageView:
         self._do("store_at", parent=stage, axis=axis)
 
     def store_root(self) -> None:
-        """Keep this stage's storage for the whole computation: :meth:`store_at` outside of all.
+        """Allocate this stage's storage outside all loops, as :meth:`store_at` does inside one.
 
         Requires :meth:`compute_at` first.
 
@@ -397,9 +402,9 @@ class StageView:
         self._do("store_root")
 
     def set_scope(self, scope: str) -> None:
-        """Store in ``"global"``, ``"shared"`` (a block's) or ``"local"`` (a thread's) memory.
+        """Set the memory of this stage: ``"global"``, ``"shared"`` (by a block) or ``"local"``.
 
-        Requires an intermediate stage: an output is global.
+        Local memory is private to a thread. Requires an intermediate stage; an output is global.
 
         rewrite::
 
@@ -417,8 +422,9 @@ class StageView:
     def storage_align(self, axis: Axis, factor: int, offset: int = 0) -> None:
         """Pad storage so that the stride of dimension ``axis`` is ``offset`` modulo ``factor``.
 
-        Requires a dimension of an intermediate stage (one of ``op.axis``), and offset < factor.
-        After ``transform_layout``: the stride in the new order, of a dimension whole there.
+        After ``transform_layout``, this is the stride in the new order, of a dimension that was
+        not divided. Requires a dimension of an intermediate stage (one of ``op.axis``), and an
+        offset below ``factor``.
 
         rewrite::
 
@@ -434,7 +440,7 @@ class StageView:
         self._do("storage_align", axis=axis, factor=factor, offset=offset)
 
     def tensorize(self, axis: Axis, intrinsic: Any) -> None:
-        """Refuse te's ``tensorize``, since users describe no hardware instructions here."""
+        """Refuse te's ``tensorize``: users cannot define hardware intrinsics here."""
         refuse(
             f"tensorize({getattr(axis, 'name', axis)}, ...) on stage {self.name}",
             "schedlang has no user-defined hardware intrinsics",
@@ -442,12 +448,12 @@ class StageView:
         )
 
     def transform_layout(self, index_map: Callable[..., Any]) -> None:
-        """Store the elements in another order: ``index_map`` takes the dimensions to a place.
+        """Store the elements in another order: ``index_map`` maps dimensions to memory indices.
 
-        It returns one index or several, outermost first: dimensions, or ``d//n`` and ``d%n`` of
-        them. Indices count from the first element that is stored. Loops stay as they are. (TVM's
-        name; Halide's ``reorder_storage`` is the case without ``//``.)
-        Requires an intermediate stage, and every dimension in whole.
+        ``index_map`` returns one index or several, outermost first: dimensions ``d``, or ``d//n``
+        and ``d%n``. Indices start at the first stored element. Loops do not change. (The name is
+        TVM's; Halide's ``reorder_storage`` is the case without ``//``.) Requires an intermediate
+        stage, and indices that determine every dimension.
 
         rewrite::
 
@@ -464,7 +470,7 @@ class StageView:
         self._do("transform_layout", indices=mapped(index_map, self._stage))
 
     def double_buffer(self) -> None:
-        """Keep two copies of this stage's storage, so that filling one can overlap using the other.
+        """Keep two copies of this stage's storage: one is filled while the other is read.
 
         Requires an intermediate stage that is not inlined.
 
@@ -484,8 +490,8 @@ class StageView:
     def set_store_predicate(self, predicate: Expr) -> None:
         """Store only where ``predicate`` holds, a bool over loops of this stage and thread axes.
 
-        Requires a stage with a store of its own (no scan, not inlined), and a loop bound to each
-        thread axis in its kernel; no other store is to be needed.
+        It is up to you that the skipped stores are not needed. Requires a stage that is neither a
+        scan nor inlined, and a loop of its kernel bound to each thread axis.
 
         rewrite::
 

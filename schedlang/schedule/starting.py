@@ -1,4 +1,4 @@
-"""The steps that a new schedule starts with: none, or those of a context manager."""
+"""The steps that a new schedule starts with: none, or those that a context manager sets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from typing import TYPE_CHECKING, Optional
 if TYPE_CHECKING:
     from schedlang.schedule.schedule import Schedule
 
-# given a schedule without steps, the one that sl.schedule returns in its place; None keeps it
+# returns the schedule that sl.schedule returns instead of the one without steps; None keeps it
 Starter = Callable[["Schedule"], Optional["Schedule"]]
 STARTER: ContextVar[Starter | None] = ContextVar("schedlang_starter", default=None)

@@ -26,7 +26,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Step:
-    """One call: the primitive, the stage it was called on ("" for the schedule), its arguments.
+    """One recorded call: the primitive, the stage ("" for the schedule), and the arguments.
 
     ``args`` holds JSON values only; see :func:`encode`.
     """
@@ -52,7 +52,7 @@ ON_SCHEDULE = ("cache_read",)
 
 
 def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -> tuple[State, Any]:
-    """Return the state after one step, and what the call returns."""
+    """Return the state after one step, and the result of the call."""
     if primitive not in PRIMITIVES:
         raise ScheduleError(
             f"{shown(primitive)} is not a primitive; choose one of {', '.join(PRIMITIVES)}"
@@ -64,9 +64,9 @@ def perform(state: State, primitive: str, stage: str, args: Mapping[str, Any]) -
 
 
 def encode(state: State, value: Any, near: Sequence[str] = ()) -> Any:
-    """Return an argument as JSON: axes, tensors, stages and predicates as small tagged records.
+    """Return an argument as JSON: axes, tensors, stages and predicates become tagged records.
 
-    ``near`` names the stages whose axes it most likely is about.
+    ``near`` names the stages whose axes are tried first.
     """
     if isinstance(value, Axis):
         return _encode_axis(state, value, near)
@@ -105,7 +105,7 @@ def _encode_tensor(state: State, tensor: Tensor) -> dict[str, Any]:
 
 
 def inputs(state: State) -> list[Tensor]:
-    """Return the placeholders, then the states of scans, which a step may name too."""
+    """Return the placeholders, then the states of scans, all of which a step may name."""
     scans = [s.op for s in state.stages.values() if isinstance(s.op, ScanOp)]
     return [*placeholders(state.outputs), *(t for op in scans for t in op.state)]
 
@@ -143,11 +143,11 @@ def decode(state: State, value: Any) -> Any:
 
 
 def thread_axis(dom: Any = None, tag: Any = "", name: str = "") -> Axis:
-    """Return a thread of the GPU to bind loops to: ``thread_axis("threadIdx.x")``.
+    """Return a GPU thread axis to bind loops to, such as ``thread_axis("threadIdx.x")``.
 
-    Where the number of threads is to be checked, give it after the tag or, as te does, before it:
-    ``("threadIdx.x", 64)``, ``(64, "threadIdx.x")`` or ``((0, 64), "threadIdx.x")``. ``name`` does
-    nothing: a thread is printed by its tag.
+    To have the number of threads checked, give it after the tag or, as in te, before it:
+    ``("threadIdx.x", 64)``, ``(64, "threadIdx.x")`` or ``((0, 64), "threadIdx.x")``. ``name`` has
+    no effect: a thread axis is printed by its tag.
 
     >>> thread_axis((0, 64), "threadIdx.x").extent
     64

@@ -1,4 +1,4 @@
-"""Primitives about storage: scope, alignment, layout, a second buffer, a predicate on stores."""
+"""Primitives on storage: scope, alignment, layout, double buffering, store predicates."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _position(stage: Stage, axis: Axis) -> int:
 
 
 def mapped(index_map: Any, stage: Stage) -> tuple[Any, ...]:
-    """Return what ``index_map`` makes of the dimensions of ``stage``."""
+    """Return the indices that ``index_map`` returns for the dimensions of ``stage``."""
     asked, axes = f"transform_layout(index_map) on stage {stage.name}", stage.op.axis
     if stage.is_scan:
         refuse(asked, f"{stage.name} is a scan, {ROWS}", TRANSFORM)

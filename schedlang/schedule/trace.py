@@ -1,4 +1,4 @@
-"""Recorded steps as JSON and as Python to paste."""
+"""Recorded steps as JSON, and as Python statements."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def to_json(steps: Sequence[Step]) -> str:
 
 
 def from_json(text: str | bytes) -> list[Step]:
-    """Return the steps in ``text``, checked for form.
+    """Return the steps in ``text``, whose form is checked.
 
-    What they name is checked when they are replayed.
+    The names in them are checked when the steps are replayed.
     """
     try:
         data = json.loads(text)
@@ -81,11 +81,11 @@ def _step(position: int, item: Any) -> Step:
 
 
 def as_python(start: State, states: Sequence[State], steps: Sequence[Step]) -> str:
-    """Return statements that make the schedule again, where the tensors are bound to their names.
+    """Return statements that rebuild the schedule, given each tensor in a variable of its name.
 
-    In a name, a dot is written ``_``; ``s``, ``sl`` and Python's keywords gain a ``_``, and equal
-    names of outputs are numbered as in the printed nest. An input that no variable of its name can
-    stand for is taken from a stage that reads it.
+    In variable names, ``_`` replaces a dot; ``s``, ``sl`` and Python's keywords get a trailing
+    ``_``. Outputs with equal names are numbered as in the printed nest. An input without a usable
+    variable name is taken from a stage that reads it.
     """
     writer = _Writer(start)
     for step, before, after in zip(steps, [start, *states], states):
@@ -101,7 +101,7 @@ def _identifier(name: str) -> str:
 def _quoted(value: Any) -> str:
     if not isinstance(value, str):
         return repr(value)
-    # what a terminal does not show, or obeys, is written out
+    # characters that a terminal does not show, or obeys, are escaped
     return json.dumps(value, ensure_ascii=not value.isprintable())
 
 
@@ -110,7 +110,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class _Writer:
-    """Collects statements and the variable names they have bound."""
+    """The statements under construction, and the variable names they bind."""
 
     def __init__(self, start: State) -> None:
         self.taken: set[str] = {"s", "sl"}
@@ -129,14 +129,14 @@ class _Writer:
             if tensor not in given and plain and tensor.name not in self.taken:
                 given[tensor] = self._fresh(tensor.name)
         self.tensors: dict[Any, str] = given
-        # a tensor s is that until this line makes s the schedule
+        # a tensor named s can be used until this line rebinds s to the schedule
         outputs = [given.get(t, "s") for t in start.outputs]
         self.lines = [f"s = sl.schedule({outputs[0] if len(outputs) == 1 else _list(outputs)})"]
 
     def _fresh(self, base: str, owner: str = "") -> str:
         """Return a free variable name.
 
-        One of ``owner``'s axes takes its name where ``base`` is taken.
+        If ``base`` is taken, the name of an axis is prefixed by ``owner``.
         """
         plain = name = _identifier(base)
         if name in self.taken and owner:
@@ -148,7 +148,7 @@ class _Writer:
         return name
 
     def _stage(self, state: State, name: str) -> str:
-        """Return a tensor that stands for a stage."""
+        """Return the variable of a tensor that denotes the stage."""
         for tensor in state.stages[name].outputs:
             if tensor in self.tensors:
                 return self.tensors[tensor]
@@ -168,7 +168,7 @@ class _Writer:
         return self.axes[axis]
 
     def _bind(self, state: State, stage: str, axis: Axis) -> None:
-        """Name the axes of ``stage``, among which is ``axis``."""
+        """Bind variables to the axes of ``stage``, one of which is ``axis``."""
         op, tensor = state.stages[stage].op, self._stage(state, stage)
         if any(a is axis for a in state.stages[stage].roots if a.kind == "scan"):
             self.axes[axis] = self._fresh(axis.name, tensor)
@@ -199,7 +199,7 @@ class _Writer:
         return f"s[{self._stage(state, value['stage'])}]"
 
     def _input(self, state: State, tensor: Any) -> str:
-        """Return an input; a scan's state is reached through a stage that reads it."""
+        """Return the expression of an input; a scan's state comes from a stage that reads it."""
         if tensor in self.tensors:
             return self.tensors[tensor]
         for name, stage in state.stages.items():
@@ -209,7 +209,7 @@ class _Writer:
         return _identifier(tensor.name)
 
     def _predicate(self, state: State, value: Mapping[str, Any]) -> str:
-        """Return a predicate over loops and threads as an expression, any other as data."""
+        """Return a predicate as an expression if it uses loops and threads only, else as data."""
         cond: Expr = decode(state, value)
         nodes = list(postorder([cond]))
         plain = all(isinstance(n, (Axis, Binary, Unary)) or _is_count(n) for n in nodes)
@@ -231,7 +231,7 @@ class _Writer:
         return self.threads[axis.tag]
 
     def write(self, step: Step, before: State, after: State) -> None:
-        """Write one call, with names for what it returns."""
+        """Write one call, with variables for its results."""
         args = dict(step.args)
         if step.primitive == "transform_layout":
             self.lines.append(self._layout(step, before))
@@ -294,7 +294,7 @@ class _Writer:
 
 
 def _made_axes(before: Any, after: Any) -> list[Axis]:
-    """Return the axes a step returned, in that order; ``fuse`` makes others on the way."""
+    """Return the axes that a step returned, in order, without intermediate ones of ``fuse``."""
     old = set(before.leaf)
     return [a for a in after.leaf if a not in old]
 

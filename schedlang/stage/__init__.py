@@ -1,1 +1,1 @@
-"""A stage's axes, relations and placement after some schedule steps, as data."""
+"""The state of stages as data: axes, relations and placement after some schedule steps."""

@@ -1,4 +1,4 @@
-"""A mapping of which each version shares nearly all with the one before."""
+"""A persistent mapping: each version shares most of its contents with the previous one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MOST = 64
 
 
 class Layers(Mapping[str, V], Generic[V]):
-    """A dict with some values replaced; it keeps the order of the keys.
+    """A mapping with some values replaced, in the key order of its base.
 
-    A schedule keeps its state after every step: whole copies would take memory that grows with
-    the square of the number of stages.
+    A schedule keeps its state after every step. Full copies would take memory quadratic in the
+    number of stages.
 
     >>> first = Layers({"a": 1, "b": 2})
     >>> dict(first.replaced({"a": 3})), dict(first)
@@ -27,7 +27,7 @@ class Layers(Mapping[str, V], Generic[V]):
         self._over = over or {}
 
     def replaced(self, values: Mapping[str, V]) -> Layers[V]:
-        """Return another mapping, with new values for some keys of this one."""
+        """Return a mapping with new values for some keys of this one."""
         over = {**self._over, **values}
         if len(over) > MOST:
             return Layers({**self._base, **over})

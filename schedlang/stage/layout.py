@@ -1,4 +1,4 @@
-"""How the elements of a stage lie in memory: its dimensions split and put in another order."""
+"""Memory layouts of stages: dimensions divided into parts and reordered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedlang.expr.rules import floordiv, mod
 
 @dataclass(frozen=True)
 class Part:
-    """``index // divisor % modulus`` of dimension ``dim``; a modulus of 0 takes no remainder."""
+    """A part of dimension ``dim``: ``index // divisor % modulus``; modulus 0 means no ``%``."""
 
     dim: int
     divisor: int = 1
@@ -24,7 +24,7 @@ Layout = tuple[Part, ...]
 
 
 def part_of(index: Expr, axes: Sequence[Axis]) -> Part | None:
-    """Return ``index`` as a part of one of ``axes``, if it is one."""
+    """Return ``index`` as a part of one of ``axes``; ``None`` if it is none."""
     steps: list[Binary] = []
     while isinstance(index, Binary) and index.op in ("//", "%"):
         steps.append(index)
@@ -47,7 +47,7 @@ def part_of(index: Expr, axes: Sequence[Axis]) -> Part | None:
 
 
 def incomplete(layout: Layout, dims: int) -> int | None:
-    """Return the first dimension whose parts do not make up its index again, if there is one."""
+    """Return the first dimension whose parts do not determine its index, or ``None``."""
     for dim in range(dims):
         parts = sorted((p for p in layout if p.dim == dim), key=lambda p: p.divisor)
         expected = 1
@@ -61,13 +61,13 @@ def incomplete(layout: Layout, dims: int) -> int | None:
 
 
 def whole_dims(layout: Layout, dims: int) -> list[int | None]:
-    """Return each dimension's place in memory; ``None`` for one that is stored in pieces."""
+    """Return the memory position of each dimension; ``None`` for a divided one."""
     whole = {p.dim: k for k, p in enumerate(layout) if p.divisor == 1 and not p.modulus}
     return [whole.get(dim) for dim in range(dims)]
 
 
 def stored_extents(layout: Layout, extents: Sequence[Lin], ranges: Ranges) -> list[Lin]:
-    """Return the extents in memory; where a factor does not divide, the last part is not filled."""
+    """Return the extents in memory, rounded up if a factor does not divide a dimension."""
     found = []
     for part in layout:
         extent = extents[part.dim]
@@ -77,7 +77,7 @@ def stored_extents(layout: Layout, extents: Sequence[Lin], ranges: Ranges) -> li
 
 
 def stored_index(layout: Layout, index: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
-    """Return where the element at ``index`` lies."""
+    """Return the memory index of the element at ``index``."""
     found = []
     for part in layout:
         at = floordiv(index[part.dim], Lin.of(part.divisor), ranges)

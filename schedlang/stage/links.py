@@ -1,4 +1,4 @@
-"""Which stages read which, found once for all states whose operations are the same."""
+"""Dependences between stages, computed once for all states with the same operations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """``place`` counts the stages in order; ``behind`` holds for each the set of those it depends
-    on, directly or not, as the bits of a number. ``scans`` names the scans.
+    """The dependences between stages.
+
+    ``place`` numbers the stages in order. ``behind`` holds for each stage a bit set of the stages
+    it depends on, directly or indirectly. ``scans`` names the scans.
     """
 
     place: Mapping[str, int]
@@ -29,7 +31,7 @@ class Links:
 
 
 def links(state: State) -> Links:
-    """Return the links between the stages of ``state``."""
+    """Return the dependences between the stages of ``state``."""
     place: dict[str, int] = {}
     behind: dict[str, int] = {}
     scans: list[str] = []
@@ -55,7 +57,7 @@ def owners(stage: Stage) -> set[str]:
 
 
 def held_by(stages: Collection[Stage]) -> Held:
-    """Return for each stage the names of those computed or stored at its loops."""
+    """Return a map from each stage to the names of stages computed or stored at its loops."""
     found: dict[str, tuple[str, ...]] = {stage.name: () for stage in stages}
     for stage in stages:
         for owner in owners(stage):
@@ -64,7 +66,7 @@ def held_by(stages: Collection[Stage]) -> Held:
 
 
 def moved(held: Held, old: Stage, new: Stage) -> Held:
-    """Return ``held`` after ``old`` became ``new``."""
+    """Return ``held`` with stage ``old`` replaced by ``new``."""
     before, after = owners(old), owners(new)
     if before == after:
         return held

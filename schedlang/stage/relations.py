@@ -1,4 +1,4 @@
-"""How a stage's axes come from one another."""
+"""Relations between the axes of a stage: split, fuse, unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAILS = ("auto", "guard", "cut")
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """``parent = outer * extent(inner) + inner``; exactly one of ``factor``, ``nparts``."""
+    """A split, ``parent = outer * extent(inner) + inner``, by one of ``factor`` and ``nparts``."""
 
     parent: Axis
     outer: Axis
@@ -32,7 +32,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Fuse:
-    """``fused = outer * extent(inner) + inner``"""
+    """A fusion, ``fused = outer * extent(inner) + inner``."""
 
     outer: Axis
     inner: Axis
@@ -41,7 +41,7 @@ class Fuse:
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """An axis of extent 1 that stands for no other (te's ``fuse()`` of nothing)."""
+    """An axis of extent 1 that derives from no other, made by ``fuse()`` without arguments."""
 
     axis: Axis
 
@@ -50,21 +50,21 @@ Relation = Union[Split, Fuse, Unit]
 
 
 def parts(relation: Relation) -> tuple[Axis, ...]:
-    """Return the axes a relation makes."""
+    """Return the axes that ``relation`` makes."""
     if isinstance(relation, Split):
         return relation.outer, relation.inner
     return (relation.fused,) if isinstance(relation, Fuse) else (relation.axis,)
 
 
 def sources(relation: Relation) -> tuple[Axis, ...]:
-    """Return the axes a relation uses up."""
+    """Return the axes that ``relation`` replaces."""
     if isinstance(relation, Split):
         return (relation.parent,)
     return (relation.outer, relation.inner) if isinstance(relation, Fuse) else ()
 
 
 def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[Lin, Lin]:
-    """Return extents of outer and inner; a factor (or nparts) above the extent shrinks to it."""
+    """Return the extents of outer and inner; factor or nparts is clamped to ``extent``."""
     size = extent.const
     if factor is not None:
         inner = factor if size is None else max(1, min(factor, size))
@@ -75,7 +75,7 @@ def split_extents(extent: Lin, factor: int | None, nparts: int | None) -> tuple[
 
 
 def extent_of(lin: Lin) -> int | Expr:
-    """Return a polynomial as an axis extent."""
+    """Return the linear form ``lin`` as an axis extent."""
     return lin.const if lin.const is not None else to_expr(lin)
 
 
@@ -97,5 +97,5 @@ def make_fuse(outer: Axis, inner: Axis) -> Fuse:
 
 
 def position(leaf: Sequence[Axis], axis: Axis) -> int:
-    """Return where the loop over ``axis`` stands among ``leaf``; -1 if it is not there."""
+    """Return the position of ``axis`` in ``leaf``, or -1."""
     return next((k for k, a in enumerate(leaf) if a is axis), -1)

@@ -1,4 +1,4 @@
-"""The state before any step: every stage at root, its loops in the order of its axes."""
+"""The initial state: every stage at root, with its loops in the order of its axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from schedlang.stage.state import Stage, State
 
 
 def initial_state(outputs: Sequence[Tensor]) -> State:
-    """Return stages for every operation behind ``outputs``, none of which is an input."""
+    """Return the state with a stage for each operation that ``outputs`` depend on.
+
+    Inputs have no stage, and no output may be an input.
+    """
     ops = operations(outputs)
     stages: dict[str, Stage] = {}
     defined: dict[Tensor, str] = {}
@@ -39,9 +42,9 @@ def initial_state(outputs: Sequence[Tensor]) -> State:
 
 
 def _check_scans(ops: Sequence[Operation]) -> None:
-    """Raise unless each state of a scan has first rows of its own.
+    """Raise unless each state of a scan has an init of its own.
 
-    They are stored as rows of the scan's result.
+    The init is stored as the first rows of the scan's result.
     """
     held: dict[Tensor, ScanOp] = {}
     for scan in (op for op in ops if isinstance(op, ScanOp)):

@@ -17,7 +17,7 @@ from schedlang.stage.relations import Relation, Split, sources
 SCOPES = ("global", "shared", "local")
 # the pragma for stores that bypass the cache
 NONTEMPORAL = "nontemporal"
-# names that te programs give, which mean nothing to a target here
+# pragmas of te programs, which are accepted and have no effect
 TE_PRAGMAS = (
     "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
     "unroll_hint", "parallel_launch_point", "parallel_stride_pattern",
@@ -28,24 +28,24 @@ THREADS = tuple(f"{kind}Idx.{dim}" for kind in ("block", "thread") for dim in "x
 
 
 def participle(kind: str) -> str:
-    """Return how a message says that a loop is of ``kind``."""
+    """Return the words for a loop of ``kind`` in messages, as "vectorized" or "bound to ..."."""
     known = {"vectorize": "vectorized", "unroll": "unrolled", "parallel": "parallel"}
     return known.get(kind, f"bound to {kind}")
 
 
 @dataclass(frozen=True)
 class Root:
-    """Computed whole, before its consumers."""
+    """The attachment of a stage that is computed whole, before its readers."""
 
 
 @dataclass(frozen=True)
 class Inline:
-    """Computed where it is read, each time."""
+    """The attachment of a stage that is computed at each read."""
 
 
 @dataclass(frozen=True, eq=False)
 class At:
-    """Computed (or stored) inside loop ``axis`` of ``stage``."""
+    """The attachment of a stage that is computed or stored inside loop ``axis`` of ``stage``."""
 
     stage: str
     axis: Axis
@@ -63,12 +63,12 @@ class Prefetch:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One operation and how it is to be computed so far.
+    """One operation with its schedule so far.
 
-    ``kinds`` maps a leaf axis to ``"vectorize"``, ``"unroll"``, ``"parallel"``, ``"vthread"`` or a
-    thread name; ``op`` is the operation as caches and rfactor rewrote it, ``outputs`` the
-    tensors it defines, which never change. ``where_notes`` are of the tests that rfactor put ahead
-    of the reduction's own ``where``.
+    ``op`` is the operation as cache stages and rfactor left it. ``outputs`` are the tensors that
+    it defines, which never change. ``kinds`` maps a leaf axis to ``"vectorize"``, ``"unroll"``,
+    ``"parallel"``, ``"vthread"`` or a thread name. ``where_notes`` describe the conditions that
+    rfactor put in front of the reduction's own ``where``.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Stage:
 
     @property
     def roots(self) -> tuple[Axis, ...]:
-        """The axes the relations start from."""
+        """The axes of the operation, from which relations derive the others."""
         if isinstance(self.op, ScanOp):
             return (self.op.scan_axis,)
         return (*self.op.axis, *self.op.reduce_axis)
@@ -104,11 +104,11 @@ class Stage:
         return tuple(a for a in self.leaf if a.is_reduce)
 
     def made_from(self, axis: Axis) -> Relation | None:
-        """Return the relation that used ``axis`` up."""
+        """Return the relation that replaced ``axis``, or ``None``."""
         return next((r for r in self.relations if axis in set(sources(r))), None)
 
     def split_of(self, axis: Axis) -> Split | None:
-        """Return the split whose outer or inner part is ``axis``."""
+        """Return the split that made ``axis`` its outer or inner axis, or ``None``."""
         for r in self.relations:
             if isinstance(r, Split) and (r.outer is axis or r.inner is axis):
                 return r
@@ -120,7 +120,7 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All stages, producers before consumers, and which stage defines each tensor."""
+    """All stages, producers before consumers, and the stage that defines each tensor."""
 
     stages: Mapping[str, Stage]
     outputs: tuple[Tensor, ...]
@@ -128,12 +128,12 @@ class State:
 
     @cached_property
     def links(self) -> Links:
-        """Which stages depend on which."""
+        """The dependences between the stages."""
         return links(self)
 
     @cached_property
     def held(self) -> Held:
-        """The stages computed or stored at the loops of each stage."""
+        """For each stage, the stages computed or stored at its loops."""
         return held_by(self.stages.values())
 
     def attached(self, stage: Stage) -> list[Stage]:
@@ -149,7 +149,7 @@ class State:
         return any(t in self.outputs for t in stage.outputs)
 
     def updated(self, *stages: Stage) -> State:
-        """Return this state with some stages replaced."""
+        """Return this state with ``stages`` in place of those of the same names."""
         held, same = self.held, True
         changed: dict[str, Stage] = {}
         for stage in stages:
@@ -164,7 +164,7 @@ class State:
         return made
 
     def inserted(self, new: Stage, before: str) -> State:
-        """Return this state with ``new`` placed ahead of stage ``before``."""
+        """Return this state with ``new`` inserted before stage ``before``."""
         merged: dict[str, Stage] = {}
         for name, stage in self.stages.items():
             if name == before:
