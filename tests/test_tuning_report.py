@@ -370,7 +370,7 @@ def test_why_a_search_ended_is_said_and_an_error_plainly() -> None:
 
 def test_why_decisions_are_refused_is_said_where_few_are_left() -> None:
     refused = (("the tile is too large", 900), ("8 does not divide 6", 60))
-    few = facts(searched(), tried=1000, valid=40, refused=refused)
+    few = facts(searched(), drawn=1000, valid=40, refused=refused)
     line = "  refused:  900 of the others, because: the tile is too large"
     assert line in summary(few).splitlines()
     assert "refused:" not in summary(replace(few, valid=100))
@@ -381,7 +381,7 @@ def test_why_decisions_are_refused_is_said_where_few_are_left() -> None:
 
 def test_numbers_are_neither_powers_of_ten_nor_rounded_away() -> None:
     fast = facts(
-        [Trial(0, "ok", "", seconds=0.001)], baseline=1.234, flops=5e10, tried=1500, valid=3
+        [Trial(0, "ok", "", seconds=0.001)], baseline=1.234, flops=5e10, drawn=1500, valid=3
     )
     lines = summary(fast).splitlines()
     assert lines[0].endswith("1 ms, 50000 GFLOP/s") and lines[1].startswith("  1234 times as fast")
@@ -466,7 +466,7 @@ def test_the_summary_of_a_search() -> None:
 
 def test_the_summary_leaves_out_what_is_not_known() -> None:
     few = searched(2)
-    text = summary(facts(few, baseline=None, flops=None, tried=0, rank_correlation=None))
+    text = summary(facts(few, baseline=None, flops=None, drawn=0, rank_correlation=None))
     assert "GFLOP" not in text and "space" not in text
     assert "too few times" in text and "the untuned schedule has no time" in text
 

@@ -445,7 +445,7 @@ def test_what_is_given_back_beside_what_is_read_is_computed_whole() -> None:
     space = Space((M, Z), AVX2, template_for(AVX2, 2), 2)
     found = [valid(space, Random(seed)) for seed in range(6)]
     assert not any("S.at" in c.decisions for c in found)
-    assert space.counts["valid"] == space.counts["tried"]
+    assert space.counts["valid"] == space.counts["drawn"]
 
 
 def test_a_row_that_is_cut_is_fused_with_nothing() -> None:
@@ -459,7 +459,7 @@ def test_a_row_that_is_cut_is_fused_with_nothing() -> None:
             given = {"C.how": "steps", "C.past": "lanes", "C.groups": groups}
             for seed in range(4):
                 assert space.draw(Random(seed), given).decisions["C.groups"] == groups
-        assert space.counts["valid"] == space.counts["tried"]
+        assert space.counts["valid"] == space.counts["drawn"]
 
 
 def test_what_a_scan_computes_each_moment_is_not_cut_into_parts() -> None:

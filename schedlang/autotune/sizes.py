@@ -1,4 +1,4 @@
-"""The values of symbolic sizes that a call gives, by name and checked."""
+"""Checks of the ``sizes`` argument: the values of symbolic sizes, by name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError
 from schedlang.expr.nodes import Var
 
-# as of an extent that is no symbol
+# the same bound as on constant extents
 LARGEST = 2**62
 
 
 def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
-    """Return ``sizes``, whose keys are names or ``sl.var``, as ``call`` was given them.
+    """Return ``sizes``, whose keys are names or ``sl.var``, by name.
 
-    Raises :class:`~schedlang.errors.TuningError` for what is no size.
+    Raises :class:`~schedlang.errors.TuningError`, which names ``call``, for an invalid size.
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and integers")
@@ -43,7 +43,10 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
 def checked_sizes(
     call: str, outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None, every: bool = False
 ) -> dict[str, int]:
-    """Return values for sizes that ``outputs`` have, for ``every`` one if that is so."""
+    """Return the values of ``sizes`` by name, checked against the sizes that ``outputs`` have.
+
+    With ``every``, each symbolic size must have a value.
+    """
     given, names = size_values(call, sizes), ", ".join(t.name for t in outputs)
     known = [v.name for v in variables(outputs) if v.is_size]
     unknown = [name for name in given if name not in known]

@@ -38,7 +38,7 @@ class Facts:
     where: Where
     trials: Sequence[Trial]
     baseline: float | None
-    tried: int
+    drawn: int
     valid: int
     rank_correlation: float | None
     timed: bool

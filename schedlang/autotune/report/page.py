@@ -197,7 +197,7 @@ def _outcomes(facts: Facts) -> str:
         )
         rows.append([escape(outcome), str(count), escape(percent(count / total)), picture])
     parts = [table(["outcome", "trials", "part", ""], rows, ["short", "number", "number", "bar"])]
-    parts.append(f"<p>{escape(sentence(space_text(facts)))}</p>" if facts.tried else "")
+    parts.append(f"<p>{escape(sentence(space_text(facts)))}</p>" if facts.drawn else "")
     if said := checked_text(facts):
         parts.append(f"<p>{escape(sentence(f'of the ok trials: {said}'))}</p>")
     if facts.refused:

@@ -89,9 +89,9 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     lines += [f"race:     {said}" for said in [race_text(facts)] if said]
     lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
     lines += [f"template: {said}" for said in [facts.remark] if said]
-    if facts.tried:
+    if facts.drawn:
         lines.append("space:    " + space_text(facts))
-    if facts.refused and facts.valid < LITTLE * facts.tried:
+    if facts.refused and facts.valid < LITTLE * facts.drawn:
         why, count = facts.refused[0]
         lines.append(f"refused:  {count} of the others, because: {why}")
     if facts.timed:
@@ -138,8 +138,8 @@ def _measured(facts: Facts) -> str:
 def space_text(facts: Facts) -> str:
     """Return what part of the space is any good."""
     return (
-        f"{facts.valid} of {facts.tried} drawn sets of decisions make a candidate "
-        f"({percent(facts.valid / facts.tried)})"
+        f"{facts.valid} of {facts.drawn} drawn sets of decisions make a candidate "
+        f"({percent(facts.valid / facts.drawn)})"
     )
 
 
