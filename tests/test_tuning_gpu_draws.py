@@ -15,7 +15,7 @@ import schedlang as sl
 from schedlang.autotune.costs.estimate_gpu import registers
 from schedlang.autotune.costs.warp import work_of_warp
 from schedlang.autotune.knobs import Knobs, Rejected
-from schedlang.autotune.rules.scan_steps import timed
+from schedlang.autotune.rules.scan_steps import scan_stages
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
@@ -363,7 +363,7 @@ def test_the_stages_of_a_scan_are_looked_at_once(monkeypatch: pytest.MonkeyPatch
         return consumers(self, tensor)
 
     monkeypatch.setattr(Sketch, "consumers", counted)
-    assert timed(sketch) == set(sketch.stages())
+    assert scan_stages(sketch) == set(sketch.stages())
     assert asked.total() <= 3 * len(sketch.stages())
 
 
