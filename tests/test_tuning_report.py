@@ -347,7 +347,7 @@ def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
 
 def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = measure.Measured(0, "run timed out", detail="no answer within 30 s")
-    monkeypatch.setattr(race, "asked", lambda *args, **kwargs: slow)
+    monkeypatch.setattr(race, "send", lambda *args, **kwargs: slow)
     monkeypatch.setattr(race, "build", lambda *args: measure.Measured(0, "ok"))
     monkeypatch.setattr(race, "forget", lambda *args: None)
     a = sl.placeholder((4,), name="A")

@@ -105,7 +105,7 @@ class Database:
 
     def each_trial(self, where: Where, outputs: Sequence[Tensor] = ()) -> Iterator[Trial]:
         """Yield the trials of :meth:`trials`, renaming the steps of each as it is asked for."""
-        for entry in self._asked(where, outputs):
+        for entry in self._comparable(where, outputs):
             if not entry.differs and (named := self._in_names(entry, outputs)) is not None:
                 yield named.trial
 
@@ -118,12 +118,12 @@ class Database:
         in the file is left out, unless it failed by a smaller tolerance. Steps keep their recorded
         names.
         """
-        asked = self._asked(where, outputs)
+        entries = self._comparable(where, outputs)
         failed = defaultdict(list)
-        for entry in asked:
+        for entry in entries:
             if entry.trial.outcome not in ("ok", *_LIMITED):
                 failed[_schedule(entry)].append(entry)
-        found = [e for e in asked if e.seconds is not None]
+        found = [e for e in entries if e.seconds is not None]
         refuted = (any(_refutes(f, e) for f in failed[_schedule(e)]) for e in found)
         return preferred(where, [e for e, wrong in zip(found, refuted) if not wrong])
 
@@ -152,7 +152,7 @@ class Database:
             self._warned += 1
         warn(f"line {entry.line} of {self.path} is skipped: {why}")
 
-    def _asked(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
+    def _comparable(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
         """Return the entries to compare with ``where``, sizes in the names of ``outputs``."""
         found = _last(e for e in self._read() if comparable(where, e.where))
         if outputs and found:

@@ -82,16 +82,16 @@ def checked_limits(limits: Any) -> Limits:
     """Return the limits of a candidate: ``limits``, or the defaults of :class:`Limits`."""
     if limits is None:
         return Limits()
-    asked = f"autotune(limits={limits!r})"
+    argument = f"autotune(limits={limits!r})"
     if not isinstance(limits, Limits):
-        raise TuningError(f"{asked}: give Limits(build=..., run=..., memory=...)")
+        raise TuningError(f"{argument}: give Limits(build=..., run=..., memory=...)")
     for name in ("build", "run"):
         value = getattr(limits, name)
         if not _is_number(value) or not SHORTEST <= value <= LONGEST:
-            raise TuningError(f"{asked}: give seconds from {SHORTEST} to {LONGEST} for {name}")
+            raise TuningError(f"{argument}: give seconds from {SHORTEST} to {LONGEST} for {name}")
     memory = None if limits.memory is None else whole(limits.memory)
     if limits.memory is not None and (memory is None or not 0 <= memory < 1 << 60):
-        raise TuningError(f"{asked}: memory must be an integer of bytes, or 0 for no limit")
+        raise TuningError(f"{argument}: memory must be an integer of bytes, or 0 for no limit")
     return Limits(float(limits.build), float(limits.run), memory)
 
 

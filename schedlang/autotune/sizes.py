@@ -27,12 +27,12 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     for key, value in sizes.items():
         name = key.name if isinstance(key, Var) else key
         number = whole(value)
-        asked = f"{call}(sizes={{{name!r}: {value!r}}})"
+        argument = f"{call}(sizes={{{name!r}: {value!r}}})"
         if number is None or number < 0:
-            raise TuningError(f"{asked}: give an integer, 0 or more")
+            raise TuningError(f"{argument}: give an integer, 0 or more")
         if number >= LARGEST:
             raise TuningError(
-                f"{asked}: offsets would overflow 64-bit integers; give less than 2**62"
+                f"{argument}: offsets would overflow 64-bit integers; give less than 2**62"
             )
         if name in found:
             raise TuningError(f"{call}(sizes={dict(sizes)}): the size {name!r} is given twice")
@@ -51,7 +51,7 @@ def checked_sizes(
     known = [v.name for v in variables(outputs) if v.is_size]
     unknown = [name for name in given if name not in known]
     if unknown:
-        has = f"give sizes={_asked(known)}" if known else "it has none; leave out sizes="
+        has = f"give sizes={_dict_text(known)}" if known else "it has none; leave out sizes="
         raise TuningError(
             f"{call}(sizes={sizes}): there is no symbolic size {unknown[0]!r} in {names}; {has}"
         )
@@ -59,12 +59,12 @@ def checked_sizes(
     if every and missing:
         raise TuningError(
             f"{call}({names}): it has symbolic sizes; give the values to tune for, "
-            f"sizes={_asked(missing)}"
+            f"sizes={_dict_text(missing)}"
         )
     return given
 
 
-def _asked(names: Sequence[str]) -> str:
+def _dict_text(names: Sequence[str]) -> str:
     return f"{{{', '.join(f'{name!r}: ...' for name in names)}}}"
 
 

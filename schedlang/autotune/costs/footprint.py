@@ -100,7 +100,7 @@ def _footprints(
 
 
 def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
-    """Return, for each depth, the number of indices of each dimension in the loops from there on."""
+    """Return the number of indices of each dimension in the loops from each depth on."""
     lins = [to_lin(index) for index in access.indices]
     found = []
     for depth in range(len(loops) + 1):

@@ -79,19 +79,19 @@ def differences(wanted: Where, found: Where) -> tuple[str, ...]:
     >>> differences(square, wide)
     ('for extents 5, not 8',)
     """
-    said = [f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
+    parts = [f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
     if wanted.machine != found.machine:
-        said.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
+        parts.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
     if wanted.target != found.target:
-        said.append(f"for {one_line(found.target)}, not for {one_line(wanted.target)}")
+        parts.append(f"for {one_line(found.target)}, not for {one_line(wanted.target)}")
     if dict(wanted.sizes) != dict(found.sizes):
-        said.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
+        parts.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
     if wanted.extents != found.extents:
         # the structure repeats an extent for each tensor and axis that has it
         pairs = dict.fromkeys(p for p in zip(found.extents, wanted.extents) if p[0] != p[1])
         theirs, mine = (", ".join(map(str, side)) for side in zip(*pairs))
-        said.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
-    return tuple(said)
+        parts.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
+    return tuple(parts)
 
 
 def _versions(wanted: Where, found: Where) -> list[tuple[str, str, str]]:

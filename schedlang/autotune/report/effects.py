@@ -42,13 +42,13 @@ class Column:
 class Effect:
     """A knob, the part of the variation that it explains (:func:`explained`), and its columns.
 
-    ``asked`` counts the trials that have the knob and a time. If the knob has too many values, the
+    ``count`` is the number of trials that have the knob and a time. If the knob has too many values, the
     last column holds the slower ones together.
     """
 
     name: str
     explained: float
-    asked: int
+    count: int
     columns: tuple[Column, ...]
 
 
@@ -90,13 +90,13 @@ def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
     won = winner(facts)
     # logarithms: a knob scales a time
     logs = bool(known) and min(known.values()) > 0
-    asked: dict[str, list[Trial]] = defaultdict(list)
+    by_knob: dict[str, list[Trial]] = defaultdict(list)
     for trial in facts.trials:
         if id(trial) in known or trial.outcome != "ok":
             for name in trial.decisions:
-                asked[name].append(trial)
+                by_knob[name].append(trial)
     found, same = [], []
-    for name, trials in asked.items():
+    for name, trials in by_knob.items():
         groups: dict[str, list[Trial]] = defaultdict(list)
         for trial in trials:
             groups[json.dumps(trial.decisions[name], sort_keys=True, default=str)].append(trial)

@@ -28,8 +28,8 @@ def _figure(facts: Facts, effect: Effect, up: Scale) -> str:
     medians = [c.median for c in effect.columns if c.median is not None]
     words = f"explains {percent(effect.explained)} of the variation"
     words += f", medians {write(min(medians))} to {write(max(medians))}"
-    if effect.asked < len(undisturbed(facts)):
-        words += f"; in {effect.asked} of {len(undisturbed(facts))} trials"
+    if effect.count < len(undisturbed(facts)):
+        words += f"; in {effect.count} of {len(undisturbed(facts))} trials"
     chart = _chart(facts, effect, up)
     caption = f'<strong class="mono">{escape(effect.name)}</strong>{escape(words)}'
     return f"<figure>{chart}\n<figcaption>{caption}</figcaption></figure>"

@@ -134,7 +134,7 @@ def build(box: Sandbox, job: Job, task: Task) -> Measured:
     """Compile a candidate in a child process; ``took`` leaves out the start of the process."""
     start = perf_counter()
     none = Measured(job.number, "ok")
-    reply = asked(box, "build", "build", task.limits.build, none, steps=job.steps)
+    reply = send(box, "build", "build", task.limits.build, none, steps=job.steps)
     if not isinstance(reply, Measured):
         resources = reply.get("resources")
         if isinstance(resources, dict) and all(isinstance(r, dict) for r in resources.values()):
@@ -159,13 +159,13 @@ def checked(box: Sandbox, built: Measured, task: Task) -> Measured:
     """Check a built candidate; return ``built``, or its failure."""
     # the first launch on a GPU compiles again
     limit = task.limits.run + task.limits.build * task.target.is_gpu
-    reply = asked(box, "run", "check", limit, built)
+    reply = send(box, "run", "check", limit, built)
     return reply if isinstance(reply, Measured) else built
 
 
 def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:
     """Time a built candidate; return ``built`` with its time, or its failure."""
-    reply = asked(box, "run", what, task.limits.run, built, **arguments)
+    reply = send(box, "run", what, task.limits.run, built, **arguments)
     if isinstance(reply, Measured):
         return reply
     seconds = reply.get("seconds")
@@ -174,7 +174,7 @@ def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any
     return replace(built, seconds=seconds, quiet=reply.get("quiet") is not False)
 
 
-def asked(
+def send(
     box: Sandbox, phase: str, what: str, seconds: float, known: Measured, **arguments: Any
 ) -> dict[str, Any] | Measured:
     """Return the answer to a command about a candidate, or the candidate's failure.

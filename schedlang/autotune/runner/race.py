@@ -10,11 +10,11 @@ from schedlang.autotune.runner.measure import (
     TIMED_OUT,
     Job,
     Measured,
-    asked,
     build,
     checked,
     forget,
     late,
+    send,
     timed,
     within,
 )
@@ -137,7 +137,7 @@ def _check_emulated(box: Sandbox, job: Job, built: Measured, task: Task) -> Meas
     """
     limit = task.limits.build + task.limits.run
     emulated = replace(built, number=EMULATED - job.number)
-    reply = asked(box, "run", "emulate", limit, emulated, steps=job.steps)
+    reply = send(box, "run", "emulate", limit, emulated, steps=job.steps)
     forget(box, [emulated.number])
     if not isinstance(reply, Measured):
         return built

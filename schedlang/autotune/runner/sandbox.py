@@ -79,7 +79,7 @@ class Sandbox:
         self._log = folder / f"log-{next(_NUMBERS)}.txt"
         self._command = [*command, str(folder)]
         self._child: Child | None = None
-        self._asked = 0
+        self._commands = 0
         self._closed = False
         self._lock = threading.Lock()
 
@@ -117,10 +117,10 @@ class Sandbox:
         self.close()
 
     def _ask(self, command: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        child, self._asked = self._child, self._asked + 1
+        child, self._commands = self._child, self._commands + 1
         if child is None:
             raise Lost("crashed", "it was ended")
-        message = {**command, "id": self._asked, "limit": seconds}
+        message = {**command, "id": self._commands, "limit": seconds}
         try:
             answer = child.ask(json.dumps(message).encode(), seconds)
         except queue.Empty:
@@ -134,7 +134,7 @@ class Sandbox:
             found = json.loads(answer)
         except (ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict) or found.pop("re", None) != self._asked:
+        if not isinstance(found, dict) or found.pop("re", None) != self._commands:
             self.close()
             raise Lost("crashed", "its answer is malformed")
         # only for commands that run no candidate, as a candidate may forge any answer

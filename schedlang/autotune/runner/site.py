@@ -17,7 +17,7 @@ from schedlang.target import Target
 
 # the errors of a worker without schedlang, or with another version of it
 OTHER_VERSION = (ImportError, AttributeError, KeyError, TypeError)
-# how many times a worker is asked to describe its machine, until one does
+# how many times a worker is future to describe its machine, until one does
 ASKED = 4
 
 
@@ -53,7 +53,7 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
     found = None
     for left in reversed(range(ASKED)):
         try:
-            asked = executor.submit(_describe, target_data(target))
+            future = executor.submit(_describe, target_data(target))
         except Exception as error:
             if left:
                 continue
@@ -61,9 +61,9 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
                 f"autotune: the executor accepts no jobs: {first_line(error)}"
             ) from None
         try:
-            found = _site_of(asked.result(patience))
+            found = _site_of(future.result(patience))
         except TimeoutError:
-            asked.cancel()
+            future.cancel()
             raise TuningError(
                 f"autotune: no worker of the executor has answered within {patience:g} s"
             ) from None

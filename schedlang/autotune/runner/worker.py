@@ -51,7 +51,7 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
     bench: Workbench | None = None
     for line in commands:
         command = json.loads(line)
-        what, asked, limit = (command.pop(key) for key in ("do", "id", "limit"))
+        what, command_id, limit = (command.pop(key) for key in ("do", "id", "limit"))
         if os.fstat(2).st_size > LONG_LOG:
             os.ftruncate(2, 0)
         # in case the parent cannot end this process
@@ -73,7 +73,7 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
             how = DISK_FULL if what in WRITING and is_disk_full(error) else "error"
             reply = {"failed": how, "detail": kind + first_line(error)}
         faulthandler.cancel_dump_traceback_later()
-        answers.write(json.dumps({**reply, "re": asked}) + "\n")
+        answers.write(json.dumps({**reply, "re": command_id}) + "\n")
         answers.flush()
     remove(folder)
 
