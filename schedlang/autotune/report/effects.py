@@ -42,8 +42,8 @@ class Column:
 class Effect:
     """A knob, the part of the variation that it explains (:func:`explained`), and its columns.
 
-    ``count`` is the number of trials that have the knob and a time. If the knob has too many values, the
-    last column holds the slower ones together.
+    ``count`` is the number of trials that have the knob and a time. If the knob has too many
+    values, the last column holds the slower ones together.
     """
 
     name: str
