@@ -162,7 +162,7 @@ def test_a_refused_draw_is_no_trial(tmp_path: Path) -> None:
     result = run(search, resume=False, seed=0)
     assert sorted(t.decisions["rows"] for t in result.trials) == [1, 3, 5]
     assert [t.outcome for t in result.trials] == 3 * ["ok"]
-    assert search.space.counts == {"tried": 5, "valid": 3, "invalid": 2}
+    assert search.space.counts == {"drawn": 5, "valid": 3, "invalid": 2}
     assert search.space.reasons == {"rows are odd": 2}
 
 

@@ -115,7 +115,7 @@ class Elsewhere(ThreadPoolExecutor):
         self.said = said
 
     def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        if fn is not site._there:
+        if fn is not site._describe:
             return super().submit(fn, *args, **named)
         found: Future[Any] = Future()
         if isinstance(self.said, BaseException):
@@ -245,7 +245,7 @@ class Made(Executor):
 
     def submit(self, work: Any, *arguments: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
         future: Future[Any] = Future()
-        if work is not remote.measure_there:
+        if work is not remote.measure_in_worker:
             future.set_exception(RuntimeError("no worker can race"))
             return future
         token, job = arguments[2], arguments[3]

@@ -14,7 +14,7 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.run import run
 from schedlang.autotune.runner import remote, site
-from schedlang.autotune.runner.answers import Nonsense, measured_of, raced_of
+from schedlang.autotune.runner.answers import InvalidAnswer, measured_of, raced_of
 from schedlang.autotune.runner.measure import Job
 from schedlang.autotune.runner.remote import Remote
 from schedlang.autotune.runner.sandbox import Broken
@@ -71,12 +71,12 @@ class Lossy(ThreadPoolExecutor):
 
     def submit(self, work: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
         turn = next(self.numbers)
-        if self.always and work is remote.measure_there:
+        if self.always and work is remote.measure_in_worker:
             turn = arguments[3]["number"]
 
         def answer() -> Any:
-            if work is site._there or work is remote.race_there:
-                found: Any = work(*arguments, **named) if work is site._there else []
+            if work is site._describe or work is remote.race_in_worker:
+                found: Any = work(*arguments, **named) if work is site._describe else []
             else:
                 number = arguments[3]["number"]
                 found = {"number": number, "outcome": "ok", "seconds": 10.0 + number}
@@ -102,7 +102,7 @@ def test_every_third_job_is_lost(name: str, first: int, tmp_path: Path) -> None:
     # a lost job is sent again, and by chance may be lost twice
     assert len(good) >= 15 and {t.outcome for t in result.trials} <= {"ok", "crashed"}
     assert result.seconds == min(t.seconds for t in good if t.seconds is not None)
-    kind = name if name in RAISED else "answered nonsense"
+    kind = name if name in RAISED else "invalid answer"
     assert result.facts.lost[kind] >= 5
     (line,) = [x for x in str(result).splitlines() if "lost: " in x]
     assert f"{result.facts.lost[kind]} {kind}" in line and "of the executor, sent again" in line
@@ -183,10 +183,10 @@ def test_answers_must_match_their_jobs() -> None:
     assert measured_of({"number": 3, "outcome": "crashed"}, job, True).seconds is None
     assert measured_of({"number": 3, "outcome": "ok"}, job, False).outcome == "ok"
     for wrong in (None, [], {}, {"number": 3}, {"number": 3, "outcome": "ok"}):
-        with pytest.raises(Nonsense):
+        with pytest.raises(InvalidAnswer):
             measured_of(wrong, job, True)
     good = {"number": 3, "outcome": "ok", "seconds": 1.0}
     assert [m.number for m in raced_of([good], [job], True)] == [3]
     for races in (None, "x", [None], [good, good], [{**good, "number": 4}]):
-        with pytest.raises(Nonsense):
+        with pytest.raises(InvalidAnswer):
             raced_of(races, [job], True)

@@ -153,7 +153,7 @@ def test_a_disturbed_candidate_is_measured_again(tmp_path: Path) -> None:
     disturbed = searched(Disturbed())
     assert [t.detail for t in disturbed.trials] == ["", DISTURBED, ""]
     effects, same = knob_effects(disturbed.facts)
-    assert "fault" in same and [e.asked for e in effects] == [2]
+    assert "fault" in same and [e.count for e in effects] == [2]
     quiet = searched(Pretended(lambda steps: 1e-3))
     assert [(t.resumed, t.detail) for t in quiet.trials] == [(True, ""), (True, ""), (False, "")]
 

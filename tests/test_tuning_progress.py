@@ -13,7 +13,7 @@ import pytest
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report import progress as module
-from schedlang.autotune.report.progress import Bar, Silent, Tally, Told, progress_for
+from schedlang.autotune.report.progress import Bar, Callback, Silent, Tally, progress_for
 from schedlang.errors import MissingExtraError, TuningError
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -188,7 +188,7 @@ def test_a_function_is_called_with_each_trial() -> None:
     seen: list[Trial] = []
     trials = [Trial(0, "ok", ""), Trial(1, "crashed", "")]
     with progress_for(seen.append, 2) as progress:
-        assert type(progress) is Told
+        assert type(progress) is Callback
         for trial in trials:
             progress.trial(trial)
         progress.note("hello")

@@ -42,7 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seconds = how["sample"](one.number, bool(beside))
         return Measured(one.number, "ok" if seconds else "crashed", seconds)
 
-    def asked(box: Box, phase: str, what: str, limit: float, there: Measured, **_: Any) -> Any:
+    def send(box: Box, phase: str, what: str, limit: float, there: Measured, **_: Any) -> Any:
         number = racing.EMULATED - there.number
         box.said.append(f"emulate {number}")
         outcome = how["emulate"](number)
@@ -51,7 +51,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(racing, "build", build)
     monkeypatch.setattr(racing, "checked", lambda box, built, task: built)
     monkeypatch.setattr(racing, "timed", timed)
-    monkeypatch.setattr(racing, "asked", asked)
+    monkeypatch.setattr(racing, "send", send)
     monkeypatch.setattr(racing, "forget", lambda box, numbers: None)
     return how
 

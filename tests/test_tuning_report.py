@@ -347,7 +347,7 @@ def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
 
 def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = measure.Measured(0, "run timed out", detail="no answer within 30 s")
-    monkeypatch.setattr(race, "asked", lambda *args, **kwargs: slow)
+    monkeypatch.setattr(race, "send", lambda *args, **kwargs: slow)
     monkeypatch.setattr(race, "build", lambda *args: measure.Measured(0, "ok"))
     monkeypatch.setattr(race, "forget", lambda *args: None)
     a = sl.placeholder((4,), name="A")
@@ -370,7 +370,7 @@ def test_the_report_says_why_a_search_ended() -> None:
 
 def test_the_report_says_why_most_decisions_are_refused() -> None:
     refused = (("the tile is too large", 900), ("8 does not divide 6", 60))
-    few = facts(searched(), tried=1000, valid=40, refused=refused)
+    few = facts(searched(), drawn=1000, valid=40, refused=refused)
     line = "  refused:  900 of the others, because: the tile is too large"
     assert line in summary(few).splitlines()
     assert "refused:" not in summary(replace(few, valid=100))
@@ -381,7 +381,7 @@ def test_the_report_says_why_most_decisions_are_refused() -> None:
 
 def test_numbers_are_readable() -> None:
     fast = facts(
-        [Trial(0, "ok", "", seconds=0.001)], baseline=1.234, flops=5e10, tried=1500, valid=3
+        [Trial(0, "ok", "", seconds=0.001)], baseline=1.234, flops=5e10, drawn=1500, valid=3
     )
     lines = summary(fast).splitlines()
     assert lines[0].endswith("1 ms, 50000 GFLOP/s") and lines[1].startswith("  1234 times as fast")
@@ -466,7 +466,7 @@ def test_the_summary_of_a_search() -> None:
 
 def test_the_summary_leaves_out_what_is_not_known() -> None:
     few = searched(2)
-    text = summary(facts(few, baseline=None, flops=None, tried=0, rank_correlation=None))
+    text = summary(facts(few, baseline=None, flops=None, drawn=0, rank_correlation=None))
     assert "GFLOP" not in text and "space" not in text
     assert "too few times" in text and "the untuned schedule has no time" in text
 

@@ -24,7 +24,7 @@ from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
 from schedlang.autotune.runner import local
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.task import Limits
-from schedlang.autotune.search import GLANCES, Exhausted, Random, valid
+from schedlang.autotune.search import PER_TRIAL, Exhausted, Random, valid
 from schedlang.autotune.state import BASELINE, Search
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
@@ -266,7 +266,7 @@ def test_the_number_of_repeated_proposals_is_limited_per_search(tmp_path: Path) 
     result = run(search, True, 0)
     assert 38 <= len(result.trials) <= 40 and result.ended == "no other candidates were found"
     most = REPEATED_EACH * 38 + 3 * (MOST_REPEATED + SOME_REPEATED)
-    assert search.space.counts["tried"] <= GLANCES * most
+    assert search.space.counts["drawn"] <= PER_TRIAL * most
 
 
 def test_a_deadline_ends_rebuilding(

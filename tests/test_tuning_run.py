@@ -643,7 +643,7 @@ def test_a_template(tmp_path: Path) -> None:
         assert sorted(trial.decisions["order"]) == [0, 1, 2]
     a, b = (np.random.default_rng(0).random(t.shape, "float32") for t in (A, B))
     np.testing.assert_allclose(result.kernel(a, b), a @ b, rtol=1e-5)
-    assert result.facts.tried > result.facts.valid >= len(result.trials)
+    assert result.facts.drawn > result.facts.valid >= len(result.trials)
     # the steps are data: replay the best schedule
     assert str(sl.lower(result.schedule)) == result.facts.best_nest
     decisions = json.loads((tmp_path / "db").read_text().splitlines()[0])["trial"]["decisions"]
@@ -957,7 +957,7 @@ def test_some_proposals_ignore_the_estimate(target: str, draws: float) -> None:
 
     space: Any = SimpleNamespace(
         target=sl.Target(target), draw=draw, late=lambda: False, reasons=Counter(),
-        counts={"valid": 1, "tried": 1},
+        counts={"valid": 1, "drawn": 1},
     )  # fmt: skip
     strategy = RandomSearch(0)
     costs = [strategy.propose(space).estimate.seconds for _ in range(1000)]

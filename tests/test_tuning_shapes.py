@@ -444,7 +444,7 @@ def test_a_stage_with_a_returned_output_is_computed_whole() -> None:
     space = Space((M, Z), AVX2, template_for(AVX2, 2), 2)
     found = [valid(space, Random(seed)) for seed in range(6)]
     assert not any("S.at" in c.decisions for c in found)
-    assert space.counts["valid"] == space.counts["tried"]
+    assert space.counts["valid"] == space.counts["drawn"]
 
 
 def test_a_cut_row_is_not_fused() -> None:
@@ -458,7 +458,7 @@ def test_a_cut_row_is_not_fused() -> None:
             given = {"C.how": "steps", "C.past": "lanes", "C.groups": groups}
             for seed in range(4):
                 assert space.draw(Random(seed), given).decisions["C.groups"] == groups
-        assert space.counts["valid"] == space.counts["tried"]
+        assert space.counts["valid"] == space.counts["drawn"]
 
 
 def test_a_sum_in_a_scan_is_not_split_into_parts() -> None:
