@@ -1,4 +1,4 @@
-"""Golden text, kept in a file beside a test and refreshed by one flag; which tests are slow."""
+"""Fixtures for golden text, the option that refreshes it, and the list of slow tests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--update-golden") and os.environ.get("CI"):
         raise pytest.UsageError(
-            "--update-golden under CI: golden text is refreshed on a desk, where its diff is read"
+            "--update-golden is refused under CI: refresh golden text where you can read its diff"
         )
 
 
-# before pytest leaves out what -m does not ask for
+# run before pytest deselects by -m
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[SLOW] = {
@@ -42,7 +42,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def own_turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Searches of another worker, or of another user, take no turn from those of these tests."""
+    """Give this worker a temporary folder of its own, so that no other search delays its tests.
+
+    Searches that share a temporary folder wait for each other.
+    """
     folder = str(tmp_path_factory.mktemp("turns"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", folder)
@@ -52,7 +55,7 @@ def own_turns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    """``golden(text)`` compares with ``tests/golden/<test file>/<test name>.txt``."""
+    """Return a function that compares text with ``tests/golden/<test file>/<test name>.txt``."""
 
     def check(text: object) -> None:
         name = re.sub(r"[^\w.-]+", "_", request.node.name).strip("_")

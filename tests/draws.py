@@ -1,4 +1,4 @@
-"""What tests of the tuner's CPU rules share: candidates drawn, and what their nests have."""
+"""Helpers for tests of the tuner's CPU rules: draw candidates and inspect their loop nests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlang.host import USUAL_CACHES
 
 AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16, caches=USUAL_CACHES)
 AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32, caches=USUAL_CACHES)
-# of the candidates that are drawn so many at least are worth building
+# the smallest share of draws that must be valid
 LEAST = 0.3
 
 
@@ -24,7 +24,7 @@ def drawn(
     output: sl.Tensor, count: int = 8, target: sl.Target = AVX2, threads: int = 2,
     sizes: Mapping[sl.Var, int] | None = None, given: Decisions | None = None,
 ) -> list[Candidate]:  # fmt: skip
-    """The valid ones of ``count`` candidates: some, and no small share."""
+    """Return the valid ones of ``count`` draws; fail if too few of them are valid."""
     known = sizes or {}
     space = Space((output,), target, template_for(target, threads, known), threads, sizes=known)
     rng, found = Random(0), []
@@ -38,13 +38,13 @@ def drawn(
 
 
 def reduced(op: Callable[..., object], *extents: object) -> Callable[..., object]:
-    """``op`` over axes of these extents, given what is reduced at a point of them."""
+    """Return a function that reduces ``body(k0, k1, ...)`` by ``op`` over axes of these extents."""
     axes = tuple(sl.reduce_axis(e, name=f"k{at}") for at, e in enumerate(extents))
     return lambda body: op(body(*axes), axis=axes)
 
 
 def shared(candidate: Candidate, stage: str = "") -> float:
-    """The iterations of the longest parallel loop, of one stage if one is named; 1 for none."""
+    """Return the extent of the longest parallel loop of ``stage`` or of all stages; 1 for none."""
     extents = [
         f.extent if isinstance(f.extent, int) else float("inf")
         for f in candidate.nest.loops if f.kind == "parallel" and stage in ("", f.stage)
@@ -53,7 +53,10 @@ def shared(candidate: Candidate, stage: str = "") -> float:
 
 
 def inner_guards(candidate: Candidate) -> list[str]:
-    """The guards but those of a parallel loop's last iteration, which has the rest of its split."""
+    """Return the guards, except those on a parallel loop alone.
+
+    Those are for its last iteration, which runs the tail of its split.
+    """
     several = {f.axis for f in candidate.nest.loops if f.kind == "parallel"}
     guards = [g.cond for g in candidate.nest.guards]
     axes = [{n for n in postorder([cond]) if isinstance(n, Axis)} for cond in guards]
@@ -61,13 +64,13 @@ def inner_guards(candidate: Candidate) -> list[str]:
 
 
 def in_lanes(candidate: Candidate, stage: str = "") -> bool:
-    """Return whether a loop is a vector, of one stage if one is named."""
+    """Return whether ``stage``, or any stage, has a vectorized loop."""
     loops = (f for f in candidate.nest.loops if stage in ("", f.stage))
     return any(f.kind == "vectorize" for f in loops)
 
 
 def in_registers(candidate: Candidate, target: sl.Target) -> set[str]:
-    """The stages with sums that stay in registers over some loop."""
+    """Return the stages whose sums stay in registers over some loop."""
     nest = candidate.nest
     return {
         f.stage for f in nest.loops

@@ -1,9 +1,9 @@
-"""Largest errors of the float32 functions that are written as polynomials, over every float32.
+"""The largest error of each float32 function that is a polynomial, over all float32 values.
 
     python -m tests.exhaustive_math [--stride N] [function ...]
 
-Each function is compared with float64 at all 2**32 bit patterns, or every N-th.  An error is
-counted in units in the last place of the true result; infinity stands for 2**128 there.
+Each function is compared with float64 at all 2**32 bit patterns, or at every N-th.  Errors are in
+units in the last place (ulps) of the true result, where infinity counts as 2**128.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
 
 @numba.njit(**OPTIONS)
 def true_sigmoid(x: float) -> float:
-    """1 / (1 + exp(-x)) in float64."""
+    """Return 1 / (1 + exp(-x)) in float64."""
     return 1.0 / (1.0 + math.exp(-x))
 
 
@@ -42,7 +42,7 @@ TRUE: dict[str, Any] = {
 
 @numba.njit(**OPTIONS)
 def error_in_ulps(got: float, true: float) -> float:
-    """|got - true| in units in the last place of `true` as a float32."""
+    """Return ``|got - true|`` in ulps of ``true`` as a float32."""
     if math.isnan(true) or math.isnan(got):
         return 0.0 if math.isnan(true) and math.isnan(got) else math.inf
     if math.isinf(got):
@@ -53,7 +53,7 @@ def error_in_ulps(got: float, true: float) -> float:
 
 
 def sweeper(name: str) -> Callable[[int], tuple[float, float]]:
-    """A function of the stride that gives the largest error and where it is."""
+    """Return a function that takes a stride and returns the largest error and its argument."""
     function, true = getattr(intrinsics, name), TRUE[name]
 
     @numba.njit(parallel=True, **OPTIONS)

@@ -12,7 +12,7 @@ import schedlang as sl
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A schedule, its arguments, and inputs with what they must give."""
+    """A schedule with its arguments, inputs, and the expected result."""
 
     schedule: Any
     args: list[Any]
@@ -26,7 +26,7 @@ def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
 
 
 def scaled(n: int | Any = 1000, threads: int = 256, at: int = 1000) -> Scheduled:
-    """Twice an array, a thread an element."""
+    """Return a scaled array with one thread per element."""
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] * 2, name="B")
     s = sl.schedule(B)
@@ -41,7 +41,7 @@ def gemm(
     n: int, m: int, inner: int, tile: int = 16, rows: int = 4, depth: int = 8, vector: int = 0,
     double: bool = False, virtual: bool = False, align: bool = False, dtype: str = "float32",
 ) -> Scheduled:  # fmt: skip
-    """A product with shared tiles and a register tile in each thread."""
+    """Return a matrix product with shared tiles and a register tile in each thread."""
     A, B = sl.placeholder((n, inner), dtype, name="A"), sl.placeholder((inner, m), dtype, name="B")
     k = sl.reduce_axis(inner, "k")
     C = sl.compute((n, m), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
@@ -96,7 +96,7 @@ def gemm(
 def row_reduction(
     rows: int, columns: int, x: int, y: int = 1, kind: str = "sum", factored: bool = False
 ) -> Scheduled:
-    """Each row by ``x`` threads that combine what they found."""
+    """Return a reduction of each row across ``x`` threads."""
     A = sl.placeholder((rows, columns), name="A")
     k = sl.reduce_axis(columns, "k")
     B = sl.compute((rows,), lambda i: getattr(sl, kind)(A[i, k], axis=k), name="B")
@@ -117,7 +117,7 @@ def row_reduction(
 
 
 def softmax(rows: int, columns: int, threads: int) -> Scheduled:
-    """A block a row: two reductions across its threads, then the row."""
+    """Return a softmax with one block per row and two reductions across its threads."""
     A = sl.placeholder((rows, columns), name="A")
     k, k2 = sl.reduce_axis(columns, "k"), sl.reduce_axis(columns, "k2")
     M = sl.compute((rows,), lambda i: sl.max(A[i, k], axis=k), name="M")

@@ -1,4 +1,4 @@
-"""Small computations: as tensors, or on fresh schedules with tensors and axes by name."""
+"""Small computations, as tensors or as dicts of tensors, axes and a new schedule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.compute.tensor import Tensor
 
 
 def matmul() -> dict[str, Any]:
-    """``C = D @ B``, whose first operand is computed: ``D = A * 2``."""
+    """Return ``C = D @ B`` with the computed operand ``D = A * 2``."""
     A = sl.placeholder((64, 32), name="A")
     B = sl.placeholder((32, 48), name="B")
     D = sl.compute((64, 32), lambda x, y: A[x, y] * 2, name="D")
@@ -21,7 +21,7 @@ def matmul() -> dict[str, Any]:
 
 
 def diamond() -> dict[str, Any]:
-    """D is read by C and by E, and E reads C; F stands beside C."""
+    """Return a graph in which C and E read D, and E also reads C and F."""
     A = sl.placeholder((64,), name="A")
     D = sl.compute((64,), lambda x: A[x] * 2, name="D")
     C = sl.compute((64,), lambda i: D[i] + 1, name="C")
@@ -33,7 +33,7 @@ def diamond() -> dict[str, Any]:
 
 
 def recurrence() -> dict[str, Any]:
-    """A scan with one step between state and update, and a reader of its result."""
+    """Return a scan with a stage between its state and its update, and a consumer of the scan."""
     X = sl.placeholder((5, 4), name="X")
     S = sl.placeholder((5, 4), name="S")
     first = sl.compute((1, 4), lambda t, i: X[0, i], name="first")
@@ -47,21 +47,21 @@ def recurrence() -> dict[str, Any]:
 
 
 def pointwise(extent: Any) -> dict[str, Any]:
-    """``B[i] = A[i] * 2``"""
+    """Return ``B[i] = A[i] * 2`` with a schedule."""
     A = sl.placeholder((extent,), name="A")
     B = sl.compute((extent,), lambda i: A[i] * 2, name="B")
     return {"A": A, "B": B, "i": B.op.axis[0], "s": sl.schedule(B)}
 
 
 def scaled(*shape: Any) -> tuple[Tensor, Tensor]:
-    """``B[...] = A[...] * 2``"""
+    """Return A and ``B = A * 2`` of one or two dimensions."""
     A = sl.placeholder(shape, name="A")
     names = {1: lambda i: A[i] * 2, 2: lambda i, j: A[i, j] * 2}
     return A, sl.compute(shape, names[len(shape)], name="B")
 
 
 def product(m: Any, n: Any, depth: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """``C = A @ B``"""
+    """Return A, B and ``C = A @ B``."""
     A = sl.placeholder((m, depth), name="A")
     B = sl.placeholder((depth, n), name="B")
     k = sl.reduce_axis(depth, name="k")
@@ -69,7 +69,7 @@ def product(m: Any, n: Any, depth: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def chain(n: int, taps: int = 3) -> tuple[Tensor, Tensor, Tensor]:
-    """A producer and a consumer that reads a few neighbours of it."""
+    """Return an input, a producer, and a consumer that reads ``taps`` neighbours of it."""
     A = sl.placeholder((n + taps - 1,), name="A")
     B = sl.compute((n + taps - 1,), lambda i: A[i] * 2, name="B")
     C = sl.compute((n,), lambda i: sum((B[i + k] for k in range(1, taps)), B[i]), name="C")
@@ -77,7 +77,7 @@ def chain(n: int, taps: int = 3) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def blur() -> tuple[Tensor, Tensor]:
-    """A separable blur: rows, then columns."""
+    """Return the two stages of a separable blur: along rows, then along columns."""
     X = sl.placeholder((66, 66), name="X")
     H = sl.compute((66, 64), lambda y, x: X[y, x] + X[y, x + 1] + X[y, x + 2], name="H")
     return H, sl.compute((64, 64), lambda y, x: H[y, x] + H[y + 1, x] + H[y + 2, x], name="V")

@@ -1,8 +1,8 @@
-"""A worker of the tuner whose candidates are hostile, each in the way that a pragma of it says.
+"""A worker of the tuner with hostile candidates, each with the fault that its pragma names.
 
-``python tests/hostile_worker.py FOLDER`` stands in for
-``python -m schedlang.autotune.runner.worker``: the worker and its workbench are the real ones,
-and so is what happens to them.
+``python tests/hostile_worker.py FOLDER`` replaces
+``python -m schedlang.autotune.runner.worker``. It runs the real worker and workbench, and the
+faults are real.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from schedlang.autotune.runner.workbench import Workbench
 from schedlang.autotune.runner.worker import serve
 
 PRAGMA = "drill.fault"
-# the pipe that answers go through, before the worker puts it away
+# the pipe for answers, before the worker redirects stdout
 ANSWERS = os.dup(1) if __name__ == "__main__" else -1
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
 
 
 def compiled(work: Callable[[int], object], start: int, **options: bool) -> None:
-    """Compile and call; numba is imported where it is needed, for processes that start at once."""
+    """Compile ``work`` and call it; import numba only here, so that processes start fast."""
     from numba import njit
 
     njit(**options)(work)(start)
@@ -124,7 +124,7 @@ flooded: list[bool] = []
 
 
 def flood() -> None:
-    """Megabytes on both, once, which is a nuisance and no fault."""
+    """Write megabytes to stdout and stderr, once, which must cost no trial."""
     for _ in range(0 if flooded else 64):
         os.write(1, b"out " * 16384)
         os.write(2, b"err " * 16384)
@@ -142,7 +142,7 @@ def read_stdin() -> None:
 
 
 def fork() -> None:
-    """A child that keeps the pipe open and outlives the candidate."""
+    """Start a child that keeps the pipe open and outlives the candidate."""
     if os.fork() == 0:
         time.sleep(1000)
     segfault()
@@ -162,7 +162,7 @@ def read_slowly() -> None:
     slow()
 
 
-# what is done before a build, and before a call
+# faults before a build, and before a call
 IN_BUILD: dict[str, Callable[[], object]] = {
     "build raises": refuse, "build sleeps": sleep, "build crashes": segfault,
     "build hoards": hoard, "build answers": made_up_answer,
@@ -180,7 +180,7 @@ IN_RUN: dict[str, Callable[[], object]] = {
 
 
 def unwritten(values: list[np.ndarray[Any, Any]]) -> None:
-    """The output stays as it was found."""
+    """Leave the output as it was."""
 
 
 def half(values: list[np.ndarray[Any, Any]]) -> None:
@@ -207,7 +207,7 @@ def input_written(values: list[np.ndarray[Any, Any]]) -> None:
     values[0][...] = 0
 
 
-# what is computed in place of a candidate for B = A + 1
+# functions that replace a candidate for B = A + 1
 IN_PLACE: dict[str, Callable[[list[np.ndarray[Any, Any]]], None]] = {
     "unwritten": unwritten, "half": half, "off": off,
     "past the end": past_the_end, "before the start": before_the_start,
@@ -215,13 +215,13 @@ IN_PLACE: dict[str, Callable[[list[np.ndarray[Any, Any]]], None]] = {
 }  # fmt: skip
 
 
-# in the words of the commands of the worker
+# faults in later commands of the worker
 LATER = ("when timed", "when timed again", "takes no time", "spoils the process")
 FAULTS = [*IN_BUILD, *IN_RUN, *IN_PLACE, *LATER]
 
 
 class HostileBench(Workbench):
-    """A workbench with a fault for each candidate; none for one that has no pragma."""
+    """A workbench with the fault that a candidate's pragma names; none without a pragma."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -276,7 +276,7 @@ class HostileBench(Workbench):
 
 @contextmanager
 def noted(what: str) -> Iterator[None]:
-    """When something began and ended, in the file that the variable DRILL_LOG names."""
+    """Log when the block began and ended, in the file that the variable DRILL_LOG names."""
     start = time.monotonic()
     yield
     if "DRILL_LOG" in os.environ:

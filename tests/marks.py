@@ -1,4 +1,4 @@
-"""The mark of tests that the README's command leaves out; tests/README.md lists them."""
+"""The mark of slow tests, which the default run leaves out; tests/README.md lists them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 def slow_but(
     quick: Collection[str], cases: Iterable[Any], name: Callable[[Any], str] = str
 ) -> list[Any]:
-    """Return ``cases`` as parameters, all marked slow but those that ``quick`` names.
+    """Return ``cases`` as parameters, all of them marked slow except those named in ``quick``.
 
-    Raise a KeyError for a name that no case has.
+    Raise a KeyError if ``quick`` is empty or has a name that no case has.
     """
     named = {name(case): case for case in cases}
     if not quick or set(quick) - set(named):

@@ -1,4 +1,4 @@
-"""Loop nests written by hand, right and wrong."""
+"""Constructors for loop nests written by hand, right or wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator families at small sizes: computations, numba loops and Halide against oracles."""
+"""Tests of the operator families at small sizes: computations, numba loops and Halide."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def name(work: Work) -> str:
     return work.name
 
 
-def prepared(module: str, implementation: str, work: Work) -> str:
-    """What is wrong with a peer's result."""
+def error_of(module: str, implementation: str, work: Work) -> str:
+    """Return what is wrong with a peer's result, or an empty string."""
     arrays, outs = work.arrays(), work.empty()
     made = import_module(f"benchmarks.peers.{module}").prepare(implementation, work, arrays, outs)
     call = made[0] if isinstance(made, tuple) else made
@@ -49,14 +49,14 @@ def prepared(module: str, implementation: str, work: Work) -> str:
     return work.wrong(tuple(outs.values()), work.expected(arrays))
 
 
-def test_thirteen_families_of_four_that_workers_find_and_the_table_leaves_out() -> None:
+def test_thirteen_families_of_four_works_are_outside_the_table() -> None:
     kinds = [w.kind for w in works.FAMILIES]
     assert sorted(kinds) == sorted(4 * [w.kind for w in SMALL])
     assert all(works.ALL[w.name] is w and w.name not in works.TABLE for w in works.FAMILIES)
     assert len(works.ALL) == len(works.TABLE) + 52
 
 
-def test_the_peers_that_have_families() -> None:
+def test_three_peers_run_the_families() -> None:
     found = {p.implementation for p in PEERS if p.has(works.FAMILIES[0])}
     assert found == {"numba loops", "Halide Mullapudi2016", "Halide Adams2019"}
 
@@ -84,11 +84,11 @@ def test_a_kind_without_a_computation_is_named() -> None:
 
 @pytest.mark.parametrize("work", [*SMALL, *MORE], ids=name)
 def test_numba_loops(work: Work) -> None:
-    assert not prepared("numba_loops", "numba loops", work)
+    assert not error_of("numba_loops", "numba loops", work)
 
 
 @pytest.mark.skipif(find_spec("halide") is None, reason="halide is not installed")
 @pytest.mark.parametrize("work", SMALL, ids=name)
 def test_halide(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDLANG_BENCHMARKS", str(tmp_path))
-    assert not prepared("halide_peer", "Halide Mullapudi2016", work)
+    assert not error_of("halide_peer", "Halide Mullapudi2016", work)

@@ -1,4 +1,4 @@
-"""The benchmarks' works against their oracles, at small sizes, for the peers that are installed."""
+"""Tests of the benchmarks at small sizes, against their oracles, for the installed peers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDLANG_BENCHMARKS", str(tmp_path))
 
 
-def run(module: str, implementation: str, work: Work) -> str:
-    """What is wrong with a peer's result."""
+def error_of(module: str, implementation: str, work: Work) -> str:
+    """Return what is wrong with a peer's result, or an empty string."""
     outs = work.empty()
     arrays = work.arrays()
     made = import_module(f"benchmarks.peers.{module}").prepare(implementation, work, arrays, outs)
@@ -48,31 +48,31 @@ def run(module: str, implementation: str, work: Work) -> str:
     return work.wrong(tuple(np.asarray(g) for g in got), work.expected(arrays))
 
 
-def test_every_kind_of_the_table_is_tried() -> None:
+def test_every_kind_of_work_has_a_small_case() -> None:
     assert {w.kind for w in works.TABLE.values()} == set(SMALL)
 
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_numpy(kind: str) -> None:
-    assert not run("numpy_peer", "NumPy", SMALL[kind])
+    assert not error_of("numpy_peer", "NumPy", SMALL[kind])
 
 
 # the others take a second each to compile
 @pytest.mark.parametrize("kind", ["sgemm", "depthwise", "harris"])
 def test_numba_loops(kind: str) -> None:
-    assert not run("numba_loops", "numba loops", SMALL[kind])
+    assert not error_of("numba_loops", "numba loops", SMALL[kind])
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 @pytest.mark.parametrize("kind", SMALL)
 def test_torch_eager(kind: str) -> None:
-    assert not run("torch_peer", "torch eager", SMALL[kind])
+    assert not error_of("torch_peer", "torch eager", SMALL[kind])
 
 
 @pytest.mark.skipif(find_spec("halide") is None, reason="halide is not installed")
 @pytest.mark.parametrize("kind", ["conv2d", "unsharp", "lstm_cell"])
 def test_halide(kind: str) -> None:
-    assert not run("halide_peer", "Halide Mullapudi2016", SMALL[kind])
+    assert not error_of("halide_peer", "Halide Mullapudi2016", SMALL[kind])
 
 
 def test_a_wrong_result_is_said() -> None:
@@ -100,7 +100,7 @@ def test_schedules_lower_on_every_target(work: Work, label: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [k for k in SMALL if schedules.of(SMALL[k])])
-def test_what_schedules_compute_is_the_oracle(kind: str) -> None:
+def test_schedules_compute_what_the_oracle_does(kind: str) -> None:
     work = SMALL[kind]
     _, args = schedules.of(work)[schedules.MAIN].make(work, sl.Target("cpu", vector_bytes=16))
     arrays = work.arrays()
@@ -188,8 +188,8 @@ def test_the_picture(tmp_path: Path) -> None:
     assert (tmp_path / "picture.png").stat().st_size > 1000
 
 
-def test_the_tool_itself_is_timed() -> None:
-    """Every case of a small schedule; the source that is timed is the one that ``build`` writes."""
+def test_the_compiler_is_timed() -> None:
+    """Each stage of a build can be timed, and the timed source is the one that ``build`` writes."""
     for case in compiler.cases():
         if case.work == "matmul":
             case.prepare()()

@@ -1,4 +1,4 @@
-"""``pad`` against ``numpy.pad``."""
+"""Tests of ``sl.pad`` against ``numpy.pad``."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_refusal(case):
         build()
 
 
-def test_symbolic_extent_that_turns_out_empty_is_found_at_the_call():
+def test_an_empty_symbolic_extent_is_refused_at_the_call():
     P = pad(placeholder((n,), "int32", name="N"), 1, mode="edge")
     with pytest.raises(BoundsError, match="N of shape .* has extent 0 there"):
         reference(P)(np.empty(0, "int32"))

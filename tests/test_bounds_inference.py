@@ -1,4 +1,4 @@
-"""The smallest boxes, guards only where they are needed, each output element once."""
+"""Bounds inference gives the smallest boxes, few guards, and each output element once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schedlang.lowering.lower import lower_state
 
 
 def shape(s, name):
-    """The printed shape of the storage of stage ``name``."""
+    """Return the printed shape of the storage of stage ``name``."""
     return [str(e) for b in lowered(s).buffers for e in b.shape if b.name == name]
 
 
@@ -32,7 +32,7 @@ def lowered(s) -> Nest:
 
 
 def checked(s, output, *arrays):
-    """Every element right and finalised once, with the loops run in either order."""
+    """Check the result with loops run forward and backward, and return the nest."""
     nest = lowered(s)
     want = reference(output)(*arrays)
     for order in ("forward", "reverse"):
@@ -211,7 +211,7 @@ def test_a_guard_stands_once_around_init_and_update():
     ]
 
 
-def test_a_guard_stands_outside_of_the_loops_it_does_not_need():
+def test_a_guard_is_hoisted_out_of_loops_it_does_not_use():
     A = sl.placeholder((13, 8), name="A")
     C = sl.compute((13, 8), lambda i, j: A[i, j] * 2, name="C")
     s = sl.schedule(C)
@@ -235,7 +235,7 @@ def test_a_sliding_window_computes_each_row_once():
     checked(s, C, values(16))
 
 
-def test_what_a_sliding_stage_reads_is_computed_for_new_rows_only():
+def test_the_producer_of_a_sliding_stage_computes_new_rows_only():
     A = sl.placeholder((16,), name="A")
     P = sl.compute((16,), lambda i: A[i] + 1, name="P")
     B = sl.compute((16,), lambda i: P[i] * 2, name="B")
@@ -411,7 +411,7 @@ def test_long_chains_lower_without_recursion(how):
 
 @pytest.mark.parametrize("n", [0, 1, 3, 7])
 @pytest.mark.parametrize("how", ["root", "attached", "parts", "parallel"])
-def test_sizes_of_zero_divide_nothing(how, n):
+def test_sizes_of_zero_cause_no_division_by_zero(how, n):
     size = sl.var("n")
     A = sl.placeholder((size, size), name="A")
     B = sl.compute((size, size), lambda i, j: A[i, j] * 2, name="B")
@@ -450,7 +450,7 @@ def test_neighbouring_guards_join_only_where_they_test_the_same():
 
 
 @pytest.mark.parametrize("factor_axis", [0, 1])
-def test_a_condition_on_data_is_asked_inside_of_the_split_it_was_factored_by(factor_axis: int):
+def test_a_condition_on_data_is_tested_inside_the_guard_of_its_rfactor(factor_axis: int):
     A = sl.placeholder((5, 40), name="A")
     k = sl.reduce_axis(40, name="k")
     S = sl.compute((5,), lambda i: sl.sum(A[i, k], axis=k, where=A[i, 39 - k] < 3), name="S")
@@ -465,7 +465,7 @@ def test_a_condition_on_data_is_asked_inside_of_the_split_it_was_factored_by(fac
         np.testing.assert_allclose(sl.build(s, [A, S], target=target)(a), expected, rtol=1e-5)
 
 
-def test_an_attached_box_of_fixed_size_is_vectorized_whatever_the_tensor():
+def test_an_attached_box_of_fixed_size_is_vectorized():
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] * 2, name="B")
@@ -482,7 +482,7 @@ def test_an_attached_box_of_fixed_size_is_vectorized_whatever_the_tensor():
     assert len(s.steps) == 3
 
 
-def test_what_counts_for_an_unrolled_loop_is_the_attached_box():
+def test_the_limit_of_unroll_applies_to_the_attached_box():
     A = sl.placeholder((4096,), name="A")
     B = sl.compute((4096,), lambda i: A[i] * 2, name="B")
     C = sl.compute((4096,), lambda i: B[i] + 1, name="C")
@@ -493,8 +493,8 @@ def test_what_counts_for_an_unrolled_loop_is_the_attached_box():
     checked(s, C, values(4096))
 
 
-def test_a_fused_row_that_runs_over_asks_for_no_later_row():
-    """Seven elements in two loops of four: the eighth is not the first of the next row."""
+def test_the_tail_of_a_fused_row_needs_no_later_row():
+    """Row 0 has seven elements in two loops of four; the eighth needs nothing of row 1."""
     A = sl.placeholder((3, 7), name="A")
     B = sl.compute((3, 7), lambda i, j: A[i, j] * 2, name="B")
     C = sl.compute((3, 7), lambda i, j: B[i, 6 - j], name="C")

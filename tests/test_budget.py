@@ -1,4 +1,4 @@
-"""Tiles of sums and the vector registers that they need."""
+"""Tests of the vector registers that register tiles need."""
 
 import re
 import warnings
@@ -12,7 +12,7 @@ from tests.test_sums import inside_loops
 
 
 def product(rows: int, columns: int) -> sl.Schedule:
-    """All rows read the same vectors of B; each element of A is spread over the columns."""
+    """Return a product: all rows read the same vectors of B, and elements of A are broadcast."""
     A, B = sl.placeholder((rows, 64), name="A"), sl.placeholder((64, columns), name="B")
     k = sl.reduce_axis(64, name="k")
     C = sl.compute((rows, columns), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
@@ -20,7 +20,7 @@ def product(rows: int, columns: int) -> sl.Schedule:
 
 
 def correlation(rows: int, columns: int) -> sl.Schedule:
-    """Each row reads vectors of its own, which no other sum of a step needs."""
+    """Return a correlation: no two sums of a step share the vectors that they read."""
     X, W = sl.placeholder((rows + 4, columns + 4), name="X"), sl.placeholder((5, 5), name="W")
     y, x = sl.reduce_axis(5, name="y"), sl.reduce_axis(5, name="x")
     C = sl.compute(
@@ -56,13 +56,13 @@ def built(s: sl.Schedule, bits: int) -> tuple[sl.Kernel, list[str]]:
     (correlation, 8, 32, 512, None), (correlation, 15, 32, 512, None),
     (correlation, 16, 32, 512, 33), (correlation, 7, 16, 256, None), (correlation, 8, 16, 256, 17),
 ])  # fmt: skip
-def test_only_operands_that_several_sums_read_take_registers(make, rows, columns, bits, needed):
+def test_only_shared_operands_take_registers(make, rows, columns, bits, needed):
     _, texts = built(make(rows, columns), bits)
     wanted = f"its tile of {rows} x {columns} float32 (i and j) needs {needed} vector registers"
     assert [wanted in text for text in texts] == ([] if needed is None else [True])
 
 
-def test_a_tile_whose_reductions_are_all_unrolled_has_the_same_budget():
+def test_a_tile_with_unrolled_reductions_has_the_same_budget():
     s = correlation(16, 32)
     (C,) = s.outputs
     for axis in C.op.reduce_axis:
@@ -74,7 +74,7 @@ def test_a_tile_whose_reductions_are_all_unrolled_has_the_same_budget():
     (15, 32, "14 along i would fit"), (5, 128, "2 along i would fit"),
     (1, 600, "496 along j would fit"),
 ])  # fmt: skip
-def test_the_advice_fits_and_one_more_would_not(rows, columns, advice):
+def test_the_advised_tile_is_the_largest_that_fits(rows, columns, advice):
     _, (text,) = built(product(rows, columns), 512)
     assert text.endswith(f"Make the tile smaller: {advice}.")
     if rows > 1:
@@ -90,7 +90,7 @@ def test_the_advice_fits_and_one_more_would_not(rows, columns, advice):
     (product, 1, 77), (product, 1, 256), (product, 2, 160), (product, 3, 131), (product, 1, 601),
     (correlation, 2, 100), (correlation, 1, 257),
 ])  # fmt: skip
-def test_rows_of_more_than_a_strip_of_lanes_are_right(make, rows, columns, target):
+def test_rows_of_several_vectors_are_right(make, rows, columns, target):
     s = make(rows, columns)
     rng = np.random.default_rng(0)
     with warnings.catch_warnings():
@@ -99,7 +99,7 @@ def test_rows_of_more_than_a_strip_of_lanes_are_right(make, rows, columns, targe
     a, b = (rng.random([int(e) for e in t.shape]).astype("float32") for t in f.loop_nest.args[:2])
     windows = np.lib.stride_tricks.sliding_window_view
     if make is product and columns <= 256 and f.target.vector_bytes == 64:
-        # read ahead of the loop, kept in names inside of it
+        # sums are loaded before the loop and stay in names inside it
         assert "C_sum" in f.source and "store(C" not in inside_loops(f, "k")
     expected = a @ b if make is product else np.einsum("ijyx,yx->ij", windows(a, (5, 5)), b)
     np.testing.assert_allclose(f(a, b), expected, rtol=1e-5)
@@ -130,7 +130,7 @@ def test_a_tail_that_keeps_sums_in_memory_is_named(tail):
     (product, 15, 32), (product, 3, 96), (product, 1, 400), (product, 5, 128), (product, 3, 63),
     (product, 6, 63), (product, 2, 77),
 ])  # fmt: skip
-def test_the_machine_code_of_what_warns_uses_the_stack(make, rows, columns):
+def test_machine_code_spills_exactly_where_a_warning_says_so(make, rows, columns):
     s = make(rows, columns)
     f, texts = built(s, 512)
     names = {"__name__": "alone"}
@@ -143,7 +143,7 @@ def test_the_machine_code_of_what_warns_uses_the_stack(make, rows, columns):
     assert bool(spilled) == bool(texts)
 
 
-def test_registers_of_the_host_s_own_width_are_the_host_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_vector_width_gives_the_number_of_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "arm64")
     for neon in (sl.Target("cpu"), sl.Target("cpu", vector_bytes=16)):
         assert (neon.vector_width("float32"), neon.vector_registers) == (4, 32)
@@ -151,7 +151,7 @@ def test_registers_of_the_host_s_own_width_are_the_host_s(monkeypatch: pytest.Mo
     assert sl.Target("cpu", vector_bytes=64).vector_registers == 32
 
 
-def test_a_test_that_no_split_made_is_not_spoken_of():
+def test_a_condition_that_no_split_made_gives_no_warning():
     A, B = sl.placeholder((8, 64), name="A"), sl.placeholder((64, 32), name="B")
     k = sl.reduce_axis(64, name="k")
     C = sl.compute((8, 32), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k, where=k <= j), name="C")

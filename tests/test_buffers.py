@@ -1,4 +1,4 @@
-"""Objects with the buffer protocol are arrays."""
+"""Kernels accept objects with the buffer protocol as arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WANTED = np.arange(1, 5, dtype="float32") * 2
 
 @pytest.mark.parametrize("make", MAKERS, ids=["array", "memoryview", "cast", "ctypes"])
 @pytest.mark.parametrize("sized", [False, True], ids=["fixed", "symbolic"])
-def test_they_are_read_and_written(make: Callable[[], Any], sized: bool) -> None:
+def test_buffers_are_read_and_written(make: Callable[[], Any], sized: bool) -> None:
     f = double(sl.var("n") if sized else 4)
     made = f(make())
     assert type(made) is np.ndarray
@@ -69,7 +69,7 @@ def test_bytes_are_uint8() -> None:
 @pytest.mark.parametrize(
     "out", [bytes(4), memoryview(bytes(4)), memoryview(bytearray(4)).toreadonly()]
 )
-def test_what_is_read_only_is_no_output(out: Any) -> None:
+def test_read_only_buffers_are_refused_as_outputs(out: Any) -> None:
     given = bytes(4)
     with pytest.raises(CallError, match="argument 1.*is read-only: pass a writable array"):
         double(dtype="uint8")(given, out)
@@ -83,7 +83,7 @@ def test_refusals() -> None:
         f(array("f", [1, 2, 3]))
     with pytest.raises(CallError, match="strided"):
         f(memoryview(array("f", range(8)))[::2])
-    # of a field that NumPy has no dtype for
+    # NumPy has no dtype for its elements
     odd = memoryview(bytes(32)).cast("P")
     with pytest.raises(CallTypeError, match="A.*"):
         f(odd)
@@ -92,7 +92,7 @@ def test_refusals() -> None:
             f(wrong)
 
 
-def test_overlap_is_seen() -> None:
+def test_overlapping_buffers_are_refused() -> None:
     A = sl.placeholder((4,), name="A")
     f = sl.build(sl.schedule(sl.compute((4,), lambda i: A[3 - i], name="B")), target="python")
     both = array("f", range(4))
@@ -100,7 +100,7 @@ def test_overlap_is_seen() -> None:
         f(both, memoryview(both))
 
 
-def test_the_oracle_and_the_clock_take_them() -> None:
+def test_reference_and_evaluate_accept_buffers() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] * 2, name="B")

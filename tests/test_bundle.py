@@ -1,4 +1,4 @@
-"""Kernel files: cached on disk, and bundled so that they run without this package."""
+"""Kernel files are cached on disk, and bundled files run without this package."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ sys.meta_path.insert(0, Block())
 
 
 def run_file(folder: Path, text: str, alone: bool) -> list[str]:
-    """What a fresh interpreter prints for a kernel file."""
+    """Return the lines that a new interpreter prints for a kernel file."""
     (folder / "element_kernel.py").write_text(text)
     block = BLOCK if alone else f"sys.path.insert(0, {str(ROOT)!r})"
     script = RUN.format(folder=str(folder), block=block)
@@ -88,7 +88,7 @@ def test_kernels_load_from_the_disk_cache_and_run_without_this_package(tmp_path:
     assert first[0] == second[0] == third[0] == fourth[0]
 
 
-def test_a_bundle_holds_what_is_used() -> None:
+def test_a_bundle_holds_only_what_its_kernel_uses() -> None:
     text = bundle(KERNEL)
     tree = ast.parse(text)
     names = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
@@ -96,7 +96,7 @@ def test_a_bundle_holds_what_is_used() -> None:
     assert not {"log_single", "vscatter", "emit_fma_", "twins"} & names
     assert "schedlang" not in text
     assert "operator.iadd" in text and "operator.truediv" not in text
-    # names are all bound: nothing that the closure needs was left out
+    # the future import stays first
     assert text.index("from __future__") < text.index("import numba")
 
 
@@ -110,7 +110,7 @@ def test_a_scalar_bundle_registers_no_vector_operators() -> None:
         bundle("from schedlang.runtime.intrinsics import nothing\n")
 
 
-def test_bundles_are_closed() -> None:
+def test_bundles_need_no_other_module() -> None:
     source = f"from schedlang.runtime.intrinsics import {', '.join(intrinsics.__all__)}\n"
     source += textwrap.dedent(
         """
@@ -124,6 +124,6 @@ def test_bundles_are_closed() -> None:
     assert set(intrinsics.__all__) <= scope.keys()
 
 
-def test_definitions_have_one_name_over_all_modules() -> None:
+def test_names_of_definitions_are_unique_over_all_modules() -> None:
     names = [p.name for p in read_library().pieces if p.name]
     assert len(names) == len(set(names))

@@ -1,4 +1,4 @@
-"""Callable packages travel to other processes by name, as functions do."""
+"""Callable packages pickle by name, as functions do."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from schedlang.callable_module import CallableModule
 PACKAGES = ["compute", "schedule", "autotune"]
 
 
-def test_these_are_all_callable_packages() -> None:
-    """The list above is complete at the top level of the package."""
+def test_every_callable_package_is_listed() -> None:
+    """The list of callable packages is complete."""
     found = {n for n in dir(sl) if isinstance(getattr(sl, n), CallableModule)}
     assert set(PACKAGES) <= found
     for name in found:
@@ -31,17 +31,17 @@ def test_these_are_all_callable_packages() -> None:
 
 @pytest.mark.parametrize("name", PACKAGES)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_they_pickle_to_themselves(name: str, protocol: int) -> None:
+def test_pickle_and_copy_return_the_package(name: str, protocol: int) -> None:
     package = getattr(sl, name)
     assert pickle.loads(pickle.dumps(package, protocol)) is package
-    # the pickler written in Python finds its way by other steps
+    # the pickler written in Python takes another path
     assert pickle.loads(pickle._dumps(package, protocol)) is package  # type: ignore[attr-defined]
     assert copy.copy(package) is copy.deepcopy(package) is package
 
 
 @pytest.mark.skipif(find_spec("cloudpickle") is None, reason="cloudpickle is not installed")
 @pytest.mark.parametrize("name", PACKAGES)
-def test_cloudpickle_takes_them_too(name: str) -> None:
+def test_cloudpickle_returns_the_package(name: str) -> None:
     cloudpickle = import_module("cloudpickle")
     package = getattr(sl, name)
     data = cloudpickle.dumps((package, lambda: package))
@@ -49,7 +49,7 @@ def test_cloudpickle_takes_them_too(name: str) -> None:
     assert found is package and made() is package
 
 
-def test_a_process_that_has_imported_nothing_gets_the_package(tmp_path: Path) -> None:
+def test_a_process_without_the_import_unpickles_the_package(tmp_path: Path) -> None:
     data = tmp_path / "compute.pickle"
     data.write_bytes(pickle.dumps(sl.compute))
     code = f"import pickle; print(pickle.load(open({str(data)!r}, 'rb')).__name__)"
@@ -57,8 +57,8 @@ def test_a_process_that_has_imported_nothing_gets_the_package(tmp_path: Path) ->
     assert done.stdout.strip() == "schedlang.compute", done.stderr
 
 
-def test_a_pool_calls_them() -> None:
-    """As ``client.submit(sl.schedule, C)`` does on a cluster; what comes back is pickled too."""
+def test_a_process_pool_calls_the_package() -> None:
+    """A pool runs ``sl.schedule``, as ``client.submit(sl.schedule, C)`` does on a cluster."""
     A = sl.placeholder((3,), name="A")
     C = sl.compute((3,), lambda i: A[i] * 2, name="C")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

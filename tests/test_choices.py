@@ -1,4 +1,4 @@
-"""Short-circuit choices nested deeper than Python's indentation."""
+"""Tests of ``if_then_else`` nested deeper than Python's indentation may be."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ SIZE = 37
 
 
 def one_sided(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
-    """Each stage reads the one before it in some places only, the first far out of bounds."""
+    """Return stages that each read the previous one under a condition on the index."""
     A = sl.placeholder((SIZE,), name="A")
     tensor = sl.compute((SIZE,), lambda i: sl.if_then_else(i < 5, A[i], 0.0), name="T")
     for k in range(depth):
@@ -24,7 +24,7 @@ def one_sided(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
 
 
 def by_data(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
-    """The choice depends on what is read, and both sides hold deeper choices."""
+    """Return stages with choices on data, both branches of which hold deeper choices."""
     A = sl.placeholder((SIZE,), name="A")
     tensor: sl.Tensor = A
     for k in range(depth):
@@ -61,7 +61,7 @@ def test_nested_choices(make, lanes: bool, depth: int, target: str):
     assert max(len(line) - len(line.lstrip()) for line in f.source.splitlines()) < 100
 
 
-def test_a_side_out_of_bounds_is_never_read():
+def test_a_branch_out_of_bounds_is_never_read():
     A = sl.placeholder((SIZE,), name="A")
     tensor = A
     for k in range(50):
@@ -81,7 +81,7 @@ def test_a_side_out_of_bounds_is_never_read():
 
 
 def shared_stages(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
-    """One side of a choice, and one side of the choice on its other side, need the same value."""
+    """Return stages in which two of three branches read the same element of the previous stage."""
     A = sl.placeholder((SIZE,), name="A")
     tensor = A
     for q in range(depth):
@@ -97,7 +97,7 @@ def shared_stages(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
 
 
 def shared_values(depth: int) -> tuple[sl.Tensor, sl.Tensor]:
-    """The same in one lambda, by data, where a read is in bounds on some ways only."""
+    """Return one stage in which several branches, chosen by data, need the same value."""
     A = sl.placeholder((SIZE,), name="A")
 
     def value(i):

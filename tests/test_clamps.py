@@ -1,4 +1,4 @@
-"""Indices kept inside their tensor by min and max, in the orders that people write."""
+"""Tests of indices clamped by min and max, in the usual orders of writing them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_clamps_to_a_size_need_no_check_at_the_call(form: str, schedule: Any) ->
         np.testing.assert_array_equal(f(a), a[places] * 2)
 
 
-def test_a_window_over_a_clamp_is_attached() -> None:
+def test_a_producer_read_at_clamped_indices_is_attached() -> None:
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] + 1, name="B")
     C = sl.compute((n,), lambda i: B[sl.min(i + 1, n - 1)] + B[sl.max(i - 1, 0)], name="C")
@@ -84,7 +84,7 @@ def test_a_window_over_a_clamp_is_attached() -> None:
         np.testing.assert_array_equal(f(a), wanted)
 
 
-def test_the_smaller_of_two_directions_stays_inside() -> None:
+def test_the_minimum_of_a_rising_and_a_falling_index_is_in_bounds() -> None:
     B = sl.placeholder((150,), name="B")
     C = sl.compute((300,), lambda i: B[sl.min(i, 299 - i)], name="C")
     b, i = np.arange(150, dtype="float32"), np.arange(300)
@@ -95,7 +95,7 @@ def test_the_smaller_of_two_directions_stays_inside() -> None:
         sl.compute((301,), lambda i: B[sl.min(i, 300 - i)], name="C")
 
 
-def test_the_refusal_names_the_clamp_that_would_do() -> None:
+def test_the_refusal_names_a_clamp_that_is_accepted() -> None:
     A = sl.placeholder((8,), name="A")
     X = sl.placeholder((n,), name="X")
     for index, clamp in (
@@ -114,7 +114,7 @@ TERMS = st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-9, 9))
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(TERMS, min_size=2, max_size=3), st.integers(1, 9), st.integers(1, 9))
-def test_what_is_proven_of_extremes_holds_everywhere(terms: Any, x: int, y: int) -> None:
+def test_proofs_about_extremes_hold_at_every_point(terms: Any, x: int, y: int) -> None:
     i, j = Axis("i", x), Axis("j", y)
     parts = [a * i + b * j + c for a, b, c in terms]
     grid = {i: np.arange(x)[:, None], j: np.arange(y)[None, :]}
@@ -126,7 +126,7 @@ def test_what_is_proven_of_extremes_holds_everywhere(terms: Any, x: int, y: int)
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 5), st.integers(-6, 9), st.integers(-3, 3), st.integers(0, 20))
-def test_what_follows_from_an_iteration_holds(den: int, shift: int, more: int, size: int) -> None:
+def test_facts_that_an_iteration_implies_hold(den: int, shift: int, more: int, size: int) -> None:
     v = Var("v")
     for extent in ((v + shift) // den + more, (v + shift) % den + more):
         check_occupied(v, extent, size)

@@ -1,4 +1,4 @@
-"""The benchmark of cliffs: schedules that are right and silent, but for the one that warns."""
+"""The schedules of the cliffs benchmark are right, and only one of them warns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposed loads, conditions that lanes decide, and prefetched regions, in emitted source."""
+"""Tests of transposed loads, masked lanes and prefetches in emitted source."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_the_emitted_transpose():
     assert "    vstore(T, 48, A_columns[3])\n" in f.source
 
 
-def test_joint_axes_are_one_row():
-    """Weights of a convolution: three dimensions that lie next to each other in memory."""
+def test_fused_adjacent_axes_are_one_row():
+    """Three fused dimensions of a convolution's weights, adjacent in memory, load as one row."""
     W = sl.placeholder((32, 6, 3, 3), name="W")
     P = sl.compute((2, 6, 3, 3, 16), lambda p, c, v, u, o: W[p * 16 + o, c, v, u], name="P")
     s = sl.schedule(P)
@@ -77,8 +77,8 @@ def test_joint_axes_are_one_row():
 
 @pytest.mark.parametrize("factor", [8, 24])
 @pytest.mark.parametrize("shift", [0, 3])
-def test_rows_under_a_test_are_not_read_whole(factor: int, shift: int):
-    """Some copies lie past an end, where nothing may be read: known of each copy, or tested."""
+def test_rows_under_a_condition_are_not_read_whole(factor: int, shift: int):
+    """Some unrolled copies are past an end of the array, where nothing may be read."""
     A = sl.placeholder((16, 21), name="A")
     T = sl.compute(
         (24, 16),
@@ -103,7 +103,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("kind", ["unroll", "vectorize"])
 @pytest.mark.parametrize("number", range(len(CONDITIONS)))
-def test_axes_beside_fractions_powers_and_shifts(kind: str, number: int):
+def test_conditions_on_fractions_powers_and_shifts(kind: str, number: int):
     A = sl.placeholder((32,), name="A")
     a = np.arange(32, dtype="float32")
     B = sl.compute((32,), lambda i: sl.if_then_else(CONDITIONS[number](i), A[i], -1), name="B")
@@ -138,7 +138,7 @@ print("read")
 
 @pytest.mark.skipif(sys.platform != "linux", reason="protects a page")
 def test_strided_lanes_end_with_their_array():
-    """The page behind the array cannot be read."""
+    """Vector loads stop at the end of the array, since the next page is not readable."""
     run = subprocess.run(
         [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=False
     )
@@ -146,7 +146,7 @@ def test_strided_lanes_end_with_their_array():
 
 
 def test_lanes_inside_need_no_mask():
-    """Of the vectors of a padded row only the first and the last are under a mask."""
+    """Only the first and the last vector of a padded row are masked."""
     X = sl.placeholder((4, 70), name="X")
     P = sl.pad(X, (0, 1), (0, 2), name="P")
     s = sl.schedule(P)
@@ -158,7 +158,7 @@ def test_lanes_inside_need_no_mask():
     assert 1 <= masked <= 2
 
 
-def test_strided_lanes_under_a_mask_are_picked():
+def test_masked_strided_lanes_are_picked_from_vectors():
     X = sl.placeholder((3, 31), name="X")
     P = sl.compute((3, 16), lambda y, x: sl.if_then_else(x >= 1, X[y, x * 2 - 1], -1.0), name="P")
     s = sl.schedule(P)
@@ -183,7 +183,7 @@ def test_a_prefetch_asks_for_every_line_of_an_iteration():
     np.testing.assert_allclose(sl.build(s)(a), a.sum(1), rtol=1e-5)
 
 
-def test_a_prefetch_of_what_is_written():
+def test_a_prefetch_of_an_output():
     A = sl.placeholder((64, 64), name="A")
     C = sl.compute((64, 64), lambda i, j: A[i, j] + 1, name="C")
     s = sl.schedule(C)
@@ -225,13 +225,13 @@ def test_what_cannot_be_prefetched_is_refused():
             sl.lower(s)
 
 
-def test_a_step_of_whole_vectors_is_the_same_everywhere():
+def test_two_modules_agree_on_the_largest_step_of_whole_vectors():
     assert offsets.CLOSE == scattered.LARGEST_SHUFFLED_STEP
 
 
 @pytest.mark.parametrize("target", ["cpu", "python"])
 def test_copies_that_a_guard_leaves_out_read_no_rows(target: str) -> None:
-    """The second tile of 16 has 8 rows: the others would lie behind the array."""
+    """The second tile of 16 has 8 rows; the other copies would read past the array."""
     A = sl.placeholder((16, 24), name="A")
     B = sl.compute((24, 16), lambda k, j: A[j, k], name="B")
     s = sl.schedule(B)

@@ -1,4 +1,4 @@
-"""The compute language: what it builds, in which dtype, and what it refuses."""
+"""Tests of the compute language: expressions, their dtypes, and values like NumPy's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UFUNCS = (
 
 
 def by_numpy(fn: Callable[..., Any], *args: Any) -> Any:
-    """NumPy's result, or ``None`` where it refuses."""
+    """Return NumPy's result, or ``None`` if NumPy refuses."""
     try:
         with np.errstate(all="ignore"):
             return fn(*args)
@@ -67,7 +67,7 @@ def assert_same(found: Any, expected: Any, what: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_promotion_of_all_pairs_is_numpys(name):
+def test_promotion_of_all_pairs_is_that_of_numpy(name):
     fn = OPERATORS[name]
     for a, b in itertools.product(DTYPES, DTYPES):
         expected = by_numpy(fn, INPUTS[a], INPUTS[b])
@@ -75,8 +75,8 @@ def test_promotion_of_all_pairs_is_numpys(name):
         assert_same(found, expected, f"{a} {name} {b}")
 
 
-# NumPy compares with a number that the dtype cannot hold, the language refuses; and it squares a
-# bool without leaving it
+# two differences: NumPy compares with a number that the dtype cannot hold, which the language
+# refuses, and the square of a bool is a bool
 COMPARES = ("lt", "le", "gt", "ge", "eq", "ne")
 WEAK = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor", *COMPARES,
         "maximum", "minimum", "arctan2")  # fmt: skip
@@ -84,7 +84,7 @@ WEAK = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor",
 
 @pytest.mark.parametrize("name", WEAK)
 @pytest.mark.parametrize("swapped", [False, True])
-def test_numbers_are_weak_as_numpys_are(name, swapped):
+def test_python_numbers_are_weak_as_in_numpy(name, swapped):
     fn = OPERATORS[name]
     for dtype, number in itertools.product(DTYPES, (2, 2.0, 0.1, -1, True, 300, 70000)):
         outside = name in COMPARES and by_numpy(operator.add, INPUTS[dtype], number) is None
@@ -147,7 +147,7 @@ def test_functions_of_the_language(dtype):
                                    rtol=4 * np.finfo(dtype).eps, err_msg=name)  # fmt: skip
 
 
-def test_sigmoid_far_out_is_exact():
+def test_sigmoid_of_large_arguments_is_exact():
     A = placeholder((4,), "float64", name="A")
     C = compute((4,), lambda i: m.sigmoid(A[i]))
     found = reference(C)(np.array([-800.0, -40.0, 40.0, 800.0]))
@@ -155,7 +155,7 @@ def test_sigmoid_far_out_is_exact():
 
 
 @pytest.mark.parametrize("source", DTYPES)
-def test_casts_are_astype(source):
+def test_casts_equal_astype(source):
     values = np.array([0, 1] if source == "bool" else [0, 1, 100], source)
     A = placeholder(values.shape, source, name="A")
     for target in DTYPES:

@@ -1,4 +1,4 @@
-"""What the compute language refuses, and in which words."""
+"""Tests of what the compute language refuses, and of the messages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ other = compute((8,), lambda x: V[x], name="other")
 
 
 def one(body: Callable[[Any], Any]) -> Callable[[], Any]:
-    """A refusal inside the lambda of an 8-element compute."""
+    """Return a function that computes ``body`` over 8 elements, which is refused."""
     return lambda: compute((8,), body, name="C")
 
 
@@ -355,7 +355,7 @@ def test_cyclic_graph():
         operations([W])
 
 
-def test_reads_behind_conditions_are_let_pass():
+def test_reads_under_conditions_are_accepted():
     mask = placeholder((8,), "bool", name="mask")
     compute((8,), lambda i: m.if_then_else(mask[i], V[i + 1], 0), name="masked")
     compute(
@@ -365,7 +365,7 @@ def test_reads_behind_conditions_are_let_pass():
     compute((8,), lambda i: m.if_then_else(i == 3, V[i + 4], V[7 - i]), name="equal")
 
 
-def test_where_guards_no_read_of_its_own():
+def test_where_does_not_guard_the_reads_of_its_condition():
     with pytest.raises(BoundsError, match=r"reads V\[i \+ k\]"):
         compute((8,), lambda i: r.sum(V[k], axis=k, where=V[i + k] > 0), name="C")
 
@@ -503,7 +503,7 @@ def test_ufuncs_on_a_scalar_tensor():
     assert str(np.exp(alpha)) == str(m.exp(alpha[()]))
 
 
-def test_integers_of_an_expression():
+def test_an_axis_is_refused_as_a_python_integer():
     for use in (int, range, lambda i: [1, 2][i]):
         with pytest.raises(ComputeTypeError, match=r"sl\.cast\(k, 'int64'\)(.|\n)*sl\.placeholder"):
             use(k)

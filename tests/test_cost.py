@@ -1,4 +1,4 @@
-"""``sl.cost``: formulas, counts of known programs, sizes, text."""
+"""Tests of ``sl.cost``: formulas, counts of known programs, sizes, text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_product_in_numbers() -> None:
     assert found.intensity == sympy.Rational(2 * 64 * 48 * 32, 4 * (64 * 32 + 32 * 48 + 64 * 48))
 
 
-def test_a_size_stands_for_its_symbol() -> None:
+def test_a_size_converts_to_its_symbol() -> None:
     (n,) = sizes("n")
     found = sl.cost(scaled(n)[1])
     assert found.flops.subs({n: 1000}) == 1000 and found.bytes.subs(n, 10) == 80
@@ -125,7 +125,7 @@ def test_a_kernel_costs_what_its_schedule_does() -> None:
         (lambda x: x, 0), (lambda x: sl.sigmoid(x) * x, 2),
     ],
 )  # fmt: skip
-def test_what_counts(body: Any, flops: int) -> None:
+def test_operations_that_count(body: Any, flops: int) -> None:
     A = sl.placeholder((10,), name="A")
     found = sl.cost(sl.schedule(sl.compute((10,), lambda i: body(A[i]), name="B")))
     assert found.flops == found.executed == 10 * flops
@@ -146,7 +146,7 @@ def test_reductions_count_one_for_each_value() -> None:
         assert found.flops == found.executed == 72, reduced
 
 
-def test_the_triangle_of_a_where_has_a_formula() -> None:
+def test_a_triangular_where_has_a_formula() -> None:
     (n,) = sizes("n")
     A, k = sl.placeholder((n, n), name="A"), sl.reduce_axis(n, name="k")
     C = sl.compute((n,), lambda i: sl.sum(A[i, k], axis=k, where=k <= i), name="C")
@@ -182,7 +182,7 @@ def test_inputs_and_outputs_move_once() -> None:
 
 
 def lesson_8(place: str) -> Any:
-    """Halide's lesson 8: the producer ``sin(x*y)`` of a 2 by 2 box filter over 4 by 4."""
+    """Return Halide's lesson 8: the producer ``sin(x*y)`` of a 2 by 2 box filter over 4 by 4."""
     P = sl.compute((5, 5), lambda y, x: sl.sin(sl.cast(x * y, "float32")), name="producer")
     C = sl.compute(
         (4, 4), lambda y, x: (P[y, x] + P[y, x + 1] + P[y + 1, x] + P[y + 1, x + 1]) / 4,
@@ -276,7 +276,7 @@ def test_padding_counts_where_it_reads() -> None:
     assert next(b for b in found.buffers if b.name == "X").loads == 4 * 3 * taps * taps
 
 
-def test_storage_that_exists_at_once() -> None:
+def test_storage_allocated_at_the_same_time() -> None:
     A, B, C = chain(8)
     two = sl.schedule(C)
     copy = two.cache_read(A, "local", [B])

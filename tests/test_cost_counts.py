@@ -1,4 +1,4 @@
-"""``sl.cost`` of random schedules beside the accesses that the interpreter makes."""
+"""Tests of ``sl.cost`` on random schedules, against the accesses of the interpreter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_ITERATIONS = 3_000
 
 
 def check(seed: int, symbolic: float) -> int:
-    """How many buffers of one random case were compared."""
+    """Compare the counts of one random case and return how many buffers were compared."""
     rng = Random(f"cost:{seed}")
     graph = random_graph(rng, symbolic)
     space = build(graph)
@@ -64,12 +64,12 @@ def test_random_schedules_load_and_store_as_counted(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(2))
-def test_random_schedules_of_symbolic_sizes_do_too(block: int) -> None:
+def test_random_schedules_of_symbolic_sizes_load_and_store_as_counted(block: int) -> None:
     assert sum(check(seed, 1.0) for seed in range(1000 + block * 10, 1010 + block * 10)) > 20
 
 
 def condition(draw: Any, axes: list[Axis], bound: Expr | int, depth: int = 2) -> Expr:
-    """A random condition on ``axes``, up to ``bound``."""
+    """Draw a condition that compares an expression of ``axes`` with ``bound``."""
     kind = draw(st.integers(0, 7)) if depth else 5
     if kind == 0:
         return ~condition(draw, axes, bound, depth - 1)
@@ -138,7 +138,7 @@ def test_formulas_agree_with_points_at_every_size(data: Any) -> None:
 
 
 @pytest.mark.parametrize("block", range(2))
-def test_edges_read_what_placeholders_give(block: int) -> None:
+def test_edges_count_the_reads_of_placeholders(block: int) -> None:
     compared = 0
     for seed in range(block * 25, block * 25 + 25):
         rng = Random(f"edges:{seed}")
@@ -149,7 +149,7 @@ def test_edges_read_what_placeholders_give(block: int) -> None:
         nodes = made.nodes
         if any(nodes[n]["kind"] in ("scan", "state") for n in nodes) or 0 in graph.sizes.values():
             continue
-        # all that is asked for is computed whole
+        # every stage is an output, so that it is computed whole
         s = sl.schedule([t for n in nodes if n not in made.graph["inputs"]
                          for t in nodes[n]["tensors"][:1]])  # fmt: skip
         nest = lower_state(s.state)

@@ -1,4 +1,4 @@
-"""The data form of a computation: exact round trips, and refusals of what was tampered with."""
+"""Tests of the data form of a computation: round trips, and refusals of tampered data."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_structure_keeps_extents_apart():
     assert structure(A) != structure(X) and structure(A).key == structure(X).key
     assert (structure(A).extents, structure(X).extents) == ((6,), (7,))
     k = r.reduce_axis((1, 5), name="k")
-    # where a range starts is no extent
+    # the start of a range is not its extent
     B = compute((), lambda: r.sum(A[k, 0], axis=k))
     assert structure(B).extents == (6, 4)
 
@@ -226,12 +226,12 @@ def test_structure_tells_structures_apart():
 
 def test_structure_is_stable():
     assert structure(matmul()) == structure(matmul())
-    # a tuning database relies on it: it changes with the data form's version only
+    # tuning databases rely on it, so it may change only with the version of the data form
     key = "fec6d99550947546699599a0c092043f1d364f37acb88762551299205cca1099"
     assert structure(placeholder((2,))) == Structure(key, (2,))
 
 
-def test_depth_is_no_limit():
+def test_deep_graphs_and_expressions_round_trip():
     A = placeholder((8,), name="A")
     T = A
     for k in range(2000):
@@ -283,7 +283,7 @@ def test_expression_refusals():
         expr_from_data("i > 3", {"i": i})
 
 
-# data from a stranger
+# untrusted data
 
 
 def base(*items: Any, outputs: Any = None) -> dict[str, Any]:
@@ -303,7 +303,7 @@ ZERO = ["const", "float32", 0.0, False]
 def total(
     body: Any = 3, result: Any = "+", axis: Any = 2, unit: Any = ZERO, where: Any = None
 ) -> Any:
-    """A sum over k of A, with parts that can be replaced."""
+    """Return the data of a sum over k of A, with parts that can be replaced."""
     return base(
         A4, I4, K4, ["read", 0, 0, [2]], X, Y, ["binary", result, 4, 5, "float32", False], unit,
         ["reducer", "sum", [4], [5], [6], [7]],
@@ -433,13 +433,13 @@ def test_tampered_data_is_refused(case):
         from_data(data)
 
 
-def test_untampered_forms_of_these_pass():
+def test_the_same_data_untampered_loads():
     assert from_data(total())[0].name == "C"
     copied = base(*COPY, ["compute", "C", [1], [2], [], None, None, None, ["C"]])
     assert from_data(copied)[0].shape == (4,)
 
 
-def test_text_that_is_no_json():
+def test_text_that_is_not_json_is_refused():
     for text in ("", "{", "[" * 100_000, "nan()"):
         with pytest.raises(ComputeError, match="is not JSON|should be"):
             loads(text)
@@ -448,7 +448,7 @@ def test_text_that_is_no_json():
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["matmul", "everything", "reducers", "recurrence"]), st.data())
 def test_random_tampering_is_refused_or_harmless(name, draw):
-    """One leaf of the data is replaced: what still loads is a computation, the rest is refused."""
+    """Data with one leaf replaced either loads as a computation or is refused."""
     data = to_data(GRAPHS[name]())
     spot = data["items"]
     while True:

@@ -1,10 +1,10 @@
-"""Every Python block of README.md and docs/ runs, and prints what stands below it.
+"""Every Python block of README.md and docs/ runs and prints the text block below it.
 
-Blocks of one file run in order in one namespace. Where a block prints, the ``text`` or ``diff``
-block that follows is compared with what it printed; a line ``...`` stands for any lines. A block
-opened with ``python refused`` must raise a SchedlangError, whose message is compared likewise.
-A block opened with ``python slow`` runs in a slow test alone.
-``pytest tests/test_docs.py --update-golden`` writes the text blocks anew.
+The blocks of a file run in order in one namespace. The ``text`` or ``diff`` block that follows
+is compared with the printed text; a line ``...`` stands for any lines. A block opened with
+``python refused`` must raise a SchedlangError, whose message is compared likewise. A block opened
+with ``python slow`` runs only in a slow test. ``pytest tests/test_docs.py --update-golden``
+refreshes the text blocks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 
 @dataclass(frozen=True)
 class Fenced:
-    """One fenced block: its info string, its text and where that stands in the file."""
+    """A fenced block: its info string, its text, and its place in the file."""
 
     info: str
     text: str
@@ -48,7 +48,7 @@ def blocks(markdown: str) -> list[Fenced]:
 
 
 def run(block: Fenced, path: Path, namespace: dict[str, object]) -> str:
-    """What a block prints, or the message of its refusal."""
+    """Run a block and return what it prints, or the message of its refusal."""
     printed = io.StringIO()
     # the padding makes tracebacks show the line of the document
     code = compile("\n" * block.line + block.text, str(path), "exec")
@@ -92,12 +92,12 @@ def test_document_with_its_searches(path: Path, request: pytest.FixtureRequest) 
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search finds no trials of an earlier one."""
+    """Give the test a cache folder of its own, so that a search finds no earlier trials."""
     monkeypatch.setenv("SCHEDLANG_CACHE", str(tmp_path))
 
 
 def run_document(path: Path, request: pytest.FixtureRequest, left_out: str = "") -> None:
-    """Run the blocks of a document but those with the info string ``left_out``."""
+    """Run the blocks of a document, except those with the info string ``left_out``."""
     markdown = path.read_text(encoding="utf-8")
     found = blocks(markdown)
     namespace: dict[str, object] = {"__name__": "document"}
@@ -125,7 +125,7 @@ def run_document(path: Path, request: pytest.FixtureRequest, left_out: str = "")
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_links(path: Path) -> None:
-    """Relative links lead to files that exist."""
+    """Relative links lead to existing files."""
     prose = FENCE.sub("", path.read_text(encoding="utf-8"))
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose):
         if not target.startswith(("http:", "https:", "mailto:")):
@@ -149,7 +149,7 @@ def test_every_name_of_the_language_is_documented() -> None:
     assert not [name for name in names if not re.search(rf"`sl\.{name}\b", text)]
 
 
-def test_dots_stand_for_any_lines() -> None:
+def test_three_dots_match_any_lines() -> None:
     assert agrees("a\n...\nd\n", "a\nb\nc\nd\n")
     assert agrees("a\nb\n", " \na\nb  \n\n")
     assert not agrees("a\n...\nd\n", "a\nb\nc\n")

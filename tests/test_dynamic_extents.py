@@ -1,4 +1,4 @@
-"""Extents that are quotients, extremes, sums and products of sizes, on every target."""
+"""Tests of extents that are quotients, extremes, sums and products of sizes, on all targets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ n, m, w = sl.var("n"), sl.var("m"), sl.var("w")
 
 
 def pooled() -> tuple[Any, Any]:
-    """A strided pooling: window 3, step 2, no padding."""
+    """Return a strided pooling: window 3, step 2, no padding."""
     A = sl.placeholder((n, m), name="A")
     p, q = sl.reduce_axis(3, "p"), sl.reduce_axis(3, "q")
     shape = ((n - 3) // 2 + 1, (m - 3) // 2 + 1)
@@ -94,7 +94,7 @@ def test_a_stage_that_a_strided_one_reads_is_attached(tail: str) -> None:
         np.testing.assert_array_equal(f(a), even[::2] + even[1::2])
 
 
-def test_an_extent_that_is_the_larger_of_two() -> None:
+def test_an_extent_that_is_the_maximum_of_two_sizes() -> None:
     A, C = sl.placeholder((n,), name="A"), sl.placeholder((m,), name="C")
     B = sl.compute(
         (sl.max(n, m),),
@@ -118,7 +118,7 @@ def correlated() -> Any:
 
 
 def alone(f: Any) -> Any:
-    """The public function of a kernel's file."""
+    """Return the public function of a kernel's file, executed without the package's wrapper."""
     module: dict[str, Any] = {}
     exec(f.source, module)
     return module[f.name]
@@ -174,7 +174,7 @@ EXTENTS = (
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(EXTENTS), st.booleans()), min_size=1, max_size=3),
        st.integers(0, 6), st.integers(0, 6))  # fmt: skip
-def test_what_shapes_determine_is_the_only_answer(chosen: Any, x: int, y: int) -> None:
+def test_sizes_solved_from_shapes_are_right(chosen: Any, x: int, y: int) -> None:
     a, b = Var("a"), Var("b")
     extents = [f(b, a) if swapped else f(a, b) for f, swapped in chosen]
     lengths = [int(evaluate(e, {a: x, b: y})) for e in extents]

@@ -1,4 +1,4 @@
-"""Timings: what is counted, what is measured, what is said."""
+"""Tests of ``sl.evaluate``: counted operations, measured times and ceilings, printed text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> Ceilings:
-    """Ceilings of a machine that never changes."""
+    """Replace the measured ceilings by fixed ones and return them."""
     fixed = Ceilings(gflops=100.0, gbps=10.0)
     monkeypatch.setattr("schedlang.runtime.evaluate.ceilings", lambda *_: fixed)
     return fixed
@@ -42,7 +42,7 @@ def test_a_multiply_add_is_two_operations() -> None:
     assert flops([matmul(8, 6, 4)]) == 2 * 8 * 6 * 4
 
 
-def test_indices_choices_and_casts_are_free_and_comparisons_of_elements_are_not() -> None:
+def test_comparisons_of_elements_count_and_indices_choices_and_casts_do_not() -> None:
     A = sl.placeholder((9,), name="A")
     B = sl.compute((8,), lambda i: sl.select(i + 1 > 4, A[i + 1], -A[i]), name="B")
     assert flops([B]) == 8
@@ -64,8 +64,8 @@ def test_every_stage_counts_once_and_shared_parts_too() -> None:
     assert flops([C]) == 8 * 2 + 4 * 2
 
 
-def test_points_that_a_condition_leaves_out_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # zeros between the elements, as in a transposed convolution by steps of 2: one of 4 is none
+def test_points_where_a_condition_fails_need_no_flops(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a transposed convolution of stride 2: three of four elements are zeros in between
     A, W = sl.placeholder((10, 10), name="A"), sl.placeholder((4, 4), name="W")
     ri, rj = sl.reduce_axis((1, 5), name="ri"), sl.reduce_axis(4, name="rj")
 
@@ -81,7 +81,7 @@ def test_points_that_a_condition_leaves_out_are_not_needed(monkeypatch: pytest.M
     assert needed_flops([B]) is None
 
 
-def test_how_often_elements_meet_a_condition_is_not_known() -> None:
+def test_conditions_on_elements_have_no_known_count() -> None:
     n, k = sl.var("n"), sl.reduce_axis(8, name="k")
     A = sl.placeholder((8,), name="A")
     B = sl.compute((n,), lambda i: sl.sum(A[k], axis=k, where=A[k] > 0), name="B")
@@ -103,7 +103,7 @@ def test_a_schedule_does_not_change_the_count(limits: Ceilings) -> None:
         assert result.gbps * result.seconds == pytest.approx(3 * 64 * 64 * 4e-9)
 
 
-def test_the_fraction_is_of_the_ceiling_that_binds(limits: Ceilings) -> None:
+def test_the_fraction_is_of_the_lower_ceiling(limits: Ceilings) -> None:
     def sleep() -> None:
         time.sleep(0.01)
 
@@ -117,7 +117,7 @@ def test_the_fraction_is_of_the_ceiling_that_binds(limits: Ceilings) -> None:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What the next measurements of ceilings will give, in turn; all of them start anew."""
+    """Forget all ceilings, and return the list that later measurements take their values from."""
     found: list[float] = []
     monkeypatch.setattr(module, "RATES", defaultdict(module.Rate))
     monkeypatch.setattr(module, "fma_rate", lambda dtype: found.pop(0))
@@ -142,7 +142,7 @@ def test_a_copy_is_measured_again_for_large_arrays_only(measured: list[float]) -
     assert large.fraction is not None and large.fraction < 1 and measured == [7.0]
 
 
-def test_a_ceiling_is_measured_a_few_times_at_most(measured: list[float]) -> None:
+def test_the_number_of_measurements_of_a_ceiling_is_limited(measured: list[float]) -> None:
     measured += [*[1.0] * module.MAX_MEASUREMENTS, 10.0, 7.0]
     for _ in range(2):
         assert ceilings(gflops=99.0) == Ceilings(1.0, 10.0) and measured == [7.0]
@@ -157,7 +157,7 @@ def test_symbolic_sizes_come_from_the_arrays(limits: Ceilings) -> None:
     assert result.gflops * result.seconds == pytest.approx(7e-9)
 
 
-def test_given_outputs_are_written_and_left_out_ones_made_once(limits: Ceilings) -> None:
+def test_given_outputs_are_written_and_others_are_allocated_once(limits: Ceilings) -> None:
     A = sl.placeholder((16,), name="A")
     f = sl.build(sl.schedule(sl.compute((16,), lambda i: A[i] + 1, name="B")), target="python")
     out = np.zeros(16, "float32")
@@ -184,7 +184,7 @@ def test_what_cannot_be_called_is_refused() -> None:
      ({"repeat": True}, "repeat=True"), ({"min_time": -1}, "min_time=-1.*0 or more"),
      ({"min_time": float("inf")}, "min_time=inf"), ({"min_time": "1"}, "min_time='1'")],
 )  # fmt: skip
-def test_options_that_mean_nothing_are_refused(options: dict[str, object], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(CallError, match=message):
         sl.evaluate(np.sort, np.ones(3), **options)
 
@@ -194,7 +194,7 @@ def test_short_calls_are_timed_in_batches() -> None:
     assert len(found) == 4 and all(0 < x < 1e-4 for x in found)
 
 
-def test_spread_is_the_distance_of_quartiles() -> None:
+def test_spread_is_the_interquartile_range() -> None:
     assert median_and_spread([4.0, 4.0, 4.0, 4.0]) == (4.0, 0.0)
     assert median_and_spread([1.0, 2.0, 3.0, 4.0, 5.0])[1] == pytest.approx(2 / 3)
 

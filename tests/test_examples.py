@@ -1,4 +1,4 @@
-"""Every lesson runs, on its own, and asserts its own result."""
+"""Every lesson runs on its own and checks its own result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_lessons_are_listed_and_end_with_an_exercise() -> None:
 def test_a_missing_library_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "sklearn").mkdir()
     (tmp_path / "sklearn" / "__init__.py").write_text("raise ImportError('not here')")
-    # before what is there already, which may be where this package is found
+    # ahead of the existing path, which may lead to this package
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
     done = run(EXAMPLES / "03_separable_blur.py", tmp_path, PYTHONPATH=path)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Processes forked after a parallel kernel has run: GNU OpenMP would end them at the next one."""
+"""Tests of processes forked after a parallel kernel ran, which GNU OpenMP would abort."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def work(k):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         twice = double(a + k)
-        # one that is ready in neither process, and the function itself
+        # a kernel compiled in neither process, and the unchecked function
         thrice = other(a + k)
         flat = np.empty(1024, "float32")
         double.unchecked(a, flat)
@@ -64,8 +64,8 @@ def run(script: str, **env: str) -> None:
     assert done.returncode == 0 and done.stdout.strip() == "done", done.stdout + done.stderr
 
 
-def test_after_a_parallel_kernel_has_run() -> None:
-    """The children run them on one thread; the parent keeps its own."""
+def test_fork_after_a_parallel_kernel_has_run() -> None:
+    """Children run parallel kernels on one thread; the parent keeps its threads."""
     script = """
 np.testing.assert_array_equal(double(a), a * 2)
 from numba.np.ufunc import omppool, parallel
@@ -76,8 +76,8 @@ print("done")
     run(POOL + script)
 
 
-def test_before_any_parallel_kernel_has_run() -> None:
-    """The children have threads of their own."""
+def test_fork_before_any_parallel_kernel_has_run() -> None:
+    """Children start threads of their own."""
     run(POOL + "check(False); np.testing.assert_array_equal(double(a), a * 2); print('done')")
 
 
@@ -87,7 +87,7 @@ def test_layers_that_survive_a_fork_keep_their_threads() -> None:
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-def test_data_loaders_fork() -> None:
+def test_kernels_run_in_workers_of_a_data_loader() -> None:
     script = """
 import torch
 from torch.utils.data import DataLoader, Dataset

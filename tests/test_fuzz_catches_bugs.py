@@ -1,4 +1,4 @@
-"""The fuzzer itself: bugs put into lowering on purpose are each caught within 2,000 cases."""
+"""Mutation tests of the fuzzer: it catches each planted bug within 2,000 cases."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Patch = Callable[[Any, str, Any], None]
 
 
 def caught(seed: str, targets: Sequence[str] = ()) -> Case | None:
-    """The first case that a check finds wrong; a crash is none."""
+    """Return the first case that fails a check, or ``None``; a crash does not count."""
     for index in range(MOST_CASES):
         case = run_case(seed, index, targets, texts=False)
         if case.outcome == "failed" and found_wrong(case):
@@ -46,7 +46,7 @@ def caught(seed: str, targets: Sequence[str] = ()) -> Case | None:
 
 
 def found_wrong(case: Case) -> bool:
-    """Return whether what was raised last is a rule of the verifier broken, or another result."""
+    """Return whether the case failed by the verifier, by a bound, or by a wrong result."""
     raised = [line.partition(":")[0] for line in case.failure.splitlines() if line[:1].strip()]
     names = {name.rpartition(".")[2] for name in raised}
     return bool(names & {"VerifyError", "OutOfBoundsError", "BoundsError", "Mismatch"})
@@ -197,7 +197,7 @@ def reduction_axis_ignores_its_start(patch: Patch) -> None:
 
 
 def slides_over_rows_it_skips(patch: Patch) -> None:
-    """Rows between two windows are never computed: what stands there is stale."""
+    """Slide by single rows, so that rows between two windows keep stale values."""
     patch(sliding, "_step", lambda bound, var: 1)
 
 
@@ -307,7 +307,7 @@ MANY_CASES = (
 
 
 def bugs(some: Sequence[Callable[[Patch], None]]) -> list[Any]:
-    """Return the bugs as parameters; those of many cases are slow."""
+    """Return the bugs as parameters; mark those that need many cases as slow."""
     quick = [bug.__name__ for bug in some if bug not in MANY_CASES]
     return slow_but(quick, some, lambda bug: bug.__name__)
 
@@ -324,7 +324,7 @@ def test_each_bug_in_a_kernel_is_caught(
     bug: Callable[[Patch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug(monkeypatch.setattr)
-    # a seed of its own: a file that was loaded before keeps the intrinsics it imported
+    # use another seed: a kernel file that is already loaded keeps the intrinsics it imported
     case = caught(bug.__name__, ["python"])
     assert case is not None, f"{bug.__name__} was not caught in {MOST_CASES} cases"
 

@@ -1,4 +1,4 @@
-"""Loop nests to be read and checked by eye: each primitive alone, and the corners."""
+"""Golden loop nests of each primitive alone and of corner cases, to be read by eye."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def test_rfactor(golden: Golden) -> None:
 
 
 def test_rfactor_where(golden: Golden) -> None:
-    """Only the tests of the tails say what they are of, the reduction's own has no note."""
+    """Guards of tails have a note; the condition of the reduction itself has none."""
     A = sl.placeholder((8, 40), name="A")
     k = sl.reduce_axis(40, name="k")
     S = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k, where=A[i, k] > 0), name="S")

@@ -1,4 +1,4 @@
-"""Loop nests of classic programs, to be read and checked by eye."""
+"""Golden loop nests of classic programs, to be read by eye."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_matmul_packed_in_a_register_tile(golden: Golden) -> None:
 
 
 def register_tile(tail: str) -> sl.Schedule:
-    """A 6x16 tile of sums on 1024x1024: rows do not divide, columns do."""
+    """Return a 1024x1024 product in 6x16 register tiles, which divide the columns only."""
     _, _, C = product(1024, 1024, 1024)
     s = sl.schedule(C)
     sums = s.cache_write(C, "local")

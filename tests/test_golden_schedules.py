@@ -1,5 +1,7 @@
-"""The nests of the benchmarks' schedules, for AVX2: eight floats a vector, sixteen registers, a
-second-level cache of 2 MiB."""
+"""Golden loop nests of the benchmarks' schedules for AVX2.
+
+The target has vectors of eight floats, sixteen registers, and a second-level cache of 2 MiB.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ def test_nest(name: str, golden: Golden) -> None:
 
 
 @pytest.mark.parametrize("name", works.TABLE)
-def test_a_schedule_is_a_page_of_steps(name: str) -> None:
-    """30 lines at most, after what is computed is said."""
+def test_a_schedule_is_at_most_thirty_lines(name: str) -> None:
+    """A schedule has at most 30 lines, not counting its computation."""
     make = schedules.of(works.TABLE[name])[schedules.MAIN].make
     lines = inspect.getsource(make).splitlines()
     start = next(n for n, line in enumerate(lines) if "sl.schedule(" in line)
@@ -37,7 +39,7 @@ def test_a_schedule_is_a_page_of_steps(name: str) -> None:
 
 @pytest.mark.parametrize("name", works.TABLE)
 @pytest.mark.filterwarnings("ignore::schedlang.errors.SpillWarning")
-def test_a_kernel_allocates_what_its_nest_says(name: str) -> None:
+def test_a_kernel_allocates_the_storage_of_its_nest(name: str) -> None:
     work = works.TABLE[name]
     s, args = schedules.of(work)[schedules.MAIN].make(work, AVX2)
     f = sl.build(s, args, target=AVX2)
@@ -46,5 +48,5 @@ def test_a_kernel_allocates_what_its_nest_says(name: str) -> None:
         for stmt, _ in walk(f.loop_nest.body) if isinstance(stmt, Alloc)
     )  # fmt: skip
     assert Counter((int(size), label) for size, label in MADE.findall(f.source)) == said
-    # every array that the source makes is one of these, and nothing else is called for memory
+    # no array of the source is missing above
     assert len(re.findall(r"(?:heap|stack)_array\(", f.source)) == len(MADE.findall(f.source))

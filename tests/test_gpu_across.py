@@ -1,5 +1,4 @@
-"""What GPU kernels of unusual orders and sizes compute: sums across threads, virtual threads,
-remainders."""
+"""Tests of GPU kernels with sums across threads and virtual threads in unusual orders."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ def sums(rows: int, steps: int) -> tuple[sl.Tensor, sl.Tensor]:
 
 
 @pytest.mark.parametrize("steps", [32, 40, 64])
-def test_the_threads_of_a_reduction_are_outside_of_all_else(steps: int) -> None:
+def test_reduction_threads_reordered_outside_the_data_axis(steps: int) -> None:
     A, B = sums(8, steps)
     s = sl.schedule(B)
     (i,), (k,) = B.op.axis, B.op.reduce_axis
@@ -32,7 +31,7 @@ def test_the_threads_of_a_reduction_are_outside_of_all_else(steps: int) -> None:
     np.testing.assert_array_equal(f.check(a), a.sum(1))
 
 
-def test_a_reduction_bound_whole_is_outside_of_its_block() -> None:
+def test_a_whole_reduction_bound_outside_its_block() -> None:
     A, B = sums(8, 32)
     s = sl.schedule(B)
     (i,), (k,) = B.op.axis, B.op.reduce_axis
@@ -44,7 +43,7 @@ def test_a_reduction_bound_whole_is_outside_of_its_block() -> None:
 
 
 def columns(tail: str) -> sl.Schedule:
-    """Rows of 6 sums whose columns are split by 4 inside of the steps that threads share."""
+    """Return rows of 6 sums, split by 4 inside a reduction across threads."""
     A, k = sl.placeholder((8, 6, 64), name="A"), sl.reduce_axis(64, name="k")
     B = sl.compute((8, 6), lambda i, j: sl.sum(A[i, j, k], axis=k), name="B")
     C = sl.compute((8, 6), lambda i, j: B[i, j] + 1, name="C")
@@ -64,18 +63,18 @@ def columns(tail: str) -> sl.Schedule:
 
 
 @pytest.mark.parametrize("tail", ["auto", "guard"])
-def test_columns_inside_of_a_shared_reduction_are_all_stored(tail: str) -> None:
+def test_columns_inside_a_reduction_across_threads_are_all_stored(tail: str) -> None:
     a = np.random.default_rng(0).integers(-9, 9, (8, 6, 64)).astype("float32")
     f = sl.build(columns(tail), target="cuda-emulator")
     np.testing.assert_array_equal(f(a), a.sum(2) + 1)
 
 
-def test_columns_that_are_cut_inside_of_a_shared_reduction_are_refused() -> None:
+def test_cut_columns_inside_a_reduction_across_threads_are_refused() -> None:
     with pytest.raises(BuildError, match='has a cut tail\n.*tail="guard"'):
         sl.build(columns("cut"), target="cuda-emulator")
 
 
-def test_partial_sums_have_a_size_that_is_known() -> None:
+def test_partial_sums_of_symbolic_size_are_refused() -> None:
     n = sl.var("n")
     A, k = sl.placeholder((8, 64, n), name="A"), sl.reduce_axis(64, name="k")
     B = sl.compute((8, n), lambda i, j: sl.sum(A[i, k, j], axis=k), name="B")
@@ -90,7 +89,7 @@ def test_partial_sums_have_a_size_that_is_known() -> None:
         sl.build(s, target="cuda-emulator")
 
 
-def test_virtual_threads_have_a_number() -> None:
+def test_symbolic_numbers_of_virtual_threads_are_refused() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     C = sl.compute((n,), lambda i: A[i] * 2, name="C")
@@ -107,7 +106,7 @@ def test_virtual_threads_have_a_number() -> None:
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_a_remainder_is_not_taken_from_a_rounded_quotient(dtype: str) -> None:
-    """1e9 % 3 would be -29: the machine code is that of an exact remainder."""
+    """The remainder is exact; by a rounded quotient, 1e9 % 3 would be -29."""
     A, B = (sl.placeholder((64,), dtype, name=name) for name in "AB")
     C = sl.compute((64,), lambda i: A[i] % B[i], name="C")
     s = sl.schedule(C)

@@ -1,4 +1,4 @@
-"""The proof that threads keep to elements of their own, on small programs made by hand."""
+"""Tests of the proof that threads access distinct elements, on small hand-written programs."""
 
 from __future__ import annotations
 
@@ -83,19 +83,19 @@ NONE = {
 
 
 @pytest.mark.parametrize("case", NEEDED)
-def test_threads_that_meet_wait(case: str) -> None:
+def test_threads_that_share_elements_need_a_barrier(case: str) -> None:
     assert barriers(*NEEDED[case])
 
 
 @pytest.mark.parametrize("case", NONE)
-def test_threads_that_keep_apart_do_not(case: str) -> None:
+def test_threads_with_distinct_elements_need_no_barrier(case: str) -> None:
     assert not barriers(*NONE[case])
 
 
-def test_a_loop_that_tells_copies_apart_is_tried_by_its_remainders(
+def test_a_double_buffer_is_proven_by_remainders(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However often it runs: the tiles of a double buffer are apart in two ways."""
+    """The proof tries the two remainders of a double buffer, not every iteration."""
     tried = []
     reached = collide.reached
 
@@ -106,5 +106,5 @@ def test_a_loop_that_tells_copies_apart_is_tried_by_its_remainders(
 
     monkeypatch.setattr(collide, "reached", counted)
     device_program(sl.lower(gemm(64, 64, 4096, double=True).schedule), sl.Target("cuda"))
-    # 16 threads, 8 steps of a tile, 4 elements of a thread, 2 tiles; not each of 512 steps
+    # 16 threads, 8 steps per tile, 4 elements per thread, 2 tiles; not each of 512 steps
     assert tried and all(count is not None and count <= 16 * 8 * 4 * 2 for count in tried)

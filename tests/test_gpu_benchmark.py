@@ -1,4 +1,4 @@
-"""``benchmarks/cuda.py`` without a GPU: its table on the emulator, kernels by hand simulated."""
+"""Tests of ``benchmarks/cuda.py`` without a GPU, by the emulator and the simulator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_HAND = ("sgemm", "transpose", "chain", "row_sum", "column_sum", "box_blur", "
 
 
 class HostClock(Clock):
-    """Stands in for a GPU: each call runs once, and takes a millisecond."""
+    """A clock without a GPU: each call runs once and takes a millisecond."""
 
     name, arch, cache_bytes = "no GPU", "sm_90", 0
 
@@ -41,7 +41,7 @@ class HostClock(Clock):
 
 
 class Host:
-    """A NumPy array with the methods of one on a GPU."""
+    """A NumPy array with the methods of a device array."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -61,7 +61,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "Clock", HostClock)
     monkeypatch.setattr(cuda, "_on_device", np.array)
     monkeypatch.setattr(cuda, "_view", Host)
-    # what is installed here is not for these arrays
+    # installed peers do not accept these arrays
     monkeypatch.setattr(cuda, "find_spec", lambda name: None)
     monkeypatch.setattr(cuda, "PREPARE", {cuda.EAGER: cuda._eager, cuda.OURS: cuda._ours})
 
@@ -77,7 +77,7 @@ def test_every_row_is_right(
     assert [r["work"] for r in rows] == [w.name for w in GPU_SMALL] and not printed.err
     assert all(r["correct"] and r["implementation"] == cuda.OURS for r in rows)
     assert printed.out.count("missing: torch is not installed") == len(GPU_SMALL)
-    # every call takes a millisecond: the sums of little memory are far from the ceiling
+    # every call takes a millisecond, so that small works are far from the ceiling
     assert "row sum 5x3000: 0.00 of the copy bandwidth" in printed.out
     assert "sgemm 130x140x33: not compared with cuBLAS" in printed.out
 
@@ -93,14 +93,14 @@ def test_a_wrong_result_is_said(
     assert "transpose 70^2, schedlang: y is off by" in capsys.readouterr().err
 
 
-def test_what_a_row_must_reach() -> None:
+def test_the_threshold_of_a_row() -> None:
     sgemm, chain = linear.sgemm(8, 8, 8), memory.chain(64)
     conv, pair, depthwise = GPU_SMALL[2], GPU_SMALL[3], GPU_SMALL[6]
     assert cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.81}, 0.5) == ""
     assert (
         cuda._short(sgemm, {cuda.OURS: 1.0, cuda.EAGER: 0.7}, 1) == "0.70 of cuBLAS, below 0.8"
     )
-    # cuDNN is what convolutions of one image are compared with
+    # convolutions of one image are compared with cuDNN
     assert cuda._short(pair, {cuda.OURS: 1.0, cuda.EAGER: 0.1, cuda.COMPILED: 1.1}, 0.1) == ""
     assert cuda._short(conv, {cuda.OURS: 1.0, cuda.EAGER: 0.1}, 0.1).startswith("0.10 of cuDNN")
     assert cuda._short(chain, {cuda.OURS: 1.0, cuda.COMPILED: 0.5}, 0.95) == ""
@@ -126,7 +126,7 @@ def test_a_row_that_fails_is_missing(
     assert "missing: ValueError: too large" in capsys.readouterr().out
 
 
-def test_the_rows_are_those_that_memory_cannot_hide() -> None:
+def test_works_bound_by_memory_are_larger_than_the_cache() -> None:
     assert len({w.name for w in GPU_WORKS}) == len(GPU_WORKS) == 55
     large = [w for w in GPU_WORKS if w.bound == "copy" and w.kind != "depthwise"]
     assert all(w.bytes >= 256 << 20 for w in large) and len(large) == 8

@@ -1,4 +1,4 @@
-"""What lockstep finds when a pass goes wrong, and what it counts."""
+"""Tests that lockstep finds the bugs of a wrong pass, and of its counters."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_a_barrier_that_some_threads_do_not_reach(monkeypatch: pytest.MonkeyPatc
         simulate(program, case.inputs, {})
 
 
-def test_counters_of_neighbours_and_of_strides() -> None:
-    """1024 threads read 32 neighbouring floats a warp: 4 sectors; a stride of 8 takes 32."""
+def test_sectors_of_adjacent_and_strided_reads() -> None:
+    """A warp that reads 32 neighbouring floats takes 4 sectors; with a stride of 8 it takes 32."""
     A = sl.placeholder((8192,), name="A")
     for stride, sectors in ((1, 4), (2, 8), (8, 32)):
         B = sl.compute((1024,), lambda i, stride=stride: A[i * stride] + 1, name="B")
@@ -110,13 +110,13 @@ def transposed(align: bool) -> Any:
     return sl.build(s, [A, B], target="cuda-emulator")
 
 
-def test_padding_takes_bank_conflicts_away() -> None:
-    """A warp reads a column of 32 rows: one bank 32 times, or 32 banks once."""
+def test_padding_removes_bank_conflicts() -> None:
+    """Without padding, a warp that reads a column of 32 rows hits one bank 32 times."""
     a = numbers(64, 64)
     requests = 4 * 32
     for align, conflicts in ((False, requests * 31), (True, 0)):
         f = transposed(align)
-        # seconds to compile: once is enough
+        # compiling takes seconds, so do it once
         np.testing.assert_array_equal(f(a) if align else f.check(a), a.T)
         found = f.counters(a)["B"]
         assert found.shared_loads == found.shared_stores == requests
@@ -126,7 +126,7 @@ def test_padding_takes_bank_conflicts_away() -> None:
 
 
 def test_padding_of_a_transformed_layout() -> None:
-    """The stride of a dimension where it stands in memory; 16-byte accesses stay what they are."""
+    """Padding applies to the transformed dimension, and 16-byte accesses stay aligned."""
     ladder = runpy.run_path(str(Path(__file__).parent.parent / "examples/08_cuda_ladder.py"))
     s = ladder["vector_loads"]()
     (tile,) = (x for x in s.stages if x.op.name == "A.shared")
@@ -159,8 +159,8 @@ def test_wide_accesses_are_one_request() -> None:
         assert found.global_load_sectors == n * 4 // 32
 
 
-def test_barriers_a_tile_of_depth() -> None:
-    """Two barriers a tile, or one with two copies of it."""
+def test_barriers_per_tile() -> None:
+    """A tile needs two barriers, or one if it is double-buffered."""
     blocks, tiles = 4, 4
     for double, each in ((False, 2), (True, 1)):
         case = gemm(32, 32, 32, double=double)
@@ -169,7 +169,7 @@ def test_barriers_a_tile_of_depth() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_addresses_alone_give_the_counts_of_the_whole_run(name: str) -> None:
+def test_counters_from_addresses_equal_those_of_a_run(name: str) -> None:
     case = CASES[name]()
     program = lower.device_program(sl.lower(case.schedule, case.args), sl.Target("cuda"))
     whole = simulate(program, case.inputs, {}, watched=False).counters
@@ -188,8 +188,8 @@ def test_a_gather_is_counted_by_running_it() -> None:
     assert f.counters(a, near * 0)["B"].global_load_sectors == 1 + 8
 
 
-def test_threads_of_other_blocks_are_others() -> None:
-    """Those of one number in two blocks write one element, with a barrier in each block."""
+def test_threads_of_two_blocks_race() -> None:
+    """Threads of equal number in two blocks race on an element, despite barriers in each block."""
     case = scaled(64, threads=32)
     program = sl.build(case.schedule, case.args, target="cuda-emulator")._program
     (launch,) = program.launches

@@ -1,4 +1,4 @@
-"""Half precision for NVIDIA GPUs: what NVVM makes of it, and what it refuses."""
+"""Tests of float16 on NVIDIA GPUs: the machine code, and what NVVM cannot compile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_eight_neighbours_of_shared_memory_are_loaded_at_once(vector: int) -> No
     assert not next(iter(kernel.resources.values())).spill_bytes
 
 
-def test_what_nvvm_gives_up_on_is_a_build_error() -> None:
+def test_a_failure_of_nvvm_is_a_build_error() -> None:
     from numba.cuda.cudadrv import nvvm
 
     with (

@@ -1,4 +1,4 @@
-"""The way of a call to a GPU, with a driver whose device memory is the host's: what is passed."""
+"""Tests of calls on a GPU and the passed arguments, with a driver that uses host memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.gpu_schedules import numbers, scaled
 
 
 class OnGpu:
-    """An array that says it lies in a GPU's memory."""
+    """An array that claims to be in a GPU's memory."""
 
     def __init__(self, data: np.ndarray, stream: int | None = None) -> None:
         self.data = data
@@ -44,7 +44,7 @@ class OnGpu:
 
 
 class ByDlpack:
-    """An array that says by DLPack alone on which GPU it lies."""
+    """An array that names its GPU by DLPack alone."""
 
     def __init__(self, data: np.ndarray, device: int = 0) -> None:
         self.data = data
@@ -64,7 +64,7 @@ class ByDlpack:
 
 
 class Driver:
-    """What kernels ask of numba.cuda; it notes the streams."""
+    """A replacement for the parts of ``numba.cuda`` that kernels use; it records the streams."""
 
     def __init__(self, capability: tuple[int, int] = (9, 0), count: int = 2) -> None:
         self.count = count
@@ -83,7 +83,7 @@ class Driver:
 
     @property
     def gpus(self) -> list[Any]:
-        """Each makes itself the current one."""
+        """The devices, each as a context manager that makes it the current one."""
 
         @contextmanager
         def current(number: int) -> Iterator[None]:
@@ -120,7 +120,7 @@ class Copied(np.ndarray):
 
 
 class Core:
-    """What launches ask of cuda.core: kernels run in the simulator, on what their arguments say."""
+    """A replacement for ``cuda.core`` that runs kernels in the simulator."""
 
     def __init__(self) -> None:
         self.codes: list[tuple[Any, KernelSource]] = []
@@ -184,7 +184,10 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Core:
 
 @pytest.fixture(params=[2, 1], ids=["two GPUs", "one GPU"])
 def driver(request: pytest.FixtureRequest, core: Core, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    """Where there is one GPU a second call with arrays on it takes the short way."""
+    """Install a driver with one or two GPUs.
+
+    With one GPU, a second call with arrays on it takes the fast path.
+    """
     found = Driver(count=request.param)
     monkeypatch.setattr(gpu.nvidia, "driver", lambda: found)
     monkeypatch.setattr(gpu.nvidia, "gpu_of", lambda address: None)
@@ -224,11 +227,11 @@ def test_arrays_of_a_gpu_are_passed_by_address(driver: Driver) -> None:
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-def test_dlpack_will_do(driver: Driver) -> None:
+def test_arrays_with_dlpack_alone_are_accepted(driver: Driver) -> None:
     f, a = kernel(), numbers(100)
     given = ByDlpack(a)
     found = f(given)
-    # the producer is told of the stream that reads, here the default one
+    # the producer gets the stream that reads, here the default one
     assert isinstance(found, OnGpu) and set(given.asked) == {1}
     np.testing.assert_array_equal(found.data, a * 2)
     out = ByDlpack(np.zeros(100, "float32"))
@@ -243,7 +246,7 @@ def test_dlpack_will_do(driver: Driver) -> None:
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-def test_it_runs_on_the_gpu_that_has_the_arrays(two_gpus: Driver) -> None:
+def test_a_kernel_runs_on_the_gpu_that_has_its_arrays(two_gpus: Driver) -> None:
     driver = two_gpus
     f, a = kernel(), numbers(100)
     for _ in range(2):
@@ -261,7 +264,7 @@ def test_sizes_come_from_shapes(driver: Driver) -> None:
         np.testing.assert_array_equal(f(OnGpu(a)).data, a * 2)
 
 
-def test_the_stream_that_an_array_names_is_the_launch_s(driver: Driver, core: Core) -> None:
+def test_a_kernel_launches_on_the_stream_of_its_array(driver: Driver, core: Core) -> None:
     f = kernel()
     f(OnGpu(numbers(100), stream=7))
     f(OnGpu(numbers(100)))
@@ -302,7 +305,7 @@ def test_scalars_of_every_kind_reach_the_kernel(driver: Driver) -> None:
     np.testing.assert_allclose(out, a * 2 + 1, rtol=1e-6)
 
 
-def test_a_gpu_of_a_later_kind_has_machine_code_of_its_own(driver: Driver, core: Core) -> None:
+def test_each_architecture_has_its_own_machine_code(driver: Driver, core: Core) -> None:
     for capability, arch in (((9, 0), "sm_90"), ((10, 0), "sm_100"), ((12, 1), "sm_121")):
         driver.capability = capability
         f, a = kernel(), numbers(100)
@@ -337,7 +340,7 @@ def doubled_by_size(target: str, size_is_given: bool) -> Any:
     return sl.build(s, [n, A, B] if size_is_given else [A, B], target=target)
 
 
-def test_a_size_may_be_numpy_s(driver: Driver) -> None:
+def test_a_size_may_be_a_numpy_integer(driver: Driver) -> None:
     a = numbers(100)
     given, taken = (doubled_by_size("cuda", is_given) for is_given in (True, False))
     for size in (np.int64(100), 100):
@@ -354,16 +357,16 @@ def test_a_size_may_be_an_argument_of_the_emulator() -> None:
     np.testing.assert_array_equal(out, a * 2)
 
 
-def test_a_call_waits_for_what_it_copied_and_for_other_streams(driver: Driver) -> None:
+def test_a_call_waits_for_its_copies_and_for_other_streams(driver: Driver) -> None:
     A, B = sl.placeholder((40,), name="A"), sl.placeholder((40,), name="B")
     C = sl.compute((40,), lambda i: A[i] + B[i], name="C")
     s = sl.schedule(C)
     s[C].bind(C.op.axis[0], "threadIdx.x")
     f, a, out = sl.build(s, target="cuda"), numbers(40), OnGpu(np.zeros(40, "float32"), stream=5)
     f(OnGpu(a, stream=5), OnGpu(a, stream=7), out)
-    # what the other stream began comes first, and what it does next comes afterwards
+    # the call starts after earlier work of the other stream, and before its later work
     assert driver.waited == [7, 5]
-    # a copy of NumPy's array may not be let go while the kernel runs
+    # the copy of a NumPy array must live while the kernel runs
     f(OnGpu(a, stream=5), a, out)
     assert driver.waited == [7, 5, 5]
     f(OnGpu(a, stream=5), OnGpu(a, stream=5), out)
@@ -371,7 +374,7 @@ def test_a_call_waits_for_what_it_copied_and_for_other_streams(driver: Driver) -
     np.testing.assert_array_equal(out.data, a * 2)
 
 
-def test_arrays_without_dlpack_say_by_their_address_where_they_lie(
+def test_the_address_of_an_array_without_dlpack_tells_its_gpu(
     two_gpus: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = two_gpus
@@ -396,7 +399,7 @@ def test_a_later_gpu_with_less_shared_memory_is_named(driver: Driver) -> None:
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-def test_the_parameters_of_machine_code_are_those_that_are_passed() -> None:
+def test_machine_code_has_the_parameters_that_are_passed() -> None:
     n, scale = sl.var("n"), sl.var("scale", dtype="float16")
     flag, add = sl.var("flag", dtype="bool"), sl.var("add", dtype="int16")
     A = sl.placeholder((n,), name="A", dtype="float16")
@@ -420,13 +423,13 @@ def test_the_parameters_of_machine_code_are_those_that_are_passed() -> None:
     assert bits == passed and len(bits) == 3 * 7 + 4
 
 
-def test_memory_is_where_an_array_says() -> None:
+def test_the_memory_of_an_array_by_its_interface() -> None:
     data = numbers(12)
     known = OnGpu(data).__cuda_array_interface__
     assert Memory.of(known) == (data.ctypes.data, 12, 4)
 
 
-def test_arrays_that_need_no_closer_look_are_asked_once(
+def test_the_fast_path_reads_the_interface_of_an_array_once(
     driver: Driver, core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.count = 1
@@ -454,14 +457,14 @@ def test_arrays_that_need_no_closer_look_are_asked_once(
 
 
 class Managed(np.ndarray):
-    """Memory that the CPU and a GPU see, as numba's managed and mapped arrays."""
+    """Memory that the CPU and a GPU share, like numba's managed and mapped arrays."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return OnGpu(self.view(np.ndarray)).__cuda_array_interface__
 
 
-def test_memory_that_the_cpu_sees_too_is_waited_for(driver: Driver) -> None:
+def test_a_call_waits_where_the_cpu_shares_the_memory(driver: Driver) -> None:
     f, a = kernel(), numbers(100)
     out = np.zeros(100, "float32").view(Managed)
     for _ in range(2):
@@ -493,7 +496,7 @@ def test_what_does_not_fit_is_refused(driver: Driver) -> None:
         f(OnGpu(data[:100]), OnGpu(data[16:]))
 
 
-def test_only_what_is_accessed_several_elements_at_once_must_be_aligned(driver: Driver) -> None:
+def test_only_vectorized_accesses_need_alignment(driver: Driver) -> None:
     data = numbers(200)
     np.testing.assert_array_equal(kernel()(OnGpu(data[1:101])).data, data[1:101] * 2)
     A, B = sl.placeholder((128,), name="A"), sl.placeholder((128,), name="B")
@@ -533,7 +536,7 @@ def shares_more_than_is_static(columns: int) -> tuple[sl.Schedule, list[sl.Tenso
     return s, [A, C]
 
 
-def test_shared_memory_beyond_the_static_limit_is_asked_for(
+def test_shared_memory_beyond_the_static_limit_is_dynamic(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s, args = shares_more_than_is_static(2048)

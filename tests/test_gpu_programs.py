@@ -1,4 +1,4 @@
-"""GPU schedules on the emulator and in lockstep, beside NumPy; their programs, to be read."""
+"""Tests of GPU schedules by the emulator and in lockstep, and golden texts of their programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps", "argmax")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_lockstep_gives_what_numpy_gives(name: str) -> None:
+def test_lockstep_agrees_with_numpy(name: str) -> None:
     case = CASES[name]()
     f = sl.build(case.schedule, case.args, target="cuda-emulator")
     for order in ORDERS:
@@ -32,7 +32,7 @@ def test_lockstep_gives_what_numpy_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", slow_but(EMULATED, CASES))
-def test_the_emulator_gives_what_numpy_gives(name: str) -> None:
+def test_the_emulator_agrees_with_numpy(name: str) -> None:
     case = CASES[name]()
     f = sl.build(case.schedule, case.args, target="cuda-emulator")
     np.testing.assert_allclose(f(*case.inputs), case.expected, rtol=1e-5, atol=1e-5)
@@ -141,7 +141,7 @@ def test_a_fetch_smaller_than_the_block_is_guarded() -> None:
     same(f, [numbers(64), numbers(3)], lambda a, w: np.correlate(a, w, "valid"))
 
 
-def test_a_condition_on_fetched_data_stands_under_the_tail() -> None:
+def test_a_condition_on_fetched_data_is_inside_the_guard_of_the_tail() -> None:
     A, L = sl.placeholder((6, 8), name="A"), sl.placeholder((6,), "int32", name="L")
     k = sl.reduce_axis(8, "k")
     B = sl.compute((6,), lambda i: sl.sum(A[i, k], axis=k, where=k < L[i]), name="B")
@@ -173,7 +173,7 @@ def same(f: Any, inputs: Any, oracle: Callable[..., np.ndarray]) -> None:
     np.testing.assert_allclose(f.check(*inputs), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_the_grid_of_a_call_is_held_against_the_limits() -> None:
+def test_a_grid_beyond_the_limits_is_refused_at_the_call() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] * 2, name="B")
@@ -185,8 +185,8 @@ def test_the_grid_of_a_call_is_held_against_the_limits() -> None:
         f(numbers(65536))
 
 
-def test_one_reduction_stage_at_block_level_is_done_by_one_thread() -> None:
-    """A shared stage without threads of its own: the first thread does it, the others wait."""
+def test_one_thread_computes_a_reduction_at_block_level() -> None:
+    """One thread computes a shared stage without threads of its own, and the others wait."""
     A = sl.placeholder((8, 16), name="A")
     k = sl.reduce_axis(16, "k")
     B = sl.compute((8,), lambda i: sl.sum(A[i, k], axis=k), name="B")
@@ -203,18 +203,18 @@ def test_one_reduction_stage_at_block_level_is_done_by_one_thread() -> None:
     np.testing.assert_allclose(f.check(a), a - a.sum(1, keepdims=True))
 
 
-def few(data: int, threads: int) -> Scheduled:
-    """A thread an element, and most threads have none."""
+def scaled_few(data: int, threads: int) -> Scheduled:
+    """Return a scaled array with fewer elements than a block has threads."""
     return scaled(data, threads, data)
 
 
 def sums_of_few(columns: int, threads: int) -> Scheduled:
-    """Rows of fewer elements than there are threads to add them up."""
+    """Return sums of rows with fewer elements than threads."""
     return row_reduction(7, columns, threads)
 
 
 def fetched_by_many() -> Scheduled:
-    """A tile of 8 by 8 is fetched by 64 threads, of which 5 have a column."""
+    """Return a product in which 64 threads fetch an 8x8 tile and 5 of them compute a column."""
     A, B = sl.placeholder((16, 32), name="A"), sl.placeholder((32, 5), name="B")
     k = sl.reduce_axis(32, name="k")
     C = sl.compute((16, 5), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
@@ -237,10 +237,12 @@ def fetched_by_many() -> Scheduled:
 
 
 @pytest.mark.parametrize(
-    "case", [few(5, 32), few(33, 64), sums_of_few(5, 64), sums_of_few(33, 64), fetched_by_many()]
-)
-def test_a_block_has_more_threads_than_there_is_data(case: Scheduled) -> None:
-    """Indices are simplified by what a loop runs over, not by what its axis declares."""
+    "case",
+    [scaled_few(5, 32), scaled_few(33, 64), sums_of_few(5, 64), sums_of_few(33, 64),
+     fetched_by_many()],
+)  # fmt: skip
+def test_a_block_with_more_threads_than_elements(case: Scheduled) -> None:
+    """Indices are simplified by the extent of the loop, not by that of its axis."""
     emulator = sl.build(case.schedule, case.args, target="cuda-emulator")
     source = sl.build(case.schedule, case.args, target="cuda")
     for found in (
@@ -255,7 +257,7 @@ def test_random_schedules(index: int) -> None:
     assert case.outcome != "failed", f"{case.snippet}\n{case.failure}"
 
 
-def test_the_environment_sends_gpu_programs_to_the_emulator(
+def test_an_environment_variable_selects_the_emulator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
@@ -270,7 +272,7 @@ def test_the_environment_sends_gpu_programs_to_the_emulator(
 
 @pytest.mark.parametrize("choose", [False, True], ids=["elements", "elements and a thread"])
 def test_a_store_predicate_on_a_sum_across_threads(choose: bool) -> None:
-    """It keeps to its elements; which thread stores the sum is nothing that it changes."""
+    """The predicate selects elements and leaves open which thread stores the sum."""
     A = sl.placeholder((4, 128), name="A")
     k = sl.reduce_axis(128, name="k")
     B = sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="B")
@@ -309,7 +311,7 @@ def row_sums(n: Any, m: Any, name: str = "B") -> Any:
     return A, k, sl.compute((n,), lambda i: sl.sum(A[i, k], axis=k), name=name)
 
 
-def test_a_block_of_one_thread_waits_for_nobody() -> None:
+def test_a_block_of_one_thread_needs_no_barrier() -> None:
     A, k, B = row_sums(4, 128)
     s = sl.schedule(B)
     s[B].split(k, factor=32)
@@ -320,7 +322,7 @@ def test_a_block_of_one_thread_waits_for_nobody() -> None:
     assert "barrier" not in f.program
 
 
-def test_loops_of_any_length_need_no_barrier_where_threads_keep_apart() -> None:
+def test_symbolic_loops_need_no_barrier_where_threads_access_distinct_elements() -> None:
     n, m = sl.var("n"), sl.var("m")
     A = sl.placeholder((n, m), name="A")
     B = sl.compute((n, m), lambda i, j: A[i, j] * 2, name="B")
@@ -335,7 +337,7 @@ def test_loops_of_any_length_need_no_barrier_where_threads_keep_apart() -> None:
     np.testing.assert_allclose(f.check(a), a * 2)
 
 
-def test_what_a_loop_of_any_length_reads_is_waited_for_once() -> None:
+def test_a_symbolic_loop_needs_one_barrier_before_its_reads() -> None:
     n, m = sl.var("n"), sl.var("m")
     A, k, S = row_sums(n, m, "S")
     C = sl.compute((n, m), lambda i, j: A[i, j] / S[i], name="C")
@@ -348,13 +350,13 @@ def test_what_a_loop_of_any_length_reads_is_waited_for_once() -> None:
     s[S].set_scope("shared")
     s[S].bind(s[S].split(k, factor=64)[1], "threadIdx.x")
     f = sl.build(s, [A, C], target="cuda-emulator")
-    # between the warps' sums, and ahead of the loop that reads their sum
+    # one between the sums of the warps, and one before the loop that reads the result
     assert f.program.count("barrier\n") == f.program.count("\n  barrier\n") == 2
     a = numbers(5, 133) + 1
     np.testing.assert_allclose(f.check(a), a / a.sum(1, keepdims=True), rtol=1e-5)
 
 
-def test_virtual_threads_have_rows_of_their_own_and_wait_together() -> None:
+def test_virtual_threads_have_their_own_rows_and_share_barriers() -> None:
     A, k, B = row_sums(6, 40)
     s = sl.schedule(B)
     outer, inner = s[B].split(B.op.axis[0], factor=3)
@@ -368,7 +370,7 @@ def test_virtual_threads_have_rows_of_their_own_and_wait_together() -> None:
 
 
 def doubled(n: Any, m: Any, **split: Any) -> Any:
-    """Sums of rows, by way of tiles of 16 rows that are fetched one ahead."""
+    """Return sums of rows with double-buffered shared tiles of 16 rows."""
     A, k, C = row_sums(n, m, "C")
     s = sl.schedule(C)
     CL = s.cache_write(C, "local")
@@ -385,7 +387,7 @@ def doubled(n: Any, m: Any, **split: Any) -> Any:
 
 
 @pytest.mark.parametrize("length", [0, 1, 5])
-def test_a_first_tile_is_fetched_where_there_is_one(length: int) -> None:
+def test_a_loop_without_iterations_fetches_no_first_tile(length: int) -> None:
     s, args = doubled(sl.var("n"), sl.var("m"))
     a = numbers(3, length)
     for target in ("cuda-emulator", "cuda"):
@@ -394,7 +396,7 @@ def test_a_first_tile_is_fetched_where_there_is_one(length: int) -> None:
         np.testing.assert_allclose(run(a), a.sum(1), rtol=1e-6)
 
 
-def test_the_rest_of_a_cut_loop_is_one_tile_and_has_no_second() -> None:
+def test_the_tail_of_a_cut_loop_has_a_single_buffer() -> None:
     s, args = doubled(20, 50, factor=16, tail="cut")
     f = sl.build(s, args, target="cuda-emulator")
     a = numbers(20, 50)
@@ -402,7 +404,7 @@ def test_the_rest_of_a_cut_loop_is_one_tile_and_has_no_second() -> None:
     assert "A.shared: float32[2, 16, 16]" in f.program
 
 
-def test_kernels_of_stages_with_one_name_and_a_number_are_counted_apart() -> None:
+def test_kernels_of_equal_names_are_counted_separately() -> None:
     A, k, B = row_sums(8, 16)
     D = sl.compute((8,), lambda i: B[i] + 1, name="B_2")
     s = sl.schedule(D)
@@ -413,7 +415,7 @@ def test_kernels_of_stages_with_one_name_and_a_number_are_counted_apart() -> Non
     assert len(f.counters(numbers(8, 16))) == f.program.count("kernel ") == 3
 
 
-def test_storage_between_kernels_is_made_once_for_all_turns_of_a_host_loop() -> None:
+def test_storage_between_kernels_is_allocated_once_for_a_host_loop() -> None:
     A = sl.placeholder((6, 40), name="A")
     B = sl.compute((6, 40), lambda i, j: A[i, j] * 2, name="B")
     C = sl.compute((6, 40), lambda i, j: B[i, 39 - j] + 1, name="C")
@@ -430,7 +432,7 @@ def test_storage_between_kernels_is_made_once_for_all_turns_of_a_host_loop() -> 
     np.testing.assert_allclose(f.check(a), a[:, ::-1] * 2 + 1, rtol=1e-6)
 
 
-def test_a_store_predicate_on_steps_leaves_them_out_of_the_sum() -> None:
+def test_a_store_predicate_on_reduction_steps_skips_them() -> None:
     A, k, B = row_sums(4, 128)
     for across in (False, True):
         s = sl.schedule(B)
@@ -444,7 +446,7 @@ def test_a_store_predicate_on_steps_leaves_them_out_of_the_sum() -> None:
         np.testing.assert_allclose(f.check(a), a[:, :64].sum(1), rtol=1e-5)
 
 
-def test_a_barrier_inside_a_loop_of_any_length_whose_number_is_in_a_remainder() -> None:
+def test_a_barrier_inside_a_symbolic_loop_with_a_remainder_of_its_index() -> None:
     n = sl.var("n")
     A = sl.placeholder((8, 7), name="A")
     B = sl.compute((8, 7), lambda i, j: A[i, j] * 2, name="B")
@@ -463,8 +465,8 @@ def test_a_barrier_inside_a_loop_of_any_length_whose_number_is_in_a_remainder() 
     assert f.program.count("barrier") == 2
 
 
-def test_a_tile_read_on_both_sides_of_a_barrier_waits_for_the_next_turn_too() -> None:
-    """Q reads Ta behind the last barrier of a turn, and the next turn fills it again."""
+def test_a_tile_read_on_both_sides_of_a_barrier() -> None:
+    """Q reads Ta after the last barrier of an iteration, and the next iteration refills it."""
     n, depth = 64, 32
     A, C = sl.placeholder((depth, n), name="A"), sl.placeholder((depth, n), name="C")
     Ta = sl.compute((depth, n), lambda k, i: A[k, i] * 2, name="Ta")
@@ -497,7 +499,7 @@ def test_a_tile_read_on_both_sides_of_a_barrier_waits_for_the_next_turn_too() ->
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_tiles_at_one_loop(data: st.DataObject) -> None:
-    """Up to five tiles of a step, each read at the own place, the mirrored or the next one."""
+    """Up to five tiles per step are read at the same, the mirrored or the next place."""
     n, depth = 8, 6
     A = sl.placeholder((depth, n), name="A")
     made: list[Any] = [A]
@@ -530,7 +532,7 @@ def test_random_tiles_at_one_loop(data: st.DataObject) -> None:
         s[tile].bind(s[tile].op.axis[1], "threadIdx.x")
         doubled.add(tile)
     for tile in made[1:]:
-        # one that reads a tile with a single copy would wait for it
+        # a stage that reads a tile with a single copy cannot be fetched ahead
         sources = set(tile.op.input_tensors)
         if tile in doubled and sources <= {A, *doubled} and data.draw(st.booleans()):
             s[tile].double_buffer()
@@ -545,7 +547,7 @@ def test_random_tiles_at_one_loop(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("shape", [(10, 37), (5, 7, 3), "symbolic"])
 def test_no_barrier_where_a_fused_axis_is_bound(shape: Any) -> None:
-    """A row and a column of one fused axis are another element for each thread."""
+    """The quotient and remainder of a fused axis name a distinct element for each thread."""
     n, m = sl.var("n"), sl.var("m")
     extents = (n, m) if shape == "symbolic" else shape
     A = sl.placeholder((*extents, 8), name="A")
@@ -562,8 +564,8 @@ def test_no_barrier_where_a_fused_axis_is_bound(shape: Any) -> None:
         np.testing.assert_allclose(found, a.sum(-1), rtol=1e-5)
 
 
-def test_no_barrier_where_each_thread_has_rows_of_its_own() -> None:
-    """So many that not all pairs are tried, or a number of them that the call tells."""
+def test_no_barrier_where_threads_have_distinct_rows() -> None:
+    """The proof works for symbolic sizes, and for more rows than it can enumerate."""
     n = sl.var("n")
     A = sl.placeholder((n, 3), name="A")
     k = sl.reduce_axis(3, "k")
@@ -589,7 +591,7 @@ def test_no_barrier_where_each_thread_has_rows_of_its_own() -> None:
 
 @pytest.mark.parametrize("both", [True, False], ids=["S and D", "D alone"])
 def test_tiles_fetched_ahead_that_read_each_other(both: bool) -> None:
-    """D is made of the next S, which does not wait in registers then; B reads one or both."""
+    """D is computed from the next tile S, so that S cannot be held in registers."""
     A = sl.placeholder((32, 64), name="A")
     S = sl.compute((32, 64), lambda k, i: A[k, i] * 2, name="S")
     D = sl.compute((32, 64), lambda k, i: S[k, i] + S[k, (i + 1) % 64], name="D")
@@ -616,8 +618,8 @@ def test_tiles_fetched_ahead_that_read_each_other(both: bool) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_parts_of_a_tile_that_wait_have_registers_of_their_own() -> None:
-    """Of the four parts that two cut loops make, two are of one size."""
+def test_prefetched_parts_of_a_tile_have_separate_registers() -> None:
+    """Two of the four parts that two cut loops make are of equal size."""
     A = sl.placeholder((4, 3, 3, 8), name="A")
     S = sl.compute((4, 3, 3, 8), lambda k, u, v, i: A[k, u, v, i], name="S")
     k, u, v = (sl.reduce_axis(n, name) for n, name in ((4, "k"), (3, "u"), (3, "v")))

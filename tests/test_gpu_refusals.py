@@ -1,4 +1,4 @@
-"""GPU schedules that cannot be, and what the messages say."""
+"""Tests of refused GPU schedules and of the messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chain() -> tuple[Any, Any, Any, Any]:
 
 
 def bound() -> tuple[Any, Any, Any]:
-    """``C`` with a block a row and a thread a column."""
+    """Return ``C`` with one block per row and one thread per column."""
     _, B, C, s = chain()
     i, j = s[C].op.axis
     s[C].bind(i, "blockIdx.x")
@@ -200,7 +200,7 @@ def test_a_gpu_kernel_on_a_cpu_says_what_to_do() -> None:
         sl.build(s)
 
 
-def test_limits_are_those_of_the_architecture() -> None:
+def test_limits_depend_on_the_architecture() -> None:
     s = too_much_shared()
     with pytest.raises(BuildError, match="sm_80 allows 49,152 B static, 166,912 B opt-in"):
         sl.build(s, target=sl.Target("cuda", arch="sm_80"))
@@ -208,7 +208,7 @@ def test_limits_are_those_of_the_architecture() -> None:
         sl.Target("cuda", arch="sm_12")
 
 
-def test_shared_rows_are_not_kept_for_each_thread() -> None:
+def test_shared_storage_inside_a_thread_is_refused() -> None:
     A = sl.placeholder((66,), name="A")
     B = sl.compute((66,), lambda i: A[i] * 2, name="B")
     C = sl.compute((64,), lambda i: B[i] + B[i + 1] + B[i + 2], name="C")
@@ -225,7 +225,7 @@ def test_shared_rows_are_not_kept_for_each_thread() -> None:
         sl.build(s, [A, C], target="cuda-emulator")
 
 
-def test_local_storage_that_no_thread_has() -> None:
+def test_local_storage_beyond_the_limit_of_a_thread_is_refused() -> None:
     A = sl.placeholder((64, 400000), name="A")
     k = sl.reduce_axis(400000, name="k")
     B = sl.compute((64, 400000), lambda i, j: A[i, j] * 2, name="B")
@@ -237,7 +237,7 @@ def test_local_storage_that_no_thread_has() -> None:
         sl.build(s, [A, C], target="cuda")
 
 
-def test_a_grid_that_is_too_large_is_refused_by_every_way_to_run_it() -> None:
+def test_a_too_large_grid_is_refused_by_call_check_and_simulate() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), "int8", name="A")
     B = sl.compute((n,), lambda i: A[i], name="B")
@@ -280,7 +280,7 @@ def test_vectors_of_a_gpu_have_one_width() -> None:
         sl.Target("cuda", vector_bytes=32)
 
 
-def test_a_split_that_made_fewer_iterations_says_so() -> None:
+def test_the_message_names_a_split_that_made_fewer_iterations() -> None:
     A = sl.placeholder((2, 64), name="A")
     B = sl.compute((2, 64), lambda i, j: A[i, j] + 1, name="B")
     s = sl.schedule(B)
@@ -291,7 +291,7 @@ def test_a_split_that_made_fewer_iterations_says_so() -> None:
         s[B].bind(inner, sl.thread_axis((0, 4), "threadIdx.x"))
 
 
-def test_a_timer_without_a_gpu_is_one_sentence() -> None:
+def test_a_timer_without_a_gpu_raises_one_sentence() -> None:
     pytest.importorskip("numba_cuda")
     from numba import cuda
 
@@ -303,7 +303,7 @@ def test_a_timer_without_a_gpu_is_one_sentence() -> None:
         f.time_evaluator(f.entry_name)(*case.inputs, np.empty_like(case.expected))
 
 
-def test_what_the_emulator_is_timed_at_is_no_time_of_a_gpu() -> None:
+def test_a_time_of_the_emulator_is_marked_as_emulated() -> None:
     case = scaled()
     f = sl.build(case.schedule, case.args, target="cuda-emulator")
     found = sl.evaluate(f, *case.inputs, repeat=1, min_time=0.0)
@@ -312,7 +312,7 @@ def test_what_the_emulator_is_timed_at_is_no_time_of_a_gpu() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
-def test_a_kernel_is_saved_as_python_alone(target: str, tmp_path: Path) -> None:
+def test_a_kernel_is_saved_only_as_python(target: str, tmp_path: Path) -> None:
     case = scaled()
     if target == "cpu":
         f = sl.build(sl.schedule(case.args[1]), case.args, target="cpu")

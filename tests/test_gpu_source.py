@@ -1,4 +1,4 @@
-"""Emitted CUDA source: its text, in the simulator, and compiled to machine code without a GPU."""
+"""Tests of emitted CUDA source: its text, simulated runs, and machine code, without a GPU."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("make", [*SMALL.values(), *CASES.values()], ids=[*SMALL, *CASES])
-def test_the_source_itself_gives_what_numpy_gives(make: Callable[[], Scheduled]) -> None:
+def test_the_source_agrees_with_numpy(make: Callable[[], Scheduled]) -> None:
     case = make()
     f = sl.build(case.schedule, case.args, target="cuda")
     np.testing.assert_allclose(f.simulate(*case.inputs), case.expected, rtol=1e-5, atol=1e-5)
@@ -91,7 +91,7 @@ def test_compiles_to_machine_code_without_spills(name: str, arch: str) -> None:
 def test_te_programs_and_lessons_compile(
     program: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What they build for a GPU becomes machine code for sm_90 and sm_80, with no spills."""
+    """Their GPU kernels compile for sm_90 and sm_80 without spills."""
     right, found = sl.build, []
 
     def build(s: Any, args: Any = None, target: Any = None, **options: Any) -> Any:
@@ -109,7 +109,7 @@ def test_te_programs_and_lessons_compile(
 
 
 @compiles
-def test_wide_accesses_and_exchanges_are_instructions() -> None:
+def test_wide_accesses_and_exchanges_become_instructions() -> None:
     case = gemm(64, 64, 64, vector=4)
     assert "LDG.E.128" in sl.build(case.schedule, case.args, target="cuda").sass
     case = row_reduction(64, 256, 32, 4)
@@ -126,7 +126,7 @@ def test_integers_wrap() -> None:
     limit = np.iinfo("int64").max
     a = np.where(np.arange(64) % 3, np.arange(64), limit)
     np.testing.assert_array_equal(f.simulate(a), a != limit)
-    # the one number that has no greater one is in the code: the test is not taken to hold always
+    # the code contains the limit, so the comparison was not folded to true
     assert str(limit) in f.ptx
 
 
@@ -143,7 +143,7 @@ def test_a_call_without_a_gpu_says_what_to_do() -> None:
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is not None, reason="numba-cuda is installed")
-def test_without_the_extra_one_sentence_names_it() -> None:
+def test_a_missing_extra_is_named_in_one_sentence() -> None:
     case = scaled()
     f = sl.build(case.schedule, case.args, target="cuda")
     with pytest.raises(MissingExtraError, match=r'pip install "schedlang\[cuda\]"'):
@@ -174,10 +174,10 @@ print(".entry" in ptx)
     ]
 
 
-def test_what_a_gpu_program_asks_of_its_kernel_the_emulator_has(
+def test_an_emulated_kernel_has_the_methods_of_a_cuda_kernel(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With SCHEDLANG_CUDA=emulator, of the same CUDA file; copied and unpickled too."""
+    """With SCHEDLANG_CUDA=emulator, a kernel still simulates and saves the same CUDA file."""
     case = CASES["gemm of odd sizes"]()
     f = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch="sm_80"))
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
@@ -193,7 +193,7 @@ def test_what_a_gpu_program_asks_of_its_kernel_the_emulator_has(
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int16", "bool"])
 @pytest.mark.parametrize("lanes", [8, 16])
 def test_vectorized_accesses_are_wide(dtype: str, lanes: int) -> None:
-    """As many in the machine code as are counted; rows of several are written out."""
+    """The machine code has as many wide stores as the counters predict."""
     n = 4096
     A = sl.placeholder((n,), dtype, name="A")
     B = sl.compute((n,), lambda i: A[i] & A[n - 8 + i % 8] if dtype == "bool" else A[i] + A[i])
@@ -215,8 +215,8 @@ def test_vectorized_accesses_are_wide(dtype: str, lanes: int) -> None:
 
 
 @compiles
-def test_a_tile_beside_a_block_of_one_stays_in_registers() -> None:
-    """A batch of one, bound to blocks, is no index into the storage of a thread."""
+def test_a_tile_with_a_block_axis_of_one_stays_in_registers() -> None:
+    """A batch axis of extent 1, bound to blocks, does not index the storage of a thread."""
     A = sl.placeholder((1, 64, 64), name="A")
     k = sl.reduce_axis(64, name="k")
     C = sl.compute((1, 64, 64), lambda b, i, j: sl.sum(A[b, i, k] * A[b, k, j], axis=k), name="C")
@@ -246,8 +246,8 @@ def test_the_emulator_has_the_machine_code_of_its_kernels() -> None:
     assert g.get_source("ptx") == f.ptx
 
 
-def test_indices_keep_apart_from_loops_of_the_same_name() -> None:
-    """Loops i.outer and i.inner of two stages meet in a kernel, where indices are around all."""
+def test_loops_of_equal_names_get_distinct_names() -> None:
+    """Loops i.outer and i.inner of two stages get distinct names in a kernel."""
     A = sl.placeholder((15, 13), name="A")
     B = sl.compute((15, 13), lambda j, i: A[j, i] * 2, name="B")
     C = sl.compute((15, 12), lambda i, j: B[j, 12 - j] + B[i, j], name="C")
@@ -290,7 +290,7 @@ def test_powers_of_integers_in_lanes(dtype: str) -> None:
 
 
 @compiles
-def test_a_prefetch_is_an_instruction() -> None:
+def test_a_prefetch_becomes_an_instruction() -> None:
     A = sl.placeholder((66,), name="A")
     B = sl.compute((64,), lambda i: A[i] + A[i + 2], name="B")
     s = sl.schedule(B)

@@ -1,4 +1,4 @@
-"""The GPU schedules of the benchmarks: right in lockstep, machine code without spills."""
+"""The benchmarks' GPU schedules are right in lockstep and compile without spills."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ EMULATED = ("softmax 5x300", "column sum 100x70", "depthwise D 10^2x3/2")
 
 
 @pytest.mark.parametrize("work", slow_but([*SMALL, *PRODUCTS], GPU_SMALL, name))
-def test_lockstep_gives_what_numpy_gives(work: Work) -> None:
+def test_lockstep_agrees_with_numpy(work: Work) -> None:
     arrays = work.arrays()
     checked = sl.build(*scheduled(work), target="cuda-emulator").check(*arrays.values())
     assert not work.wrong((checked,), work.expected(arrays))
 
 
 @pytest.mark.parametrize("work", slow_but(EMULATED, GPU_SMALL, name))
-def test_the_emulator_gives_what_numpy_gives(work: Work) -> None:
+def test_the_emulator_agrees_with_numpy(work: Work) -> None:
     assert not emulated(work)
 
 
 @pytest.mark.parametrize("work", slow_but(SMALL, GPU_SMALL, name))
-def test_the_source_itself_gives_what_numpy_gives(work: Work) -> None:
+def test_the_source_agrees_with_numpy(work: Work) -> None:
     arrays = work.arrays()
     found = sl.build(*scheduled(work), target="cuda").simulate(*arrays.values())
     assert not work.wrong((found,), work.expected(arrays))
@@ -52,7 +52,7 @@ def test_machine_code_without_spills(work: Work, arch: str) -> None:
         assert not row.spill_bytes and not row.local_bytes, row.kernel
         assert row.instructions > 10
         if work.name == COMPARED:
-            # 8 steps of 8 by 8 multiply-adds a thread, and little beside them
+            # 8 steps of 8 by 8 multiply-adds per thread, and few other instructions
             assert row.multiply_adds == 512 and row.loop < 620
 
 
@@ -63,14 +63,14 @@ def test_the_busiest_loop_is_the_one_with_most_multiply_adds() -> None:
     assert busiest_loop(sass) == (6, 3, 2)
 
 
-def test_blocks_of_positions_need_no_barrier_where_they_are_written() -> None:
-    # a block's number is taken apart by // and %: its rows and columns, and those of a thread
+def test_stores_of_blocks_of_positions_need_no_barrier() -> None:
+    # // and % of the indices of blocks and threads give rows and columns
     schedule, tensors = convolution.conv2d(1, 8, 32, 20, 20, 3, 1)
     source = sl.build(schedule, tensors, target=sl.Target("cuda")).source
     assert source.count("cuda.syncthreads()") == 2
 
 
-def test_index_arithmetic_is_named_once_a_block() -> None:
+def test_index_arithmetic_is_computed_once_per_block() -> None:
     schedule, tensors = convolution.conv2d(64, 64, 64, 56, 56, 3, 1)
     lines = sl.build(schedule, tensors, target=sl.Target("cuda")).source.splitlines()
     named = [line.strip().partition(" = ")[2] for line in lines if line.strip().startswith("t")]

@@ -1,4 +1,4 @@
-"""``sl.graph`` and ``s.graph()``: nodes, edges, and what networkx does with them."""
+"""Tests of ``sl.graph`` and ``s.graph()``: nodes, edges, and their use by networkx."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_nodes_of_a_computation() -> None:
     assert "computed" not in C, "nothing is scheduled yet"
 
 
-def test_edges_say_what_is_read() -> None:
+def test_edges_count_the_reads() -> None:
     A, B, C = chain(8)
     edge = sl.graph(C).edges["B", "C"]
     assert edge["text"] == ("B[i]", "B[i + 1]", "B[i + 2]")
@@ -38,7 +38,7 @@ def test_edges_say_what_is_read() -> None:
     assert (edge["reads"], edge["bytes"]) == (3 * 8, 4 * 10)
 
 
-def test_boxes_are_of_what_is_read_and_stay_inside() -> None:
+def test_boxes_cover_the_reads_and_stay_in_bounds() -> None:
     A = sl.placeholder((10, 20), name="A")
     part = sl.compute((4,), lambda i: A[i + 2, 3] + A[i + 4, 5], name="part")
     assert sl.graph(part).edges["A", "part"]["bytes"] == 4 * 6 * 3
@@ -77,7 +77,7 @@ def test_a_scan_has_no_cycle() -> None:
         assert set(made.predecessors("R")) == {"first", "step"}
 
 
-def test_equal_names_are_told_apart_and_stages_keep_theirs() -> None:
+def test_equal_names_are_numbered_and_stages_keep_theirs() -> None:
     A = sl.placeholder((8,), name="T")
     B = sl.compute((8,), lambda i: A[i] + 1, name="T")
     C = sl.compute((8,), lambda i: B[i] + A[i], name="T")
@@ -154,7 +154,7 @@ def test_networkx_reads_it() -> None:
     assert nx.node_link_data(made)["nodes"][0]["name"] == "A"
 
 
-def test_inputs_alone_and_what_has_no_graph() -> None:
+def test_a_graph_of_inputs_alone_and_refusals() -> None:
     A = sl.placeholder((3,), name="A")
     made = sl.graph(A)
     assert list(made) == ["A"] and made.nodes["A"]["output"] and made.graph["outputs"] == ("A",)
@@ -164,7 +164,7 @@ def test_inputs_alone_and_what_has_no_graph() -> None:
             sl.graph(wrong)
 
 
-def test_long_chains_are_no_limit() -> None:
+def test_a_graph_of_a_long_chain() -> None:
     T = sl.placeholder((4,), name="T0")
     for count in range(1500):
         T = sl.compute((4,), lambda i, t=T: t[i] + 1, name=f"T{count + 1}")

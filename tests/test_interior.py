@@ -1,4 +1,4 @@
-"""Loops around lanes in three parts: the interior of a padded picture has no clamps."""
+"""Tests of loops split into edges and an interior without clamps, for padded stencils."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def tiles(s: Any, P: Any, C: Any) -> None:
 
 
 def columns(s: Any, P: Any, C: Any) -> None:
-    """Tiles in the outermost loop: the first and the last are cut again."""
+    """Schedule tiles with the columns outermost, where the first and last tile are split again."""
     s[P].compute_inline()
     xo, xi = s[C].split(C.op.axis[1], factor=8)
     s[C].reorder(xo, C.op.axis[0], xi)
@@ -71,7 +71,7 @@ def attached(s: Any, P: Any, C: Any) -> None:
 
 
 def in_tiles(s: Any, P: Any, C: Any) -> None:
-    """Storage inside the loop that is split."""
+    """Attach the producer inside the loop that is split into parts."""
     yo, xo, yi, xi = s[C].tile(*C.op.axis, 4, 16)
     s[C].reorder(xo, yo, yi, xi)
     s[P].compute_at(s[C], yo)
@@ -91,7 +91,7 @@ SCHEDULES = [rows, strips, tiles, columns, attached, in_tiles, tails]
 @pytest.mark.parametrize("pad", [1, 6])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("mode", MODES)
-def test_padded_stencils_are_what_numpy_computes(mode: str, schedule: Any, pad: int) -> None:
+def test_padded_stencils_agree_with_numpy(mode: str, schedule: Any, pad: int) -> None:
     P, C = stencil(mode, pad)
     s = sl.schedule(C)
     schedule(s, P, C)
@@ -111,7 +111,7 @@ def test_compiled() -> None:
 
 
 def clamped(store: Store, lanes: Any) -> bool:
-    """Whether something among the values of ``store`` is clamped, wrapped or tested by lanes."""
+    """Return whether a value of ``store`` depends on lanes by a clamp, ``%`` or a condition."""
     for node in postorder(store.values):
         parts = node.indices if isinstance(node, Load) else (
             (node.cond,) if isinstance(node, Select) else ())  # fmt: skip
@@ -124,7 +124,7 @@ def clamped(store: Store, lanes: Any) -> bool:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("schedule", [rows, strips, tiles, columns])
-def test_only_the_edges_have_clamps_among_the_lanes(mode: str, schedule: Any) -> None:
+def test_only_vectors_at_the_edges_have_clamps(mode: str, schedule: Any) -> None:
     P, C = stencil(mode)
     s = sl.schedule(C)
     schedule(s, P, C)
@@ -143,12 +143,12 @@ def test_only_the_edges_have_clamps_among_the_lanes(mode: str, schedule: Any) ->
         else:
             stack += [(x, points, lanes) for x in getattr(stmt, "stmts", ())]
             stack += [(stmt.body, points, lanes)] if hasattr(stmt, "cond") else []
-    # two vectors of a row
+    # at most two vectors of a row have clamps
     assert edges * (COLUMNS // 4) <= 2 * (free + edges)
     assert sum(isinstance(x, Store) for x, _ in walk(sl.lower(s).body)) <= MOST_COPIES
 
 
-def test_what_no_iteration_proves_stays_one_loop() -> None:
+def test_a_loop_without_a_provable_interior_stays_whole() -> None:
     A = sl.placeholder((64,), name="A")
     B = sl.compute((64,), lambda i: A[i // 2] + A[(i * 3) % 64] + A[sl.min(i, 63 - i)], name="B")
     s = sl.schedule(B)
@@ -194,7 +194,7 @@ def test_reads_at_the_ends_of_a_row_are_shuffles(mode: str, lanes: int, dtype: s
 
 
 def test_a_shuffle_reads_nothing_past_the_end() -> None:
-    """The last vector of the last row has fewer elements than lanes."""
+    """The last vector of the last row, which is not full, is not read past the end."""
     A = sl.placeholder((16,), name="A")
     B = sl.compute((16,), lambda i: A[sl.min(i + 3, 15)], name="B")
     s = sl.schedule(B)
@@ -206,7 +206,7 @@ def test_a_shuffle_reads_nothing_past_the_end() -> None:
     np.testing.assert_array_equal(sl.build(s, target="python")(a), f(a))
 
 
-def test_a_wide_statement_names_its_repeated_clamps_once() -> None:
+def test_a_long_statement_computes_repeated_clamps_once() -> None:
     A = sl.placeholder((64, 80), name="A")
     P = sl.pad(A, 1, mode="edge", name="P")
     around = [(i, j) for i in range(3) for j in range(3)]

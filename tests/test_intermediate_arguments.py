@@ -1,4 +1,4 @@
-"""Intermediate tensors among the arguments: computed whole and once, or refused with what to do."""
+"""Intermediate tensors as arguments are computed whole and once, or refused with advice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedlang.errors import LoweringError
 
 
 def doubled(size, wide):
-    """``C[i] = B[i] + 1`` over ``size`` of the ``wide`` elements ``B[i] = A[i] * 2``."""
+    """Return ``C = B + 1`` over ``size`` of the ``wide`` elements ``B = A * 2``, attached in C."""
     A = sl.placeholder((wide,), name="A")
     B = sl.compute((wide,), lambda i: A[i] * 2, name="B")
     C = sl.compute((size,), lambda i: B[i] + 1, name="C")
@@ -26,11 +26,11 @@ def test_a_part_of_an_argument_is_refused(n):
     with pytest.raises(LoweringError, match=r"compute_at\(C, i.outer\) on stage B: B is an arg"):
         sl.build(s, args)
     assert "# compute_at(C, i.outer) on stage B: B is an argument" in str(s.nest(args))
-    # it is no argument: a part is all that is needed
+    # if B is not an argument, a part of it is enough
     sl.lower(s, [args[0], args[2]])
 
 
-def test_the_copy_that_the_refusal_speaks_of():
+def test_the_copy_that_the_refusal_advises():
     n = sl.var("n")
     s, (A, B, C), _ = doubled(n, n * 2)
     with pytest.raises(LoweringError, match=r"T = s.cache_read\(B, 'local'"):
@@ -49,7 +49,7 @@ def test_the_copy_that_the_refusal_speaks_of():
 
 @pytest.mark.parametrize("n", [24, 20, 200_000, sl.var("n")])
 @pytest.mark.parametrize("parallel", [False, True])
-def test_boxes_that_make_up_the_whole_are_accepted(n, parallel):
+def test_boxes_that_partition_the_tensor_are_accepted(n, parallel):
     s, args, _ = doubled(n, n)
     if parallel:
         s[args[2]].parallel(s[args[2]].leaf_axes[0])
@@ -85,7 +85,7 @@ def test_one_element_computed_in_every_iteration_is_refused():
         sl.lower(s, [A, B, C])
 
 
-def test_a_store_predicate_makes_no_element_written_once():
+def test_a_store_predicate_does_not_prevent_the_refusal():
     A = sl.placeholder((6,), name="A")
     B = sl.compute((6,), lambda i: A[i] * 2, name="B")
     C = sl.compute((4,), lambda i: B[i] + B[i + 2], name="C")

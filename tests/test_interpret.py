@@ -1,4 +1,4 @@
-"""The interpreter: what nests mean, and the rules it catches them breaking."""
+"""Tests of the interpreter: the results of nests, and the violations that it catches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every intrinsic compiled against its NumPy twin, on the same kernel text."""
+"""Every compiled intrinsic agrees with its NumPy twin on the same kernel text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numba.core.errors import TypingError
 from schedlang.runtime import intrinsics, twins
 from schedlang.runtime.intrinsics import *  # noqa: F403
 
-# the kernels below are plain text to both sides, so their names are only looked up there
+# each side executes the kernels as text and binds the names itself
 # ruff: noqa: F405
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
@@ -25,19 +25,19 @@ DTYPES = [*INTEGERS, *FLOATS]
 
 
 def compiled(kernel: Callable[..., Any], **names: Any) -> Any:
-    """The kernel as users run it."""
+    """Return the kernel compiled by numba."""
     scope = {**vars(intrinsics), **names, "__name__": __name__}
     return numba.njit(**OPTIONS)(FunctionType(kernel.__code__, scope))
 
 
 def plain(kernel: Callable[..., Any], **names: Any) -> Any:
-    """The kernel as a debugger runs it."""
+    """Return the kernel as plain Python with the NumPy twins."""
     function = FunctionType(kernel.__code__, {**vars(twins), **names})
     return np.errstate(all="ignore")(function)
 
 
 def agree(kernel: Callable[..., Any], *arrays: Any, **names: Any) -> list[np.ndarray]:
-    """Run both ways, compare every array bit by bit (any NaN equals any), return what came out."""
+    """Run both, compare all arrays bit by bit, where NaNs are equal, and return the arrays."""
     sides = []
     for make in (compiled, plain):
         given = [a.copy() if isinstance(a, np.ndarray) else a for a in arrays]
@@ -52,7 +52,7 @@ def agree(kernel: Callable[..., Any], *arrays: Any, **names: Any) -> list[np.nda
 
 
 def samples(dtype: str, n: int, seed: int = 0) -> np.ndarray:
-    """Values with every special one among them."""
+    """Return ``n`` values that include the special ones."""
     rng = np.random.default_rng(seed)
     if dtype == "bool":
         return rng.integers(0, 2, n).astype(bool)
@@ -148,7 +148,7 @@ def test_scalar_arithmetic(dtype: str) -> None:
 
 
 def agree_side(kernel: Any, side: Any, dtype: str, arrays: Any) -> list[np.ndarray]:
-    """One side's arrays after a kernel that calls its dtype `cast`."""
+    """Return one side's arrays after a kernel in which ``cast`` is its dtype."""
     given = [a.copy() for a in arrays]
     make = compiled if side is intrinsics else plain
     make(kernel, cast=getattr(side, dtype))(*given)
@@ -226,7 +226,7 @@ def test_casts(source: str) -> None:
 
     values = samples(source, 60)
     if source in FLOATS:
-        # NumPy leaves what does not fit undefined
+        # NumPy leaves the cast of values that do not fit undefined
         values = np.where(np.abs(values) < 100, np.abs(values), values.dtype.type(3.99))
         values[:7] = [0.0, 0.5, 0.999, 1.0, 126.9, 127.0, -0.0]
     agree(kernel, values, *[np.zeros(60, d) for d in [*DTYPES, "bool"]])
@@ -376,7 +376,7 @@ def test_columns(dtype: str, columns: int, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float32", "float64"])
-def test_a_vector_behind_one_test(dtype: str) -> None:
+def test_a_vector_under_a_scalar_condition(dtype: str) -> None:
     def kernel(A, B, far):
         for i in range(-1, 2):
             vstore(B, 8 * i + 8, vload_if(i > -1, A, 8 * i, vload(A, 3, 8)))
@@ -451,7 +451,7 @@ def test_half_memory() -> None:
     assert out.view(np.float16)[105] == np.inf
 
 
-def test_every_half_survives_and_float32_rounds_to_even() -> None:
+def test_halves_round_trip_and_float32_rounds_to_even() -> None:
     def kernel(A, B):
         for i in range(A.size):
             store(B, i, half(load(A, i)))
@@ -466,7 +466,7 @@ def test_every_half_survives_and_float32_rounds_to_even() -> None:
     nan = np.isnan(bits.view(np.float16))
     np.testing.assert_array_equal(back[~nan], bits[~nan])
     assert np.isnan(back.view(np.float16)[nan]).all()
-    # each half, the point halfway to the next, and the floats beside that
+    # each half, the midpoint to the next, and the floats next to that midpoint
     halves = np.sort(bits[:0x7C00].view(np.float16)).astype(np.float32)
     middle = (halves[1:] + halves[:-1]) / 2
     x = np.r_[middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf), 65519.9, 65520.0]
@@ -486,7 +486,7 @@ def test_half_from_rounds_once(dtype: str) -> None:
     if dtype == "float64":
         halves = np.sort(np.arange(0x7C00, dtype=np.uint16).view(np.float16)).astype(np.float64)
         middle = (halves[1:] + halves[:-1]) / 2
-        # what a rounding to float32 on the way would get wrong
+        # values that rounding to float32 first would get wrong
         near = np.r_[middle * (1 + 2e-16), middle * (1 - 2e-16), middle * (1 + 1e-9), middle]
         a = np.r_[a, near, -near, 1e-300, 1e300, 65520.0, 65519.99999999999]
     agree(kernel, a, np.zeros(a.size, np.float32))
@@ -532,8 +532,8 @@ def test_scratch_is_aligned() -> None:
         "vload_if(A.size > 3, A, 0, broadcast(float32(0), 8))",
     ],  # fmt: skip
 )
-def test_vectors_that_spill_lie_within_cache_lines(read: str) -> None:
-    """Else where the stack happens to lie decides the speed of a run."""
+def test_spilled_vectors_are_aligned_to_cache_lines(read: str) -> None:
+    """Without this alignment, the speed depends on the address of the stack."""
     scope: dict[str, Any] = {}
     exec(f"def kernel(A, B): vstore(B, 0, {read})", scope)
     made = compiled(scope["kernel"])
@@ -623,7 +623,7 @@ def test_mixed_dtypes_are_refused(text: str, message: str) -> None:
         numba.njit(scope["kernel"])(np.zeros(8, np.float32))
 
 
-# ---- what only the twins do ----
+# ---- checks of the twins ----
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Kernels: how they are called, what they refuse, how they are cached, saved and shared."""
+"""Tests of kernels: calls, refusals, caches, saved files, threads."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_output_as_input_is_refused_where_neighbours_are_read() -> None:
 
 
 class Exported:
-    """An array of another library: only DLPack."""
+    """An array of another library that has only DLPack."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array
@@ -189,7 +189,7 @@ def test_sizes_are_solved_from_derived_extents() -> None:
         f(a[:8])
 
 
-def test_scalar_tensors_stand_beside_scalar_arguments() -> None:
+def test_scalar_tensors_and_scalar_arguments() -> None:
     x, T = sl.var("x", "float32"), sl.placeholder((), name="T")
     B = sl.compute((4,), lambda i: T * x + i, name="B")
     f = sl.build(sl.schedule(B), [x, T, B], target="python")
@@ -311,8 +311,8 @@ def test_parallel_kernels_called_from_four_threads(kernels: int) -> None:
         np.testing.assert_array_equal(b, a.T * (2 + k % kernels))
 
 
-def test_four_threads_where_numba_has_no_threads_that_are_safe() -> None:
-    """numba's own layer ends the process where two launch at once, of one kernel or of several."""
+def test_four_threads_with_the_workqueue_layer() -> None:
+    """The workqueue layer would abort on two launches at once, of one kernel or of several."""
     here = f"{__file__}::{test_parallel_kernels_called_from_four_threads.__name__}"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", here]
     env = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}
@@ -320,19 +320,19 @@ def test_four_threads_where_numba_has_no_threads_that_are_safe() -> None:
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_kernels_that_ask_for_a_lock_at_once_get_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_requests_return_the_same_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "THREADING_LAYER", "workqueue")
     monkeypatch.setattr(threads, "_running", lambda: "workqueue")
-    # what the cache gives only where one call ends before the next begins
+    # without the cache, as for two calls at once
     first, second = threads.guard.__wrapped__(), threads.guard.__wrapped__()
     assert first is not None and first is second
 
 
 @pytest.mark.parametrize(("layer", "locks"), [("forksafe", True), ("OMP", False)])
-def test_a_layer_that_need_not_be_safe_for_threads(
+def test_a_requested_threading_layer_is_kept(
     layer: str, locks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one for forks may be numba's own. What the user asked for stays, in capitals too."""
+    """The requested layer stays; "forksafe" needs a lock, since it may be workqueue."""
     monkeypatch.setattr(numba.config, "THREADING_LAYER", layer)
     monkeypatch.setattr(threads, "_running", lambda: "")
     assert (threads.guard.__wrapped__() is not None) is locks
@@ -514,14 +514,14 @@ def test_cache_folder_that_cannot_be_written(monkeypatch: Any, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("factor", [None, 8])
-def test_a_vector_around_more_loops_than_a_function_holds(factor: int | None) -> None:
+def test_a_vector_around_more_loops_than_python_can_nest(factor: int | None) -> None:
     ks = [sl.reduce_axis(2 if q < 2 else 1, name=f"k{q}") for q in range(17)]
     A = sl.placeholder((20, *[k.extent for k in ks]), name="A")
     C = sl.compute((20,), lambda i: sl.sum(A[(i, *ks)], axis=ks), name="C")
     s = sl.schedule(C)
     lanes = C.op.axis[0]
     if factor is not None:
-        # 8 does not divide 20: the lanes of the last vector are masked
+        # 8 does not divide 20, so the last vector is masked
         outer, lanes = s[C].split(lanes, factor=factor, tail="guard")
         s[C].reorder(outer, lanes, *[a for a in s[C].leaf_axes if a.is_reduce])
     s[C].vectorize(lanes)
@@ -530,7 +530,7 @@ def test_a_vector_around_more_loops_than_a_function_holds(factor: int | None) ->
     np.testing.assert_array_equal(found, a.reshape(20, -1).sum(1))
 
 
-def test_unrolled_loops_that_multiply_beyond_reason_are_refused() -> None:
+def test_too_many_unrolled_copies_are_refused() -> None:
     A = sl.placeholder((64, 64), name="A")
     C = sl.compute((64, 64), lambda i, j: A[i, j] + 1, name="C")
     s = sl.schedule(C)
@@ -558,8 +558,8 @@ def test_the_unchecked_entry_inside_compiled_code():
     np.testing.assert_array_equal(a, np.arange(5) * 8 + 7)
 
 
-def test_storage_in_an_unrolled_loop_is_made_once() -> None:
-    """An array a copy would be four times what the nest says."""
+def test_storage_in_an_unrolled_loop_is_allocated_once() -> None:
+    """One array per copy would be four times the storage of the nest."""
     A = sl.placeholder((66,), name="A")
     B = sl.compute((66,), lambda i: A[i] * 2, name="B")
     C = sl.compute((64,), lambda i: B[i] + B[i + 2], name="C")
@@ -574,7 +574,7 @@ def test_storage_in_an_unrolled_loop_is_made_once() -> None:
     np.testing.assert_array_equal(f(a), a[:64] * 2 + a[2:] * 2)
 
 
-def test_a_kernel_can_be_read_where_its_file_cannot_be_written(
+def test_the_source_is_available_where_its_file_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -589,7 +589,7 @@ def test_a_kernel_can_be_read_where_its_file_cannot_be_written(
     np.testing.assert_array_equal(f(x, y), z)
 
 
-def test_nothing_is_left_of_a_file_that_cannot_be_written(
+def test_a_failed_write_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*paths: Any) -> None:
@@ -604,8 +604,8 @@ def test_nothing_is_left_of_a_file_that_cannot_be_written(
 
 
 @pytest.mark.parametrize("target", ["cpu", "python", "cuda-emulator"])
-def test_a_size_that_stands_in_no_shape_is_checked(target: str) -> None:
-    """All shapes are fixed: what is read is for the call alone to decide."""
+def test_a_size_in_no_shape_is_checked(target: str) -> None:
+    """A size that is only an argument is checked at the call, since all shapes are fixed."""
     n, A = sl.var("n"), sl.placeholder((4, 64), name="A")
     k = sl.reduce_axis(n, name="k")
     S = sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k), name="S")
@@ -648,7 +648,7 @@ def test_a_scalar_that_is_too_large_for_its_dtype() -> None:
 
 
 @pytest.mark.parametrize("name", ["ir", "types", "signature", "_array"])
-def test_an_output_that_is_called_like_what_its_file_needs(name: str, tmp_path: Path) -> None:
+def test_an_output_named_like_a_name_of_its_file(name: str, tmp_path: Path) -> None:
     X, Y, _ = axpy()
     Z = sl.compute((7,), lambda i: sl.exp(X[i]) + Y[i], name=name)
     s = sl.schedule(Z)
@@ -662,5 +662,5 @@ def test_an_output_that_is_called_like_what_its_file_needs(name: str, tmp_path: 
     assert done.returncode == 0, done.stderr
 
 
-def test_names_that_a_saved_file_needs_are_all_known() -> None:
+def test_every_name_of_a_saved_file_is_reserved() -> None:
     assert set(read_library().imports) <= SAVED | RESERVED | set(NAMES)

@@ -1,4 +1,4 @@
-"""Rules of the language: dtypes of what meets no tensor, truth values, positions, te's names."""
+"""Tests of rules of the language: weak dtypes, truth values, positions, te's names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(C: Any, *arrays: Any, target: Any = "python", s: Any = None) -> Any:
      (lambda i: 3, "int64", 3), (lambda i: sl.select(i > 1, 1, 0), "int64", [0, 0, 1, 1]),
      (lambda i: np.float64(0.5), "float64", 0.5), (lambda i: sl.const(2, "int8"), "int8", 2)],
 )  # fmt: skip
-def test_python_floats_that_meet_nothing_are_float32(body: Any, dtype: str, value: Any) -> None:
+def test_python_floats_without_a_tensor_are_float32(body: Any, dtype: str, value: Any) -> None:
     C = sl.compute((4,), body, name="C")
     wanted = np.broadcast_to(np.array(value, dtype), 4)
     for got in (run(C), sl.reference(C)()):
@@ -87,7 +87,7 @@ def test_any_and_all_reduce(name: str, dtype: str, how: str) -> None:
         np.testing.assert_array_equal(sl.reference(T)(a), wanted)
 
 
-def test_any_and_all_of_nothing_and_of_conditions() -> None:
+def test_any_and_all_of_empty_axes_and_of_conditions() -> None:
     k = sl.reduce_axis(0, name="k")
     A = sl.placeholder((0,), name="A")
     nothing = np.zeros(0, "float32")
@@ -118,7 +118,7 @@ def test_positions_where_a_condition_holds(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(sl.reference(C)(a, m), wanted)
 
 
-def test_an_axis_that_is_named_twice_is_named() -> None:
+def test_an_axis_that_is_listed_twice_is_named() -> None:
     A, k = sl.placeholder((4,), name="A"), sl.reduce_axis(4, name="k")
     with pytest.raises(ComputeError, match=r"sl\.sum\(\.\.\., axis=\[k, k\]\): k is given twice"):
         sl.sum(A[k], axis=[k, k])
@@ -176,7 +176,7 @@ def test_bits(dtype: str) -> None:
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("unsigned", ["", "u"])
 def test_bits_of_floats(bits: int, unsigned: str) -> None:
-    """The fast inverse square root, and there and back."""
+    """Bits of floats give the fast inverse square root, and round trip."""
     real, whole = f"float{bits}", f"{unsigned}int{bits}"
     x = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, 0.1, 3e-39], real)
     A = te.placeholder((8,), real, "A")

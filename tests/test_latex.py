@@ -1,4 +1,4 @@
-r"""``C.latex()``: golden text, and parsers of other libraries that read it."""
+r"""Tests of ``C.latex()``: golden text, and parsers of other libraries that accept it."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_ranges_on_request() -> None:
     )
 
 
-def test_jupyter_shows_it_where_it_can_be_read() -> None:
+def test_jupyter_shows_the_formula_unless_it_is_too_long() -> None:
     made = sl.compute((n,), lambda i: A[i] + 1, name="B")
     assert made._repr_latex_() == r"$\displaystyle B_{i} = A_{i} + 1$"
 

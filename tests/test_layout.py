@@ -1,4 +1,4 @@
-"""Storage in another order than the dimensions."""
+"""Tests of ``transform_layout``: storage in another order than the dimensions."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_symbolic_sizes():
         np.testing.assert_allclose(f(a), a.T * 3 + 1, rtol=1e-6)
 
 
-def test_a_cut_tail_that_a_size_leaves_empty():
+def test_a_cut_tail_that_is_empty_at_some_sizes():
     n = sl.var("n")
     X = sl.placeholder((n,), name="X")
     P = sl.compute((n,), lambda i: X[i] * 2, name="P")
@@ -97,8 +97,8 @@ def test_packed_panels_are_read_as_vectors():
     np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
 
 
-def test_a_private_tile_over_a_padded_operand_has_no_tests():
-    """Columns past the end are computed from the padding, and only the store is masked."""
+def test_a_local_tile_over_a_padded_operand_has_no_conditions():
+    """Columns past the end are computed from the padding; only the store has a mask."""
     M, N, K, lanes = 9, 37, 11, 16
     A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
     k = sl.reduce_axis(K, name="k")

@@ -1,4 +1,4 @@
-"""Vectors that a test of the loops around guards: one load, in which numba sees no branch."""
+"""Tests of vector loads under a scalar condition, which are one masked load without a branch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import schedlang as sl
 
 
 def column_sums(rows: int, columns: int, dtype: str, fill: float, lanes: int) -> sl.Schedule:
-    """Each element with those above and below, ``fill`` outside; the lanes go along a row."""
+    """Return sums of an element and those above and below it, with ``fill`` outside, vectorized."""
     A = sl.placeholder((rows, columns), dtype, name="A")
     padded = sl.pad(A, (1, 0), (1, 0), value=fill, name="padded")
     k = sl.reduce_axis((0, 3), name="k")
@@ -42,7 +42,7 @@ def test_rows_outside_of_the_tensor(dtype: str, fill: float, target: str) -> Non
 
 
 @pytest.mark.parametrize(("fill", "text"), [(0.0, "0"), (-0.0, "-0.0"), (2.0, "2")])
-def test_the_test_has_a_name_and_stands_in_the_load(fill: float, text: str) -> None:
+def test_the_condition_is_named_and_passed_to_the_load(fill: float, text: str) -> None:
     source = sl.build(column_sums(5, 21, "float32", fill, 8), target="python").source
     assert "m = i >= 1\n" in source
     assert f"vload_if(m, A, (i - 1)*21 + j_outer*8, broadcast(float32({text}), 8))" in source
@@ -51,7 +51,7 @@ def test_the_test_has_a_name_and_stands_in_the_load(fill: float, text: str) -> N
 
 
 @pytest.mark.parametrize("fill", [0.0, 3.0])
-def test_unrolled_copies_share_what_they_read_behind_a_test(fill: float) -> None:
+def test_unrolled_copies_share_a_load_under_a_condition(fill: float) -> None:
     A, W = sl.placeholder((6, 16), name="A"), sl.placeholder((4, 3), name="W")
     padded = sl.pad(A, (1, 0), (1, 0), value=fill, name="padded")
     k = sl.reduce_axis((0, 3), name="k")
@@ -73,7 +73,7 @@ def test_unrolled_copies_share_what_they_read_behind_a_test(fill: float) -> None
 
 @pytest.mark.parametrize("target", ["cpu", "python"])
 @pytest.mark.parametrize("copies", [1, 2])
-def test_a_row_that_is_read_is_asked_for_under_its_test_alone(copies: int, target: str) -> None:
+def test_a_gathered_row_index_is_read_only_under_its_condition(copies: int, target: str) -> None:
     rows, A = sl.placeholder((6,), "int64", name="rows"), sl.placeholder((6, 16), name="A")
     W, k = sl.placeholder((4, 3), name="W"), sl.reduce_axis((0, 3), name="k")
 
@@ -96,8 +96,8 @@ def test_a_row_that_is_read_is_asked_for_under_its_test_alone(copies: int, targe
     np.testing.assert_allclose(made, np.einsum("fk,kij->fij", w, seen), rtol=1e-6)
 
 
-def test_what_the_loops_around_decide_is_not_tested() -> None:
-    """Of the taps k = 0, 1, 2 at row 2 i + k - 1 only the first can be above the picture."""
+def test_conditions_decided_by_outer_loops_are_dropped() -> None:
+    """Of the taps k = 0, 1, 2 at row 2 i + k - 1, only the first needs a condition."""
     A = sl.placeholder((10, 16), name="A")
     k = sl.reduce_axis((0, 3), name="k")
     B = sl.compute(
@@ -119,7 +119,7 @@ def test_what_the_loops_around_decide_is_not_tested() -> None:
     assert body.count(">=") == 1 and ">= 1" in body
 
 
-def test_negative_zero_is_not_what_a_masked_read_gives() -> None:
+def test_a_fill_of_negative_zero_keeps_its_sign() -> None:
     A = sl.placeholder((3, 8), name="A")
     B = sl.compute((4, 8), lambda i, j: sl.if_then_else(i < 3, A[i, j], -0.0), name="B")
     s = sl.schedule(B)
@@ -128,7 +128,7 @@ def test_negative_zero_is_not_what_a_masked_read_gives() -> None:
     assert np.signbit(made[3]).all()
 
 
-def test_lanes_kept_in_registers_are_chosen_and_not_read() -> None:
+def test_a_choice_of_lanes_in_registers() -> None:
     A = sl.placeholder((6, 16), name="A")
     k = sl.reduce_axis(6, name="k")
     B = sl.compute((16,), lambda j: sl.sum(A[k, j], axis=k), name="B")
@@ -144,7 +144,7 @@ def test_lanes_kept_in_registers_are_chosen_and_not_read() -> None:
 
 
 @pytest.mark.parametrize("target", ["cpu", "python"])
-def test_a_mask_of_what_unrolled_copies_write_is_each_copy_s_own(target: str) -> None:
+def test_each_unrolled_copy_computes_its_own_mask(target: str) -> None:
     capped = sl.comm_reducer(
         lambda x, y: sl.if_then_else(x + y > 100, 100.0, x + y), lambda dtype: 0.0
     )
@@ -163,8 +163,8 @@ def test_a_mask_of_what_unrolled_copies_write_is_each_copy_s_own(target: str) ->
 
 
 @pytest.mark.parametrize("target", ["cpu", "python"])
-def test_each_copy_of_a_loop_over_strips_has_masks_of_its_own(target: str) -> None:
-    """The rows are written out, and each goes through its strips with another mask in each."""
+def test_each_unrolled_row_computes_its_own_masks(target: str) -> None:
+    """Each unrolled row has its own loop over vectors, and each vector its own mask."""
     X = sl.placeholder((8, 200), name="X")
     C = sl.compute((8, 200), lambda i, j: sl.if_then_else(j >= 3, X[i, j - 3], X[i, 0]), name="C")
     s = sl.schedule(C)
@@ -191,10 +191,10 @@ def test_each_copy_of_a_loop_over_strips_has_masks_of_its_own(target: str) -> No
     ],
     ids=["xor", "bit", "power", "abs", "float"],
 )
-def test_what_is_loaded_in_a_choice_is_not_known_in_the_next_copy(
+def test_a_load_under_a_condition_is_not_reused_by_the_next_copy(
     counts: Any, lanes: int, target: str
 ) -> None:
-    """Each copy of an unrolled step loads what it reads where the step before may be left out."""
+    """Each unrolled step loads its operands, since the step before may have been skipped."""
     A, B = sl.placeholder((8,), name="A"), sl.placeholder((64,), name="B")
     k = sl.reduce_axis(8, name="k")
     C = sl.compute((64,), lambda j: sl.sum(A[k] * B[j], axis=k, where=counts(k)), name="C")
@@ -212,8 +212,8 @@ def test_what_is_loaded_in_a_choice_is_not_known_in_the_next_copy(
 
 @pytest.mark.parametrize("target", ["cpu", "python"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
-def test_lanes_that_are_not_chosen_are_zero_though_all_were_read(dtype: str, target: str) -> None:
-    """What a mask leaves out is 0 in a load under it, and not in one that was there before."""
+def test_masked_lanes_are_zero_though_all_were_loaded(dtype: str, target: str) -> None:
+    """A value loaded earlier without the mask is not reused as the masked value."""
     A = sl.placeholder((21,), dtype, name="A")
     a = np.arange(-10, 11).astype(dtype)
     for body, wanted in (

@@ -1,4 +1,4 @@
-"""Messages to newcomers: each says what to do in the names that they wrote."""
+"""Messages for newcomers give advice in the user's own names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schedlang.errors import (
 
 
 def two_stages() -> tuple[Any, Any, Any]:
-    """``C`` reads ``B``, and both call their axis ``i``."""
+    """Return ``B``, its reader ``C`` and a schedule; the axes of both are named ``i``."""
     A = sl.placeholder((8,), name="A")
     B = sl.compute((8,), lambda i: A[i] * 2, name="B")
     C = sl.compute((8,), lambda i: B[i] + 1, name="C")
@@ -27,14 +27,14 @@ def two_stages() -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("target", ["gpu", "tpu"])
-def test_a_target_that_is_not_there_names_those_that_are(target: str) -> None:
+def test_an_unknown_target_lists_the_known_ones(target: str) -> None:
     _, _, s = two_stages()
     with pytest.raises(BuildError, match='choose "cpu", "python", "cuda" or "cuda-emulator"'):
         sl.build(s, target=target)
 
 
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator", "nvptx"])
-def test_a_stage_that_no_thread_runs_says_what_to_bind(target: str) -> None:
+def test_a_stage_without_threads_names_the_axis_to_bind(target: str) -> None:
     _, _, s = two_stages()
     with pytest.raises(BuildError, match=r"stage B is at root(.|\n)*none of its data axes"):
         sl.build(s, target=target)
@@ -43,7 +43,7 @@ def test_a_stage_that_no_thread_runs_says_what_to_bind(target: str) -> None:
 @pytest.mark.parametrize(
     ("written", "meant"), [("placholder", "placeholder"), ("Schedul", "Schedule")]
 )
-def test_a_misspelt_name_is_guessed(written: str, meant: str) -> None:
+def test_a_misspelt_name_gets_a_suggestion(written: str, meant: str) -> None:
     message = f"module 'schedlang' has no attribute '{written}'; did you mean '{meant}'"
     with pytest.raises(MissingNameError, match=message) as caught:
         getattr(sl, written)
@@ -56,13 +56,13 @@ def test_a_misspelt_name_is_guessed(written: str, meant: str) -> None:
     [("where", "sl.select(condition, a, b)"), ("relu", "sl.max(x, 0)"), ("mean", "sl.sum(A[i, k]"),
      ("clip", "sl.min(sl.max(x, low), high)"), ("maximum", "sl.max(a, b)")],
 )  # fmt: skip
-def test_a_name_of_numpy_is_told_what_to_write(name: str, write: str) -> None:
+def test_a_name_of_numpy_gets_its_equivalent(name: str, write: str) -> None:
     with pytest.raises(MissingNameError, match=f"there is no sl.{name}: write ") as caught:
         getattr(sl, name)
     assert write in str(caught.value) and not hasattr(sl, name)
 
 
-def test_a_step_of_halide_is_told_by_its_name_here() -> None:
+def test_a_primitive_of_halide_gets_its_equivalent() -> None:
     B, _, s = two_stages()
     with pytest.raises(MissingNameError, match=r"'reorder_storage': use s\[T\]\.transform_layout"):
         s[B].reorder_storage()
@@ -75,7 +75,7 @@ def test_fastmath_is_true_or_false(fastmath: object) -> None:
         sl.build(s, fastmath=fastmath)
 
 
-def test_axes_of_equal_name_are_told_apart() -> None:
+def test_axes_of_equal_name_are_distinguished_by_stage() -> None:
     B, C, s = two_stages()
     with pytest.raises(ScheduleError) as caught:
         s[B].compute_at(s[C], s[B].op.axis[0])
@@ -118,7 +118,7 @@ def test_one_dimension_is_written_as_a_tuple() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("lanes", [False, True])
-def test_a_gather_names_the_array_that_it_leaves(dtype: str, lanes: bool) -> None:
+def test_a_gather_out_of_bounds_names_its_array(dtype: str, lanes: bool) -> None:
     A = sl.placeholder((40,), dtype, name="A")
     rows = sl.placeholder((4,), "int32", name="rows")
     T = sl.compute((40,), lambda t: A[t] + 1, name="T")
@@ -130,7 +130,7 @@ def test_a_gather_names_the_array_that_it_leaves(dtype: str, lanes: bool) -> Non
         f(np.ones(40, dtype), np.array([0, 1, 2, 40], "int32"))
 
 
-def test_a_gather_beyond_a_row_is_found_by_the_oracle() -> None:
+def test_the_oracle_refuses_a_gather_beyond_a_row() -> None:
     A = sl.placeholder((4, 5), name="A")
     B = sl.placeholder((3,), "int32", name="B")
     C = sl.compute((3,), lambda i: A[0, B[i]], name="C")
@@ -153,7 +153,7 @@ def test_an_axis_that_is_given_by_name_or_number(given: Any, write: str) -> None
     assert str(caught.value).splitlines()[1] == f"  The loops of C: i. {write}".rstrip()
 
 
-def test_an_axis_without_an_operation_of_its_own_is_a_leaf() -> None:
+def test_a_split_axis_is_named_by_its_leaf() -> None:
     _, C, s = two_stages()
     s[C].split(s[C].op.axis[0], factor=4)
     with pytest.raises(ScheduleError, match=r"Write s\[C\]\.leaf_axes\[1\]\."):
@@ -179,7 +179,7 @@ def test_arguments_are_a_list(call: Any, write: str) -> None:
     assert str(caught.value).endswith(write)
 
 
-def test_the_call_that_is_named_is_the_one_that_was_made() -> None:
+def test_the_message_names_the_function_that_was_called() -> None:
     A = sl.placeholder((8,), name="A")
     for call, name in ((sl.schedule, "sl.schedule"), (sl.autotune, "autotune"), (sl.best, "best")):
         with pytest.raises(ComputeError, match=rf"^{name}\(A\): A is an input and has nothing to"):

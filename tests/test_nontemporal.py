@@ -1,4 +1,4 @@
-"""Stores that bypass the cache, and the warning where a tile takes too many registers."""
+"""Tests of stores that bypass the cache, and of the warning about too large register tiles."""
 
 import warnings
 
@@ -17,7 +17,7 @@ def doubled(n: int, dtype: str = "float32") -> tuple[sl.Tensor, sl.Tensor]:
 @pytest.mark.parametrize("n", [64, 200, 1003])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "float16"])
 @pytest.mark.parametrize("shift", [0, 1])
-def test_aligned_or_not_the_values_are_the_same(n: int, dtype: str, shift: int):
+def test_values_do_not_depend_on_alignment(n: int, dtype: str, shift: int):
     A, C = doubled(n, dtype)
     s = sl.schedule(C)
     outer, inner = s[C].split(C.op.axis[0], factor=32)

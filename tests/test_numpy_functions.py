@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors and expressions: a form, or a refusal by name."""
+"""NumPy's functions on tensors and expressions are supported or refused by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITE = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_without_a_form_are_refused_by_name(name: str) -> None:
+def test_unsupported_functions_are_refused_by_name(name: str) -> None:
     A, k = sl.placeholder((4, 4), name="A"), sl.reduce_axis(4, name="k")
     for operand, what in ((A, "tensor A"), (A[k, 0] + 1, r"the expression A\[k, 0\] \+ 1")):
         match = rf"(?s)np\.{name} of {what}: .*{WRITE.get(name, 'Write|Reduce|Read|Choose')}"
@@ -47,7 +47,7 @@ def test_functions_of_elements_are_refused_on_tensors(name: str) -> None:
         )
 
 
-def test_functions_that_have_a_form() -> None:
+def test_supported_functions() -> None:
     A, z = sl.placeholder((6,), name="A"), sl.placeholder((), name="z")
     C = sl.compute(
         (6,),
@@ -67,7 +67,7 @@ def test_functions_that_have_a_form() -> None:
         sl.compute((6,), lambda i: np.clip(A[i], 0, 1, out=np.zeros(6)))
 
 
-def test_a_tensor_is_no_array() -> None:
+def test_a_tensor_does_not_convert_to_an_array() -> None:
     A, B = sl.placeholder((4, 4), name="A"), sl.placeholder((), name="B")
     assert np.shape(A) == (4, 4) and np.ndim(A) == 2
     for convert in (np.array, np.asarray, np.float32, lambda x: np.array([x])):

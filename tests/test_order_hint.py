@@ -1,4 +1,4 @@
-"""A file's header names a better loop order, where the innermost loop jumps through memory."""
+"""The header of a kernel file suggests a better loop order where the innermost loop strides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_naive_product_names_its_order_in_the_file() -> None:
     assert PRODUCT in header.replace("\n# ", " ")
 
 
-def test_the_advice_once_taken_is_not_repeated() -> None:
+def test_a_followed_hint_is_not_repeated() -> None:
     C, k = product()
     s = sl.schedule(C)
     i, j = C.op.axis
@@ -50,7 +50,7 @@ def test_splits_are_named_as_the_nest_names_them() -> None:
     assert "the order i.outer, j.outer, i.inner, k.outer, k.inner, j.inner" in hint
 
 
-def test_there_is_no_hint_where_it_would_not_help() -> None:
+def test_no_hint_where_it_would_not_help() -> None:
     small, _ = product(16)
     assert hints(sl.schedule(small)) == []
     lanes, _ = product()
@@ -62,7 +62,7 @@ def test_there_is_no_hint_where_it_would_not_help() -> None:
     assert hints(sl.schedule(turned)) == []
 
 
-def test_a_loop_that_holds_another_stage_is_left_where_it_is() -> None:
+def test_a_loop_with_an_attached_stage_is_not_moved() -> None:
     A, B = sl.placeholder((64, 64), name="A"), sl.placeholder((64, 64), name="B")
     D = sl.compute((64, 64), lambda i, j: A[i, j] + 1, name="D")
     k = sl.reduce_axis(64, name="k")

@@ -1,4 +1,4 @@
-"""The package's face: callable packages, exported names, what importing costs."""
+"""Tests of the package: callable packages, exported names, the cost of importing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_packages_are_callable_and_still_packages() -> None:
      (sl.autotune.best, "database")],
     ids=["autotune", "compute", "schedule", "best"],
 )  # fmt: skip
-def test_callable_packages_say_how_they_are_called(called: CallableModule, parameter: str) -> None:
+def test_callable_packages_have_a_signature(called: CallableModule, parameter: str) -> None:
     target = called.__dict__["__call_target__"]
     assert inspect.signature(called) == inspect.signature(target)
     shown = pydoc.render_doc(called, renderer=pydoc.plaintext)
@@ -46,7 +46,7 @@ def test_callable_packages_say_how_they_are_called(called: CallableModule, param
     assert parameter in call and "Tensor" not in call
 
 
-def test_dir_has_all_that_is_exported_and_nothing_else() -> None:
+def test_dir_lists_exactly_the_exported_names() -> None:
     public = {name for name in dir(sl) if not name.startswith("__")}
     assert public == {*sl.__all__} - {"__version__"}
     assert {"__version__", "__doc__", "__file__"} <= {*dir(sl)}
@@ -58,9 +58,10 @@ def test_help_shows_names_on_demand() -> None:
         assert f"    {name}" in shown
 
 
-def test_a_folder_of_the_same_name_beside_a_script_hides_nothing(tmp_path: Path) -> None:
-    """As the clone does, where the script lies next to it: the import hook of another editable
-    install would lose to it. What is installed as a copy never does.
+def test_a_folder_of_the_same_name_does_not_hide_the_package(tmp_path: Path) -> None:
+    """A folder named like the package, such as a clone beside the script, does not hide it.
+
+    It would hide an editable install whose import hook comes after the path.
     """
     (tmp_path / "schedlang").mkdir()
     script = tmp_path / "script.py"
@@ -98,7 +99,7 @@ def test_describing_and_printing_does_not_import_numba() -> None:
 
 
 def run_time_imports(tree: ast.AST) -> Iterator[ast.ImportFrom | ast.Import]:
-    """The imports of a module, inside functions too, other than those for type checkers."""
+    """Yield the imports of a module and its functions, but not those for type checkers."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -109,7 +110,7 @@ def run_time_imports(tree: ast.AST) -> Iterator[ast.ImportFrom | ast.Import]:
 
 
 def imported_modules() -> dict[str, set[str]]:
-    """For each module of the package the modules of it that it imports."""
+    """Return, for each module of the package, the modules of the package that it imports."""
     root = Path(sl.__file__).parent
     paths = {
         ".".join(("schedlang", *p.relative_to(root).with_suffix("").parts)): p
@@ -128,8 +129,8 @@ def imported_modules() -> dict[str, set[str]]:
     return found
 
 
-def test_imports_run_one_way() -> None:
-    """Packages import only those to their left; see docs/architecture.md."""
+def test_packages_import_in_one_direction() -> None:
+    """A package imports only the packages to its left; see docs/architecture.md."""
     order = ["errors", "host", "target", "expr", "compute", "stage", "ir", "lowering", "analysis",
              "schedule", "gpu_lowering", "codegen", "runtime", "te", "autotune"]  # fmt: skip
     free = {"version", "callable_module", "te", "tir", "nd", "tvm_names", "testing", "transform"}
@@ -142,6 +143,6 @@ def test_imports_run_one_way() -> None:
             assert order.index(other) < order.index(own), f"{module} imports {other}"
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
-    """Nor inside a function, where Python would not complain."""
+def test_no_import_cycles() -> None:
+    """There are no import cycles, not even inside functions, where Python allows them."""
     TopologicalSorter(imported_modules()).prepare()

@@ -1,4 +1,4 @@
-"""The benchmark of padded stencils: every row gives what NumPy gives."""
+"""Every row of the benchmark of padded stencils agrees with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of a split whose outer loop is parallel stays in that loop, for the threads to share."""
+"""The tail of a split with a parallel outer loop stays inside that loop."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def at_root(s: Any, B: Any, C: Any, strip: Any, row: Any) -> None:
 
 @pytest.mark.parametrize("factor", [8, 11, 21, 40])
 @pytest.mark.parametrize("place", [at_strips, in_lines, at_root])
-def test_a_parallel_loop_holds_its_rest(place: Any, factor: int) -> None:
+def test_a_parallel_loop_holds_its_tail(place: Any, factor: int) -> None:
     B, C = blurred()
     s = sl.schedule(C)
     strip, row = s[C].split(C.op.axis[0], factor=factor, tail="cut")
@@ -68,7 +68,7 @@ def test_a_parallel_loop_holds_its_rest(place: Any, factor: int) -> None:
     assert rows == [min(factor, ROWS), *([rest] if rest > 1 else [])]
 
 
-def test_the_storage_of_a_rest_is_no_larger_than_it() -> None:
+def test_the_storage_of_a_tail_is_no_larger_than_the_tail() -> None:
     B, C = blurred()
     s = sl.schedule(C)
     strip, row = s[C].split(C.op.axis[0], factor=8, tail="cut")

@@ -1,4 +1,4 @@
-"""The plain nests of the benchmark against NumPy, and their twins in C, at small sizes."""
+"""Tests of the plain nests of the benchmark and their C versions, at small sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks import harness, plain
 from benchmarks.computations.plain import SIZES
 from benchmarks.peers import gcc_loops
 
-# a multiple of the tiles, so that sizes are as in the table
+# multiples of the tiles, as in the table
 SMALL = {"n": 6, "m": 5, "p": 7, "c": 2}
 TILED = {"blocked": 32, "tiles": 32}
 NESTS = {
@@ -54,7 +54,7 @@ def test_a_nest_is_plain_and_right(name: str) -> None:
     assert plain.right(nest, arrays)
 
 
-def test_what_gcc_says_is_read_by_loop() -> None:
+def test_the_vectorization_report_of_gcc_is_read_by_loop() -> None:
     source = """void a(float *x)
 {
     for (int i = 0; i < 9; i++)
@@ -80,7 +80,7 @@ void c(float *x)
     assert outer == {"a": "outer", "b": "none", "c": "none"}
 
 
-def test_rows_with_a_goal_are_apart_from_others() -> None:
+def test_rows_with_a_goal_are_separate() -> None:
     def row(work: str, who: str, seconds: float, kind: str) -> harness.Row:
         case = harness.Case(work, who, lambda: lambda: None, facts={"gcc": kind})
         return harness.Row(case, seconds, 0.0, True)

@@ -1,4 +1,4 @@
-"""Plain loops reach LLVM's vectorizer: what emitted source says of them, and what comes of it."""
+"""Tests of plain loops in emitted source, which LLVM vectorizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VECTOR = re.compile(r"f(?:mul|add)[a-z ]* <\d+ x float>|@llvm\.fma[.a-z0-9]*v\d+
 
 
 def blocked(n: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
-    """The second step of te's opt_gemm: tiles of 32x32, the steps of k by 4."""
+    """Return the second step of te's opt_gemm: 32x32 tiles, k split by 4."""
     A, B = sl.placeholder((n, n), name="A"), sl.placeholder((n, n), name="B")
     k = sl.reduce_axis(n, name="k")
     C = sl.compute((n, n), lambda x, y: sl.sum(A[x, k] * B[k, y], axis=k), name="C")
@@ -33,13 +33,13 @@ def values(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 def entry(kernel: sl.Kernel):
-    """The compiled function of a kernel's file."""
+    """Return the compiled function of a kernel's file."""
     module = load(Path(kernel.path))
     return next(v for name, v in vars(module).items() if name.endswith("_kernel"))
 
 
 def compiled(kernel: sl.Kernel, *arrays: np.ndarray) -> str:
-    """The optimised LLVM of the function of a kernel's file."""
+    """Return the optimized LLVM IR of the function of a kernel's file."""
     function = entry(kernel).py_func
     import numba
 
@@ -56,11 +56,11 @@ def test_the_blocked_product_is_vectorized():
     llvm = compiled(f, a, b, np.empty_like(a))
     assert VECTOR.search(llvm)
     assert "vector.memcheck" not in llvm
-    # 32 copies of the innermost body would be there without the loop
+    # unrolled, the innermost body would have 32 copies
     assert len(re.findall(r"fmul[a-z ]* float", llvm)) < 8
 
 
-def test_the_source_shows_the_range_and_what_is_told():
+def test_the_source_shows_the_range_and_the_hints():
     s, args = blocked(64)
     source = sl.build(s, args).source
     inner = source[source.index("for k_outer") :].splitlines()
@@ -92,7 +92,7 @@ def test_python_and_saved_files_run(tmp_path: Path):
 
 
 def rolled_loops(s: sl.Schedule, args: list[sl.Tensor]) -> list[str]:
-    """The lines of the loops that stay loops."""
+    """Return the source lines of the loops that are not unrolled."""
     lines = sl.build(s, args, target="python").source.splitlines()
     found = []
     for k, line in enumerate(lines):
@@ -116,15 +116,15 @@ def test_loops_of_few_iterations_are_left_alone(n: int):
 
 
 @pytest.mark.parametrize(("n", "vectors"), [(128, 4), (64, 4), (32, 2), (96, 2), (56, 1), (16, 1)])
-def test_no_rest_is_left_to_be_done_one_by_one(n: int, vectors: int):
-    """Vectors of 16 floats: as many an iteration as divide the loop."""
+def test_no_scalar_tail_is_left(n: int, vectors: int):
+    """An iteration has a number of 16-float vectors that divides the loop."""
     s, args = elementwise(n, lambda A, i, j: A[i, j] * 2)
     f = sl.build(s, args, target=sl.Target("cpu", vector_bytes=64))
     assert f"rolled({vectors})" in f.source
 
 
 def test_loops_that_cannot_be_vectorized_are_left_alone():
-    """Neighbours are not filled, or one iteration reads what another wrote."""
+    """Stores are strided, or an iteration reads what another one wrote."""
     A = sl.placeholder((8, 64), name="A")
     T = sl.compute((64, 8), lambda i, j: A[j, i] * 2, name="T")
     s = sl.schedule(T)
@@ -146,8 +146,8 @@ def test_integer_sums_are_vectorized_in_any_order():
     np.testing.assert_array_equal(sl.build(s, [A, R])(a), (a * a).sum(axis=1))
 
 
-def test_the_loop_around_a_short_one_is_the_innermost():
-    """Three taps are written out by LLVM; what is around them is then vectorized."""
+def test_the_loop_around_a_short_one_is_vectorized():
+    """LLVM unrolls three taps and vectorizes the loop around them."""
     A, W = sl.placeholder((6, 66), name="A"), sl.placeholder((3,), name="W")
     k = sl.reduce_axis(3, name="k")
     B = sl.compute((6, 64), lambda i, j: sl.sum(A[i, j + k] * W[k], axis=k), name="B")
@@ -160,7 +160,7 @@ def test_the_loop_around_a_short_one_is_the_innermost():
     assert VECTOR.search(compiled(f, a, w, np.empty((6, 64), "float32")))
 
 
-def test_schedules_that_vectorize_are_as_they_were():
+def test_schedules_that_vectorize_are_unchanged():
     s, args = blocked(64)
     C = args[2]
     s[C].vectorize(s[C].leaf_axes[-1])
@@ -168,7 +168,7 @@ def test_schedules_that_vectorize_are_as_they_were():
     assert not re.search(r"\b(rolled|apart|rounded)\(", source)
 
 
-def test_an_output_that_may_be_an_input_is_not_apart():
+def test_an_output_that_may_alias_an_input_is_not_marked_apart():
     A, W = sl.placeholder((4, 64), name="A"), sl.placeholder((64,), name="W")
     B = sl.compute((4, 64), lambda i, j: A[i, j] * W[j] + 1, name="B")
     f = sl.build(sl.schedule(B), [A, W, B])
@@ -178,8 +178,8 @@ def test_an_output_that_may_be_an_input_is_not_apart():
     np.testing.assert_allclose(f(a, w, a), want, rtol=1e-6)
 
 
-def test_what_apart_says_is_true_of_storage_between_stages():
-    """Stages in storage of their own, outlined into the body of a parallel loop."""
+def test_storage_between_stages_is_marked_apart():
+    """Stages have storage of their own, inside the outlined body of a parallel loop."""
     A = sl.placeholder((8, 64), name="A")
     T = sl.compute((8, 64), lambda i, j: A[i, j] + 1, name="T")
     k = sl.reduce_axis(8, name="k")
@@ -203,8 +203,8 @@ def dot(n: int, dtype: str = "float32") -> tuple[sl.Schedule, list[sl.Tensor]]:
     return sl.schedule(y), [A, x, y]
 
 
-def test_sums_that_wait_are_not_fused():
-    """A multiply-add takes longer than the addition that the next step waits for."""
+def test_long_sums_use_no_fused_multiply_add():
+    """A fused multiply-add would lengthen the chain of additions."""
     s, args = dot(300)
     f = sl.build(s, args)
     assert "rounded(load(A" in f.source
@@ -213,22 +213,22 @@ def test_sums_that_wait_are_not_fused():
     np.testing.assert_allclose(got, a @ x, rtol=1e-4, atol=1e-3)
     llvm = compiled(f, a, x, np.empty(5, "float32"))
     assert "llvm.arithmetic.fence" in llvm
-    # one addition after the other, each product rounded: what Python does
+    # additions in order with rounded products, as in Python
     np.testing.assert_array_equal(got, sl.build(s, args, target="python")(a, x))
 
 
 @pytest.mark.parametrize("n", [3, 128])
-def test_short_sums_are_fused(n: int):
+def test_short_sums_use_fused_multiply_adds(n: int):
     assert "rounded" not in sl.build(*dot(n), target="python").source
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int32", "int64"])
-def test_only_floats_that_are_computed_as_they_are_stored_are_unfused(dtype: str):
+def test_only_dtypes_computed_as_stored_are_unfused(dtype: str):
     assert "rounded" not in sl.build(*dot(300, dtype), target="python").source
 
 
 def test_fastmath_adds_in_any_order():
-    """Sums of floats are then vectorized as those of integers are."""
+    """With fastmath, sums of floats are vectorized like those of integers."""
     s, args = dot(300)
     f = sl.build(s, args, fastmath=True)
     assert "rounded" not in f.source

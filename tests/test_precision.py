@@ -1,4 +1,4 @@
-"""float64 that comes of integers and Python floats alone is named, once."""
+"""Tests of the warning about float64 that only integers and Python floats cause."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scheduled(C: Any) -> list[Any]:
      (lambda X, i: sl.select(X[i, 0] > 1, X[i, 0], 0.5), "uint8", ".astype"),
      (lambda X, i: X[i, 0] ** 0.5, "uint8", 'X[i, 0] ** sl.const(0.5, "float32")')],
 )  # fmt: skip
-def test_it_is_said_once_at_the_users_line(body: Any, dtype: str, says: str) -> None:
+def test_the_warning_is_given_once_at_the_users_line(body: Any, dtype: str, says: str) -> None:
     (found,) = scheduled(gray(body, dtype))
     assert found.filename == __file__
     text = str(found.message)
@@ -47,7 +47,7 @@ def test_it_is_said_once_at_the_users_line(body: Any, dtype: str, says: str) -> 
     assert says in text, text
 
 
-def test_what_it_says_gives_float32() -> None:
+def test_the_advice_gives_float32() -> None:
     for body in (lambda X, i: X[i, 0] * sl.const(0.299, "float32"),
                  lambda X, i: X[i, 0].astype("float32") / 255):  # fmt: skip
         C = gray(body)
@@ -66,11 +66,11 @@ def test_what_it_says_gives_float32() -> None:
      (lambda X, i: X[i, 0] * 2 + i, "int32", "uint8"),
      (lambda X, i: sl.exp(X[i, 0]), "int16", "float32")],
 )  # fmt: skip
-def test_what_was_asked_for_is_not_said(body: Any, dtype: str, out: str) -> None:
+def test_a_requested_float64_gives_no_warning(body: Any, dtype: str, out: str) -> None:
     assert not scheduled(gray(body, dtype, out))
 
 
-def test_a_stage_on_the_way_counts() -> None:
+def test_an_intermediate_stage_warns_too() -> None:
     X = sl.placeholder((4, 3), "uint8", name="X")
     luma = sl.compute((4,), lambda i: X[i, 0] * 0.299, name="luma")
     C = sl.compute((4,), lambda i: sl.cast(luma[i], "uint8"), name="C")

@@ -1,4 +1,4 @@
-"""A step that would break what an earlier step asked for is refused, and changes nothing."""
+"""A step that would break the promise of an earlier step is refused and changes nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ROWS = [
     # threads of a CPU, of a GPU
     ("s[C].parallel(i)", "s[C].bind(j, 'threadIdx.x')", "and no target has both"),
     ("s[B].bind(y, 'blockIdx.x')", "s[C].parallel(i)", "and no target has both"),
-    # what an inlined stage would lose
+    # annotations that an inlined stage would lose
     ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "an inlined stage stores nothing"),
     ("s[B].double_buffer()", "s[B].compute_inline()", "an inlined stage stores nothing"),
 ]  # fmt: skip
@@ -84,7 +84,7 @@ def test_step(taken, step, match):
         exec(last, space)
     assert match in str(caught.value)
     assert (str(s), s.to_json(), s.state) == kept
-    # what was accepted so far fits together
+    # the accepted steps still lower
     sl.lower(s)
 
 
@@ -109,8 +109,8 @@ def test_a_block_of_unknown_size():
     assert not s.steps
 
 
-def test_what_stays_is_right():
-    """A cut within the rest of a cut, reordered inside of its loop and made parallel outside."""
+def test_nested_cuts_are_right():
+    """A cut inside a tail, reordered inside its loop and parallel outside, gives right results."""
     space = graph()
     s, C, A = space["s"], space["C"], space["A"]
     io, ii = s[C].split(space["i"], factor=24, tail="cut")

@@ -1,4 +1,4 @@
-"""Combiners of one's own: which are taken, in which order they fold, what warns."""
+"""Tests of custom combiners: accepted ones, the order of the fold, warnings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlang.errors import ComputeError, ComputeTypeError, OrderWarning
 
 
 def argmax(first: bool = True, magnitude: bool = False) -> Callable[..., Any]:
-    """te's usual argmax: of equal values the first one, or the last."""
+    """Return te's usual argmax, which picks the first or the last of equal values."""
 
     def combine(x: Any, y: Any) -> Any:
         a, b = (sl.abs(x[1]), sl.abs(y[1])) if magnitude else (x[1], y[1])
@@ -36,7 +36,7 @@ WANTED = {True: 1, False: 39}
 
 
 def kept(C: Any) -> list[Any]:
-    """Schedules that keep the order."""
+    """Return schedules that keep the order."""
     made = []
     for k in range(5):
         s = sl.schedule(list(C))
@@ -54,8 +54,8 @@ def kept(C: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_order_is_kept_in_silence(first: bool) -> None:
-    """Of equal values the first one wins, or the last: as the combiner has it in a plain fold."""
+def test_schedules_that_keep_the_order_do_not_warn(first: bool) -> None:
+    """The first or the last of equal values wins, as in a plain fold."""
     C = best(argmax(first))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -98,7 +98,7 @@ def test_the_step_that_loses_the_order_warns(prepare: Any, magnitude: bool) -> N
     assert len(caught) == 1 and caught[0].filename == __file__
 
 
-def test_axes_out_of_their_order_warn() -> None:
+def test_reordered_reduction_axes_warn() -> None:
     X = sl.placeholder((6, 4), name="X")
     k, m = sl.reduce_axis(6, name="k"), sl.reduce_axis(4, name="m")
     pick = argmax()
@@ -128,7 +128,7 @@ def test_reducers_that_decide_ties_do_not_warn() -> None:
 
 
 def test_the_tuner_keeps_the_order() -> None:
-    """Every candidate gives the first of equal values."""
+    """Every candidate picks the first of equal values."""
     from random import Random
 
     from schedlang.autotune.knobs import Rejected
@@ -156,8 +156,8 @@ def welford(x: Any, y: Any) -> Any:
     return n, x[1] + delta * part, x[2] + y[2] + delta * delta * x[0] * part
 
 
-def test_states_with_a_meaning() -> None:
-    """Welford's count, mean and sum of squares: most triples of numbers are no such state."""
+def test_a_combiner_of_structured_states() -> None:
+    """Welford's combiner is accepted, though most triples of numbers are not a valid state."""
     X, k = sl.placeholder((3, 50), "float64", name="X"), sl.reduce_axis(50, name="k")
     one, zero = sl.const(1, "float64"), sl.const(0, "float64")
     moments = sl.comm_reducer(welford, lambda *t: (0, 0, 0), name="moments")
@@ -179,7 +179,7 @@ def gcd(x: Any, y: Any) -> Any:
     return x
 
 
-def test_samples_and_trust() -> None:
+def test_the_options_samples_and_trust() -> None:
     X, k = sl.placeholder((6,), "int32", name="X"), sl.reduce_axis(6, name="k")
 
     def over(**more: Any) -> Any:
@@ -208,7 +208,7 @@ def test_samples_and_trust() -> None:
     assert sl.reference(C)(x)[0] == 6
 
 
-def test_ties_are_known_after_a_round_trip() -> None:
+def test_the_order_of_ties_survives_a_round_trip() -> None:
     for more in ({}, {"samples": [(k, 1.0) for k in range(4)]}):
 
         def combine(x: Any, y: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``init=`` of a reduction that reads tensors: counted once under every schedule."""
+"""Tests of ``init=`` that reads tensors, which every schedule adds once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ M, N, K = 6, 20, 13
 
 
 def dense(bias_stage: bool = False) -> Any:
-    """A product that starts from a bias of its columns, given or computed."""
+    """Return a product that starts from a bias per column, an input or a computed stage."""
     A, B = sl.placeholder((M, K), name="A"), sl.placeholder((K, N), name="B")
     b, k = sl.placeholder((N,), name="b"), sl.reduce_axis(K, name="k")
     bias = sl.compute((N,), lambda j: b[j] * 2, name="bias") if bias_stage else b
@@ -88,7 +88,7 @@ STEPS = [plain, tiles, rfactor, rfactor_all, cache_write, cache_read, tail_cut]
 
 @pytest.mark.parametrize("bias_stage", [False, True])
 @pytest.mark.parametrize("steps", STEPS)
-def test_it_counts_once(steps: Any, bias_stage: bool) -> None:
+def test_the_init_is_added_once(steps: Any, bias_stage: bool) -> None:
     C, bias = dense(bias_stage)
     s = sl.schedule(C)
     steps(s, C, bias)
@@ -136,7 +136,7 @@ def test_compiled() -> None:
     np.testing.assert_array_equal(sl.build(s)(*values()), expected())
 
 
-def test_an_inlined_and_an_attached_start() -> None:
+def test_an_inlined_and_an_attached_init() -> None:
     C, bias = dense(bias_stage=True)
     s = sl.schedule(C)
     s[bias].compute_inline()
@@ -147,8 +147,8 @@ def test_an_inlined_and_an_attached_start() -> None:
     np.testing.assert_array_equal(sl.build(s, target="python")(*values()), expected(True))
 
 
-def test_a_start_inside_the_reduction_is_refused() -> None:
-    """The fold has begun by then."""
+def test_an_init_inside_the_reduction_is_refused() -> None:
+    """The init cannot be attached inside the reduction, which has already started there."""
     C, bias = dense(bias_stage=True)
     s = sl.schedule(C)
     s[C].reorder(C.op.reduce_axis[0], *C.op.axis)
@@ -159,7 +159,7 @@ def test_a_start_inside_the_reduction_is_refused() -> None:
     assert "initializes its reduction" in str(s)
 
 
-def test_two_parts_gathers_and_data() -> None:
+def test_inits_of_pairs_by_gathers_and_conditions() -> None:
     X, where = sl.placeholder((4, 9), name="X"), sl.placeholder((4,), "int32", name="where")
     low, k = sl.placeholder((7,), name="low"), sl.reduce_axis(9, name="k")
     both = sl.comm_reducer(
@@ -181,7 +181,7 @@ def test_two_parts_gathers_and_data() -> None:
                 np.testing.assert_array_equal(got, want)
 
 
-def test_a_recurrence_may_start_from_its_state() -> None:
+def test_a_scan_with_its_state_as_the_init() -> None:
     S, W = sl.placeholder((5, 3), name="S"), sl.placeholder((3, 3), name="W")
     X, k = sl.placeholder((5, 3), name="X"), sl.reduce_axis(3, name="k")
     first = sl.compute((1, 3), lambda _, i: X[0, i], name="first")
@@ -198,7 +198,7 @@ def test_a_recurrence_may_start_from_its_state() -> None:
     np.testing.assert_array_equal(sl.build(sl.schedule(R), target="python")(X=x, W=w), rows)
 
 
-def test_what_a_start_may_not_be() -> None:
+def test_invalid_inits_are_refused() -> None:
     A, k = sl.placeholder((4, 4), name="A"), sl.reduce_axis(4, name="k")
     with pytest.raises(ComputeError, match="init= uses k, but may use only data axes"):
         sl.compute((4,), lambda i: sl.sum(A[i, k], axis=k, init=A[i, k]), name="C")

@@ -1,4 +1,4 @@
-"""``reference`` against NumPy written by hand."""
+"""Tests of ``reference`` against hand-written NumPy."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_select_evaluates_nan_and_keeps_dtype():
         np.testing.assert_array_equal(reference(C)(a), np.where(a > 0, np.log(a), -a))
 
 
-def test_no_warnings_leave():
+def test_no_numpy_warning_escapes():
     A = placeholder((2,), "int32", name="A")
     C = compute((2,), lambda i: A[i] // (A[i] - A[i]), name="C")
     with warnings.catch_warnings():
@@ -365,7 +365,7 @@ def test_convolution_with_padding():
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-# size of things
+# memory and depth
 
 
 def test_matmul_of_1024_is_bounded_in_memory():
@@ -436,7 +436,7 @@ def test_chain_of_2000_stages_and_expression_of_depth_5000():
     assert reference(compute((8,), deep, name="D"))(np.zeros(8, "float32"))[3] == 5000
 
 
-def test_intermediates_are_let_go():
+def test_intermediates_are_freed():
     A = placeholder((250_000,), "float64", name="A")
     T = A
     for k in range(40):
@@ -480,7 +480,7 @@ def test_random_contraction(m_, n, depth, dtype, seed):
     st.integers(1, 5), st.integers(1, 5),
 )  # fmt: skip
 def test_random_affine_reads(coefs, rows, columns):
-    """Reads at ``a*i + b*j + c``, shifted so that they stay inside."""
+    """Reads at ``a*i + b*j + c``, shifted to be in bounds, agree with NumPy."""
     grid = np.arange(rows)[:, None], np.arange(columns)[None, :]
     shape, index = [], []
     for a, b, c in coefs:

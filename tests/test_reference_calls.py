@@ -1,4 +1,4 @@
-"""Calls of ``reference``: its arguments, its refusals, and scans."""
+"""Tests of calls of ``reference``: arguments, refusals, scans."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_equal_names_are_given_by_position():
         reference(C)(A=one)
 
 
-def test_reference_wants_tensors():
+def test_reference_needs_tensors():
     with pytest.raises(ComputeTypeError, match="give one or more tensors made by sl.compute"):
         reference([])
     with pytest.raises(ComputeTypeError, match="give one or more tensors"):
@@ -159,7 +159,7 @@ def test_scan_of_two_states_with_a_stage_between():
     np.testing.assert_allclose(got_after, eh[-1] - ec[-1], rtol=1e-4, atol=1e-5)
 
 
-def test_scan_read_ahead_of_its_time():
+def test_scan_that_reads_later_rows_is_refused():
     S, X = placeholder((5,), name="S"), placeholder((5,), "int64", name="X")
     first = compute((1,), lambda t: 1.0 * X[t].astype("float32"), name="first")
     step = compute((5,), lambda t: S[X[t]] + 1, name="step")

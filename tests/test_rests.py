@@ -1,4 +1,4 @@
-"""The rest behind a main loop, where it may be empty and where its lanes are masked."""
+"""Tests of tails behind a main loop that may be empty or have masked lanes."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ SIZES = [(0, 0), (1, 1), (2, 16), (3, 15), (4, 17), (5, 31), (0, 33), (8, 0)]
 
 @pytest.mark.parametrize("tail", ["cut", "guard"])
 @pytest.mark.parametrize("target", ["python", "cpu"])
-def test_an_element_for_all_lanes_of_a_rest_is_read_once(tail: str, target: str):
+def test_an_element_that_all_lanes_of_a_tail_share_is_read_once(tail: str, target: str):
     A, B, C = symbolic_product()
     s = sl.schedule(C)
     i, j = C.op.axis
@@ -40,7 +40,7 @@ def test_an_element_for_all_lanes_of_a_rest_is_read_once(tail: str, target: str)
 
 
 @pytest.mark.parametrize("target", ["python", "cpu"])
-def test_rests_inside_a_rest(target: str):
+def test_tails_inside_a_tail(target: str):
     A, B, C = symbolic_product()
     s = sl.schedule(C)
     i, j = C.op.axis
@@ -56,7 +56,7 @@ def test_rests_inside_a_rest(target: str):
 
 
 @pytest.mark.parametrize("kind", ["unroll", "vectorize"])
-def test_a_rest_of_symbolic_length_is_refused_with_what_to_do(kind: str):
+def test_a_tail_of_symbolic_length_is_refused_with_advice(kind: str):
     A, B, C = symbolic_product()
     i, j = C.op.axis
 
@@ -73,7 +73,7 @@ def test_a_rest_of_symbolic_length_is_refused_with_what_to_do(kind: str):
         getattr(s[T], kind)(ii)
         return sl.build(s, [A, B, C], target="python")
 
-    # the lanes of a vector may be masked
+    # masked lanes are accepted
     if kind == "unroll":
         with pytest.raises(
             LoweringError, match=r"the loop has .*known only at run time"
@@ -87,8 +87,8 @@ def test_a_rest_of_symbolic_length_is_refused_with_what_to_do(kind: str):
             np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
 
 
-def test_an_empty_rest_is_passed_by():
-    """Without the test the steps of the rest run, with no lane to do anything."""
+def test_an_empty_tail_is_skipped():
+    """A condition skips an empty tail, whose loops would run without any lane."""
     A, B, C = symbolic_product()
     s = sl.schedule(C)
     i, j = C.op.axis
@@ -98,12 +98,12 @@ def test_an_empty_rest_is_passed_by():
     assert "if n//4*4 < n:   # rest of i split by 4\n  for j in 0..m:" in nest
     s = sl.schedule(C)
     s[C].split(i, factor=4, tail="cut")
-    # a loop that may run no times needs no test
+    # a loop without iterations needs no condition
     assert "if " not in str(s) and "for i.inner in 0..n%4:" in str(s)
 
 
 @pytest.mark.parametrize("target", ["python", "cpu"])
-def test_an_element_under_a_condition_of_the_lanes_is_not_read_without_one(target: str):
+def test_an_element_under_a_condition_on_lanes_is_read_under_it(target: str):
     X = sl.placeholder((9,), name="X")
     C = sl.compute(
         (9, 16), lambda i, j: sl.if_then_else(j + 4 < i, X[sl.max(i - 5, 0)] / X[i], 0), name="C"

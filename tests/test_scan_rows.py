@@ -1,4 +1,4 @@
-"""A scan whose last rows alone are read keeps as many rows as a step and its readers need."""
+"""A scan of which only the last rows are read keeps only the rows that are needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS, WIDTH = 11, 16
 
 
 def recurrence(back: int, read: int, made: int = 1) -> tuple[Any, Any]:
-    """A state that reads the rows 1 and ``back`` before it; ``read`` rows at its end are summed."""
+    """Return a scan that reads 1 and ``back`` rows back, and the sum of its last ``read`` rows."""
     X = sl.placeholder((STEPS, WIDTH), name="X")
     S = sl.placeholder((STEPS, WIDTH), name="S")
     first = sl.compute((made, WIDTH), lambda t, i: X[t, i], name="first")
@@ -44,7 +44,7 @@ def rows_kept(s: Schedule) -> int:
     ("back", "read", "made", "kept"),
     [(1, 1, 1, 2), (2, 1, 2, 3), (3, 1, 3, 4), (1, 4, 1, 4), (2, 5, 3, 5), (1, 1, 6, 6)],
 )
-def test_rows_take_turns(back: int, read: int, made: int, kept: int) -> None:
+def test_rows_are_stored_in_a_ring(back: int, read: int, made: int, kept: int) -> None:
     _, L = recurrence(back, read, made)
     s = sl.schedule(L)
     assert rows_kept(s) == kept
@@ -54,7 +54,7 @@ def test_rows_take_turns(back: int, read: int, made: int, kept: int) -> None:
     np.testing.assert_allclose(f(x), by_hand(x, back, read, made), rtol=1e-5)
 
 
-def test_rows_take_turns_under_a_schedule() -> None:
+def test_rows_are_stored_in_a_ring_under_a_schedule() -> None:
     H, L = recurrence(2, 1, 2)
     s = sl.schedule(L)
     step = s[H.op.update[0]]
@@ -65,7 +65,7 @@ def test_rows_take_turns_under_a_schedule() -> None:
     np.testing.assert_allclose(sl.build(s)(x), by_hand(x, 2, 1, 2), rtol=1e-5)
 
 
-def test_all_rows_are_kept_where_all_are_read_or_given() -> None:
+def test_all_rows_are_kept_if_all_are_read_or_returned() -> None:
     H, L = recurrence(1, STEPS)
     assert rows_kept(sl.schedule(L)) == STEPS
     H, L = recurrence(1, 1)
@@ -76,7 +76,7 @@ def test_all_rows_are_kept_where_all_are_read_or_given() -> None:
     np.testing.assert_allclose(last, by_hand(x, 1, 1, 1), rtol=1e-5)
 
 
-def test_all_rows_are_kept_where_a_read_is_data() -> None:
+def test_all_rows_are_kept_if_a_read_depends_on_data() -> None:
     H, _ = recurrence(1, 1)
     at = sl.placeholder((3,), "int64", name="at")
     G = sl.compute((3, WIDTH), lambda j, i: H[at[j], i], name="G")

@@ -1,4 +1,4 @@
-"""Recurrences whose updates read each other, look back, or give more than their states."""
+"""Tests of scans whose updates read each other, look back, or return extra outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def first_row(X: sl.Tensor, name: str) -> sl.Tensor:
 
 
 def rows(output: Any, target: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """What a kernel makes of ``arrays``; the oracle says the same."""
+    """Return the results of a kernel, after comparing them with the oracle."""
     made = sl.build(sl.schedule(output), target=target)(*arrays)
     made = made if isinstance(made, tuple) else (made,)
     oracle = sl.reference(output)(*arrays)
@@ -36,8 +36,8 @@ def rows(output: Any, target: str, *arrays: np.ndarray) -> tuple[np.ndarray, ...
 
 @targets
 @pytest.mark.parametrize("turned", [False, True])
-def test_an_update_reads_another_one_of_its_moment(turned: bool, target: str) -> None:
-    """As in an LSTM, whose cell is there before what it gives out; in either order."""
+def test_an_update_reads_another_one_of_the_same_step(turned: bool, target: str) -> None:
+    """The updates may be in either order, as the cell and the output of an LSTM."""
     X, h, c = tensors("X", "h", "c")
     c1 = sl.compute((T, H), lambda t, i: c[t - 1, i] * 0.5 + X[t, i], name="c1")
     h1 = sl.compute((T, H), lambda t, i: sl.tanh(c1[t, i]) + h[t - 1, i], name="h1")
@@ -54,7 +54,7 @@ def test_an_update_reads_another_one_of_its_moment(turned: bool, target: str) ->
 
 @targets
 def test_a_step_reads_an_update_and_is_read_by_another(target: str) -> None:
-    """Two layers of a recurrent network, where the second one multiplies what the first gives."""
+    """In two recurrent layers, the second one multiplies the output of the first."""
     X, h, c = tensors("X", "h", "c")
     W, k = sl.placeholder((H, H), name="W"), sl.reduce_axis(H, name="k")
     c1 = sl.compute((T, H), lambda t, i: c[t - 1, i] * 0.5 + X[t, i], name="c1")
@@ -73,7 +73,7 @@ def test_a_step_reads_an_update_and_is_read_by_another(target: str) -> None:
 
 @targets
 @pytest.mark.parametrize("back", [2, 3])
-def test_a_look_back_that_is_held_at_the_start(back: int, target: str) -> None:
+def test_a_look_back_that_is_clamped_at_the_start(back: int, target: str) -> None:
     X, S = tensors("X", "S")
     step = sl.compute(
         (T, H),
@@ -101,7 +101,7 @@ def test_one_stage_updates_two_states(target: str) -> None:
 
 
 @targets
-def test_an_update_gives_what_is_no_state(target: str) -> None:
+def test_a_scan_returns_an_output_that_is_no_state(target: str) -> None:
     X, h = tensors("X", "h")
     u, _ = sl.compute((T, H), lambda t, i: (h[t - 1, i] + X[t, i], h[t - 1, i] * 2), name="two")
     (sums,) = rows(sl.scan(first_row(X, "h0"), u, h, inputs=[X], name="R"), target, x)

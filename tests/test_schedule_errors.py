@@ -1,6 +1,6 @@
-"""Steps that are refused: the message says why, and the schedule stays as it was.
+"""A refused step says why and leaves the schedule unchanged.
 
-Each row: steps that are taken, the step that is refused, and parts of its message in order, with
+Each row has the accepted steps, the refused step, and parts of its message in order, with
 `` ... `` between them.
 """
 
@@ -437,7 +437,7 @@ def test_arguments_are_refused(case: int) -> None:
     assert str(s) == before
 
 
-def test_attached_where_another_reader_is_left_out() -> None:
+def test_attached_where_another_reader_is_outside_the_loop() -> None:
     g = SimpleNamespace(**diamond())
     g.s[g.D].compute_at(g.s[g.C], g.i)
     assert "# compute_at(C, i) on stage D: E reads D outside that loop" in str(g.s)
@@ -473,7 +473,7 @@ def test_attached_under_a_loop_that_is_vectorized_later() -> None:
     assert len(g.s.steps) == 1
 
 
-def test_cut_where_it_is_not_legal() -> None:
+def test_an_illegal_cut_is_refused() -> None:
     g = SimpleNamespace(**matmul())
     outer, inner = g.s[g.C].split(g.i, factor=48, tail="cut")
     match = "i.inner is not inside i.outer(.|\\n)*Keep i.outer a plain loop around i.inner, or use"
@@ -489,7 +489,7 @@ def test_cut_where_it_is_not_legal() -> None:
     "axis = s[T].fuse(k, m); s[T].unroll(T.op.axis[0])",
 ])  # fmt: skip
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_partial_sums_as_a_refusal_writes_them(before: str, outputs: int) -> None:
+def test_the_rfactor_that_a_refusal_advises(before: str, outputs: int) -> None:
     X = sl.placeholder((8, 16, 3), name="X")
     k, m = sl.reduce_axis(16, name="k"), sl.reduce_axis(3, name="m")
 

@@ -1,4 +1,4 @@
-"""Schedules read from JSON: text from a stranger is replayed or refused, and runs no code."""
+"""Untrusted JSON is replayed as a schedule or refused, and runs no code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.graphs import matmul
 
 
 def recorded() -> tuple[SimpleNamespace, dict[str, Any]]:
-    """A computation, and a schedule recorded on another one like it."""
+    """Return a computation, and a schedule recorded on an equal one."""
     g = SimpleNamespace(**matmul())
     g.s[g.C].split(g.i, factor=4)
     g.s[g.D].compute_at(g.s[g.C], g.s[g.C].leaf_axes[0])
@@ -25,7 +25,7 @@ def recorded() -> tuple[SimpleNamespace, dict[str, Any]]:
 
 
 def edited(path: str, value: Any) -> str:
-    """The recorded schedule with one place changed."""
+    """Return the recorded schedule with one place changed."""
     _, data = recorded()
     place: Any = data
     *parents, last = [int(p) if p.isdigit() else p for p in path.split(".")]
@@ -86,7 +86,7 @@ HOSTILE: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize("case", range(len(HOSTILE)))
-def test_json_that_does_not_fit(case: int) -> None:
+def test_json_that_does_not_fit_is_refused(case: int) -> None:
     path, value, match = HOSTILE[case]
     g, _ = recorded()
     with pytest.raises(ScheduleError, match=match):
@@ -98,7 +98,7 @@ def test_json_that_does_not_fit(case: int) -> None:
     ["", "{", "null", "[]", "3", '"s"', "[" * 100_000, "1" * 5000, "import os", "NaN", None, 3],
     ids=range(12),
 )
-def test_text_that_is_no_schedule(text: Any) -> None:
+def test_text_that_is_not_a_schedule_is_refused(text: Any) -> None:
     with pytest.raises(ScheduleError, match="the text is not a schedule"):
         Schedule.from_json(text, matmul()["C"])
 
@@ -112,7 +112,7 @@ def test_json_for_another_computation() -> None:
 
 
 def test_json_with_any_value_changed_is_replayed_or_refused() -> None:
-    """Every scalar of the recorded schedule, replaced by each of a few strange values."""
+    """Each scalar of the recorded schedule is replaced by each of a few strange values."""
     strange = [None, True, -1, 2**63, 1.5, "", "C", [], {}, [[]], {"axis": "i"}, {"stage": "C"}]
     g, data = recorded()
     places: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""Calls with plain NumPy arrays go straight to the kernel; all others are looked at closely."""
+"""Calls with plain NumPy arrays take a fast path; all others are checked in full."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ones() -> np.ndarray:
     return np.ones((2, 4), "float32")
 
 
-def test_plain_arrays_take_it(kernel: Kernel) -> None:
+def test_plain_arrays_take_the_fast_path(kernel: Kernel) -> None:
     bind = shortcut(kernel.signature)
     out = ones()
     assert bind is not None
@@ -47,14 +47,14 @@ def test_plain_arrays_take_it(kernel: Kernel) -> None:
         (ones(), ones(), ones()),
     ],
 )
-def test_what_needs_a_look_does_not(kernel: Kernel, args: tuple) -> None:
+def test_other_arguments_take_the_full_check(kernel: Kernel, args: tuple) -> None:
     bind = shortcut(kernel.signature)
     assert bind is not None and bind(args) is None
     with pytest.raises((CallError, CallTypeError)):
         kernel(*args)
 
 
-def test_overlap_and_read_only_outputs_do_not(kernel: Kernel) -> None:
+def test_overlap_and_read_only_outputs_take_the_full_check(kernel: Kernel) -> None:
     bind = shortcut(kernel.signature)
     a, frozen = ones(), ones()
     frozen.flags.writeable = False
@@ -65,7 +65,7 @@ def test_overlap_and_read_only_outputs_do_not(kernel: Kernel) -> None:
             kernel(*args)
 
 
-def test_views_that_do_not_overlap_take_it(kernel: Kernel) -> None:
+def test_views_that_do_not_overlap_take_the_fast_path(kernel: Kernel) -> None:
     bind = shortcut(kernel.signature)
     both = np.ones((4, 4), "float32")
     assert bind is not None and bind((both[:2], both[2:])) is not None
@@ -73,7 +73,7 @@ def test_views_that_do_not_overlap_take_it(kernel: Kernel) -> None:
     assert (both[2:] == 2).all()
 
 
-def test_sizes_scalars_and_half_precision_have_none() -> None:
+def test_sizes_scalars_and_float16_have_no_fast_path() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     H = sl.placeholder((4,), "float16", name="H")

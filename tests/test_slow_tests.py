@@ -1,4 +1,4 @@
-"""tests/README.md lists the tests that are marked slow, each with its reason."""
+"""tests/README.md lists every test that is marked slow, with its reason."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def test_each_row_of_the_table_is_a_slow_test_with_a_reason() -> None:
         assert len(cells) == 2 and all(cells), name
 
 
-def test_a_name_that_no_case_has_is_refused() -> None:
+def test_an_unknown_case_name_is_refused() -> None:
     with pytest.raises(KeyError, match="'c'.* of .'a', 'b'."):
         slow_but(["c"], ["a", "b"])

@@ -1,4 +1,4 @@
-"""Every operator and function on pairs of special values, against NumPy."""
+"""Every operator and function agrees with NumPy on pairs of special values."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PAIRS |= {
 
 
 def _wide(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """``f`` in double precision, rounded to the dtype that NumPy computes square roots in."""
+    """Return ``f`` in double precision, rounded to NumPy's dtype for square roots."""
     return lambda x: f(x.astype("float64")).astype(np.sqrt(x).dtype)
 
 
 def _power(p: float) -> Pair:
-    # an array of exponents: beside a lone 0.5 NumPy takes the square root
+    # an array of exponents, since NumPy takes the square root for a scalar 0.5
     return (lambda x: x**p), (lambda x: np.power(x, np.full(x.shape, p, (x * p).dtype)))
 
 
@@ -68,9 +68,9 @@ def specials(dtype: str) -> np.ndarray:
 
 
 def assert_same(got: np.ndarray, want: np.ndarray, asked: str, arrays: Any) -> None:
-    """NaN, infinities and zeros with their signs are exact, the rest within 4 ulp.
+    """Check that NaN, infinities and signed zeros are exact and the rest is within 4 ulps.
 
-    NumPy itself gives either zero for the minimum or maximum of 0.0 and -0.0.
+    The minimum or maximum of 0.0 and -0.0 may be either zero, as in NumPy.
     """
     assert got.dtype == want.dtype, asked
     if want.dtype.kind != "f":
@@ -91,7 +91,7 @@ def assert_same(got: np.ndarray, want: np.ndarray, asked: str, arrays: Any) -> N
 
 
 def cases(table: dict[str, Pair], arrays: list[np.ndarray]) -> list[tuple[str, Any, np.ndarray]]:
-    """The operations that NumPy has for the arrays' dtype, and its values."""
+    """Return the operations that NumPy has for the dtype, with its results."""
     found = []
     for name, (ours, numpy) in table.items():
         try:

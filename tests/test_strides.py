@@ -1,4 +1,4 @@
-"""Lanes far apart in memory: kept in registers where they are sums, and said where they cost."""
+"""Strided lanes of sums stay in registers, and costly strided accesses give a warning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ k = sl.reduce_axis(N, name="k")
 
 
 def partial_sums(rows: int, columns: int, at: int, dtype: str = "float32") -> sl.Schedule:
-    """Sums of rows, their partial ones in lanes along dimension ``at``, four rows written out."""
+    """Return row sums with partial sums in lanes of dimension ``at`` and four rows unrolled."""
     X, step = sl.placeholder((rows, columns), dtype, name="X"), sl.reduce_axis(columns, name="k")
     R = sl.compute((rows,), lambda i: sl.sum(X[i, step], axis=step), name="R")
     s = sl.schedule(R)
@@ -41,8 +41,8 @@ def partial_sums(rows: int, columns: int, at: int, dtype: str = "float32") -> sl
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 @pytest.mark.parametrize("target", ["cpu", "python"])
-def test_partial_sums_stay_in_registers_whatever_their_order(dtype: str, target: str) -> None:
-    """rfactor's default puts the lanes first: they are written once, behind the loop."""
+def test_partial_sums_stay_in_registers_in_any_dimension_order(dtype: str, target: str) -> None:
+    """By default rfactor puts the lanes first; they are stored once, after the loop."""
     s = partial_sums(8, 64, 0, dtype)
     f = sl.build(s, target=target)
     assert "strided" not in inside_loops(f, "k_outer") and "vstore_strided" in f.source
@@ -51,8 +51,8 @@ def test_partial_sums_stay_in_registers_whatever_their_order(dtype: str, target:
     np.testing.assert_allclose(f(x), expected, rtol=5e-2 if dtype == "float16" else 1e-5)
 
 
-def test_sums_that_are_read_ahead_of_a_block_of_steps() -> None:
-    """With a block of k outside, the sums of lanes far apart are gathered ahead of each block."""
+def test_sums_are_gathered_before_a_block_of_steps() -> None:
+    """With a block of k outside, strided lanes of sums are gathered before each block."""
     C = sl.compute((16, 8), lambda i, j: sl.sum(A[k, i] * B[k, j], axis=k), name="C")
     s = sl.schedule(C)
     outer, inner = s[C].split(k, factor=64)
@@ -139,8 +139,8 @@ def partial_rows(mended: bool) -> sl.Schedule:
              "the inner loop"),
     (partial_rows, "transform_layout(lambda d0, d1: (d1, d0)) on its stage, or the last"),
 ])  # fmt: skip
-def test_the_step_that_is_named_helps(make: Callable[[bool], sl.Schedule], words: str) -> None:
-    """The message names the access and the loop, and is gone after the step that it names."""
+def test_the_advised_step_works(make: Callable[[bool], sl.Schedule], words: str) -> None:
+    """The message names the access and the loop, and the named step removes the warning."""
     assert any(words in text for text in said(make(False)))
     assert not said(make(True))
     with pytest.warns(StrideWarning):
@@ -162,8 +162,8 @@ def test_a_stride_that_no_loop_of_the_stage_avoids() -> None:
     assert "change the layout of V so that the lanes are adjacent" in text
 
 
-def test_what_costs_little_is_no_news() -> None:
-    """An index that is read, a small copy, a stride of two, what few elements are."""
+def test_cheap_strided_accesses_give_no_warning() -> None:
+    """Gathers, small copies, strides of two and small tensors give no warning."""
     G = sl.placeholder((N * N,), "int32", name="G")
     bodies = [lambda i: V[G[i]], lambda i: V[i * 2] + V[i * 2 + 1]]
     for body in bodies:

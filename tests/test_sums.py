@@ -1,4 +1,4 @@
-"""Sums that a kernel keeps in registers over the innermost reduction loops."""
+"""Tests of sums that stay in registers over the innermost reduction loops."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def values(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 def inside_loops(f: sl.Kernel, axis: str) -> str:
-    """The lines of the innermost loop over ``axis``."""
+    """Return the lines of the innermost loop over ``axis``."""
     lines = f.source.splitlines()
     start = max(n for n, line in enumerate(lines) if line.strip().startswith(f"for {axis} in"))
     depth = len(lines[start]) - len(lines[start].lstrip())
@@ -56,8 +56,8 @@ def test_a_block_of_the_reduction_outside_the_tile(dtype: str, lanes: bool):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64", "bool"])
 @pytest.mark.parametrize("target", ["cpu", "python"])
-def test_sums_begin_with_the_constant_that_would_be_stored(dtype: str, target: str):
-    """One store an element, behind the loop; for no steps at all, too."""
+def test_sums_start_from_a_constant_in_registers(dtype: str, target: str):
+    """Each element is stored once, after the loop, even without any steps."""
     n = sl.var("n")
     A = sl.placeholder((6, n), dtype, name="A")
     k = sl.reduce_axis(n, name="k")
@@ -76,7 +76,7 @@ def test_sums_begin_with_the_constant_that_would_be_stored(dtype: str, target: s
     np.testing.assert_array_equal(f(a[:, :0].copy()), np.full(6, least, dtype))
 
 
-def test_an_argmax_begins_with_both_constants():
+def test_an_argmax_starts_from_both_constants():
     A = sl.placeholder((5, 9), name="A")
     k = sl.reduce_axis(9, name="k")
     B = sl.compute((5,), lambda i: sl.argmax(A[i, k], axis=k), name="B")
@@ -87,8 +87,8 @@ def test_an_argmax_begins_with_both_constants():
     assert "load(B" not in kernel and "B_sum = -1" in kernel
 
 
-def test_sums_begin_only_with_what_is_theirs():
-    """A place stored twice, or places that are not the sums', are stored and read."""
+def test_sums_that_cannot_start_in_registers():
+    """Sums start in memory if an element is stored twice, or if the init stores other elements."""
     B = Buffer("B", "float32", (4,), "global")
     spots = [(B, Lin.of(n), 0) for n in range(3)]
     starts = [Start(spot, f"store(B, {n}, 0)", str(n), "0") for n, spot in enumerate(spots)]
@@ -131,13 +131,13 @@ def test_unrolled_reductions_hold_their_sums(order: str, unrolled: str):
     a, w = values(10, 34), values(3, 3)
     for target in ("python", "cpu"):
         f = sl.build(s, [X, W, C], target=target)
-        # what the updates of a row of sums come to
+        # the updates of a row of sums
         assert f.source.count("vstore(C") == 2
         assert "vload(C" not in f.source
         np.testing.assert_allclose(f(a, w), sl.reference(C)(a, w), rtol=1e-5)
 
 
-def test_lanes_of_which_some_are_masked_hold_no_sums():
+def test_masked_lanes_keep_no_sums_in_registers():
     n = sl.var("n")
     X = sl.placeholder((n, 3), name="X")
     k = sl.reduce_axis(3, name="k")
@@ -162,8 +162,8 @@ def test_both_values_of_an_index_reduction_are_held():
     np.testing.assert_array_equal(f(a), a.argmax(axis=1))
 
 
-def test_an_element_that_a_guard_keeps_in_bounds_is_not_read_ahead():
-    """With the loops in this order the test stands inside of the reduction."""
+def test_an_element_under_a_bounds_guard_is_not_loaded_early():
+    """In this loop order the guard is inside the reduction."""
     A = sl.placeholder((9, 10), name="A")
     k = sl.reduce_axis(10, name="k")
     C = sl.compute((9,), lambda i: sl.sum(A[i, k], axis=k), name="C")
@@ -237,7 +237,7 @@ def test_more_sums_than_registers_stay_in_memory():
 
 
 def upsampled(size: int, tile: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
-    """A transposed convolution along a line, stride 2: steps between the inputs do not count."""
+    """Return a 1-d transposed convolution of stride 2, with ``where=`` for the steps at inputs."""
     X, W = sl.placeholder((size + 2,), name="X"), sl.placeholder((4, 16), name="W")
     k = sl.reduce_axis(4, name="k")
     Y = sl.compute(
@@ -261,7 +261,7 @@ def upsampled(size: int, tile: int) -> tuple[sl.Schedule, list[sl.Tensor]]:
 
 
 @pytest.mark.parametrize("target", ["cpu", "python"])
-def test_tests_that_unrolled_loops_decide_leave_sums_in_registers(target: str) -> None:
+def test_conditions_decided_by_unrolled_loops_leave_sums_in_registers(target: str) -> None:
     schedule, tensors = upsampled(6, 4)
     rng = np.random.default_rng(5)
     x, w = rng.random(8, "float32"), rng.random((4, 16), "float32")
@@ -271,14 +271,14 @@ def test_tests_that_unrolled_loops_decide_leave_sums_in_registers(target: str) -
     wanted = [sum(spread[i + k] * w[3 - k] for k in range(4)) for i in range(12)]
     np.testing.assert_allclose(f(x, w), wanted, rtol=1e-5)
     body = f.source.partition("Y_local_sum")[2].partition("vstore(")[0]
-    # four rows of two steps each, with no test left
+    # four rows of two steps each, without any condition
     assert body.count("* W_el") == 8 and "if " not in body
 
 
 def causal(
     rows: int, columns: int, steps: int, dtype: str = "float32", kind: str = "sum"
 ) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
-    """Rows of which each has one step more than the row before."""
+    """Return sums in which each row has one step more than the row before."""
     A, B = (
         sl.placeholder((rows, steps), dtype, name="A"),
         sl.placeholder((steps, columns), dtype, name="B"),
@@ -309,7 +309,7 @@ def tile_of_sums(Y: sl.Tensor, lanes: str, tail: str) -> sl.Schedule:
 
 @pytest.mark.parametrize("target", ["python", "cpu"])
 @pytest.mark.parametrize("lanes", ["i", "j"])
-def test_steps_that_a_row_leaves_out_leave_its_sums_in_registers(lanes: str, target: str) -> None:
+def test_steps_skipped_by_a_row_leave_its_sums_in_registers(lanes: str, target: str) -> None:
     A, B, Y = causal(13, 19, 11)
     f = sl.build(tile_of_sums(Y, lanes, "cut"), [A, B, Y], target=target)
     inside = inside_loops(f, "k")
@@ -320,7 +320,7 @@ def test_steps_that_a_row_leaves_out_leave_its_sums_in_registers(lanes: str, tar
 
 
 @pytest.mark.parametrize("lanes", ["i", "j"])
-def test_the_test_of_a_tail_beside_them_keeps_sums_in_memory(lanes: str) -> None:
+def test_an_additional_tail_guard_keeps_sums_in_memory(lanes: str) -> None:
     A, B, Y = causal(13, 19, 11)
     for target in ("python", "cpu"):
         f = sl.build(tile_of_sums(Y, lanes, "guard"), [A, B, Y], target=target)
@@ -334,8 +334,8 @@ def test_the_test_of_a_tail_beside_them_keeps_sums_in_memory(lanes: str) -> None
 )
 @pytest.mark.parametrize("kind", ["sum", "max"])
 @pytest.mark.parametrize("lanes", ["i", "j"])
-def test_lanes_left_out_keep_what_they_have(lanes: str, kind: str, dtype: str) -> None:
-    """Where no step counts at all, too: that is what the first row has."""
+def test_masked_lanes_keep_their_values(lanes: str, kind: str, dtype: str) -> None:
+    """Masked lanes keep their values, also in the first row, which has no step at all."""
     A, B, Y = causal(8, 16, 9, dtype, kind)
     s = tile_of_sums(Y, lanes, "auto")
     a, b = values(8, 9, dtype=dtype), values(9, 16, dtype=dtype)
@@ -346,7 +346,7 @@ def test_lanes_left_out_keep_what_they_have(lanes: str, kind: str, dtype: str) -
         np.testing.assert_allclose(f(a, b), wanted, rtol=2e-2 if dtype == "float16" else 1e-6)
 
 
-def test_both_values_of_a_pair_stay_in_lanes_left_out() -> None:
+def test_masked_lanes_keep_both_values_of_a_pair() -> None:
     A = sl.placeholder((7, 8), name="A")
     k = sl.reduce_axis(7, name="k")
     pair = sl.comm_reducer(
@@ -369,7 +369,7 @@ def test_both_values_of_a_pair_stay_in_lanes_left_out() -> None:
 
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("size", [16, 13])
-def test_a_thread_of_a_gpu_keeps_its_sum_past_steps_left_out(size: int, lanes: int) -> None:
+def test_a_gpu_thread_keeps_its_sum_over_skipped_steps(size: int, lanes: int) -> None:
     A, B, Y = causal(size, 8, 9)
     s = sl.schedule(Y)
     i, j = Y.op.axis
@@ -390,7 +390,7 @@ def test_a_thread_of_a_gpu_keeps_its_sum_past_steps_left_out(size: int, lanes: i
 
 
 @pytest.mark.parametrize("target", ["python", "cpu"])
-def test_steps_that_elements_leave_out_leave_sums_in_registers(target: str) -> None:
+def test_steps_skipped_by_elements_leave_sums_in_registers(target: str) -> None:
     M, A = sl.placeholder((7, 21), "int8", name="M"), sl.placeholder((7, 21), name="A")
     k = sl.reduce_axis(7, name="k")
     Y = sl.compute((21,), lambda j: sl.sum(A[k, j], axis=k, where=M[k, j] > 0), name="Y")
@@ -406,8 +406,8 @@ def test_steps_that_elements_leave_out_leave_sums_in_registers(target: str) -> N
 
 
 @pytest.mark.parametrize("target", ["python", "cpu"])
-def test_a_sum_is_read_ahead_by_names_that_are_there(target: str) -> None:
-    """The test names its long index in the loop; the sum's place, which has it too, does not."""
+def test_a_sum_is_loaded_early_by_defined_names(target: str) -> None:
+    """The index of the sum does not use a name that only the loop assigns."""
     A = sl.placeholder((24, 9), name="A")
     k = sl.reduce_axis(9, name="k")
     Y = sl.compute(

@@ -1,4 +1,4 @@
-"""The caches of a core: as the system describes them, and what asks for them."""
+"""Tests of a target's caches: how they are read from the system, and what uses them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedlang.errors import BuildError
 from schedlang.host import USUAL_CACHES, Cache
 
 KIB = 1024
-# as Linux describes an EPYC of Zen 4, and a virtual machine that tells of its host's whole cache
+# Linux on a Zen 4 EPYC, and on a virtual machine that reports the whole cache of its host
 ZEN4 = [("Data", 1, "32K", 8, "0-1"), ("Instruction", 1, "32K", 8, "0-1"),
         ("Unified", 2, "1024K", 8, "0-1"), ("Unified", 3, "32768K", 16, "0-15")]  # fmt: skip
 VIRTUAL = [("Data", 1, "48K", 12, "0"), ("Unified", 2, "2048K", 16, "0"),
@@ -52,7 +52,7 @@ def test_caches_are_read_from_the_system(
     assert [c.size // KIB for c in found] == sizes
 
 
-def test_another_width_than_the_hosts_is_another_machine() -> None:
+def test_another_vector_width_means_another_machine() -> None:
     width, _ = host.host_vectors()
     assert sl.Target("cpu", vector_bytes=width // 2).caches == USUAL_CACHES
     given = (Cache(48 * KIB, 12), Cache(2 << 20, 16))
@@ -65,20 +65,20 @@ def test_a_worker_gets_the_caches_as_data() -> None:
 
 
 @pytest.mark.parametrize("caches", [(1 << 20,), (Cache(0, 8),), USUAL_CACHES + USUAL_CACHES[2:]])
-def test_what_is_no_cache_is_refused(caches: tuple[Cache, ...]) -> None:
+def test_invalid_caches_are_refused(caches: tuple[Cache, ...]) -> None:
     with pytest.raises(BuildError, match=r"caches=.*Cache\(size, ways\)"):
         sl.Target("cpu", caches=caches)
 
 
 @pytest.mark.parametrize(("second", "group"), [(1 << 20, 8), (2 << 20, 16)])
-def test_a_product_packs_what_half_of_the_second_level_holds(second: int, group: int) -> None:
-    """Panels of 512 by 32 floats are 64 KiB each."""
+def test_a_product_packs_panels_for_half_of_the_second_level(second: int, group: int) -> None:
+    """A group of panels, 64 KiB each, fills half of the second-level cache."""
     target = sl.Target("cpu", caches=(Cache(32 * KIB, 8), Cache(second, 16)))
     assert demo.panels_per_group(32, 512, 32, target) == group
 
 
-def test_data_that_a_cache_holds_costs_less() -> None:
-    """Each row is summed twice: the second time it comes from the first level, or it does not."""
+def test_cached_data_costs_less() -> None:
+    """Each row is summed twice; the second sum is cheaper if the first level holds the row."""
     A = sl.placeholder((64, 10240), name="A")
     k, r = sl.reduce_axis(10240, name="k"), sl.reduce_axis(10240, name="r")
     S = sl.compute((64,), lambda i: sl.sum(A[i, k], axis=k), name="S")

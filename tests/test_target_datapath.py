@@ -1,4 +1,4 @@
-"""What a core computes of a vector register at once, and what the cost model makes of it."""
+"""Tests of a target's datapath width, and of its use by the cost model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_datapath_of_a_machine(
     assert made.passes == widths[0] // widths[1]
 
 
-def test_another_width_than_the_hosts_is_computed_at_once() -> None:
+def test_another_vector_width_is_computed_in_one_pass() -> None:
     assert sl.Target("cpu", vector_bytes=16).passes == 1
     assert sl.Target("cpu", vector_bytes=32, datapath_bytes=64).datapath_bytes == 32
     assert (
@@ -45,7 +45,7 @@ def test_another_width_than_the_hosts_is_computed_at_once() -> None:
 
 
 def test_vectors_in_two_passes_cost_twice() -> None:
-    """Of arithmetic that no cache bounds: the same nest, on registers as wide."""
+    """The same compute-bound nest costs twice as much on a datapath of half the register width."""
     A = sl.placeholder((64, 64), name="A")
     C = sl.compute((64, 64), lambda i, j: sl.exp(A[i, j] * A[i, j] + A[j, i]), name="C")
     s = sl.schedule(C)

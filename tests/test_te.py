@@ -1,4 +1,4 @@
-"""te's spellings: whole programs, each name's meaning, and what is refused."""
+"""Tests of the te module: whole programs, each name, and refusals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_programs_import_nothing_else() -> None:
 
 
 def value(fcompute: Callable[..., Any], *arrays: np.ndarray, shape: Any = None) -> np.ndarray:
-    """What ``te.compute`` of ``fcompute(tensors, i)`` gives for 1-d ``arrays``."""
+    """Evaluate ``te.compute`` of ``fcompute(tensors, i)`` for 1-d ``arrays``."""
     tensors = [te.placeholder(a.shape, a.dtype, f"X{k}") for k, a in enumerate(arrays)]
     T = te.compute(shape or arrays[0].shape, lambda i: fcompute(*tensors, i), name="T")
     s = te.create_schedule(T.op)
@@ -116,7 +116,7 @@ def test_integer_division(name: str, divisor: int, expected: Callable[..., Any])
     np.testing.assert_array_equal(got, expected(WHOLE, divisor))
 
 
-def test_division_of_axes_needs_no_test() -> None:
+def test_division_of_axes_needs_no_check() -> None:
     T = te.compute((12,), lambda i: te.truncdiv(i, 4) + te.truncmod(i, 4), name="T")
     assert "select" not in str(te.create_schedule(T.op))
     got = tvm.build(te.create_schedule(T.op), [T], "python")()
@@ -167,7 +167,7 @@ def test_conditions() -> None:
     np.testing.assert_array_equal(got, np.where(np.abs(REALS) > 1, REALS, 0))
 
 
-def test_values_that_meet_no_tensor_have_the_dtypes_of_te() -> None:
+def test_values_without_a_tensor_have_the_dtypes_of_te() -> None:
     kinds = {
         "int32": lambda i: i * 2, "float32": lambda i: 0.5, "bool": lambda i: i < 2,
     }  # fmt: skip
@@ -323,7 +323,7 @@ def test_devices_and_targets() -> None:
         tvm.device("opencl", 0)
 
 
-def test_cuda_exists_where_the_emulator_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_exists_under_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
     assert tvm.cuda(0).exist and tvm.runtime.enabled("cuda")
 
@@ -354,7 +354,7 @@ def test_assert_allclose() -> None:
         (lambda: tvm.tir.ir_builder, r"te\.compute"),
     ],
 )  # fmt: skip
-def test_what_is_left_out_says_what_to_do(reach: Callable[[], Any], hint: str) -> None:
+def test_unsupported_names_give_advice(reach: Callable[[], Any], hint: str) -> None:
     with pytest.raises(SchedlangError, match=hint):
         reach()
 
@@ -367,7 +367,7 @@ def test_tensorize_is_refused() -> None:
     assert str(s) == before
 
 
-def test_names_that_are_no_names() -> None:
+def test_unknown_names_are_refused() -> None:
     for module in (tvm, te, tvm.tir):
         with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
             module.nonsense  # noqa: B018
@@ -399,7 +399,7 @@ def blocks() -> list[tuple[int, str]]:
 
 
 def test_blocks_of_the_guide_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    # the guide shows one program as TVM has it: tvm means schedlang here
+    # the guide shows one program for TVM, where tvm stands for schedlang
     for name in ("tvm", "tvm.te", "tvm.testing"):
         ours = name.replace("tvm", "schedlang", 1)
         __import__(ours)
@@ -424,7 +424,7 @@ def test_guide_shows_code_that_runs_only() -> None:
     assert (b == 1).all() and (c == 2).all()
 
 
-def test_the_target_around_is_that_of_a_build() -> None:
+def test_build_uses_the_enclosing_target() -> None:
     A = te.placeholder((64,), name="A")
     B = te.compute((64,), lambda i: A[i] * 2, name="B")
     s = te.create_schedule(B.op)

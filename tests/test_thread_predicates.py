@@ -1,4 +1,4 @@
-"""``set_store_predicate`` over a thread whose loop stands elsewhere in the kernel."""
+"""Tests of ``set_store_predicate`` over a thread that another stage of the kernel binds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TX = sl.thread_axis("threadIdx.x")
 
 
 def epilogue(predicate=None, bound=True):
-    """te's: rows summed across threads at the block's loop, then an elementwise consumer."""
+    """Return te's epilogue: row sums across threads, attached at a block's loop of a consumer."""
     A, k = sl.placeholder((N, N), name="A"), sl.reduce_axis(N, name="k")
     B = sl.compute((N,), lambda i: sl.sum(A[i, k], axis=k), name="B")
     C = sl.compute((N,), lambda i: B[i] * 2 + 1, name="C")
@@ -43,7 +43,7 @@ def test_the_consumer_of_a_sum_across_threads(predicate):
     np.testing.assert_array_equal(run.outputs[0], a.sum(1) * 2 + 1)
 
 
-def test_it_is_printed_and_recorded():
+def test_a_thread_predicate_is_printed_and_recorded():
     s, _, C = epilogue(TX == 0)
     assert "  if threadIdx.x == 0:   # store predicate\n    C[i] = B[0] * 2 + 1" in str(s)
     assert str(sl.Schedule.from_json(s.to_json(), C)) == str(s)
@@ -68,7 +68,7 @@ def test_a_thread_of_another_kernel():
         sl.lower(s, [A, C])
 
 
-def test_a_nest_without_threads():
+def test_a_predicate_in_a_nest_without_threads():
     A = sl.placeholder((N,), name="A")
     B = sl.compute((N,), lambda i: A[i] * 2, name="B")
     s = sl.schedule(B)
@@ -77,7 +77,7 @@ def test_a_nest_without_threads():
         sl.build(s, [A, B])
 
 
-def test_no_cpu_runs_it():
+def test_a_cpu_target_refuses_a_thread_predicate():
     s, A, C = epilogue(TX == 0)
     with pytest.raises(BuildError, match="is bound to blockIdx.x"):
         sl.build(s, [A, C], target="cpu")

@@ -1,5 +1,4 @@
-"""PyTorch's tensors as arguments: those that have memory are read as they lie, others are refused
-with what to do."""
+"""Tests of PyTorch tensors as arguments: dense ones are read in place, others are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def test_new_outputs_are_tensors() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (2, 1, 4), (4, 0)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
-def test_the_short_way_takes_any_shape_and_dtype(shape: tuple[int, ...], dtype: str) -> None:
+def test_the_fast_path_accepts_any_shape_and_dtype(shape: tuple[int, ...], dtype: str) -> None:
     A = sl.placeholder(shape, name="A", dtype=dtype)
     B = sl.compute(shape, lambda *i: A[i], name="B")
     f = sl.build(sl.schedule(B), target="python")
@@ -47,7 +46,7 @@ def test_a_given_output_is_written_and_returned() -> None:
     bind = shortcut(f.signature)
     assert bind is not None and bind((x, out)) is not None
     assert f(x, out) is out and bool((out == 2).all())
-    # libraries may be mixed
+    # arguments of several libraries may be mixed
     other = np.zeros((2, 3), "float32")
     assert f(x, other) is other and bool((other == 2).all())
     assert type(f(other)) is np.ndarray
@@ -72,7 +71,7 @@ def test_outputs_may_not_overlap_inputs_that_are_read_later() -> None:
 
 
 @pytest.mark.parametrize("sized", [False, True], ids=["fixed", "symbolic"])
-def test_parameters_are_arrays_where_no_gradient_is_recorded(sized: bool) -> None:
+def test_parameters_are_accepted_without_gradients(sized: bool) -> None:
     f = double((sl.var("n"), 3) if sized else (2, 3))
     p = torch.nn.Parameter(torch.ones(2, 3))
     for grad in (p, torch.ones(2, 3, requires_grad=True)):
@@ -90,7 +89,7 @@ def test_parameters_are_arrays_where_no_gradient_is_recorded(sized: bool) -> Non
         np.testing.assert_allclose(f(module.weight).numpy(), module.weight.numpy() * 2)
 
 
-def test_the_oracle_takes_and_refuses_the_same() -> None:
+def test_the_oracle_accepts_and_refuses_the_same() -> None:
     A = sl.placeholder((2, 3), name="A")
     oracle = sl.reference(sl.compute((2, 3), lambda i, j: A[i, j] * 2, name="B"))
     p = torch.nn.Parameter(torch.ones(2, 3))
@@ -110,13 +109,13 @@ def test_transforms_and_traces_are_refused() -> None:
     fake = pytest.importorskip("torch._subclasses.fake_tensor")
     with fake.FakeTensorMode(), pytest.raises(CallTypeError, match=r"outside these"):
         f(torch.ones(2, 3))
-    # a real tensor where all are to be fake
+    # a real tensor under a fake mode
     real = torch.ones(2, 3)
     with fake.FakeTensorMode(), pytest.raises(CallTypeError, match="does not expose its memory"):
         f(real)
 
 
-def test_new_outputs_lie_on_the_cpu_whatever_is_the_default() -> None:
+def test_new_outputs_are_on_the_cpu_for_any_default_device() -> None:
     x = torch.ones(2, 3)
     with torch.device("meta"):
         y, z = double()(x), double((sl.var("n"), 3))(x)
@@ -159,7 +158,7 @@ def test_tensors_without_dense_memory_are_refused(make: Any, message: str) -> No
 
 def test_subclasses_with_memory_are_tensors() -> None:
     class Image(torch.Tensor):
-        """As torchvision's tensors that know what they are."""
+        """A subclass, like torchvision's tensors."""
 
     x = torch.ones(2, 3).as_subclass(Image)
     assert bool((double()(x) == 2).all())

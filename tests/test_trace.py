@@ -1,4 +1,4 @@
-"""Schedules as data: what is recorded replays to the same loop nest, as Python and as JSON."""
+"""Recorded schedules replay to the same loop nest, as Python and as JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def scheduled(code: str, graph: Callable[[], dict[str, Any]] = matmul) -> tuple[
 
 
 def replayed(s: Schedule, space: dict[str, Any]) -> Schedule:
-    """What ``s.as_python()`` makes where only tensors are bound to their names."""
+    """Run ``s.as_python()`` with only the tensors bound to names, and return the schedule."""
     bound = {"sl": sl, **{n: v for n, v in space.items() if isinstance(v, Tensor)}}
     exec(s.as_python(), bound)
     return bound["s"]  # type: ignore[return-value]
@@ -178,7 +178,7 @@ s[C].parallel(i_outer)
         ("s[C].split(k, factor=4)", "(k,) = s[C].op.reduce_axis"),
     ],
 )  # fmt: skip
-def test_the_python_is_what_a_person_writes(code: str, line: str) -> None:
+def test_the_python_is_idiomatic(code: str, line: str) -> None:
     s, space = scheduled(code)
     assert line in s.as_python()
     check(s, space)
@@ -199,7 +199,7 @@ def test_copy_branches() -> None:
     assert left[C].leaf_axes == right[C].leaf_axes == s[C].leaf_axes
 
 
-def test_a_refused_step_leaves_a_copy_and_its_origin_alone() -> None:
+def test_a_refused_step_changes_neither_a_copy_nor_its_original() -> None:
     s, space = scheduled("s[C].parallel(i)")
     twin = s.copy()
     with pytest.raises(ScheduleError):
@@ -207,7 +207,7 @@ def test_a_refused_step_leaves_a_copy_and_its_origin_alone() -> None:
     assert str(twin) == str(s) and len(twin.steps) == len(s.steps) == 1
 
 
-def test_at_goes_back_and_on_from_there() -> None:
+def test_at_goes_back_and_can_be_continued() -> None:
     s, space = scheduled("outer, inner = s[C].split(i, factor=4); s[C].parallel(outer)")
     early = s.at(1)
     assert str(s.at(0)) == str(sl.schedule(space["C"]))
@@ -305,7 +305,7 @@ def test_tensors_of_equal_names() -> None:
     check(s, {"T": A, "T_1": C})
 
 
-def test_names_that_python_or_the_text_itself_needs() -> None:
+def test_names_that_python_or_the_text_reserves() -> None:
     first = sl.placeholder((8, 8), name="sl")
     second = sl.compute((8, 8), lambda in_, C: first[in_, C] + 1, name="s")
     third = sl.compute((8, 8), lambda s, sl: second[s, sl] * 2, name="C")
@@ -318,7 +318,7 @@ def test_names_that_python_or_the_text_itself_needs() -> None:
     assert s.as_python().startswith("s = sl.schedule(C)\n")
 
 
-def test_inputs_that_no_variable_stands_for_are_taken_from_their_readers() -> None:
+def test_inputs_without_a_variable_come_from_their_readers() -> None:
     A, scale = sl.placeholder((8,), name="A"), sl.placeholder((8,), name="s")
     nameless = [sl.placeholder((8,)) for _ in range(2)]
     out = sl.compute((8,), lambda i: A[i] * scale[i] + nameless[0][i] * nameless[1][i], name="out")

@@ -1,4 +1,4 @@
-"""The scores and rows of ``python -m benchmarks.autotune``: every work that was asked counts."""
+"""Tests of the scores and rows of ``python -m benchmarks.autotune``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_family_whose_search_failed_counts() -> None:
     ]  # fmt: skip
 
 
-def test_a_family_must_be_ahead_of_both_schedulers_and_of_loops_or_near_the_ceiling() -> None:
+def test_a_family_must_beat_schedulers_and_loops_or_reach_the_ceiling() -> None:
     def stands(mullapudi: float, adams: float, loops: float, ceiling: float) -> scores.Standing:
         peers = dict(zip((*scores.SCHEDULERS, "numba loops"), (mullapudi, adams, loops)))
         rows = [row("a", name, value) for name, value in (peers | {"ceiling": ceiling}).items()]
@@ -73,7 +73,7 @@ def test_the_picture_of_the_families(tmp_path: Path) -> None:
     assert (tmp_path / "p.png").stat().st_size > 1000
 
 
-def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ceiling_is_the_time_of_equal_work(monkeypatch: pytest.MonkeyPatch) -> None:
     class Fixed(Probe):
         def rate(self) -> float:
             return self.amount
@@ -87,7 +87,7 @@ def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatc
     product, softmax = (
         next(w for w in FAMILIES if w.name.startswith(name)) for name in ("GMM 128", "SFM 1024")
     )
-    # a multiply-add is two operations; 4 MiB are read, and as much is written
+    # a multiply-add is two operations; 4 MiB are read and 4 MiB written
     for work, probe, part in (
         (product, probes[0], 2 * 128**3 / 4e6), (softmax, probes[2], 8 * 1024**2 / 8e6),
     ):  # fmt: skip
@@ -95,7 +95,7 @@ def test_a_ceiling_is_as_much_work_of_the_machine(monkeypatch: pytest.MonkeyPatc
         assert call is probe.alone and facts["part"] == pytest.approx(part)
 
 
-def test_a_team_that_shares_a_core_at_first_is_looked_at_again(
+def test_threads_that_share_a_core_at_first_are_checked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def alone() -> None: ...
@@ -117,7 +117,7 @@ def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert options.trials == 3 and rest == ["--rounds", "7"]
 
 
-def test_what_an_earlier_search_found_is_timed_without_a_search(
+def test_an_earlier_result_is_timed_without_a_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = next(w for w in FAMILIES if w.name.startswith("NRM 256"))
@@ -142,7 +142,7 @@ def test_what_an_earlier_search_found_is_timed_without_a_search(
         case.prepare()
 
 
-def test_what_is_kept_of_another_size_is_no_result(tmp_path: Path) -> None:
+def test_a_kept_schedule_of_another_size_is_no_result(tmp_path: Path) -> None:
     small, large = (
         next(w for w in FAMILIES if w.name.startswith(name)) for name in ("NRM 256", "NRM 512")
     )
@@ -156,7 +156,7 @@ def test_what_is_kept_of_another_size_is_no_result(tmp_path: Path) -> None:
         case.prepare()
 
 
-def test_an_option_that_no_part_knows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         autotune.arguments(["--part", "progress", "--trails", "5"])
     assert "--part progress knows no --trails 5" in capsys.readouterr().err
@@ -169,14 +169,14 @@ def test_kept_schedules_are_of_one_table(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def found(count: int, spent: float) -> Any:
-    """A search of ``count`` trials, of which the second won the race, and the untuned schedule."""
+    """Return a search of ``count`` trials and the untuned schedule; trial 1 won the race."""
     trials = [Trial(n, "ok", "", seconds=0.010 - n * 1e-3) for n in range(count)]
     trials[1] = Trial(1, "ok", "", seconds=0.001, raced=True, first=0.009)
     trials += [Trial(count, "ok", "", seconds=0.0001, strategy=UNTUNED)]
     return SimpleNamespace(trials=trials, facts=SimpleNamespace(spent=spent))
 
 
-def test_rows_are_of_what_the_search_saw_and_say_how_many_stopped_earlier(
+def test_rows_show_the_trials_and_how_many_searches_stopped_early(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "AFTER", (2, 4))
@@ -194,7 +194,7 @@ def test_rows_are_of_what_the_search_saw_and_say_how_many_stopped_earlier(
     assert printed[1].endswith("ms (7.000 to 8.000, 2 seeds)  1 of them stopped earlier")
 
 
-def test_metaschedule_is_given_as_many_trials_and_as_often(
+def test_metaschedule_gets_equal_trials_and_repeats(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[int, int, int]] = []
@@ -211,7 +211,7 @@ def test_metaschedule_is_given_as_many_trials_and_as_often(
     assert "MetaSchedule: 3 of 6 candidates failed" in capsys.readouterr().out
 
 
-def test_one_search_that_fails_ends_no_table(
+def test_a_failed_search_does_not_end_the_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(*numbers: int) -> metaschedule.Found:
@@ -233,7 +233,7 @@ def test_one_search_that_fails_ends_no_table(
     assert "MetaSchedule, seed 0: ValueError: no LLVM" in printed
 
 
-def test_a_product_is_held_to_openblas_alone() -> None:
+def test_a_product_is_compared_with_openblas_only() -> None:
     rows = [row("sgemm 1024^3", autotune.MAIN, 0.8), row("sgemm 1024^3", "tuned, seed 0", 1.0)]
     said = scores.products(["sgemm 1024^3"], 1)(rows)
     assert "nothing to compare with  BELOW" in said and "0 of 1 works" in said

@@ -1,4 +1,4 @@
-"""Schedules out of a tuning database: under any names, exact or the nearest, or as a start."""
+"""Tests of ``sl.best``: schedules from a database, exact or nearest, under any names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CPU = sl.Target()
 
 @pytest.fixture(autouse=True)
 def strict() -> Iterator[None]:
-    """A warning that a test does not expect fails it."""
+    """Turn warnings into errors, so that an unexpected warning fails a test."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DatabaseWarning)
         yield
@@ -50,7 +50,7 @@ def keep(
     database: Database, s: Schedule, seconds: float = 1.0, target: sl.Target = CPU,
     sizes: dict[str, int] | None = None, **where: Any,
 ) -> None:  # fmt: skip
-    """The steps of ``s`` as a trial that took ``seconds``."""
+    """Store the steps of ``s`` as a trial that took ``seconds``."""
     outputs = list(s.outputs)
     here = replace(Where.here(outputs, target, sizes or {}), **where)
     trial = Trial(0, "ok", s.to_json(), seconds=seconds)
@@ -58,7 +58,7 @@ def keep(
 
 
 def compute(shape: Any, axes: str, body: str, name: str, **values: Any) -> Any:
-    """``sl.compute`` with axes of the given names."""
+    """Return ``sl.compute`` with axes of the given names."""
     return sl.compute(shape, eval(f"lambda {axes}: {body}", {"sl": sl, **values}), name=name)
 
 
@@ -66,24 +66,24 @@ def compute(shape: Any, axes: str, body: str, name: str, **values: Any) -> Any:
 NAMES = [
     "A B D C x y i j k",
     "X Y P Q a b c d e",
-    # names that stages made by steps have, or would have
+    # names that steps give to new stages
     "A B C.local C x y i j k",
     "A B C C.local x y i j k",
     "A B C.rf C x y i j k",
     "A B.local B C x y i j k",
     "D.local B D B.local.local x y i j k",
     "B A C D i j x y k",
-    # all the same
+    # equal names
     "T T T T i i2 i i2 i3",
     "A A D D x y i j k",
-    # an axis called like one that a split made
+    # an axis named like the result of a split
     "A B D C i.outer i.inner i.inner i.outer k",
     "A B i C C D A B C",
 ]
 
 
 def product(names: str = NAMES[0], m: Any = 24, n: Any = 32, depth: int = 16) -> SimpleNamespace:
-    """``C = D @ B`` where ``D = A * 2``."""
+    """Return ``C = D @ B`` with ``D = A * 2``, in a namespace."""
     a, b, d, c, x, y, i, j, k = names.split()
     A, B = sl.placeholder((m, depth), name=a), sl.placeholder((depth, n), name=b)
     D = _dotted(compute((m, depth), "x, y", "A[x, y] * 2", d, A=A), [x, y])
@@ -93,7 +93,7 @@ def product(names: str = NAMES[0], m: Any = 24, n: Any = 32, depth: int = 16) ->
 
 
 def _dotted(tensor: Tensor, axes: list[str]) -> Tensor:
-    """``tensor`` with its axes renamed; a lambda has no parameter with a dot."""
+    """Rename the axes of ``tensor`` to names with dots, which a lambda cannot have."""
     names = names_of([tensor])
     at = len(names.parts) - len(axes) - 1
     changed = (*names.parts[:at], *axes, names.parts[-1])
@@ -111,7 +111,7 @@ def tiled(g: SimpleNamespace, s: Schedule) -> None:
 
 
 def cached(g: SimpleNamespace, s: Schedule) -> None:
-    """Every primitive that makes stages, twice, and steps on what they made."""
+    """Apply every primitive that makes stages twice, and steps on the new stages."""
     C, D, B = g.C, g.C.op.input_tensors[0], g.B
     CL = s.cache_write(C, "local")
     CG = s.cache_write(CL, "global")
@@ -141,7 +141,7 @@ def factored(g: SimpleNamespace, s: Schedule) -> None:
 
 
 def run(s: Schedule, g: SimpleNamespace, **sizes: int) -> None:
-    """The kernel of ``s``, un-compiled, against NumPy."""
+    """Compare the uncompiled kernel of ``s`` with NumPy."""
     shapes = [[e if isinstance(e, int) else sizes[e.name] for e in t.shape] for t in (g.A, g.B)]
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, shape).astype("float32") for shape in shapes)
@@ -162,7 +162,7 @@ def test_steps_hold_for_any_names(
     found = best(wanted.C, database=database)
     assert found.exact and found.note == "" and found.seconds == 2e-6
     assert found.schedule.outputs == (wanted.C,)
-    # the same steps, taken by hand
+    # the same steps by hand
     mine = sl.schedule(wanted.C)
     steps(wanted, mine)
     assert str(found.schedule) == str(mine)
@@ -171,7 +171,7 @@ def test_steps_hold_for_any_names(
 
 @pytest.mark.parametrize("steps", [tiled, cached, factored])
 @pytest.mark.parametrize("new", [NAMES[0], NAMES[1], NAMES[3]])
-def test_what_was_found_computes_the_right_values(
+def test_a_found_schedule_computes_the_right_values(
     database: Database, steps: Callable[..., None], new: str
 ) -> None:
     recorded, wanted = product(), product(new)
@@ -181,7 +181,7 @@ def test_what_was_found_computes_the_right_values(
     run(best(wanted.C, database=database).schedule, wanted)
 
 
-def test_trials_and_entries_come_in_the_names_that_are_asked_for(database: Database) -> None:
+def test_trials_and_entries_use_the_requested_names(database: Database) -> None:
     recorded, wanted = product(), product(NAMES[1])
     s = sl.schedule(recorded.C)
     cached(recorded, s)
@@ -200,7 +200,7 @@ def test_trials_and_entries_come_in_the_names_that_are_asked_for(database: Datab
 
 
 def test_axes_that_two_stages_share(database: Database) -> None:
-    """One reduction axis in two stages has the same structure as two axes."""
+    """One reduction axis shared by two stages has the same structure as two axes."""
 
     def both(shared: bool, names: str) -> Any:
         A = sl.placeholder((8, 16), name="A")
@@ -273,14 +273,14 @@ def test_several_outputs_scans_and_reductions_of_pairs(database: Database) -> No
     )
 
 
-def test_sizes_go_by_position_too(database: Database) -> None:
+def test_sizes_are_matched_by_position(database: Database) -> None:
     n, m = sl.var("n"), sl.var("m")
     recorded = product(m=n, n=m)
     s = sl.schedule(recorded.C)
     tiled(recorded, s)
     s[recorded.C].set_store_predicate(recorded.C.op.axis[0] < n)
     keep(database, s, 1.0, sizes={"n": 24, "m": 32})
-    # the same names the other way round
+    # the same names, swapped
     first, second = sl.var("m"), sl.var("n")
     wanted = product("X Y P Q a b c d e", m=first, n=second)
     assert structure(wanted.C) == structure(recorded.C)
@@ -322,12 +322,12 @@ def test_sizes_of_one_name_are_not_confused(database: Database) -> None:
         ({"n": 3, sl.var("n"): 4}, "the size 'n' is given twice"),
     ],
 )
-def test_sizes_that_are_none(database: Database, sizes: Any, why: str) -> None:
+def test_invalid_sizes_are_refused(database: Database, sizes: Any, why: str) -> None:
     with pytest.raises(TuningError, match=why):
         best(product(m=sl.var("n")).C, database=database, sizes=sizes)
 
 
-def test_the_nearest_is_used_and_said(database: Database) -> None:
+def test_the_nearest_is_used_with_a_warning(database: Database) -> None:
     g = product()
     s = sl.schedule(g.C)
     keep(database, s, 0.5, machine="Abacus, 10 beads")
@@ -341,7 +341,7 @@ def test_the_nearest_is_used_and_said(database: Database) -> None:
     assert "numba 0.1, not " in found.note and f"(line 2 of {database.path})" in found.note
     assert not found.exact and found.seconds == 0.7 and len(found.schedule.steps) == 3
     assert str(found).startswith("the nearest, C: 700 ms on ")
-    # what holds exactly wins over what is faster elsewhere
+    # an exact match wins over a faster trial of another size
     keep(database, sl.schedule(g.C), 0.9)
     assert best(g.C, database=database).seconds == 0.9
     assert best(g.C, target=CPU, database=str(database.path)).exact
@@ -369,7 +369,7 @@ def test_steps_that_do_not_fit_are_reported_and_the_next_is_tried(database: Data
     assert best(g.C, database=database).seconds == 3.0
 
 
-def test_other_extents_do_where_there_is_nothing_else(database: Database) -> None:
+def test_other_extents_are_used_if_nothing_is_closer(database: Database) -> None:
     def line(extent: int) -> Tensor:
         X = sl.placeholder((extent,), name="X")
         return sl.compute((extent,), lambda i: X[i] * 2 + 1, name="Y")
@@ -395,7 +395,7 @@ def test_steps_for_other_extents_need_not_fit(database: Database) -> None:
 
     Y = rows(8)
     s = sl.schedule(Y)
-    # needs an extent that is a number
+    # needs a constant extent
     s[Y].unroll(Y.op.axis[1])
     keep(database, s)
     text = s.to_json().replace("unroll", "vectorise")
@@ -409,7 +409,7 @@ def test_steps_that_do_not_lower_are_skipped(database: Database) -> None:
     g = product()
     s = sl.schedule(g.C)
     tiled(g, s)
-    # D is computed in a loop of C, and then C is read by nothing that could hold it
+    # D is attached in a loop of C, which is then inlined
     D = g.C.op.input_tensors[0]
     s[D].compute_at(s[g.C], s[g.C].leaf_axes[0])
     s.cache_read(D, "global", [g.C])
@@ -425,7 +425,7 @@ def test_steps_that_do_not_lower_are_skipped(database: Database) -> None:
         assert best(g.C, database=database).seconds == 2.0
 
 
-def test_names_in_a_line_that_cannot_be(database: Database) -> None:
+def test_invalid_names_in_a_line_are_skipped(database: Database) -> None:
     g, other = product(), product(NAMES[1])
     s = sl.schedule(g.C)
     tiled(g, s)
@@ -441,7 +441,7 @@ def test_names_in_a_line_that_cannot_be(database: Database) -> None:
             assert len(database.problems) == 1
 
 
-def test_nothing_known_says_what_to_do(database: Database) -> None:
+def test_an_empty_result_gives_advice(database: Database) -> None:
     g = product()
     how = rf'sl.autotune\(C, target="cpu", database={re.escape(repr(str(database.path)))}\)'
     with pytest.raises(TuningError, match=rf"no schedule of C for cpu .* no such file.\n  {how}"):
@@ -471,7 +471,7 @@ def test_nothing_known_says_what_to_do(database: Database) -> None:
         best(g.C, database=database.path.parent)
 
 
-def test_what_comes_with_the_package_is_asked_after_the_own(
+def test_the_packaged_database_is_used_after_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import schedlang.autotune.best as module
@@ -515,7 +515,7 @@ def test_a_schedule_starts_with_the_best_steps(database: Database) -> None:
         started = sl.schedule(g.C)
         assert sl.create_schedule(g.C.op).steps == te.create_schedule(g.C.op).steps == s.steps
         assert sl.schedule([other]).steps == ()
-        # it goes on from there, and the next one is a fresh one
+        # more steps may follow, and the next schedule starts anew
         started[g.C].unroll(started[g.C].leaf_axes[2])
         assert len(started.steps) == 4 and len(sl.schedule(g.C).steps) == 3
         run(started, g)
@@ -524,7 +524,7 @@ def test_a_schedule_starts_with_the_best_steps(database: Database) -> None:
     assert sl.schedule(g.C).steps == ()
 
 
-def test_inside_copies_json_pickles_and_the_oracle_stay_as_they_are(database: Database) -> None:
+def test_copies_json_pickles_and_the_oracle_are_unchanged_inside(database: Database) -> None:
     g = product()
     s = sl.schedule(g.C)
     plain = s.copy()
@@ -542,7 +542,7 @@ def test_inside_copies_json_pickles_and_the_oracle_stay_as_they_are(database: Da
     assert applied.used == [] and applied.missing == []
 
 
-def test_the_tuner_makes_plain_schedules(database: Database) -> None:
+def test_the_tuner_starts_from_schedules_without_steps(database: Database) -> None:
     from schedlang.autotune.space import Space
 
     g = product()
@@ -632,7 +632,7 @@ def test_an_inexact_start_warns(database: Database) -> None:
     assert not applied.used[0].exact
 
 
-def test_a_file_that_is_not_there_is_said_once(tmp_path: Path) -> None:
+def test_a_missing_file_gives_one_warning(tmp_path: Path) -> None:
     path, g = tmp_path / "nope.jsonl", product()
     with pytest.warns(DatabaseWarning) as told, apply_best(path) as applied:
         assert sl.schedule(g.C).steps == sl.schedule(g.C).steps == ()
@@ -645,14 +645,14 @@ def test_a_file_that_is_not_there_is_said_once(tmp_path: Path) -> None:
     assert said.filename == __file__
 
 
-def test_a_file_that_cannot_be_read_is_said_at_the_with(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused_at_the_with(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="it is a directory"), apply_best(tmp_path):
         pytest.fail("it was entered")
     assert sl.schedule(product().C).steps == ()
 
 
 def tuned_for_24(database: Database) -> SimpleNamespace:
-    """A product of a symbolic size n, whose schedule was tuned for one value of it."""
+    """Return a product of a symbolic size n, tuned for one value of n."""
     g = product(m=sl.var("n"))
     s = sl.schedule(g.C)
     tiled(g, s)
@@ -660,7 +660,7 @@ def tuned_for_24(database: Database) -> SimpleNamespace:
     return g
 
 
-def test_symbolic_computations_start_with_what_was_tuned_for_some_size(database: Database) -> None:
+def test_symbolic_computations_start_with_a_schedule_for_one_size(database: Database) -> None:
     g = tuned_for_24(database)
     with apply_best(database), pytest.warns(DatabaseWarning, match="for n = 24, not for any size"):
         started = sl.schedule(g.C)
@@ -668,7 +668,7 @@ def test_symbolic_computations_start_with_what_was_tuned_for_some_size(database:
     run(started, g, n=7)
 
 
-def test_no_steps_for_one_size_say_nothing_of_another(database: Database) -> None:
+def test_an_empty_schedule_for_one_size_is_not_used_for_another(database: Database) -> None:
     g = tuned_for_24(database)
     where = Where.here([g.C], CPU, {"n": 4096})
     untuned = Trial(1, "ok", sl.schedule(g.C).to_json(), seconds=1e-9, strategy=UNTUNED)
@@ -680,7 +680,7 @@ def test_no_steps_for_one_size_say_nothing_of_another(database: Database) -> Non
     assert not sl.best(g.C, database=database, sizes={"n": 4096}).schedule.steps
 
 
-def test_a_computation_under_other_names_is_an_equal_one() -> None:
+def test_a_computation_under_other_names_is_equal() -> None:
     g = product()
     names = names_of([g.C])
     assert names == Names(("A", "D", "x", "y", "D", "B", "C", "i", "j", "k", "C"))
@@ -697,7 +697,7 @@ def test_a_computation_under_other_names_is_an_equal_one() -> None:
         renamed([g.C], Names(("1+1", *names.parts[1:])))
 
 
-def test_what_comes_with_the_package_is_whole() -> None:
+def test_the_packaged_database_is_complete() -> None:
     for shipped, least in zip(packaged(), (25, 35), strict=True):
         found = list(shipped.entries())
         assert shipped.problems == [] and len(found) >= least

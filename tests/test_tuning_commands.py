@@ -1,4 +1,4 @@
-"""``python -m schedlang tune`` and ``best``."""
+"""Tests of the commands ``python -m schedlang tune`` and ``best``."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "s = sl.schedule(B)" in printed and not printed.endswith("\n\n")
 
 
-def test_the_best_of_another_size_is_said_to_be_that(
+def test_best_names_the_size_of_the_nearest_trial(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--database", str(script.parent / "db.jsonl")]
@@ -172,10 +172,10 @@ def test_a_mistake_in_the_script_has_its_line(
     assert capsys.readouterr().err.startswith("python -m schedlang tune: wrong.py:4: B reads A[")
 
 
-def test_what_cannot_be_written_is_said_when_all_else_is_done(
+def test_a_failed_write_is_reported_after_all_else(
     script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is full by then: the kernel is saved all the same."""
+    """The kernel is saved even if the disk is too full for the report."""
 
     def full(self: TuningResult, path: str) -> Path:
         raise OSError("no space left")
@@ -208,7 +208,7 @@ if __name__ == "__main__":
 def test_a_template_has_one_name_however_its_script_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run by itself, by the command, and imported: what one measured counts for all."""
+    """Trials count for all runs: as a script, by the command, and imported."""
     path, database = tmp_path / "named.py", tmp_path / "db.jsonl"
     path.write_text(NAMED)
     ran = [sys.executable, str(path), str(database)]
@@ -226,14 +226,14 @@ def test_a_template_has_one_name_however_its_script_is_run(
     options = {"trials": 2, "target": "python", "database": database}
     again = sl.autotune(named.B, template=named.rows, **options)
     assert [t.resumed for t in again.trials] == [True, True]
-    # the finalists' times of each race are new lines; all others were there
+    # each race adds lines for its finalists only
     lines = database.read_text().splitlines()
     assert {json.loads(line)["trial"]["source"] for line in lines} == {
         json.loads(line)["trial"]["source"] for line in first
     }
 
 
-def test_what_is_run_as_a_module_has_the_name_of_its_import(
+def test_a_template_of_a_module_run_by_m_has_its_import_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def decorated(function: Any) -> Any:
@@ -241,10 +241,10 @@ def test_what_is_run_as_a_module_has_the_name_of_its_import(
 
     class Base:
         def __call__(self, s: sl.Schedule, knobs: Any) -> None:
-            """What a script of another module's class does."""
+            """Apply no step."""
 
     def rows(s: sl.Schedule, knobs: Any) -> None:
-        """What a script does."""
+        """Apply no step."""
 
     class Rows(Base):
         pass
@@ -259,7 +259,7 @@ def test_what_is_run_as_a_module_has_the_name_of_its_import(
         assert _name(Rows()) == f"{package}named.Rows"
 
 
-def test_help_names_the_targets_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_targets(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("tune", "best"):
         with pytest.raises(SystemExit):
             main([command, "--help"])

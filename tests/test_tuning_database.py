@@ -1,4 +1,4 @@
-"""The tuning database: what is written is read, by several processes, and whatever befalls it."""
+"""Tests of the tuning database: round trips, concurrent processes, damaged files."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def strict() -> Iterator[None]:
-    """A warning that a test does not expect fails it."""
+    """Turn warnings into errors, so that an unexpected warning fails a test."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DatabaseWarning)
         yield
 
 
 def skipped(path: Path) -> tuple[list[int], list[str]]:
-    """The numbers of the trials that are read, and the problems."""
+    """Return the numbers of the trials that can be read, and the problems."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DatabaseWarning)
         database = Database(path)
@@ -107,7 +107,7 @@ def test_a_missing_file_is_empty_and_is_not_made_by_reading(path: Path) -> None:
     assert path.read_bytes() == b""
 
 
-def test_the_best_is_the_fastest_that_went_well(path: Path) -> None:
+def test_the_best_is_the_fastest_valid_trial(path: Path) -> None:
     database = Database(path)
     for number, seconds, outcome in [
         (0, 3.0, "ok"), (1, None, "wrong answer"), (2, 2.0, "ok"), (3, None, "ok"),
@@ -146,9 +146,9 @@ def test_the_nearest_says_what_differs(path: Path, name: str, where: Where, said
     assert found is not None and found.differs == (said,) and found.where == where
 
 
-def test_lesser_differences_come_first_then_seconds(path: Path) -> None:
+def test_smaller_differences_win_and_then_shorter_times(path: Path) -> None:
     database = Database(path)
-    # the farther, the faster: nearness must win over seconds
+    # farther trials are faster, but nearness must win over seconds
     order = [HERE, *(where for _, where, _ in DIFFERENT)]
     for number, where in reversed(list(enumerate(order))):
         database.add(where, "C", trial(number, 100.0 - number))
@@ -173,7 +173,7 @@ def test_other_computations_and_other_kinds_of_target_do_not_count(path: Path) -
     assert database.nearest(replace(HERE, target="cuda-emulator sm_90")) is None
 
 
-def test_what_was_appended_by_others_is_read_once(
+def test_lines_appended_by_others_are_read_once(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from schedlang.autotune import database as module
@@ -197,7 +197,7 @@ def test_a_file_that_was_cut_or_replaced_is_read_anew(path: Path) -> None:
     first = whole.splitlines(keepends=True)[0]
     path.write_bytes(first)
     assert [t.number for t in database.trials(HERE)] == [0]
-    # as long as before and longer, in the same file
+    # the same file, rewritten with the same length and longer
     changed = whole.replace(b'"number":0', b'"number":7')
     path.write_bytes(changed + changed)
     assert [t.number for t in database.trials(HERE)] == [7, 1, 2, 7, 1, 2]
@@ -230,7 +230,7 @@ def test_a_last_line_cut_at_any_byte_loses_nothing_else(path: Path) -> None:
         assert all(p.startswith("line 3: it is not JSON") for p in problems)
 
 
-def test_half_a_line_is_read_once_it_is_whole(path: Path) -> None:
+def test_an_incomplete_line_is_read_when_it_is_complete(path: Path) -> None:
     Database(path).add(HERE, "C", trial(0))
     Database(path).add(HERE, "C", trial(1))
     whole = path.read_bytes()
@@ -283,7 +283,7 @@ def go(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("locks", [True, False])
 def test_two_processes_write_at_once(path: Path, locks: bool) -> None:
-    # lines beyond a page and a pipe's atomic size
+    # lines longer than a page and than an atomic write to a pipe
     processes = [writer(path, first, 300, 3000, locks) for first in (1000, 2000)]
     for process in processes:
         go(process)
@@ -411,7 +411,7 @@ def test_a_line_that_is_no_trial_is_skipped(path: Path, line: bytes, why: str) -
     assert numbers == [0, 0]
     assert len(problems) == (why != "")
     assert all(p.startswith("line 2: ") and why in p for p in problems), problems
-    # as the last line, without an end
+    # as the last line, without a newline
     path.write_bytes(good + b"\n" + line)
     numbers, problems = skipped(path)
     assert numbers == [0] and len(problems) == (why != "")
@@ -457,7 +457,7 @@ mutated = st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255), st.integ
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(noise, mutated, st.just(GOOD)), max_size=8), st.booleans())
-def test_whatever_stands_in_the_file_valid_lines_are_kept(lines: list[bytes], ended: bool) -> None:
+def test_valid_lines_are_read_beside_any_others(lines: list[bytes], ended: bool) -> None:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
@@ -510,13 +510,13 @@ def test_a_field_of_any_kind_is_read_or_refused(place: str, value: Any) -> None:
         (replace(trial(), steps="x" * LONGEST), "of at most"),
     ],
 )
-def test_what_could_not_be_read_is_not_written(path: Path, bad: Trial, why: str) -> None:
+def test_a_trial_that_could_not_be_read_is_not_written(path: Path, bad: Trial, why: str) -> None:
     with pytest.raises(TuningError, match=f"trial 0 of C cannot be written.*{why}"):
         Database(path).add(HERE, "C", bad)
     assert not path.exists()
 
 
-def test_what_went_wrong_may_be_said_in_any_characters(path: Path) -> None:
+def test_an_error_may_have_any_characters(path: Path) -> None:
     Database(path).add(HERE, "C", replace(trial(), detail="\udcff" + "x" * 10_000))
     (found,) = Database(path).trials(HERE)
     assert found.detail.startswith("?xxx") and len(found.detail) == 2000
@@ -531,7 +531,7 @@ def test_a_directory_is_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [3, b"x", object(), ["a"]])
-def test_what_is_no_path_is_refused(value: Any) -> None:
+def test_values_other_than_paths_are_refused(value: Any) -> None:
     with pytest.raises(TuningError, match="give a path, a Database or None"):
         Database.open(value)
 
@@ -587,10 +587,10 @@ def test_permissions(path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag, call", [(os.O_RDWR, "check_writable"), (os.O_RDONLY, "entries")])
-def test_a_system_that_forbids_it(
+def test_a_denied_write(
     path: Path, monkeypatch: pytest.MonkeyPatch, flag: int, call: str
 ) -> None:
-    """What permissions do where the user is bound by them."""
+    """Simulate denied access, since file permissions do not bind every user."""
     database = Database(path)
     plain: Callable[..., int] = os.open
 
@@ -604,7 +604,7 @@ def test_a_system_that_forbids_it(
         getattr(database, call)()
 
 
-def test_a_full_disk_is_said_and_harms_nothing(path: Path) -> None:
+def test_a_full_disk_gives_a_warning_and_no_damage(path: Path) -> None:
     resource = pytest.importorskip("resource")
     Database(path).add(WRITTEN, "C", trial(1))
     length = path.stat().st_size
@@ -625,7 +625,7 @@ def test_a_full_disk_is_said_and_harms_nothing(path: Path) -> None:
     assert skipped(path)[0] == [1, 3]
 
 
-def test_a_lock_that_is_never_given_back_stops_nobody(
+def test_a_lock_that_is_never_released_blocks_nobody(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fcntl = pytest.importorskip("fcntl")
@@ -648,7 +648,7 @@ def test_a_system_without_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert skipped(path) == ([0], [])
 
 
-def test_the_file_is_readable_by_others_and_no_program(path: Path) -> None:
+def test_the_file_is_readable_by_others_and_not_executable(path: Path) -> None:
     old = os.umask(0o022)
     try:
         Database(path).check_writable()
@@ -667,7 +667,7 @@ def test_a_database_pickles_and_prints(path: Path) -> None:
     assert repr(again) == f"Database({str(path)!r})"
 
 
-def test_threads_that_numba_is_told_are_the_machine_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_count_of_numba_is_part_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     B = sl.compute((8,), lambda i: i + 1, name="B")
 
     def told(count: str) -> tuple[int, Where]:
@@ -675,14 +675,14 @@ def test_threads_that_numba_is_told_are_the_machine_too(monkeypatch: pytest.Monk
         return threads(), Where.here([B], sl.Target(), {})
 
     usual = told("")[1]
-    # what is not a number numba does not take either
+    # numba refuses other text too
     for count in (str(cores()), "0", "x", "²"):
         assert told(count) == (cores(), usual)
     count, where = told(str(cores() + 3))
     assert count == cores() + 3 and where.machine == f"{usual.machine}, {count} threads"
 
 
-def test_here_is_found_again(path: Path) -> None:
+def test_trials_of_this_machine_are_found(path: Path) -> None:
     A = sl.placeholder((8,), name="A")
     B = sl.compute((8,), lambda i: A[i] * 2, name="B")
     here = Where.here([B], sl.Target(), {})
@@ -692,8 +692,8 @@ def test_here_is_found_again(path: Path) -> None:
     assert found.names.parts == ("A", "B", "i", "B")
 
 
-def test_the_lock_is_given_back_though_a_process_was_forked_meanwhile(tmp_path: Path) -> None:
-    """It has the same open file, and would keep the lock for as long as it lives."""
+def test_a_fork_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """A forked child shares the open file, and would otherwise hold the lock while it lives."""
     path = tmp_path / "tuning.jsonl"
     with opened(path, write=True) as descriptor:
         forked = os.dup(descriptor)

@@ -1,4 +1,4 @@
-"""The fault drill: whatever a candidate does costs a trial, and its outcome has the right name."""
+"""Fault drill: a hostile candidate costs one trial, with the right outcome."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.tuning import (
     task_of,
 )
 
-# what no honest candidate needs, also where a machine is busy
+# more than any honest candidate needs, even on a busy machine
 LIMITS = Limits(build=6.0, run=3.0, memory=400 << 20)
 EXPECTED = {
     "ok": "ok", "slow": "ok", "slower": "ok", "floods": "ok", "reads stdin": "ok",
@@ -69,7 +69,7 @@ bounded = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go, and the turns that other processes have nothing to do with."""
+    """Return a folder for temporary files and turns that no other process uses."""
     found = tmp_path / "temporary"
     found.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(found))
@@ -106,7 +106,7 @@ def test_every_outcome(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixtur
     assert said["off"].startswith("B[15, 15] is ")
     assert said["when timed again"].startswith("when measured again: ")
 
-    # what did well at first and failed when it was measured again is kept as a failure
+    # a candidate that worked first and failed in the race is recorded as a failure
     first = [t for t in entries(path) if fault_of(t) == "when timed again"]
     assert [t.outcome for t in first] == ["ok", EXPECTED["when timed again"]]
     assert {fault_of(t): t.outcome for t in entries(path)} == EXPECTED
@@ -126,8 +126,8 @@ def entries(path: Path) -> list[Trial]:
     return [entry.trial for entry in Database(path).entries()]
 
 
-def test_what_one_does_to_the_process_costs_no_other_a_trial(tmp_path: Path) -> None:
-    """All are built in one process, and most of them are lost in it."""
+def test_a_lost_process_costs_other_candidates_no_trial(tmp_path: Path) -> None:
+    """All candidates are built in one process, which most of them lose."""
     faults = [
         "slow", "spoils the process", "slower", "input written", "ok", "build crashes",
         "reads stdin", "segfault",
@@ -162,7 +162,7 @@ def test_a_refused_draw_is_no_trial(tmp_path: Path) -> None:
     result = run(search, resume=False, seed=0)
     assert sorted(t.decisions["rows"] for t in result.trials) == [1, 3, 5]
     assert [t.outcome for t in result.trials] == 3 * ["ok"]
-    assert search.space.counts == {"tried": 5, "valid": 3, "invalid": 2}
+    assert search.space.counts == {"drawn": 5, "valid": 3, "invalid": 2}
     assert search.space.reasons == {"rows are odd": 2}
 
 
@@ -180,7 +180,7 @@ def test_all_draws_are_refused(folder: Path) -> None:
 def tuned(
     output: Any, template: Callable[[Schedule, Knobs], object], folder: Path, limits: Limits
 ) -> dict[Any, Trial]:
-    """The trials of a template with the one knob "fault", by what it chose."""
+    """Return the trials of a template with the one knob "fault", by its choice."""
     result = sl.autotune(
         output,
         trials=2,
@@ -194,7 +194,7 @@ def tuned(
     return {trial.decisions["fault"]: trial for trial in result.trials}
 
 
-def test_a_schedule_that_promises_what_is_not_so(folder: Path) -> None:
+def test_a_schedule_with_a_false_promise(folder: Path) -> None:
     B = plus_one((64, 64))
 
     def template(s: Schedule, knobs: Knobs) -> None:
@@ -230,7 +230,7 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
 def test_a_schedule_that_takes_much_memory(folder: Path) -> None:
     A = sl.placeholder((2048, 2048), name="A")
     B = sl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
-    # of 16 MiB an array: more than what is allowed, which is more where there are more threads
+    # arrays of 16 MiB, in all more than the limit, which grows with the threads
     copies = 30 + 5 * (threads() - 1)
 
     def template(s: Schedule, knobs: Knobs) -> None:
@@ -259,7 +259,7 @@ def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
 
 
 def test_arrays_that_do_not_fit_the_limits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # the room left for threads, which grows with the cores, would hold them
+    # the allowance for threads, which grows with the cores, would hold them
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
     with pytest.raises(TuningError, match=r"cannot be evaluated: .*\n  limits=Limits\(memory="):
         sl.autotune(
@@ -291,7 +291,7 @@ def test_a_worker_that_does_not_start(
 
 
 def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> None:
-    """What was measured until then stands."""
+    """The trials until then are kept."""
     once = (
         "import pathlib, runpy, sys\n"
         f"started = pathlib.Path({str(tmp_path / 'started')!r})\n"
@@ -312,7 +312,7 @@ def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> Non
 def test_nothing_is_built_while_something_is_timed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two searches at a time, with two processes each, that write to one database."""
+    """Two searches run at once, with two processes each, and write to one database."""
     log, database = tmp_path / "log.txt", tmp_path / "tuning.jsonl"
     monkeypatch.setenv("DRILL_LOG", str(log))
     faults = ["ok", "slow", "slow", "ok", "slow"]
@@ -327,15 +327,15 @@ def test_nothing_is_built_while_something_is_timed(
     for start, end in timings:
         others = [span for span in spans if span[1:] != (start, end)]
         assert not [span for span in others if span[1] < end and span[2] > start]
-    # each search writes its finalists once more
+    # each search writes its finalists again
     found = Counter(fault_of(t) for t in entries(database))
     assert set(found) == {"ok", "slow"} and found.total() == 2 * (len(faults) + FINALISTS)
 
 
-def test_a_turn_that_takes_longer_to_come_than_a_round(
+def test_a_turn_that_comes_later_than_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One who is stopped while it times holds it: then there is a round, and not an empty one."""
+    """A stopped process may hold the turn; the race then still runs one round."""
     monkeypatch.setattr(turns, "PATIENCE", 0.2)
     monkeypatch.setattr(local, "ROUND", 0.1)
     task = task_of(plus_one(), LIMITS)
@@ -348,7 +348,7 @@ def test_a_turn_that_takes_longer_to_come_than_a_round(
     assert [t.outcome for t in result.trials] == ["ok"]
 
 
-def test_a_search_that_breaks_off_does_not_wait_for_what_is_built(
+def test_an_aborted_search_does_not_wait_for_builds(
     folder: Path, tmp_path: Path
 ) -> None:
     class Stopped(InOrder):
@@ -390,10 +390,10 @@ serve(Path(sys.argv[1]), Full)
 """
 
 
-def test_a_disk_that_is_full_is_no_fault_of_a_candidate(
+def test_a_full_disk_is_not_the_fault_of_a_candidate(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # the first is run before the next is built
+    # each candidate runs before the next is built
     monkeypatch.setattr(local, "ROUND", 0.2)
     task, path = task_of(plus_one(), LIMITS), tmp_path / "tuning.jsonl"
 
@@ -432,7 +432,7 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         waiting = hold(alone=False)
         assert not held.wait(0.2)
     waiting.join()
-    # one who is stopped while it holds a turn stops nobody, and is waited for once
+    # a stopped process that holds a turn delays the others once
     with turn(alone=True):
         monkeypatch.setattr(turns, "PATIENCE", 0.1)
         hold(alone=True).join(20)
@@ -440,17 +440,17 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(turns, "PATIENCE", 300.0)
         hold(alone=False).join(20)
         assert held.is_set()
-    # it takes its next turns among the others
+    # later it takes turns like the others
     with turn(alone=True):
         waiting = hold(alone=True)
         assert not held.wait(0.2)
     waiting.join()
-    # and without a file of turns there are none
+    # without a file there are no turns
     monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
     with turn(alone=True):
         hold(alone=True).join(20)
         assert held.is_set()
-    # nor where the system has neither locks nor users
+    # nor on a system without locks or users
     monkeypatch.undo()
     monkeypatch.setattr(locks, "fcntl", None)
     monkeypatch.delattr(os, "getuid")

@@ -1,4 +1,4 @@
-"""Tuning on the workers of an executor, which come, go and die."""
+"""Tests of tuning on the workers of an executor, which may join, leave and die."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LIMITS = Limits(build=10.0, run=2.0, memory=400 << 20)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where temporary files go; nothing is left there when a test ends."""
+    """Yield a folder for temporary files; fail if a test leaves any there."""
     found = tmp_path / "temporary"
     found.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(found))
@@ -66,7 +66,7 @@ def spawned(workers: int) -> ProcessPoolExecutor:
 def remote_drill(
     faults: list[str], executor: Executor, tmp_path: Path, **options: Any
 ) -> sl.autotune.TuningResult:
-    """A search whose candidates have these faults, on an executor."""
+    """Run a search whose candidates have these faults on an executor."""
     task = task_of(plus_one(), LIMITS)
     measurer = Remote(task, executor, COMMAND, **options)
     search = search_of(task, measurer, of_faults(faults), tmp_path / "db")
@@ -101,21 +101,21 @@ def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Pa
 def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         result = sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
-        # what its threads used is ended with the search, and not with the executor
+        # the children of its threads end with the search, not with the executor
         assert left_behind(Path(tempfile.gettempdir())) == []
     assert [t.outcome for t in result.trials] == len(result.trials) * ["ok"]
     assert result.seconds is not None
 
 
 class Elsewhere(ThreadPoolExecutor):
-    """Its workers say that they are on another machine, or cannot say anything."""
+    """An executor whose workers report another machine, or fail to report one."""
 
     def __init__(self, said: dict[str, Any] | BaseException) -> None:
         super().__init__(1)
         self.said = said
 
     def submit(self, fn: Any, /, *args: Any, **named: Any) -> Future[Any]:
-        if fn is not site._there:
+        if fn is not site._describe:
             return super().submit(fn, *args, **named)
         found: Future[Any] = Future()
         if isinstance(self.said, BaseException):
@@ -139,7 +139,7 @@ def test_times_are_those_of_the_workers_machine(
         sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
     entries = Database(tmp_path / "db").entries()
     assert {e.where.machine for e in entries} == {"Another, 7 cores"}
-    # a worker on a machine of another kind is no part of that
+    # a worker on another kind of machine is left out
     here["machine"] = "A third"
     with Elsewhere(said_of("Another, 7 cores")) as pool:
         sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "mixed", resume=False)
@@ -149,7 +149,7 @@ def test_times_are_those_of_the_workers_machine(
         assert not sl.best(plus_one(), database=tmp_path / "db").exact
 
 
-def test_a_worker_that_cannot_say_what_it_runs_on(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_report_its_machine(tmp_path: Path) -> None:
     with Elsewhere(ModuleNotFoundError("No module named 'schedlang'")) as pool:
         with pytest.raises(
             TuningError, match="No module named 'schedlang'. Install this version"
@@ -157,7 +157,7 @@ def test_a_worker_that_cannot_say_what_it_runs_on(tmp_path: Path) -> None:
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
 
 
-def test_only_a_version_is_told_as_the_cause(tmp_path: Path) -> None:
+def test_only_a_version_mismatch_is_named_as_the_cause(tmp_path: Path) -> None:
     with Elsewhere(OSError("no space left")) as pool:
         with pytest.raises(TuningError, match="its machine: no space left$"):
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
@@ -173,14 +173,14 @@ def test_workers_of_another_version(tmp_path: Path) -> None:
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
 
 
-def test_versions_of_the_workers_are_kept(tmp_path: Path) -> None:
+def test_versions_of_the_workers_are_recorded(tmp_path: Path) -> None:
     theirs = [(name, "9.9" if name == "numba" else value) for name, value in versions()]
     with Elsewhere(said_of("Another", versions=theirs)) as pool:
         sl.autotune(plus_one(), trials=1, executor=pool, database=tmp_path / "db")
     assert {dict(e.where.versions)["numba"] for e in Database(tmp_path / "db").entries()} == {"9.9"}
 
 
-def test_whether_there_is_a_gpu_is_asked_of_a_worker() -> None:
+def test_a_worker_tells_whether_there_is_a_gpu() -> None:
     target = sl.Target("cuda", arch="sm_80")
     with Elsewhere(said_of("NVIDIA H100")) as pool:
         assert site.of_workers(pool, target).timed
@@ -190,7 +190,7 @@ def test_whether_there_is_a_gpu_is_asked_of_a_worker() -> None:
 
 
 def test_children_of_a_lost_worker_end(folder: Path, tmp_path: Path) -> None:
-    """A pool of processes is broken when one is killed; what was measured stands."""
+    """A pool breaks when a process is killed; the measured trials are kept."""
     pool = spawned(1)
     seen: list[Trial] = []
 
@@ -235,7 +235,7 @@ def test_an_executor_that_is_shut_down(tmp_path: Path) -> None:
 
 
 class Made(Executor):
-    """An executor whose answers a test makes."""
+    """An executor with the answers that a test gives."""
 
     def __init__(self, answer: Callable[[int, int], Any], workers: int = 1) -> None:
         self.answer = answer
@@ -245,7 +245,7 @@ class Made(Executor):
 
     def submit(self, work: Any, *arguments: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
         future: Future[Any] = Future()
-        if work is not remote.measure_there:
+        if work is not remote.measure_in_worker:
             future.set_exception(RuntimeError("no worker can race"))
             return future
         token, job = arguments[2], arguments[3]
@@ -278,8 +278,8 @@ def made(
 
 
 @pytest.mark.parametrize("error", [CancelledError(), RuntimeError("KilledWorker"), MemoryError()])
-def test_what_is_lost_is_sent_once_more(error: Exception, tmp_path: Path) -> None:
-    """One job is lost once, another one always."""
+def test_a_lost_job_is_sent_again_once(error: Exception, tmp_path: Path) -> None:
+    """One job is lost once, and another one always."""
 
     def answer(number: int, times: int) -> dict[str, Any]:
         if (number == 1 and times == 1) or number == 2:
@@ -304,8 +304,8 @@ def test_workers_that_measure_nothing(tmp_path: Path) -> None:
         made(missing, tmp_path)
 
 
-def test_what_no_worker_can_is_said_at_once(tmp_path: Path) -> None:
-    """An oracle that is too slow for one is so for all, and each try takes minutes."""
+def test_a_failure_common_to_all_workers_is_reported_at_once(tmp_path: Path) -> None:
+    """An oracle that is too slow for one worker is too slow for all, so it is not tried again."""
 
     def hopeless(number: int, times: int) -> Any:
         raise OracleTimeout("not ready within 300 s")
@@ -318,7 +318,7 @@ def test_what_no_worker_can_is_said_at_once(tmp_path: Path) -> None:
     assert len(executor.sent) == len(set(executor.sent))
 
 
-def test_what_a_worker_fails_by_is_no_crash_of_a_candidate(
+def test_a_failure_of_a_worker_is_not_a_crash_of_a_candidate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = remote.measure_one
@@ -330,7 +330,7 @@ def test_what_a_worker_fails_by_is_no_crash_of_a_candidate(
 
     monkeypatch.setattr(remote, "measure_one", measure_one)
     with ThreadPoolExecutor(1) as pool:
-        # of the first four one is measured, of the others none
+        # one of the first four is measured, and none of the others
         result = remote_drill(["ok"] * 6, pool, tmp_path)
     assert result.broken
     assert result.ended.endswith("cannot measure: RuntimeError: can't start new thread")
@@ -338,7 +338,7 @@ def test_what_a_worker_fails_by_is_no_crash_of_a_candidate(
 
 
 def test_workers_that_cannot_measure_any_more(tmp_path: Path) -> None:
-    """That is no fault of the candidates: none of them is put down as crashed."""
+    """The candidates are not at fault, so none is recorded as crashed."""
 
     def full(number: int, times: int) -> Any:
         if number > 0:
@@ -352,7 +352,7 @@ def test_workers_that_cannot_measure_any_more(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_cannot_measure_beside_others(tmp_path: Path) -> None:
-    """What it failed goes to the others when they are free, and what they measured is kept."""
+    """Its failed jobs go to other workers when they are free; their measurements are kept."""
     sent: list[int] = []
 
     def sick(number: int, times: int) -> Any:
@@ -363,12 +363,12 @@ def test_a_worker_that_cannot_measure_beside_others(tmp_path: Path) -> None:
 
     result, _ = made(sick, tmp_path)
     assert [t.outcome for t in result.trials] == ["ok"] * 4 and result.best.number == 0
-    # after the others, each time
+    # each time after the others
     assert sent[-2:] == [0, 0]
 
 
 def test_a_worker_that_fails_all_it_gets_beside_one_that_measures(tmp_path: Path) -> None:
-    """What is free gets most of the jobs again, which ends no search while others answer."""
+    """The search goes on while another worker measures, though the failing one gets most jobs."""
 
     def sick(number: int, times: int) -> Any:
         if times <= 2 * number:
@@ -380,7 +380,7 @@ def test_a_worker_that_fails_all_it_gets_beside_one_that_measures(tmp_path: Path
 
 
 def test_each_lost_job_is_judged_by_its_own_error(tmp_path: Path) -> None:
-    """Whatever was lost beside it: a killed worker is the candidate's, a full disk is not."""
+    """A killed worker counts against its candidate, and a full disk does not."""
 
     def mixed(number: int, times: int) -> Any:
         if number == 1:
@@ -394,8 +394,8 @@ def test_each_lost_job_is_judged_by_its_own_error(tmp_path: Path) -> None:
     assert found == {0: "ok", 1: "crashed", 2: "ok", 3: "ok"}
 
 
-def test_what_runs_at_the_deadline_may_end(tmp_path: Path) -> None:
-    """Where nothing has worked yet, its time is the result; the rest is taken back."""
+def test_a_job_running_at_the_deadline_may_finish(tmp_path: Path) -> None:
+    """If nothing has worked yet, a running job may finish; waiting jobs are cancelled."""
 
     class Slow(ThreadPoolExecutor):
         def submit(self, work: Any, *arguments: Any, **named: Any) -> Future[Any]:  # type: ignore[override]
@@ -411,13 +411,13 @@ def test_what_runs_at_the_deadline_may_end(tmp_path: Path) -> None:
         jobs = [Job(n, "{}") for n in range(9)]
         found = list(measurer.measure(jobs, None, time.monotonic() + 0.2))
         assert [m.number for m in found] == [0]
-        # a result is there already: nothing is waited for
+        # a result exists already, so nothing is waited for
         assert list(measurer.measure(jobs, 1.0, time.monotonic() + 0.2)) == []
     assert time.monotonic() - start < 5
 
 
 def test_workers_that_are_gone(tmp_path: Path) -> None:
-    """Nobody waits for them for ever."""
+    """A search does not wait forever for workers that are gone."""
 
     def silent(number: int, times: int) -> Any:
         return {"outcome": "ok", "seconds": 1.0} if number < 1 else None
@@ -473,7 +473,7 @@ def test_idle_children_end(folder: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_a_cluster(folder: Path, tmp_path: Path) -> None:
-    """Workers in processes of their own; one is killed, and another one comes, in the middle."""
+    """A Dask cluster in which one worker is killed and another one joins during the search."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,

@@ -1,4 +1,4 @@
-"""Every form of a read keeps its lanes under the rules: each space has vectorized candidates."""
+"""For every form of a read, the rules make vectorized candidates."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def real4(k: sl.Expr) -> sl.Expr:
 
 
 def vectorized(output: sl.Tensor) -> bool:
-    """Whether one of a few candidates has lanes."""
+    """Return whether one of a few candidates is vectorized."""
     space, rng = Space((output,), AVX2, template_for(AVX2, 2), 2), Random(0)
     for _ in range(6):
         try:
@@ -123,8 +123,8 @@ def test_steps_in_lanes_are_right(form: str) -> None:
     np.testing.assert_allclose(made, sl.reference(R)(*inputs), rtol=1e-5)
 
 
-def test_a_scale_of_its_own() -> None:
-    """Groups whose scales are applied in a stage ahead of the product."""
+def test_scales_in_a_separate_stage() -> None:
+    """A stage before the product applies the scales of groups."""
     k = sl.reduce_axis(M, name="k")
     D = sl.compute((N, M), lambda n, m: real(WHOLE[n, m]) * SCALES[n, m // 32], name="D")
     R = sl.compute((N,), lambda n: sl.sum(D[n, k] * ROW[k], axis=k), name="R")
@@ -132,7 +132,7 @@ def test_a_scale_of_its_own() -> None:
 
 
 def test_lanes_are_no_longer_than_a_group() -> None:
-    """A vector of two groups would gather their scales: no candidate has one."""
+    """No candidate has vectors over two groups, which would gather their scales."""
     k = sl.reduce_axis(M, name="k")
     R = sl.compute((N,), lambda n: sl.sum(A[n, k] * SCALES[n, k // 32], axis=k), name="R")
     lanes = {
@@ -154,7 +154,7 @@ def test_lanes_are_no_longer_than_a_group() -> None:
     ],
 )
 def test_bits_of_an_index(index: Callable[[object], sl.Expr], of: Callable[..., object]) -> None:
-    """Shifts and masks of an axis read as NumPy's, under lanes too."""
+    """Shifts and masks of an axis index as in NumPy, also vectorized."""
     B = sl.placeholder((80,), "int32", name="B")
     C = sl.compute((40,), lambda k: B[index(k)], name="C")
     s = sl.schedule(C)

@@ -1,4 +1,4 @@
-"""Which schedules for GPUs are drawn: ways that each computation has, tiles and lanes that fit."""
+"""Tests of the candidates that the GPU rules draw: ways to compute a stage, tiles, lanes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import schedlang as sl
 from schedlang.autotune.costs.estimate_gpu import registers
 from schedlang.autotune.costs.warp import work_of_warp
 from schedlang.autotune.knobs import Knobs, Rejected
-from schedlang.autotune.rules.scan_steps import timed
+from schedlang.autotune.rules.scan_steps import scan_stages
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
@@ -24,7 +24,7 @@ from schedlang.gpu_lowering.lower import device_program
 from tests.gpu_schedules import numbers
 
 GPU = sl.Target("cuda")
-# threads that reach the sectors of 32 bytes that a warp's floats make up
+# threads that read all 32-byte sectors of a warp's floats
 SECTORS = 4
 
 
@@ -33,7 +33,7 @@ def space(output: sl.Tensor, sizes: Mapping[Var, int] | None = None) -> Space:
 
 
 def drawn(output: sl.Tensor, count: int, draws: int, **given: Any) -> list[Candidate]:
-    """Candidates whose decisions are those ``given``, by the name of the output's knob."""
+    """Draw candidates with the ``given`` decisions, by the names of the output's knobs."""
     made, rng, found = space(output), Random(0), []
     known = {f"{output.name}.{knob}": value for knob, value in given.items()}
     for _ in range(draws):
@@ -58,7 +58,7 @@ def depthwise(channels: int, size: int, largest: bool = False) -> sl.Tensor:
 
 
 def products(batch: int, n: int) -> sl.Tensor:
-    """A product of small matrices for each of many."""
+    """Return a batch of products of small matrices."""
     A, B = (sl.placeholder((batch, n, n), name=name) for name in "AB")
     k = sl.reduce_axis(n, name="k")
     return sl.compute(
@@ -67,7 +67,7 @@ def products(batch: int, n: int) -> sl.Tensor:
 
 
 def rows(n: int, m: int) -> sl.Tensor:
-    """A matrix by a vector."""
+    """Return a product of a matrix and a vector."""
     A, X, k = sl.placeholder((n, m), name="A"), sl.placeholder((m,), name="X"), sl.reduce_axis(m)
     return sl.compute((n,), lambda i: sl.sum(A[i, k] * X[k], axis=k), name="D")
 
@@ -79,7 +79,7 @@ def product(n: int, m: int, inner: int, dtype: str = "float32") -> sl.Tensor:
 
 
 def scores(heads: int, n: int, width: int) -> sl.Tensor:
-    """How much each query is like each key."""
+    """Return the attention scores of each query and key."""
     Q, K = (sl.placeholder((heads, n, width), name=name) for name in "QK")
     d = sl.reduce_axis(width, name="d")
     return sl.compute(
@@ -88,13 +88,13 @@ def scores(heads: int, n: int, width: int) -> sl.Tensor:
 
 
 def columns(n: int, m: int, dtype: str = "float32") -> sl.Tensor:
-    """The largest of each column."""
+    """Return the maximum of each column."""
     A, k = sl.placeholder((n, m), dtype, name="A"), sl.reduce_axis(n, name="k")
     return sl.compute((m,), lambda j: sl.max(A[k, j], axis=k), name="D")
 
 
 def columns_of_one(n: int, m: int) -> sl.Tensor:
-    """The sum of each column, in a matrix of one column."""
+    """Return the sum of each column, as a matrix of one column."""
     A, k = sl.placeholder((n, m), name="A"), sl.reduce_axis(n, name="k")
     return sl.compute((m, 1), lambda j, u: sl.sum(A[k, j + u], axis=k), name="D")
 
@@ -140,7 +140,7 @@ def test_most_draws_are_valid(name: str) -> None:
             made.draw(rng)
         except Rejected:
             continue
-    assert made.counts["valid"] >= 0.3 * made.counts["tried"], dict(made.reasons)
+    assert made.counts["valid"] >= 0.3 * made.counts["drawn"], dict(made.reasons)
 
 
 def test_most_draws_of_symbolic_sizes_are_valid() -> None:
@@ -152,11 +152,11 @@ def test_most_draws_of_symbolic_sizes_are_valid() -> None:
         except Rejected:
             continue
     assert ways[True] and ways[False]
-    assert made.counts["valid"] >= 0.3 * made.counts["tried"], dict(made.reasons)
+    assert made.counts["valid"] >= 0.3 * made.counts["drawn"], dict(made.reasons)
 
 
 def emulated(output: sl.Tensor, candidate: Candidate, seed: int = 0) -> None:
-    """What the candidate gives is what the oracle gives."""
+    """Check that the emulated candidate agrees with the oracle."""
     args = sl.lower(sl.schedule(output)).args[:-1]
     given = [
         numbers(*map(int, a.shape), dtype=a.dtype, seed=seed + n)  # type: ignore[union-attr,arg-type]
@@ -191,11 +191,11 @@ def test_a_tile_is_offered_where_one_fits_alone() -> None:
     assert ways == {"tile", "threads"}
 
 
-def test_what_is_read_once_and_as_it_lies_is_read_by_threads_side_by_side() -> None:
+def test_data_read_once_in_order_is_read_by_adjacent_threads() -> None:
     D = rows(16384, 256)
     emulated(D, drawn(D, 1, 3, how="across")[0])
     assert "across" in {c.decisions["D.how"] for c in drawn(rows(65536, 1024), 15, 20)}
-    # here all is read again
+    # here all elements are read again
     assert "across" not in {c.decisions["D.how"] for c in drawn(scores(8, 128, 64), 15, 40)}
 
 
@@ -211,7 +211,7 @@ def test_sums_in_lanes_stay_in_registers(dtype: str) -> None:
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-def test_sums_in_lanes_take_no_memory_of_a_thread() -> None:
+def test_sums_in_lanes_use_no_local_memory() -> None:
     (candidate,) = drawn(columns(60, 512), 1, 3, how="threads", lanes=4)
     (found,) = sl.build(candidate.schedule, target=GPU).resources.values()
     assert not found.local_bytes and not found.spill_bytes
@@ -224,8 +224,8 @@ def test_partial_results_in_lanes_are_right(make: Callable[[int, int], sl.Tensor
         emulated(D, candidate)
 
 
-def test_an_axis_of_one_element_is_not_the_last() -> None:
-    """Sums of columns are shared, and have lanes, with an axis of one element behind them too."""
+def test_a_trailing_unit_axis_is_ignored() -> None:
+    """Sums of columns with a trailing unit axis have the same candidates as without it."""
     flat, deep = columns(512, 4096), columns_of_one(512, 4096)
     asked = [sorted({repr(c.decisions) for c in drawn(D, 20, 40)}) for D in (flat, deep)]
     assert asked[0] == asked[1]
@@ -236,7 +236,7 @@ def test_an_axis_of_one_element_is_not_the_last() -> None:
         emulated(D, candidate)
 
 
-def test_rows_of_which_each_has_one_sum_are_rows_with_an_axis_behind_them() -> None:
+def test_rows_with_a_trailing_unit_axis_are_rows() -> None:
     A, k = sl.placeholder((64, 512), name="A"), sl.reduce_axis(512, name="k")
     S = sl.compute((64,), lambda i: sl.sum(A[i, k], axis=k), name="S")
     D = sl.compute((64, 512, 1), lambda i, j, u: A[i, j + u] / S[i], name="D")
@@ -252,7 +252,7 @@ def test_the_estimate_knows_which_sums_stay_in_registers() -> None:
         (candidate,) = drawn(D, 1, 3, how="threads", threads=64, lanes=lanes)
         program = device_program(candidate.nest, GPU)
         work[lanes] = work_of_warp(program.launches[0], program.nest, GPU)
-    # of each step the elements alone; the results at the start, and at the end
+    # each step reads only the elements; results are touched at the start and at the end
     assert work[1].sectors == 512 * SECTORS + 2 * SECTORS
     assert work[4].sectors == 512 * 4 * SECTORS + 4 * SECTORS
 
@@ -288,8 +288,8 @@ def test_tiles_fit_the_registers_of_a_thread(dtype: str) -> None:
     assert max(sums) <= most
 
 
-def test_what_a_thread_cannot_hold_is_refused() -> None:
-    """A template's own tile is let through; what the rules make is not."""
+def test_a_tile_too_large_for_a_thread_is_refused() -> None:
+    """The rules refuse a too large tile; a template of the user may have one."""
     D = product(512, 512, 64, "float64")
 
     def large(s: Any, knobs: Knobs) -> None:
@@ -311,7 +311,7 @@ def test_what_a_thread_cannot_hold_is_refused() -> None:
 
 
 def lagging(*ahead: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
-    """``N[t] = X[t]`` and the sum of ``N[t - 2 + a] @ W`` over ``ahead``: moments before t's."""
+    """Return a scan ``N[t]`` that adds ``N[t - 2 + a] @ W`` for each ``a`` in ``ahead`` to X[t]."""
     X, S = (sl.placeholder((6, 8, 32), name=n) for n in "XS")
     W, k = sl.placeholder((32, 32), name="W"), sl.reduce_axis(32, name="k")
     H = sl.compute((7, 8, 32), lambda t, b, i: sl.sum(S[t - 2, b, k] * W[k, i], axis=k), name="D")
@@ -324,7 +324,7 @@ def lagging(*ahead: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
 
 @pytest.mark.parametrize("how", ["tile", "threads", "across"])
 @pytest.mark.parametrize("ahead", [(1,), (0, 1)], ids=str)
-def test_what_a_scan_reads_of_another_moment_has_a_time(ahead: tuple[int, ...], how: str) -> None:
+def test_a_stage_read_at_another_time_keeps_its_time_axis(ahead: tuple[int, ...], how: str) -> None:
     X, W, N = lagging(*ahead)
     made, rng, found = space(N), Random(0), []
     for _ in range(6):
@@ -344,7 +344,7 @@ def test_what_a_scan_reads_of_another_moment_has_a_time(ahead: tuple[int, ...], 
     assert loops and not any(name.startswith("t.") for name in loops)
 
 
-def test_the_stages_of_a_scan_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stages_of_a_scan_are_analyzed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     X, S = (sl.placeholder((6, 8), name=n) for n in "XS")
     at = sl.compute((7, 8), lambda t, i: S[t - 2, i], name="h")
     for _ in range(12):
@@ -363,7 +363,7 @@ def test_the_stages_of_a_scan_are_looked_at_once(monkeypatch: pytest.MonkeyPatch
         return consumers(self, tensor)
 
     monkeypatch.setattr(Sketch, "consumers", counted)
-    assert timed(sketch) == set(sketch.stages())
+    assert scan_stages(sketch) == set(sketch.stages())
     assert asked.total() <= 3 * len(sketch.stages())
 
 
@@ -405,7 +405,7 @@ def test_operands_that_are_not_shared_are_not_copied_to_registers() -> None:
     assert not any(f"{C.name}.local" in c.decisions for c in found)
 
 
-def test_a_stage_that_is_called_like_an_axis() -> None:
+def test_a_stage_named_like_an_axis() -> None:
     A, B = sl.placeholder((64, 64), name="A"), sl.placeholder((64, 64), name="B")
     k = sl.reduce_axis(64, name="k")
     C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")

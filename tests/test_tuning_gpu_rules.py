@@ -1,4 +1,4 @@
-"""Schedules for GPUs that rules make, and what they are expected to cost."""
+"""Tests of the GPU rules: schedules and estimated costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GPU = sl.Target("cuda")
 
 
 def drawn(*outputs: sl.Tensor, count: int = 6, seed: int = 0, **given: Any) -> list[Candidate]:
-    """Candidates whose decisions are those ``given``, by the name of the output's knob."""
+    """Draw candidates with the ``given`` decisions, by the names of the output's knobs."""
     space = Space(outputs, GPU, template_for(GPU, 1))
     known = {f"{outputs[0].name}.{knob}": value for knob, value in given.items()}
     rng, found = Random(seed), []
@@ -45,27 +45,27 @@ def drawn(*outputs: sl.Tensor, count: int = 6, seed: int = 0, **given: Any) -> l
 
 
 def everything(n: int, m: int, dtype: str = "float32") -> tuple[sl.Tensor, sl.Tensor]:
-    """The sum of all elements."""
+    """Return the sum of all elements."""
     A = sl.placeholder((n, m), dtype, name="A")
     i, j = sl.reduce_axis(n, name="i"), sl.reduce_axis(m, name="j")
     return A, sl.compute((), lambda: sl.sum(A[i, j], axis=(i, j)), name="S")
 
 
 def columns(n: int, m: int) -> tuple[sl.Tensor, sl.Tensor]:
-    """The sum of each column."""
+    """Return the sum of each column."""
     A, i = sl.placeholder((n, m), name="A"), sl.reduce_axis(n, name="i")
     return A, sl.compute((m,), lambda j: sl.sum(A[i, j], axis=i), name="S")
 
 
 def channels(n: int, c: int, size: int) -> tuple[sl.Tensor, sl.Tensor]:
-    """The sum of each channel of some pictures."""
+    """Return the sum of each channel of some images."""
     A = sl.placeholder((n, c, size, size), name="A")
     b, y, x = (sl.reduce_axis(e, name=a) for a, e in (("b", n), ("y", size), ("x", size)))
     return A, sl.compute((c,), lambda k: sl.sum(A[b, k, y, x], axis=(b, y, x)), name="S")
 
 
 def largest(*shape: int) -> tuple[sl.Tensor, sl.Tensor]:
-    """Where the largest element of each row is."""
+    """Return the argmax of each row."""
     A, i = sl.placeholder(shape, name="A"), sl.reduce_axis(shape[-1], name="i")
     return A, sl.compute(shape[:-1], lambda *at: sl.argmax(A[(*at, i)], axis=i), name="S")
 
@@ -81,7 +81,7 @@ FEW_RESULTS = {
 
 
 @pytest.mark.parametrize("name", slow_but(["columns", "all"], FEW_RESULTS))
-def test_few_results_of_a_long_reduction_are_made_in_parts(name: str) -> None:
+def test_few_results_of_a_long_reduction_are_split_into_parts(name: str) -> None:
     A, S = FEW_RESULTS[name]
     a = numbers(*map(int, A.shape), dtype=A.dtype)
     wanted = sl.reference(S)(a)
@@ -102,21 +102,21 @@ def test_parts_are_machine_code_without_spills(name: str) -> None:
     assert not any(r.spill_bytes or r.local_bytes for r in found.values())
 
 
-def test_no_block_sums_everything_alone() -> None:
+def test_no_single_block_sums_everything() -> None:
     _, S = everything(4096, 1024)
     for candidate in drawn(S, count=10):
         text = str(candidate.nest)
         assert candidate.decisions["S.how"] == "parts" and text.count("blockIdx.x") == 2
 
 
-def test_parts_of_columns_are_read_side_by_side() -> None:
+def test_parts_of_columns_are_read_by_adjacent_threads() -> None:
     A, S = columns(4096, 512)
     for candidate in drawn(S, count=3, how="parts"):
         source = str(candidate.nest).split("\nblockIdx.x")[1]
         assert "reduced across" not in source and "threadIdx.x" in source
 
 
-def test_one_block_sums_what_is_short() -> None:
+def test_one_block_computes_a_short_sum() -> None:
     A, S = everything(60, 50)
     a = numbers(60, 50)
     for candidate in drawn(S, count=2, how="across"):
@@ -139,7 +139,7 @@ WIDEST = {"float16": 8, "int8": 4, "int32": 4, "float32": 4, "float64": 2}
 
 
 @pytest.mark.parametrize("dtype", WIDEST)
-def test_neighbours_are_one_access_of_their_dtype(dtype: str) -> None:
+def test_adjacent_elements_are_one_access(dtype: str) -> None:
     A = sl.placeholder((64, 64), dtype, name="A")
     B = sl.compute((64, 64), lambda i, j: A[i, j] + A[i, j], name="S")
     lanes = {c.decisions["S.lanes"] for c in drawn(B, count=30)}
@@ -177,7 +177,7 @@ def test_the_estimate_prefers_parts_to_one_block() -> None:
     assert slow > 4 * max(found) and slow > 10 * min(found)
 
 
-def test_each_moment_of_a_scan_is_launched() -> None:
+def test_each_step_of_a_scan_is_launched() -> None:
     def made(moments: int) -> Program:
         X, S = (sl.placeholder((moments, 4096), name=n) for n in "XS")
         first = sl.compute((1, 4096), lambda t, i: X[0, i], name="first")
@@ -187,12 +187,12 @@ def test_each_moment_of_a_scan_is_launched() -> None:
         return program(candidate.schedule)
 
     one, many = (estimate_gpu(made(n), GPU).seconds for n in (2, 1001))
-    # a launch for the start, and one a moment
+    # one launch for the start, and one per step of the scan
     assert many / one == pytest.approx(1001 / 2, rel=0.05)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_what_waits_for_the_next_tile_is_counted_once(dtype: str) -> None:
+def test_registers_of_a_prefetched_tile_are_counted_once(dtype: str) -> None:
     counts = []
     for double in (False, True):
         (launch,) = program(gemm(64, 64, 64, double=double, dtype=dtype).schedule).launches
@@ -201,23 +201,23 @@ def test_what_waits_for_the_next_tile_is_counted_once(dtype: str) -> None:
     assert counts[1] - counts[0] == 2 * 16 * 8 // 16
 
 
-def test_how_fast_a_device_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_speed_of_a_device_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(devices.SPEEDS) == set(DEVICES)
     monkeypatch.delitem(devices.SPEEDS, "sm_103")
     wide = scaled(1 << 22, at=8).schedule
     archs = {arch: sl.Target("cuda", arch=arch) for arch in ("sm_80", "sm_87", "sm_90", "sm_103")}
     seconds = {a: estimate_gpu(program(wide, t), t).seconds for a, t in archs.items()}
     assert seconds["sm_87"] > 5 * seconds["sm_80"] > 5 * seconds["sm_90"]
-    # unknown ones are taken for an H100
+    # unknown devices count as an H100
     assert seconds["sm_103"] == seconds["sm_90"]
 
 
-def test_the_driver_says_how_fast_the_device_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_speed_of_a_device_by_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     here = SimpleNamespace(
         compute_capability=(9, 0), MULTIPROCESSOR_COUNT=132, CLOCK_RATE=1980000,
         MEMORY_CLOCK_RATE=3201000, GLOBAL_MEMORY_BUS_WIDTH=6144,
     )  # fmt: skip
-    # numba.cuda without what makes a context
+    # numba.cuda without the means to make a context
     cuda = SimpleNamespace(is_available=lambda: True, gpus=[here])
     monkeypatch.setattr(nvidia, "driver", lambda: cuda)
     _first.cache_clear()
@@ -231,7 +231,7 @@ def test_the_driver_says_how_fast_the_device_is(monkeypatch: pytest.MonkeyPatch)
 
 
 def recurrent(fused: bool) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
-    """``R[t] = R[t - 1] @ W + X[t]``, the product as a stage of its own or as the step itself."""
+    """Return ``R[t] = R[t - 1] @ W + X[t]``, with the product fused into the step or apart."""
     X, S = (sl.placeholder((4, 16, 48), name=n) for n in "XS")
     W, k = sl.placeholder((48, 48), name="W"), sl.reduce_axis(48, name="k")
     first = sl.compute((1, 16, 48), lambda t, b, i: X[0, b, i], name="first")
@@ -240,7 +240,7 @@ def recurrent(fused: bool) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
     return X, W, sl.scan(first, P if fused else N, S, inputs=[X], name="R")
 
 
-# how the product is made each moment, and what its kernels have
+# the way to compute the product in each step, and the features of its kernels
 MOMENTS = {
     "a step in tiles": (True, {"P.how": "tile", "P.shared.W": True}, ["shared", "P.local"]),
     "a step across threads": (True, {"P.how": "across"}, ["reduced across"]),
@@ -262,7 +262,7 @@ def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
         if len(found) == 2:
             break
     assert len(found) == 2, dict(space.reasons)
-    # time is no axis of a tile
+    # the time axis is not tiled
     assert not any(0 in candidate.decisions.get("P.axes", []) for candidate in found)
     assert not any("time axis" in reason for reason in space.reasons)
     x, w = numbers(4, 16, 48), numbers(48, 48, seed=1) / 8

@@ -1,4 +1,4 @@
-"""docs/knobs.md names every knob of the rules and every way to compute a stage, and no other."""
+"""docs/knobs.md names exactly the knobs of the rules and the ways to compute a stage."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tests.marks import slow_but
 
 GPU = sl.Target("cuda", arch="sm_80")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "knobs.md"
-# so many draws of each computation ask for every knob there is
+# enough draws of each computation to meet every knob
 DRAWS = 24
-# those for a GPU take longer to draw
+# GPU candidates take longer to draw
 KIND = attrgetter("kind")
-# how the headings of tables call a target
+# the targets in headings of tables
 WHERE = {"cpu": "on a CPU", "cuda": 'for `"cuda"`'}
 
 
 def outputs() -> list[sl.Tensor]:
-    """One computation of each kind that the rules tell apart."""
+    """Return one computation of each kind that the rules distinguish."""
     kinds = {w.kind: computation(w)[-1] for w in FAMILIES}
     A = sl.placeholder((8, 512), name="A")
     k = sl.reduce_axis(512, name="k")
@@ -47,7 +47,7 @@ def outputs() -> list[sl.Tensor]:
 
 @cache
 def asked(target: sl.Target) -> dict[str, set[str]]:
-    """The names of the knobs that are asked for on a target, with the answers of each."""
+    """Return the names of the knobs that are drawn on a target, with the values of each."""
     found: dict[str, set[str]] = {}
 
     def note(decisions: dict[str, Decision]) -> None:
@@ -65,7 +65,7 @@ def asked(target: sl.Target) -> dict[str, set[str]]:
 
 
 def rows(heading: str) -> list[str]:
-    """What the first column of a table says in code."""
+    """Return the code in the first column of a table."""
     lines = iter(DOCUMENT.read_text(encoding="utf-8").splitlines())
     assert any(line == f"| {heading} | meaning |" for line in lines), heading
     firsts = [line.split(" | ")[0] for line in takewhile(lambda line: line.startswith("|"), lines)]
@@ -73,8 +73,9 @@ def rows(heading: str) -> list[str]:
 
 
 def pattern(row: str) -> re.Pattern[str]:
-    """What a row of a table stands for: upper case letters for a stage or a tensor, ``i`` for an
-    axis. The knobs of ``C.local`` are those of ``C`` where the sum has no stage of its own.
+    """Return the pattern of a row: a capital letter is a stage or a tensor, ``i`` an axis.
+
+    The knobs of ``C.local`` are those of ``C`` if the sum has no stage of its own.
     """
     parts = []
     for place, part in enumerate(row.split(".")):

@@ -1,4 +1,4 @@
-"""Knobs: what they answer, what they keep, what they refuse."""
+"""Tests of knobs: values, recorded decisions, refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_factorization_is_drawn() -> None:
     assert found == set(factorizations(12, 3)) and len(found) == 18
 
 
-def test_numbers_of_numpy_are_plain_decisions() -> None:
+def test_numpy_numbers_become_plain_decisions() -> None:
     knobs = Knobs()
     assert knobs.split("rows", np.int64(8), np.int32(2), np.uint8(4))[1] <= 4
     assert knobs.choice("lanes", list(np.array([8, 16]))) == 8
@@ -53,7 +53,7 @@ def test_a_split_takes_an_axis() -> None:
     assert outer * inner == 96 and inner <= 8
 
 
-def test_decisions_are_json_and_come_back() -> None:
+def test_decisions_round_trip_as_json() -> None:
     def ask(knobs: Knobs) -> tuple[object, ...]:
         return (
             knobs.split("rows", 64, 3), knobs.choice("lanes", [8, 16, None, "auto", (1, 2)]),
@@ -68,7 +68,7 @@ def test_decisions_are_json_and_come_back() -> None:
         assert ask(again) == answers and again.decisions == first.decisions
 
 
-def test_what_is_no_option_any_more_is_drawn_anew() -> None:
+def test_a_decision_that_is_no_longer_an_option_is_drawn_again() -> None:
     knobs = Knobs({"lanes": 64, "order": [0, 0, 1]}, Random(0))
     assert knobs.choice("lanes", [8, 16]) in (8, 16)
     assert sorted(knobs.permutation("order", "abc")) == ["a", "b", "c"]

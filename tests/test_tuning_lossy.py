@@ -1,4 +1,4 @@
-"""A search on an executor that loses a part of its jobs, or answers nonsense, goes on."""
+"""A search goes on if its executor loses some jobs or returns invalid answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import schedlang as sl
 from schedlang.autotune.run import run
 from schedlang.autotune.runner import remote, site
-from schedlang.autotune.runner.answers import Nonsense, measured_of, raced_of
+from schedlang.autotune.runner.answers import InvalidAnswer, measured_of, raced_of
 from schedlang.autotune.runner.measure import Job
 from schedlang.autotune.runner.remote import Remote
 from schedlang.autotune.runner.sandbox import Broken
@@ -62,7 +62,7 @@ RAISED = ("BrokenExecutor", "cancelled", "OSError", "could not measure", "Import
 
 
 class Lossy(ThreadPoolExecutor):
-    """Every third job is lost at once, or answered otherwise; the others take their time."""
+    """An executor that loses every third job at once, or answers it with something else."""
 
     def __init__(self, way: Callable[[Any], Any], first: int = 0, always: bool = False) -> None:
         super().__init__(2)
@@ -71,12 +71,12 @@ class Lossy(ThreadPoolExecutor):
 
     def submit(self, work: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
         turn = next(self.numbers)
-        if self.always and work is remote.measure_there:
+        if self.always and work is remote.measure_in_worker:
             turn = arguments[3]["number"]
 
         def answer() -> Any:
-            if work is site._there or work is remote.race_there:
-                found: Any = work(*arguments, **named) if work is site._there else []
+            if work is site._describe or work is remote.race_in_worker:
+                found: Any = work(*arguments, **named) if work is site._describe else []
             else:
                 number = arguments[3]["number"]
                 found = {"number": number, "outcome": "ok", "seconds": 10.0 + number}
@@ -99,10 +99,10 @@ def test_every_third_job_is_lost(name: str, first: int, tmp_path: Path) -> None:
         result = run(search, resume=False, seed=0)
     assert not result.broken, result.ended
     good = [t for t in result.trials if t.outcome == "ok"]
-    # what is lost is sent elsewhere; by chance the same job may be lost twice
+    # a lost job is sent again, and by chance may be lost twice
     assert len(good) >= 15 and {t.outcome for t in result.trials} <= {"ok", "crashed"}
     assert result.seconds == min(t.seconds for t in good if t.seconds is not None)
-    kind = name if name in RAISED else "answered nonsense"
+    kind = name if name in RAISED else "invalid answer"
     assert result.facts.lost[kind] >= 5
     (line,) = [x for x in str(result).splitlines() if "lost: " in x]
     assert f"{result.facts.lost[kind]} {kind}" in line and "of the executor, sent again" in line
@@ -112,7 +112,7 @@ def test_every_third_job_is_lost(name: str, first: int, tmp_path: Path) -> None:
 def test_jobs_that_no_worker_can_measure_are_left_out(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every third number, whoever gets it: the others are measured, batch after batch."""
+    """Jobs of every third number fail on each worker; the others are measured."""
     monkeypatch.setattr(remote, "LAST_PAUSE", 0.01)
     with Lossy(WAYS[name], always=True) as pool:
         task = task_of(plus_one(), LIMITS)
@@ -125,7 +125,7 @@ def test_jobs_that_no_worker_can_measure_are_left_out(
 
 
 def test_the_public_call(tmp_path: Path) -> None:
-    """The question what the workers run on may be the one that is lost."""
+    """The lost job may also be the question about the workers' machine."""
 
     class Real(ThreadPoolExecutor):
         numbers = count()
@@ -178,15 +178,15 @@ def test_an_executor_that_loses_all_is_given_up(
                 run(search, resume=False, seed=0)
 
 
-def test_answers_are_held_to_their_jobs() -> None:
+def test_answers_must_match_their_jobs() -> None:
     job = Job(3, "")
     assert measured_of({"number": 3, "outcome": "crashed"}, job, True).seconds is None
     assert measured_of({"number": 3, "outcome": "ok"}, job, False).outcome == "ok"
     for wrong in (None, [], {}, {"number": 3}, {"number": 3, "outcome": "ok"}):
-        with pytest.raises(Nonsense):
+        with pytest.raises(InvalidAnswer):
             measured_of(wrong, job, True)
     good = {"number": 3, "outcome": "ok", "seconds": 1.0}
     assert [m.number for m in raced_of([good], [job], True)] == [3]
     for races in (None, "x", [None], [good, good], [{**good, "number": 4}]):
-        with pytest.raises(Nonsense):
+        with pytest.raises(InvalidAnswer):
             raced_of(races, [job], True)

@@ -1,4 +1,4 @@
-"""Times beside other work on the machine."""
+"""Tests of timing beside other work on the machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.tuning import InOrder, Pretended, faulty, plus_one, search_of, task_o
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[], None]]:
-    """A call that takes the given seconds, one after the other, by a clock of its own."""
+    """Return a maker of calls that take the given seconds, in turn, by a simulated clock."""
     now = [0.0]
     monkeypatch.setattr(noise, "perf_counter", lambda: now[0])
 
@@ -47,32 +47,32 @@ def left_alone() -> int:
     return 0
 
 
-def test_a_first_call_that_waits_for_its_threads_is_not_the_time(clock: Any) -> None:
+def test_slow_first_calls_are_not_the_time(clock: Any) -> None:
     held_up, prompt = clock(*[8e-3] * 20, 5e-5), (pytest.approx(5e-5), True)
     assert noise.least_of_calls(held_up, 1e-3, 0.2, left_alone) == prompt
     assert noise.least_of_calls(clock(5e-5, 1.0), 1e-3, 0.2, left_alone) == prompt
 
 
-def test_a_call_that_is_slow_of_itself_is_not_tried_for_long(clock: Any) -> None:
+def test_a_slow_call_is_not_repeated_for_long(clock: Any) -> None:
     for seconds, least in (((2.2e-3, 2e-3, 2.1e-3, 0.0), 2e-3), ((0.15, 0.1, 0.0), 0.1)):
         found = noise.least_of_calls(clock(*seconds), 1e-3, 0.2, left_alone)
         assert found == (pytest.approx(least), True)
 
 
-def test_a_call_that_is_held_up_each_time_is_no_calm_one(clock: Any) -> None:
+def test_a_call_that_is_always_delayed_is_disturbed(clock: Any) -> None:
     turns = iter(range(1000))
     found = noise.least_of_calls(clock(8e-3), 1e-3, 0.05, lambda: next(turns))
     assert found == (pytest.approx(8e-3), False)
 
 
-def test_a_long_call_is_interrupted_and_no_slower_for_it(clock: Any) -> None:
+def test_a_few_interruptions_do_not_disturb_a_long_call(clock: Any) -> None:
     for seconds, calls, alone in ((0.6, 3, True), (0.6, 30, False), (1e-3, 1, False)):
         turns = iter((0, calls))
         found = noise.one_call(clock(seconds), lambda turns=turns: next(turns))
         assert found == (pytest.approx(seconds), alone)
 
 
-def test_one_call_that_was_held_up_does_not_make_a_kernel_slow(
+def test_one_delayed_call_does_not_make_a_kernel_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Workbench(task_of(plus_one(), Limits()), tmp_path)
@@ -82,16 +82,16 @@ def test_one_call_that_was_held_up_does_not_make_a_kernel_slow(
     # in a quiet moment
     monkeypatch.setattr(workbench, "one_call", lambda call, lost: noise.Time(1e-4, True))
     assert bench.time(0)["seconds"] < 0.1
-    # of itself
+    # slow by itself
     for again, told in (((0.9, True), (0.9, True)), ((0.9, False), (0.7, False))):
         bench._took[0] = noise.Time(0.7, False)
         monkeypatch.setattr(workbench, "one_call", lambda *_, again=again: noise.Time(*again))
         assert bench.time(0) == dict(zip(("seconds", "quiet"), told))
 
 
-def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:
+def test_interrupted_samples_do_not_count(clock: Any) -> None:
     turns = iter(range(1000))
-    # a sample asks before and after: of each two answers that are one number, it was left alone
+    # a sample is undisturbed if the counts before and after it are equal
     lost = [0, 1, 1, 1, 1, 1, 1, 1]
 
     def interruptions() -> int:
@@ -101,7 +101,7 @@ def test_samples_that_were_cut_into_do_not_count(clock: Any) -> None:
     assert noise.undisturbed_median(call, 5e-3, 1.0, interruptions) == (pytest.approx(2e-3), True)
 
 
-def test_where_all_are_cut_into_the_shortest_is_taken_and_said(clock: Any) -> None:
+def test_if_all_samples_are_interrupted_the_shortest_counts_as_disturbed(clock: Any) -> None:
     turns = iter(range(1000))
     found = noise.undisturbed_median(
         clock(1e-3, 1e-3, 9e-3, 4e-3, 7e-3), 1e-2, 2e-2, lambda: next(turns)
@@ -110,7 +110,7 @@ def test_where_all_are_cut_into_the_shortest_is_taken_and_said(clock: Any) -> No
 
 
 class Noisy:
-    """A measurer on a machine that is quiet at first, and no more when the race is run."""
+    """A measurer on a machine that is quiet at first, but not during the race."""
 
     batch = 2
 
@@ -124,7 +124,7 @@ class Noisy:
         return [Measured(job.number, "ok", 5e-2, quiet=False) for job in jobs]
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def test_a_race_beside_other_work_takes_nothing_back(tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_race_beside_other_work_takes_nothing_back(tmp_path: Path) -> None:
     assert f"2 while {DISTURBED}" in str(result)
 
 
-def test_what_other_work_disturbed_is_measured_again(tmp_path: Path) -> None:
-    """Meanwhile it says nothing of a knob or of the estimate."""
+def test_a_disturbed_candidate_is_measured_again(tmp_path: Path) -> None:
+    """Until then the time does not count for the statistics of knobs and estimates."""
 
     class Disturbed(Noisy):
         def race(self, jobs: Sequence[Job]) -> list[Measured]:
@@ -153,13 +153,13 @@ def test_what_other_work_disturbed_is_measured_again(tmp_path: Path) -> None:
     disturbed = searched(Disturbed())
     assert [t.detail for t in disturbed.trials] == ["", DISTURBED, ""]
     effects, same = knob_effects(disturbed.facts)
-    assert "fault" in same and [e.asked for e in effects] == [2]
+    assert "fault" in same and [e.count for e in effects] == [2]
     quiet = searched(Pretended(lambda steps: 1e-3))
     assert [(t.resumed, t.detail) for t in quiet.trials] == [(True, ""), (True, ""), (False, "")]
 
 
 class Told:
-    """A measurer whose measurements and race are given, by the number of the job."""
+    """A measurer with given measurements and races, by the number of the job."""
 
     batch = 8
 
@@ -176,7 +176,7 @@ class Told:
         return self.raced
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 NOISY = Measured(0, "ok", 9e-3, quiet=False)
@@ -184,7 +184,7 @@ PLAIN = Measured(BASELINE, "ok", 8e-3)
 
 
 def told(folder: Path, raced: Measured, plain: Measured = PLAIN) -> TuningResult:
-    """A search of one candidate that is disturbed at first."""
+    """Run a search of one candidate whose first time is disturbed."""
     strategy = InOrder([{"fault": "ok"}])
     search = search_of(
         task_of(plus_one(), Limits(), "cpu"), Told([NOISY, plain], [raced]), strategy, folder / "db"
@@ -207,7 +207,7 @@ def test_a_quiet_race_makes_a_disturbed_time_good(tmp_path: Path) -> None:
     trial = told(tmp_path, Measured(0, "ok", 1e-3)).trials[0]
     assert (trial.seconds, trial.first) == (1e-3, 9e-3)
     assert (trial.disturbed, trial.first_disturbed) == (False, True)
-    # charts show the quiet time, and the first one says nothing of how much longer a race takes
+    # charts show the quiet time; the first time does not count for the slowdown in a race
     assert seen(trial) == 1e-3 and race_ratio([trial]) == 1.0
 
 
@@ -225,8 +225,8 @@ def test_a_disturbed_time_of_the_untuned_schedule_is_kept_as_one(tmp_path: Path)
     assert best is not None and best.seconds == 1e-3
 
 
-def test_records_of_before_are_read(tmp_path: Path) -> None:
-    """A disturbed time is "loud" in the file, as it always was: old and new read each other."""
+def test_records_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    """A disturbed time is "loud" in the file, so that old and new versions read each other's."""
     task = task_of(plus_one(), Limits())
     search = search_of(task, Pretended(lambda steps: 1.0), Random(0), tmp_path / "db", 2, faulty)
     run(search, False, 0)

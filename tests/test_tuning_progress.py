@@ -1,4 +1,4 @@
-"""What a search shows while it runs."""
+"""Tests of the progress line of a search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report import progress as module
-from schedlang.autotune.report.progress import Bar, Silent, Tally, Told, progress_for
+from schedlang.autotune.report.progress import Bar, Callback, Silent, Tally, progress_for
 from schedlang.errors import MissingExtraError, TuningError
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """A second a look, so that every trial is drawn."""
+    """A clock that advances by a second per reading, so that every trial is drawn."""
 
     now = 0.0
 
@@ -42,11 +42,11 @@ def bar(total: int | None = 4, width: int = 100, **options: Any) -> tuple[Bar, i
 
 
 def told(text: str) -> str:
-    """All that was drawn, as plain text."""
+    """Return all that was drawn as plain text."""
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
-def test_the_line_shows_the_best_the_rate_what_is_left_and_failures_by_kind() -> None:
+def test_the_line_shows_the_best_the_rate_the_rest_and_failures() -> None:
     progress, file = bar()
     with progress:
         progress.trial(Trial(0, "ok", "", seconds=0.004))
@@ -88,7 +88,7 @@ def test_the_cursor_comes_back_after_an_interrupt() -> None:
     assert sys.stdout is not None and "FileProxy" not in type(sys.stdout).__name__
 
 
-def test_a_note_stands_above_the_line_and_is_no_markup() -> None:
+def test_a_note_is_above_the_line_and_is_not_markup() -> None:
     progress, file = bar()
     with progress:
         progress.note("waiting for [bold]2[/bold] workers \x1b[2J")
@@ -108,7 +108,7 @@ def test_the_last_line_has_the_time_of_the_race_and_one_trial_more() -> None:
     assert "2/2" in last and "best 1 ms" in last and "left" not in last
 
 
-def test_outcomes_are_no_markup_either() -> None:
+def test_outcomes_are_not_markup() -> None:
     progress, file = bar()
     with progress:
         progress.trial(Trial(0, "[/red]", ""))
@@ -120,11 +120,11 @@ def test_many_trials_a_second_are_not_each_drawn() -> None:
     with still:
         for n in range(1000):
             still.trial(Trial(n, "ok", "", seconds=1.0))
-    # at the start, and at the end: the clock stood still between
+    # drawn at the start and at the end, since the clock stood still in between
     assert file.getvalue().count("/1000") <= 4 and "1000/1000" in told(file.getvalue())
 
 
-def test_what_is_left_is_by_the_rate_or_the_deadline_whichever_is_sooner() -> None:
+def test_the_remaining_time_is_by_the_rate_or_the_deadline() -> None:
     tally = Tally(total=10, deadline=None, start=100.0)
     assert tally.left(100.0) is None and tally.text(100.0) == "no time yet"
     tally.add(Trial(0, "ok", "", seconds=float("nan")))
@@ -188,7 +188,7 @@ def test_a_function_is_called_with_each_trial() -> None:
     seen: list[Trial] = []
     trials = [Trial(0, "ok", ""), Trial(1, "crashed", "")]
     with progress_for(seen.append, 2) as progress:
-        assert type(progress) is Told
+        assert type(progress) is Callback
         for trial in trials:
             progress.trial(trial)
         progress.note("hello")
@@ -196,7 +196,7 @@ def test_a_function_is_called_with_each_trial() -> None:
 
 
 @pytest.mark.parametrize("setting", [0, 1, "yes", []])
-def test_another_setting_is_refused(setting: Any) -> None:
+def test_an_invalid_setting_is_refused(setting: Any) -> None:
     with pytest.raises(TuningError, match="give None, True, False or a function"):
         progress_for(setting, 3)
 
@@ -211,7 +211,7 @@ def test_an_interrupted_search_leaves_its_terminal_as_it_was() -> None:
 
     code = (
         "import signal, time\n"
-        # what a shell starts in the background ignores it
+        # background jobs of a shell ignore SIGINT
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"from {module.__name__} import progress_for\n"
         "from schedlang.autotune.record import Trial\n"

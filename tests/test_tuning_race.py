@@ -1,4 +1,4 @@
-"""Races: the fastest few once more, beside each other."""
+"""Tests of races, which time the fastest candidates again in turns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.tuning import plus_one, task_of
 
 
 class Box:
-    """A process that only counts how often it was started anew, and what it was asked."""
+    """A process that only counts its restarts and the requests."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -26,7 +26,7 @@ class Box:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """How builds, samples and runs on the emulator end is up to the test."""
+    """Let the test decide how builds, samples and emulated runs end."""
     how: dict[str, Any] = {"sample": lambda n, beside: 1.0 + n, "emulate": lambda n: "ok"}
 
     def build(box: Box, job: Job, task: Any) -> Measured:
@@ -42,7 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seconds = how["sample"](one.number, bool(beside))
         return Measured(one.number, "ok" if seconds else "crashed", seconds)
 
-    def asked(box: Box, phase: str, what: str, limit: float, there: Measured, **_: Any) -> Any:
+    def send(box: Box, phase: str, what: str, limit: float, there: Measured, **_: Any) -> Any:
         number = racing.EMULATED - there.number
         box.said.append(f"emulate {number}")
         outcome = how["emulate"](number)
@@ -51,7 +51,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(racing, "build", build)
     monkeypatch.setattr(racing, "checked", lambda box, built, task: built)
     monkeypatch.setattr(racing, "timed", timed)
-    monkeypatch.setattr(racing, "asked", asked)
+    monkeypatch.setattr(racing, "send", send)
     monkeypatch.setattr(racing, "forget", lambda box, numbers: None)
     return how
 
@@ -71,7 +71,7 @@ def test_all_take_turns(told: dict[str, Any]) -> None:
     assert samples == ["sample 0", "sample 1", "sample 2"] * RACE_ROUNDS
 
 
-def test_one_that_fails_is_out_and_the_others_still_take_turns(told: dict[str, Any]) -> None:
+def test_a_failed_candidate_leaves_the_race_and_the_others_go_on(told: dict[str, Any]) -> None:
     told["sample"] = lambda n, beside: None if n == 1 else 1.0
     found, box = raced(4)
     assert [found[n].outcome for n in range(4)] == ["ok", "crashed", "ok", "ok"]
@@ -80,7 +80,7 @@ def test_one_that_fails_is_out_and_the_others_still_take_turns(told: dict[str, A
     assert box.said[last:][3:] == ["sample 0", "sample 2", "sample 3"] * RACE_ROUNDS
 
 
-def test_one_that_fails_beside_others_alone_is_not_to_blame(told: dict[str, Any]) -> None:
+def test_a_failure_only_beside_others_is_not_blamed_on_the_candidate(told: dict[str, Any]) -> None:
     told["sample"] = lambda n, beside: None if n == 1 and beside else 1.0
     found, box = raced(3)
     assert {m.outcome for m in found.values()} == {"ok"}
@@ -88,7 +88,7 @@ def test_one_that_fails_beside_others_alone_is_not_to_blame(told: dict[str, Any]
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_what_is_too_slow_for_the_emulator_is_asked_once(timed: bool, told: dict[str, Any]) -> None:
+def test_a_too_slow_emulation_is_tried_once(timed: bool, told: dict[str, Any]) -> None:
     told["emulate"] = lambda n: "run timed out" if n == 1 else "ok"
     found, box = raced(4, "cuda", timed)
     assert {m.outcome for m in found.values()} == {"ok"}
@@ -96,7 +96,7 @@ def test_what_is_too_slow_for_the_emulator_is_asked_once(timed: bool, told: dict
     assert [s for s in box.said if s.startswith("emulate")] == ["emulate 0", "emulate 1"]
 
 
-def test_what_the_emulator_finds_wrong_is_out(told: dict[str, Any]) -> None:
+def test_a_candidate_that_the_emulator_finds_wrong_is_out(told: dict[str, Any]) -> None:
     told["emulate"] = lambda n: "wrong answer" if n == 0 else "ok"
     found, _ = raced(3, "cuda")
     assert [found[n].outcome for n in range(3)] == ["wrong answer", "ok", "ok"]

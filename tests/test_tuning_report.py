@@ -1,4 +1,4 @@
-"""The summary and the report of a search: what they say, and that a page is safe and whole."""
+"""Tests of the summary and the HTML report of a search: contents, and safe, complete pages."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from schedlang.errors import TuningError
 
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 WHERE = Where("ab12", (("n", 64),), "cpu, 16 vectors of 32 bytes", "a laptop", (("numba", "0.68"),))
-# every way that a name from a file could leave the text it stands in
+# names that would break out of their text if they were not escaped
 HOSTILE = "</pre></title><script>alert(1)</script>\"'&<!--]]>\x1b[31m\x00\u202e"
 
 
 def facts(trials: list[Trial], **changed: Any) -> Facts:
-    """A search that found the best of ``trials``, of those that raced if any did."""
+    """Return the facts of a search that found the best of ``trials``, by their race if any."""
     good = [t for t in trials if t.outcome == "ok"]
     good = [t for t in good if t.raced] or good
     best = min(good, key=lambda t: (t.seconds or 0.0, t.estimate or 0.0))
@@ -48,7 +48,7 @@ def facts(trials: list[Trial], **changed: Any) -> Facts:
 
 
 def raced(trials: list[Trial], **seconds: float) -> list[Trial]:
-    """``trials``, of which some ran a race: ``t5=0.002`` is the time of trial 5 there."""
+    """Return ``trials`` with race times: ``t5=0.002`` is that of trial 5."""
     times = {int(name[1:]): value for name, value in seconds.items()}
     return [
         replace(t, raced=True, first=t.seconds, seconds=times[t.number]) if t.number in times else t
@@ -57,7 +57,7 @@ def raced(trials: list[Trial], **seconds: float) -> list[Trial]:
 
 
 def compiled() -> list[Trial]:
-    """Trials for a GPU that is not there: three raced, of which one was too slow to be checked."""
+    """Return trials for an absent GPU; three raced, and one was too slow to be checked."""
     trials = [replace(t, seconds=None) for t in searched(8)]
     notes = {2: "", 5: f"when measured again: {UNCHECKED}: no answer within 30 s", 7: ""}
     return [
@@ -66,7 +66,7 @@ def compiled() -> list[Trial]:
 
 
 def searched(count: int = 40) -> list[Trial]:
-    """Trials whose time is decided by one knob, a little by another, and not at all by a third."""
+    """Return trials whose time depends on one knob, a little on a second, not on a third."""
     trials = []
     for n in range(count):
         lanes, rows, aside = (8, 16, 32)[n % 3], [[4, 1], [2, 2]][n // 3 % 2], n % 7 % 2 == 0
@@ -84,7 +84,7 @@ def searched(count: int = 40) -> list[Trial]:
 
 
 class Reader(HTMLParser):
-    """Fails on a tag that is closed in the wrong place or loads something; keeps what it reads."""
+    """A parser that collects the text, and fails on a wrong tag or on one that loads anything."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -159,7 +159,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_page_is_well_formed_loads_nothing_and_is_the_same_again(case: str) -> None:
+def test_a_page_is_well_formed_self_contained_and_reproducible(case: str) -> None:
     text = page(CASES[case])
     read = Reader(text)
     assert text == page(replace(CASES[case]))
@@ -176,13 +176,13 @@ def test_a_page_is_well_formed_loads_nothing_and_is_the_same_again(case: str) ->
     text.encode("utf-8")
 
 
-def test_a_reader_that_finds_fault() -> None:
+def test_the_reader_finds_faults() -> None:
     for text in ("<p>", "<p></b>", "<b><i></b></i>"):
         with pytest.raises(AssertionError):
             Reader(text)
 
 
-def test_hostile_text_is_shown_as_it_is() -> None:
+def test_hostile_text_is_escaped() -> None:
     text = page(CASES["hostile"])
     shown = HOSTILE.replace("\x1b", "\\x1b").replace("\x00", "\\x00").replace("\u202e", "\\u202e")
     read = Reader(text)
@@ -221,7 +221,7 @@ def test_the_numbers_are_those_given() -> None:
     assert read.inside["pre"] == ["s = sl.schedule(C)", "C(A) -> C\nfor i", "def kernel(): pass"]
 
 
-def test_the_curve_has_a_dot_for_a_time_a_mark_for_a_failure_and_steps_that_go_down() -> None:
+def test_the_curve_shows_times_failures_and_the_best_so_far() -> None:
     trials = searched()
     trials[3] = replace(trials[3], resumed=True)
     curve = charts(page(facts(trials)))[0]
@@ -234,13 +234,13 @@ def test_the_curve_has_a_dot_for_a_time_a_mark_for_a_failure_and_steps_that_go_d
     assert "crashed" in texts and "untuned 8 ms" in texts and "wrong answer" not in texts
     (steps,) = (e for e in of_class(curve, "step") if e.tag == "path")
     heights = [float(y) for y in re.findall(r"[V ]([\d.]+)", steps.get("d") or "")]
-    # trials 0, 1, 2 and 5 each were the best so far; downwards on a page is up in number
+    # trials 0, 1, 2 and 5 were the best so far; y grows downwards on a page
     assert len(heights) == 4 and heights == sorted(heights)
     (ring,) = of_class(curve, "ring")
     assert float(ring.get("cy") or 0) == heights[-1]
 
 
-def test_the_curve_shows_what_the_search_saw_and_the_time_of_the_race_apart() -> None:
+def test_the_curve_shows_first_times_and_race_times_separately() -> None:
     before, after = facts(searched()), facts(raced(searched(), t5=0.0045, t2=0.005))
     curves = [charts(page(known))[0] for known in (before, after)]
     said = [[e.text for e in curve.iter("title")] for curve in curves]
@@ -249,13 +249,13 @@ def test_the_curve_shows_what_the_search_saw_and_the_time_of_the_race_apart() ->
     texts = [Reader(page(known)).text for known in (before, after)]
     assert "when measured again" not in texts[0] and "Trial 5: 2 ms." in texts[0]
     assert "diamond" in texts[1] and "diamond" not in texts[0]
-    # one that a database had from its race has no time before it
+    # a trial resumed from a race has no earlier time
     kept = [replace(t, first=None, resumed=True) for t in after.trials]
     assert "when measured again" not in page(facts(kept)) and correlation(kept) is not None
     assert correlation(after.trials) == correlation(before.trials)
 
 
-def test_a_disturbed_time_of_the_search_is_not_told_as_the_races() -> None:
+def test_a_disturbed_first_time_is_not_shown_as_a_race_time() -> None:
     trials = raced(searched(), t5=0.0025)
     trials[5] = replace(trials[5], first_disturbed=True)
     text = Reader(page(facts(trials))).text
@@ -286,7 +286,7 @@ def test_the_knob_that_explains_most_comes_first() -> None:
     assert texts[0] == "lanesexplains 97% of the variation, medians 2.4 ms to 9.6 ms"
 
 
-def test_values_of_another_type_are_another_column_and_too_many_are_put_together() -> None:
+def test_values_of_types_have_columns_and_many_values_are_grouped() -> None:
     kinds = [1, True, 1.0, "1", [1], None]
     trials = [Trial(n, "ok", "", {"k": kinds[n % 6]}, 1.0 + n % 6) for n in range(12)]
     assert len(knob_effects(facts(trials))[0][0].columns) == 6
@@ -296,7 +296,7 @@ def test_values_of_another_type_are_another_column_and_too_many_are_put_together
     assert len(columns) == 12 and len(columns[-1].values) == 38
 
 
-def test_only_so_many_knobs_are_drawn_and_the_page_says_how_many_are_not() -> None:
+def test_the_number_of_charts_is_limited_and_the_page_says_so() -> None:
     trials = [
         Trial(n, "ok", "", {f"k{i}": n >> i & 1 for i in range(30)}, 1.0 + n % 5) for n in range(64)
     ]
@@ -307,7 +307,7 @@ def test_only_so_many_knobs_are_drawn_and_the_page_says_how_many_are_not() -> No
     assert "are left out" not in Reader(page(CASES["usual"])).text
 
 
-def test_a_page_says_where_nothing_was_timed() -> None:
+def test_a_page_of_a_search_without_times() -> None:
     read = Reader(page(CASES["not timed"]))
     assert "Nothing was timed." in read.text and "estimate has no unit" in read.text
     assert "best time" not in read.text and "best estimate2000" in read.text
@@ -315,7 +315,7 @@ def test_a_page_says_where_nothing_was_timed() -> None:
     assert "Nothing was timed." not in Reader(page(CASES["usual"])).text
 
 
-def test_what_ran_and_what_was_only_compiled_is_said() -> None:
+def test_the_report_distinguishes_run_and_compiled_candidates() -> None:
     known = CASES["compiled"]
     why = "the winner was NOT checked on the emulator (it was only compiled): no answer within 30 s"
     for text in (summary(known), Reader(page(known)).text):
@@ -347,7 +347,7 @@ def test_a_winner_on_a_gpu_that_the_emulator_did_not_check() -> None:
 
 def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = measure.Measured(0, "run timed out", detail="no answer within 30 s")
-    monkeypatch.setattr(race, "asked", lambda *args, **kwargs: slow)
+    monkeypatch.setattr(race, "send", lambda *args, **kwargs: slow)
     monkeypatch.setattr(race, "build", lambda *args: measure.Measured(0, "ok"))
     monkeypatch.setattr(race, "forget", lambda *args: None)
     a = sl.placeholder((4,), name="A")
@@ -359,7 +359,7 @@ def test_the_note_of_a_measurer_is_the_one_that_is_read(monkeypatch: pytest.Monk
     assert text.splitlines()[3].endswith("(it was only compiled): no answer within 30 s")
 
 
-def test_why_a_search_ended_is_said_and_an_error_plainly() -> None:
+def test_the_report_says_why_a_search_ended() -> None:
     usual, broken = CASES["usual"], CASES["broken off"]
     assert "  ended:    all trials are done" in summary(usual).splitlines()
     said = "by an error, and the best so far is kept: no space left on the device"
@@ -368,9 +368,9 @@ def test_why_a_search_ended_is_said_and_an_error_plainly() -> None:
     assert "broken off" not in page(usual)
 
 
-def test_why_decisions_are_refused_is_said_where_few_are_left() -> None:
+def test_the_report_says_why_most_decisions_are_refused() -> None:
     refused = (("the tile is too large", 900), ("8 does not divide 6", 60))
-    few = facts(searched(), tried=1000, valid=40, refused=refused)
+    few = facts(searched(), drawn=1000, valid=40, refused=refused)
     line = "  refused:  900 of the others, because: the tile is too large"
     assert line in summary(few).splitlines()
     assert "refused:" not in summary(replace(few, valid=100))
@@ -379,9 +379,9 @@ def test_why_decisions_are_refused_is_said_where_few_are_left() -> None:
     assert "made no candidate" in text and "made no candidate" not in page(CASES["usual"])
 
 
-def test_numbers_are_neither_powers_of_ten_nor_rounded_away() -> None:
+def test_numbers_are_readable() -> None:
     fast = facts(
-        [Trial(0, "ok", "", seconds=0.001)], baseline=1.234, flops=5e10, tried=1500, valid=3
+        [Trial(0, "ok", "", seconds=0.001)], baseline=1.234, flops=5e10, drawn=1500, valid=3
     )
     lines = summary(fast).splitlines()
     assert lines[0].endswith("1 ms, 50000 GFLOP/s") and lines[1].startswith("  1234 times as fast")
@@ -413,8 +413,8 @@ def test_why_a_search_found_nothing() -> None:
     assert why_nothing([], 1, refused, "the time is up", CONSTRAINED) == early
 
 
-def test_a_report_stands_in_the_order_of_the_numbers() -> None:
-    """However trials ended, and where some of a batch were left out."""
+def test_a_report_is_in_the_order_of_trial_numbers() -> None:
+    """The order holds for all outcomes, and if some of a batch are left out."""
     trials = [t for t in searched(12) if t.number not in (3, 4)]
     found, mixed = (page(facts(order, best=5)) for order in (trials, trials[5:] + trials[:5][::-1]))
     assert found == mixed
@@ -422,14 +422,14 @@ def test_a_report_stands_in_the_order_of_the_numbers() -> None:
     assert [int(n) for n in rows] == [t.number for t in trials]
     dots = re.findall(r'cx="([0-9.]+)" [^>]*><title>trial ([0-9]+):', search_curve(facts(trials)))
     steps = np.polyfit([int(n) for _, n in dots], [float(x) for x, _ in dots], 1, full=True)
-    # a place for each number, also for those that are left out
+    # each number has a place, also those left out
     assert len(dots) == 9 and steps[1][0] < 0.1
     assert {"0", "10"} <= set(
         re.findall(r'text-anchor="middle">([0-9]+)<', search_curve(facts(trials)))
     )
 
 
-def test_a_report_is_written_or_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_report_is_written_or_refused_with_advice(tmp_path: Path) -> None:
     written = write_report(str(tmp_path / "tuning.html"), CASES["usual"])
     assert written == tmp_path / "tuning.html"
     assert written.read_bytes() == page(CASES["usual"]).encode()
@@ -466,13 +466,13 @@ def test_the_summary_of_a_search() -> None:
 
 def test_the_summary_leaves_out_what_is_not_known() -> None:
     few = searched(2)
-    text = summary(facts(few, baseline=None, flops=None, tried=0, rank_correlation=None))
+    text = summary(facts(few, baseline=None, flops=None, drawn=0, rank_correlation=None))
     assert "GFLOP" not in text and "space" not in text
     assert "too few times" in text and "the untuned schedule has no time" in text
 
 
 def test_the_summary_where_there_is_no_order_to_compare() -> None:
-    """There are times enough, and the estimate is the same for all."""
+    """There are enough times, but the estimate is the same for all."""
     trials = [replace(t, estimate=1.0) for t in searched()]
     assert correlation(trials) is None
     text = summary(facts(trials, rank_correlation=None))
@@ -491,13 +491,13 @@ def test_the_summary_where_nothing_was_timed() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_summary_is_short_and_holds_nothing_that_moves_a_cursor(case: str) -> None:
+def test_a_summary_is_short_and_has_no_control_characters(case: str) -> None:
     text = summary(CASES[case])
     assert 4 <= len(text.splitlines()) <= 14
     assert all(c == "\n" or c.isprintable() for c in text)
 
 
-def test_the_winner_is_the_one_named_whatever_the_search_saw() -> None:
+def test_the_winner_is_that_of_the_race() -> None:
     trials = raced([Trial(n, "ok", "", seconds=s) for n, s in enumerate((3.0, 1.0, 2.0))], t1=2.5)
     trials = [
         replace(t, raced=True, first=2.0, seconds=1.5) if t.number == 2 else t for t in trials
@@ -524,7 +524,7 @@ def test_a_correlation_of_ranks() -> None:
     assert correlation([Trial(n, "crashed", "", {}, n, n) for n in range(5)]) is None
 
 
-def test_what_explains_nothing_more_than_chance_would_explains_nothing() -> None:
+def test_a_knob_that_explains_no_more_than_chance_explains_nothing() -> None:
     assert explained([[1.0], [2.0], [3.0]]) == 0.0 and explained([[1.0, 2.0]]) == 0.0
     assert explained([[1.0, 1.1], [5.0, 5.1]]) > 0.99
     rng = np.random.default_rng(1)
@@ -540,7 +540,7 @@ def test_a_scale_holds_its_values_and_some_round_numbers(values: list[float], lo
     assert len(ticks) <= 12 and ticks == sorted(set(ticks))
 
 
-def test_round_numbers_are_there_to_read() -> None:
+def test_axes_are_labelled_with_round_numbers() -> None:
     for high in np.geomspace(1.05, 1e12, 60):
         assert 2 <= len(Scale(1.0, float(high), 0.0, 1.0, True).ticks()) <= 12, high
 
@@ -555,13 +555,13 @@ def test_round_numbers_are_there_to_read() -> None:
         (-1.0, "ranks candidates against their times"),
     ],
 )
-def test_what_a_rank_correlation_means_is_said(value: float, meaning: str) -> None:
+def test_a_rank_correlation_is_explained(value: float, meaning: str) -> None:
     text = summary(facts(searched(), rank_correlation=value))
     assert meaning in text and f"(rank correlation {value:.2f};" in text
 
 
-def test_times_that_are_all_alike_have_no_order() -> None:
-    """As at a peak, where chance makes a correlation of any sign."""
+def test_equal_times_have_no_order() -> None:
+    """Near the optimum all times are alike, and a correlation would be chance."""
     trials = [
         Trial(n, "ok", "", seconds=0.001 * (1 + 0.001 * n), estimate=-float(n)) for n in range(9)
     ]
@@ -574,6 +574,6 @@ def test_a_best_time_that_rose_in_the_race_is_explained() -> None:
     for seconds, said in ((0.0021, True), (0.00201, False), (0.0019, False)):
         text = summary(facts(raced(trials, t5=seconds)))
         assert ("2 ms in the search: the shortest of many noisy times is too short" in text) == said
-    # what other work was in is told elsewhere
+    # other work is reported elsewhere
     busy = [replace(t, disturbed=t.raced) for t in raced(trials, t5=0.0025)]
     assert "noisy" not in summary(facts(busy))

@@ -1,4 +1,4 @@
-"""What counts of earlier runs, how a search ends, and what a database prefers afterwards."""
+"""Tests of resumed searches, of how a search ends, and of the trials that a database prefers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from schedlang.autotune.run import MOST_REPEATED, SOME_REPEATED, run
 from schedlang.autotune.runner import local
 from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.runner.task import Limits
-from schedlang.autotune.search import GLANCES, Exhausted, Random, valid
+from schedlang.autotune.search import PER_TRIAL, Exhausted, Random, valid
 from schedlang.autotune.state import BASELINE, Search
 from schedlang.errors import TuningError
 from schedlang.schedule.schedule import Schedule
@@ -42,7 +42,7 @@ def marked(s: Schedule, knobs: Knobs) -> None:
 
 
 class Ending(Pretended):
-    """Candidates end as a function says; races are Pretended's."""
+    """A measurer with results by a function, and the races of ``Pretended``."""
 
     def __init__(self, how: Callable[[Job], Measured]) -> None:
         super().__init__(lambda steps: 1.0)
@@ -62,9 +62,9 @@ def first_alone(job: Job) -> Measured:
     return ok(job) if job.number < 1 else Measured(job.number, "wrong answer")
 
 
-def test_a_trial_counts_under_what_it_was_held_to(tmp_path: Path) -> None:
+def test_a_trial_counts_under_the_same_checks(tmp_path: Path) -> None:
     def measured(how: Callable[[Job], Measured], limits: Limits, **held: Any) -> int:
-        """How many of three candidates are measured, where the database has them already."""
+        """Return how many of three candidates in the database are measured again."""
         task = replace(task_of(plus_one(), limits), **held)
         measurer = Ending(how)
         run(search_of(task, measurer, Random(0), tmp_path / "db", 3, marked), True, 0)
@@ -73,7 +73,7 @@ def test_a_trial_counts_under_what_it_was_held_to(tmp_path: Path) -> None:
     inputs = (np.ones((16, 16), "float32"),)
     assert measured(first_alone, Limits()) == 3
     assert measured(ok, Limits()) == 0
-    # what failed may do with more time, and what is right may be wrong elsewhere
+    # a failure may work with more time, and a right result may be wrong by other checks
     assert measured(first_alone, Limits(build=60)) == 2
     assert measured(first_alone, Limits(), inputs=inputs) == 3
     assert measured(ok, Limits(), inputs=inputs) == 0
@@ -84,7 +84,7 @@ def test_a_trial_counts_under_what_it_was_held_to(tmp_path: Path) -> None:
     assert measured(ok, Limits()) == 0
 
 
-def test_what_fails_in_a_race_does_so_under_what_it_was_held_to(tmp_path: Path) -> None:
+def test_a_failure_in_a_race_counts_under_the_same_checks(tmp_path: Path) -> None:
     class Wrong(Pretended):
         def race(self, jobs: Sequence[Job]) -> list[Measured]:
             return [Measured(job.number, "wrong answer") for job in jobs]
@@ -103,8 +103,8 @@ def test_what_fails_in_a_race_does_so_under_what_it_was_held_to(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("outcome", ["run timed out", "build timed out", "out of memory"])
-def test_what_took_too_long_once_was_measured_before(outcome: str, tmp_path: Path) -> None:
-    """A search with small limits takes no schedule out of a database."""
+def test_a_later_timeout_does_not_invalidate_a_time(outcome: str, tmp_path: Path) -> None:
+    """A search with small limits does not invalidate a measured schedule."""
     B = plus_one()
     where = Where.here([B], sl.Target("python"), {})
     database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
@@ -130,7 +130,7 @@ def test_two_templates_make_one_nest(tmp_path: Path) -> None:
 def test_first_times_are_compared_with_first_times(
     seconds: float, first: bool, tmp_path: Path
 ) -> None:
-    """A race took 1.9 ms back to 2; what had no race, since a search was killed, may be faster."""
+    """A trial of a killed search has no race time, so first times are compared."""
     B = plus_one()
     where = Where.here([B], sl.Target("python"), {})
     database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
@@ -179,7 +179,7 @@ def test_an_interrupted_search_of_a_full_disk_has_a_result(
     search.space.made = True
     result = run(search, False, 0)
     assert result.broken and result.ended == "no space left"
-    # it raced with nobody
+    # it had no race
     assert result.best.strategy == UNTUNED and result.seconds == 1.0 and not result.best.raced
 
 
@@ -206,8 +206,8 @@ def test_an_interrupt_after_the_race_keeps_the_result(
     assert result.ended == "interrupted" and result.seconds == 1.0
 
 
-def test_what_is_resumed_has_no_more_time_than_the_search(tmp_path: Path) -> None:
-    """Trials under other names are replayed one by one, and not ahead of a look at the clock."""
+def test_resuming_trials_ends_at_the_deadline(tmp_path: Path) -> None:
+    """Trials under other names are replayed one by one, until the time is up."""
     made = [sl.placeholder((16,), name=name) for name in ("A", "other")]
     B, C = (sl.compute((16,), lambda i, t=t: t[i] + 1, name=f"{t.name}1") for t in made)
     where = Where.here([C], sl.Target("python"), {})
@@ -234,8 +234,8 @@ def test_what_is_resumed_has_no_more_time_than_the_search(tmp_path: Path) -> Non
     assert len(asked) <= 1 and search.trials == []
 
 
-def test_lines_of_the_wrong_kind(tmp_path: Path) -> None:
-    """A time of what failed, and fields of another type."""
+def test_invalid_lines_are_skipped(tmp_path: Path) -> None:
+    """Lines with a time of a failure, or with fields of another type, are skipped."""
     B = plus_one()
     where = Where.here([B], sl.Target("python"), {})
     with pytest.raises(TuningError, match='it has seconds, but its outcome is "crashed"'):
@@ -253,8 +253,8 @@ def test_lines_of_the_wrong_kind(tmp_path: Path) -> None:
             from_line(line.replace(before, after).encode())
 
 
-def test_a_seed_proposes_trials_of_earlier_runs_so_often_a_search(tmp_path: Path) -> None:
-    """And not so often a batch: a space that is used up is given up."""
+def test_the_number_of_repeated_proposals_is_limited_per_search(tmp_path: Path) -> None:
+    """The limit is per search, not per batch, so that an exhausted space ends the search."""
     task = task_of(plus_one(), Limits())
 
     def few(s: Schedule, knobs: Knobs) -> None:
@@ -266,13 +266,13 @@ def test_a_seed_proposes_trials_of_earlier_runs_so_often_a_search(tmp_path: Path
     result = run(search, True, 0)
     assert 38 <= len(result.trials) <= 40 and result.ended == "no other candidates were found"
     most = REPEATED_EACH * 38 + 3 * (MOST_REPEATED + SOME_REPEATED)
-    assert search.space.counts["tried"] <= GLANCES * most
+    assert search.space.counts["drawn"] <= PER_TRIAL * most
 
 
-def test_a_deadline_bounds_what_is_built_again(
+def test_a_deadline_ends_rebuilding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Processes that are lost all the time: what they had built is not built again for ever."""
+    """If processes are lost again and again, rebuilding stops at the deadline."""
 
     def lost(box: Any, job: Job, task: Any, best: Any) -> Measured:
         time.sleep(0.2)
@@ -287,7 +287,7 @@ def test_a_deadline_bounds_what_is_built_again(
     assert 1 <= len(found) < 6
 
 
-def test_a_template_that_is_another_by_now_is_called(tmp_path: Path) -> None:
+def test_a_changed_template_is_called(tmp_path: Path) -> None:
     def tiles(factors: list[int]) -> Callable[[Schedule, Knobs], None]:
         def template(s: Schedule, knobs: Knobs) -> None:
             B = s.outputs[0]
@@ -306,7 +306,7 @@ def test_a_template_that_is_another_by_now_is_called(tmp_path: Path) -> None:
 
 
 def test_hostile_lines_are_no_result(tmp_path: Path) -> None:
-    """Many best times, of steps that are none: what was measured stays."""
+    """Lines with fast times and invalid steps do not replace a measured result."""
     task = task_of(plus_one(), Limits())
     database = Database(tmp_path / "db")
     where = Where.here(task.outputs, task.target, {})
@@ -347,8 +347,8 @@ def test_best_is_what_the_race_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trials", [8, 1])
-def test_what_won_a_race_is_not_forgotten_for_first_times(trials: int, tmp_path: Path) -> None:
-    """Eight of 1.00 to 1.07 are nearly a tenth slower in the race, which only four run."""
+def test_a_winner_of_a_race_is_kept_despite_better_first_times(trials: int, tmp_path: Path) -> None:
+    """Eight first times are 8% slower in the race, which only four of them run."""
     times: dict[str, float] = {}
 
     class Lucky(Pretended):
@@ -391,8 +391,8 @@ def test_a_race_counts_whole_where_the_disk_is_full(
 
 
 @pytest.mark.parametrize("outcome", ["wrong answer", "crashed"])
-def test_what_failed_elsewhere_in_a_file_is_no_answer(outcome: str, tmp_path: Path) -> None:
-    """Whatever the tolerance, or the template that made it."""
+def test_a_schedule_that_failed_on_another_line_is_no_answer(outcome: str, tmp_path: Path) -> None:
+    """This holds for any tolerance and any template."""
     B = plus_one()
     where = Where.here([B], sl.Target("python"), {})
     database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
@@ -402,11 +402,11 @@ def test_what_failed_elsewhere_in_a_file_is_no_answer(outcome: str, tmp_path: Pa
     assert sl.best(B, target="python", database=database).seconds == 1e-3
     database.add(where, "B", Trial(0, outcome, steps, source="a", template="mine"), [B])
     assert sl.best(B, target="python", database=database).seconds == 2e-3
-    # a search under that tolerance goes on from it
+    # a search with that tolerance resumes from it
     assert [t.outcome for t in database.trials(where, [B])] == ["ok", "ok", outcome]
 
 
-def test_what_hangs_in_the_race_does_not_win(tmp_path: Path) -> None:
+def test_a_candidate_that_hangs_in_the_race_does_not_win(tmp_path: Path) -> None:
     class Hangs(Pretended):
         def race(self, jobs: Sequence[Job]) -> list[Measured]:
             first, *rest = jobs
@@ -423,7 +423,7 @@ def test_what_hangs_in_the_race_does_not_win(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_half_of_what_was_tried_without_a_gain_ends_a_search_of_any_length(
+def test_no_gain_in_half_of_the_trials_ends_a_search(
     timed: bool, tmp_path: Path
 ) -> None:
     task = replace(task_of(plus_one(), Limits()), timed=timed)
@@ -436,7 +436,7 @@ def test_half_of_what_was_tried_without_a_gain_ends_a_search_of_any_length(
 
 
 @pytest.mark.slow
-def test_time_is_looked_at_while_candidates_are_drawn(tmp_path: Path) -> None:
+def test_the_deadline_applies_while_candidates_are_drawn(tmp_path: Path) -> None:
     def rare(s: Schedule, knobs: Knobs) -> None:
         time.sleep(0.02)
         knobs.require(knobs.choice("copy", list(range(4))) == 0, "the first")
@@ -494,7 +494,7 @@ def test_a_size_that_is_not_asked_for_is_the_larger(tmp_path: Path) -> None:
             pass
 
 
-def test_a_failure_by_a_smaller_tolerance_or_an_earlier_one_takes_nothing_out(
+def test_a_failure_by_a_smaller_tolerance_or_an_earlier_one_is_ignored(
     tmp_path: Path,
 ) -> None:
     B = plus_one()
@@ -519,7 +519,7 @@ def test_a_failure_by_a_smaller_tolerance_or_an_earlier_one_takes_nothing_out(
     assert not known()
 
 
-def test_a_disturbed_time_takes_no_quiet_one_back(tmp_path: Path) -> None:
+def test_a_disturbed_time_does_not_replace_a_quiet_one(tmp_path: Path) -> None:
     B = plus_one()
     where = Where.here([B], sl.Target("python"), {})
     database, steps = Database(tmp_path / "db"), sl.schedule(B).to_json()
@@ -530,7 +530,7 @@ def test_a_disturbed_time_takes_no_quiet_one_back(tmp_path: Path) -> None:
         assert quiet == [1e-3 if seconds == 9e-3 else seconds]
 
 
-def test_a_schedule_that_is_right_again_beside_other_work_is_known_by_its_quiet_time(
+def test_a_schedule_with_a_later_disturbed_time_keeps_its_quiet_time(
     tmp_path: Path,
 ) -> None:
     B = plus_one()
@@ -548,5 +548,5 @@ def test_a_schedule_that_is_right_again_beside_other_work_is_known_by_its_quiet_
         database.add(where, "B", trial, [B])
     found = database.best(where, [B])
     assert found is not None and found.seconds == 1e-3
-    # the line that has this time
+    # the line with this time
     assert (found.line, found.again) == (1, 3)

@@ -1,4 +1,4 @@
-"""The rules that make schedules: right on any computation, and what one would write by hand."""
+"""Tests of the rules: right schedules for any computation, like those written by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def drawn(made: Space, count: int, seed: int = 0) -> list[Candidate]:
             continue
         if len(found) == count:
             return found
-    raise AssertionError(f"{len(found)} of {made.counts['tried']} draws are valid")
+    raise AssertionError(f"{len(found)} of {made.counts['drawn']} draws are valid")
 
 
 @pytest.mark.parametrize("start", slow_but(["0"], range(0, 60, 15)))
@@ -59,7 +59,7 @@ def test_candidates_of_random_computations_are_right(start: int) -> None:
     counts: Counter[str] = Counter()
     failures = [run_case("tests", index, counts) for index in range(start, start + 15)]
     assert not any(failures), "\n".join(f for f in failures if f)
-    # of four draws a case, nearly all make a candidate for a CPU
+    # nearly all of the four draws per case make a candidate for a CPU
     assert counts["cpu: right"] > 45 and counts["cuda: right"] > 25
 
 
@@ -67,10 +67,10 @@ def test_candidates_of_random_computations_are_right(start: int) -> None:
 def test_most_draws_for_published_operators_are_valid(work: object) -> None:
     made = space(computation(work)[-1])  # type: ignore[arg-type]
     drawn(made, 6)
-    assert made.counts["valid"] >= 0.4 * made.counts["tried"]
+    assert made.counts["valid"] >= 0.4 * made.counts["drawn"]
 
 
-def test_no_step_puts_a_single_loop_in_order() -> None:
+def test_no_reorder_of_a_single_loop() -> None:
     A = sl.placeholder((64,), name="A")
     k = sl.reduce_axis(64, name="k")
     made = [
@@ -83,17 +83,17 @@ def test_no_step_puts_a_single_loop_in_order() -> None:
     assert all("," in order for order in orders), orders
 
 
-def test_a_product_gets_a_tile_of_sums_and_panels() -> None:
+def test_a_product_gets_a_register_tile_and_panels() -> None:
     *_, C = product(512, 512, 512)
     found = [str(c.nest) for c in drawn(space(C), 30)]
     assert all("C.local" in text and "parallel" in text for text in found)
     assert any("B.global" in text and "prefetch" in text for text in found)
-    # rows in lanes, too: the tile is transposed on its way out
+    # rows in lanes too: the tile is transposed when it is stored
     assert any("A.global" in text for text in found)
 
 
 def spread_out(size: int, channels: int, dtype: str = "float32") -> tuple[sl.Tensor, ...]:
-    """A picture's rows with zeros between, filtered: a transposed convolution of stride 3."""
+    """Return a transposed convolution of stride 3: filtered rows with zeros in between."""
     X = sl.placeholder((size, 5), dtype, name="X")
     W = sl.placeholder((6, 5, channels), dtype, name="W")
     k, c = sl.reduce_axis(6, name="k"), sl.reduce_axis(5, name="c")
@@ -118,7 +118,7 @@ def test_sums_that_a_remainder_selects_are_computed_a_phase_at_a_time() -> None:
     found = [c for c in drawn(space(Y), 20) if c.decisions["Y.how"] == "steps"]
     assert found
     for candidate in found[:3]:
-        # the test stands outside of all loops over points and steps of a phase
+        # the condition is outside all loops over points and steps of a phase
         nest = str(candidate.nest)
         assert nest.index("if ") < nest.index("for c")
         made = sl.build(candidate.schedule, [X, W, Y])(x, w)
@@ -134,7 +134,7 @@ def test_phases_need_a_modulus_that_divides() -> None:
     assert {c.decisions["Y.how"] for c in drawn(space(Y), 10)} == {"tile"}
 
 
-def test_tiles_divide_or_are_cut_off_and_leave_no_test_in_the_updates() -> None:
+def test_tiles_divide_or_are_cut_and_updates_have_no_guard() -> None:
     *_, C = product(512, 512, 512)
     for candidate in drawn(space(C), 30, seed=3):
         assert not inner_guards(candidate)
@@ -164,7 +164,7 @@ def test_rows_are_computed_where_they_are_read() -> None:
     assert -1 in places and 0 in places
 
 
-def test_access_knows_steps_and_tiles() -> None:
+def test_access_of_steps_and_tiles() -> None:
     A = sl.placeholder((64, 64), name="A")
     B = sl.compute((64, 64), lambda i, j: A[j, i] + A[i, i], name="B")
     first, second = accesses(sl.schedule(B)[B].op)
@@ -192,8 +192,8 @@ def test_estimates_prefer_what_is_faster() -> None:
     assert slow.flops == fast.flops == flops([C]) == work_of(sl.lower(plain))
 
 
-def test_estimates_know_that_few_sets_of_a_cache_hold_few_lines() -> None:
-    """Rows of 4096 bytes meet in few sets of it, so that each line is brought for each half."""
+def test_estimates_count_conflict_misses() -> None:
+    """Rows of 4096 bytes map to few sets of the cache, so that each line is loaded twice."""
 
     def seconds(row: int) -> float:
         A = sl.placeholder((1024, row), name="A")
@@ -214,7 +214,7 @@ def test_estimates_know_that_few_sets_of_a_cache_hold_few_lines() -> None:
                    max_size=2),
     lines=st.integers(1, 3),
 )  # fmt: skip
-def test_lines_of_a_set_are_those_that_a_cache_would_have(
+def test_lines_in_a_set_agree_with_a_simulated_cache(
     steps: list[tuple[int, int]], lines: int
 ) -> None:
     footprint = Footprint(lines, tuple((float(count), pitch) for count, pitch in steps))
@@ -225,12 +225,12 @@ def test_lines_of_a_set_are_those_that_a_cache_would_have(
     truly = Counter((start + line) % 64 for start in starts for line in range(lines))
     found = footprint.lines_per_set(64)
     assert found <= max(truly.values())
-    # evenly apart they are exactly so many, to the whole line
+    # at even distances the count is exact, to the whole line
     if len(steps) < 2 and all(pitch % 64 == 0 and pitch >= 64 * lines for _, pitch in steps):
         assert max(truly.values()) < found + 1
 
 
-def test_estimates_know_what_the_last_cache_holds_of_a_call() -> None:
+def test_estimates_count_the_last_level_cache() -> None:
     def ratio(rows: int) -> float:
         A = sl.placeholder((rows, 1024), name="A")
         B = sl.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
@@ -257,7 +257,7 @@ def test_estimates_of_nothing_and_of_pairs() -> None:
     assert estimate(at_sizes(sl.lower(sl.schedule(C)), {"m": 0}), AVX2).seconds > 0
 
     def units(reduced: Callable[..., Expr]) -> float:
-        """Those of an update of 64 lanes, which are 8 vectors."""
+        """Return the units of an update of 64 lanes, which are 8 vectors."""
         M, k = sl.placeholder((256, 64), name="M"), sl.reduce_axis(256, name="k")
         R = sl.compute((64,), lambda j: reduced(M[k, j], axis=k), name="R")
         s = sl.schedule(R)
@@ -268,7 +268,7 @@ def test_estimates_of_nothing_and_of_pairs() -> None:
     assert units(sl.argmax) > units(sl.max)
 
 
-def test_estimates_count_once_what_lanes_and_copies_share() -> None:
+def test_estimates_count_shared_values_once() -> None:
     def seconds(rows: bool) -> float:
         def inside(at: Axis) -> Expr:
             return (at >= 3) & (at != 17) & (at != 23) & (at != 31) & (at < 60)
@@ -286,21 +286,21 @@ def test_estimates_count_once_what_lanes_and_copies_share() -> None:
     assert seconds(rows=False) > 1.1 * seconds(rows=True)
 
 
-def test_what_is_computed_again_is_refused() -> None:
+def test_too_much_recomputation_is_refused() -> None:
     A = sl.placeholder((1026, 1026), name="A")
     B = sl.compute((1026, 1024), lambda y, x: A[y, x] + A[y, x + 1] + A[y, x + 2], name="B")
     C = sl.compute((1024, 1024), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
     made = space(C)
     for candidate in drawn(made, 20):
         assert candidate.estimate.flops <= 1.6 * flops([C])
-    # the rules offer none of it, and of others' schedules it is refused
-    assert made.counts["tried"] == made.counts["valid"]
+    # the rules do not offer it, and a template that does it is refused
+    assert made.counts["drawn"] == made.counts["valid"]
     inlined = Space((C,), AVX2, lambda s, knobs: s[B].compute_inline(), 2)
     with pytest.raises(Rejected, match="recomputes too much"):
         inlined.draw(Random(0))
 
 
-def test_the_index_of_a_read_is_no_work() -> None:
+def test_the_index_of_a_read_counts_as_no_work() -> None:
     T, N = sl.placeholder((5000, 128), name="T"), sl.placeholder((1000,), "int32", name="N")
     Y = sl.compute((1000, 128), lambda i, j: T[N[i] + 1, j], name="Y")
     for target in (AVX2, GPU):
@@ -310,7 +310,7 @@ def test_the_index_of_a_read_is_no_work() -> None:
 
 
 def operators() -> dict[str, sl.Tensor]:
-    """Computations with arithmetic of each kind, in a value, a condition and an index."""
+    """Return computations with each kind of arithmetic in a value, a condition and an index."""
     A, B = sl.placeholder((64, 48), name="A"), sl.placeholder((48, 64), name="B")
     N = sl.placeholder((64,), "int32", name="N")
     k, j = sl.reduce_axis(48, name="k"), sl.reduce_axis(48, name="j")
@@ -334,7 +334,7 @@ def operators() -> dict[str, sl.Tensor]:
     }  # fmt: skip
 
 
-def test_work_counts_what_bounds_leave_at_a_size() -> None:
+def test_work_at_a_size_counts_the_executed_iterations() -> None:
     n = sl.var("n")
     A = sl.placeholder((100, n), name="A")
     B = sl.compute((100, n), lambda i, j: A[i, j] + 1, name="B")
@@ -363,7 +363,7 @@ def test_a_product_of_a_product_is_packed_as_a_copy() -> None:
 
 @pytest.mark.parametrize(("columns", "together"), [(256, {1, 2, 4}), (48, {1, 2, 3}), (8, {1})])
 def test_neighbouring_panels_are_filled_together(columns: int, together: set[int]) -> None:
-    """A row of the operand is copied into a few panels at once: its lines are read once."""
+    """Copying a row into several panels at once reads its cache lines once."""
     *_, C = product(256, columns, 256)
     found = set()
     for candidate in drawn(space(C), 40):
@@ -377,8 +377,8 @@ def test_neighbouring_panels_are_filled_together(columns: int, together: set[int
 
 
 @pytest.mark.parametrize("turned", [True, False])
-def test_a_copy_that_turns_what_it_reads_is_written_out(turned: bool) -> None:
-    """Rows side by side, so that a square of elements is transposed in registers."""
+def test_a_transposing_copy_is_unrolled(turned: bool) -> None:
+    """Unrolled rows let LLVM transpose a square of elements in registers."""
     Q, k = sl.placeholder((96, 60), name="Q"), sl.reduce_axis(60, name="k")
     V = sl.placeholder((128, 60) if turned else (60, 128), name="V")
     T = sl.compute((60, 128), lambda d, j: V[j, d] if turned else V[d, j] * 2, name="T")
@@ -393,7 +393,7 @@ def test_a_copy_that_turns_what_it_reads_is_written_out(turned: bool) -> None:
 
 
 def test_sums_in_blocks_of_steps_may_have_a_smaller_last_tile() -> None:
-    """Seven rows of which no part fills the registers with lanes that are a line of a cache."""
+    """No divisor of the seven rows fills the registers with lanes of whole cache lines."""
     X, W, Y = product(7, 1024, 1024)
     found = given_draws(Y, 30, given={f"{Y.name}.how": "steps"})
     by_tile = {str(c.decisions[f"{Y.name}.tile"]): c for c in found}
@@ -424,7 +424,7 @@ def test_a_product_on_a_gpu_has_shared_tiles_and_threads() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_starts_from_what_is_known_of_another_machine(tmp_path: Path) -> None:
+def test_a_search_starts_from_trials_of_another_machine(tmp_path: Path) -> None:
     *_, C = product(64, 64, 64)
     s = sl.schedule(C)
     s[C].vectorize(s[C].split(C.op.axis[1], factor=16)[1])
@@ -442,7 +442,7 @@ def test_a_search_starts_from_what_is_known_of_another_machine(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_a_product_beside_its_transpose(kind: str) -> None:
-    """It is read at two points by what follows it: no tile of it is that of its reader."""
+    """The consumer reads the product at two points, so it is not attached at a tile."""
     A, B = sl.placeholder((64, 64), name="A"), sl.placeholder((64, 64), name="B")
     k = sl.reduce_axis(64, name="k")
     S = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="S")
@@ -475,7 +475,7 @@ def test_short_and_prime_axes_have_tiles_of_enough_sums(
 ) -> None:
     made = space(output, target=target)
     found = [c for c in drawn(made, 12) if c.decisions["Y.how"] == "tile"]
-    assert found and made.counts["valid"] == made.counts["tried"]
+    assert found and made.counts["valid"] == made.counts["drawn"]
     for candidate in found:
         vectors, *rows = candidate.decisions["Y.tile"]
         assert vectors * np.prod([count for _, count in rows]) >= 8
@@ -488,16 +488,16 @@ def tiles_of(Y: sl.Tensor, target: sl.Target = AVX2) -> set[str]:
 def test_a_tile_of_nearly_enough_sums_that_divides_stays() -> None:
     tiles = tiles_of(filtered(7))
     assert {"[1, [0, 7]]", "[1, [1, 7]]"} < tiles
-    # beside those of whole lines that cost as little, the smaller last ones counted in
+    # besides tiles of whole lines of equal cost, counting the smaller last ones
     assert tiles - {"[1, [0, 7]]", "[1, [1, 7]]"} == {
         f"[{vectors}, [{axis}, {rows}]]" for vectors, rows in ((2, 4), (4, 2)) for axis in (0, 1)
     }
 
 
 def test_tiles_of_whole_lines_may_have_a_smaller_last_one() -> None:
-    """Where those that divide read half lines, or have no sums to spare: 14 is 5, 5 and 4."""
+    """If tiles that divide read half lines or have too few sums, 14 becomes 5, 5 and 4."""
     assert {"[2, [0, 5]]", "[2, [1, 5]]"} < tiles_of(filtered(14))
-    # 6, 6 and 2 keep fewer multiply-adds busy; 7 rows of vectors that are a line are sums enough
+    # 6, 6 and 2 use fewer multiply-add units; 7 rows of one-line vectors are enough sums
     assert not {"[2, [0, 6]]", "[2, [0, 4]]"} & tiles_of(filtered(14))
     wide = sl.Target("cpu", vector_bytes=64, vector_registers=32)
     assert not [tile for tile in tiles_of(filtered(14), wide) if ", 5]" in tile or ", 4]" in tile]

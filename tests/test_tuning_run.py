@@ -1,4 +1,4 @@
-"""Searches from start to end: what stops them, what they keep, what they may be asked to tune."""
+"""Tests of whole searches: how they stop, what they keep, and what they can tune."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from tests.tuning import (
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where temporary files go; nothing is left there when a test ends."""
+    """Yield a folder for temporary files; fail if a test leaves any there."""
     found = tmp_path / "temporary"
     found.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(found))
@@ -69,22 +69,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def tune(outputs: Any, **options: Any) -> sl.autotune.TuningResult:
-    """``autotune`` with one process, which is enough for few trials."""
+    """Run ``autotune`` with one process, which is enough for few trials."""
     return sl.autotune(outputs, **{"workers": 1, **options})
 
 
 def drawn(result: sl.autotune.TuningResult) -> list[Trial]:
-    """The trials without the untuned schedule, which is one where it beats tiny candidates."""
+    """Return the trials without the untuned schedule, which is a trial if it beats the others."""
     return [trial for trial in result.trials if trial.strategy != UNTUNED]
 
 
 def marked(s: Schedule, knobs: Knobs) -> None:
-    """Schedules without end that differ in a number only."""
+    """Make an endless number of schedules that differ only by a pragma."""
     B = s.outputs[0]
     s[B].pragma(B.op.axis[0], "drill.copy", knobs.choice("copy", list(range(1000))))
 
 
-# a search with real processes whose candidates are slow; it says when a trial has ended
+# a search with real processes and slow candidates, which prints each trial when it ends
 SLOW = """
 import signal
 import sys
@@ -104,7 +104,7 @@ class Said:
     def note(self, text): print(text, flush=True)
 
 if __name__ == "__main__":
-    # what a shell starts in the background ignores it
+    # background jobs of a shell ignore SIGINT
     signal.signal(signal.SIGINT, signal.default_int_handler)
     faults = sys.argv[3].split(",")
     task = task_of(plus_one(), Limits(build=100, run=100))
@@ -118,7 +118,7 @@ if __name__ == "__main__":
 """
 
 
-def test_an_error_in_a_template_loses_nothing_that_was_found(tmp_path: Path) -> None:
+def test_an_error_in_a_template_keeps_the_trials(tmp_path: Path) -> None:
     made = count()
 
     def template(s: Schedule, knobs: Knobs) -> None:
@@ -133,7 +133,7 @@ def test_an_error_in_a_template_loses_nothing_that_was_found(tmp_path: Path) -> 
     assert result.ended.startswith(f"ZeroDivisionError: division by zero ({__file__}:")
 
 
-def test_a_tile_that_spills_and_is_the_best_is_no_news(tmp_path: Path) -> None:
+def test_a_search_does_not_warn_of_spills(tmp_path: Path) -> None:
     A, B = (sl.placeholder((64, 64), name=name) for name in "AB")
     k = sl.reduce_axis(64, name="k")
     C = sl.compute((64, 64), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
@@ -155,8 +155,8 @@ def test_a_tile_that_spills_and_is_the_best_is_no_news(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("memory", "processes"), [(0, 4), (1 << 40, 4), (2 * 3 * 4 * 1536, 3), (1 << 10, 1)]
 )
-def test_arrays_of_all_processes_leave_half_of_the_memory(memory: int, processes: int) -> None:
-    """One of 16 rows and 16 columns comes in and one goes out; a third is symbolic."""
+def test_arrays_take_at_most_half_of_the_memory(memory: int, processes: int) -> None:
+    """The arrays are a 16x16 input and an output whose rows are symbolic."""
     n, A = sl.var("n"), sl.placeholder((16, 16), name="A")
     B = sl.compute((n, 8), lambda i, j: A[i, j] + 1, name="B")
     task = replace(task_of(B, Limits()), sizes={"n": 16})
@@ -165,7 +165,7 @@ def test_arrays_of_all_processes_leave_half_of_the_memory(memory: int, processes
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    """The next lines that a script says."""
+    """Return the next lines that a script prints."""
     assert process.stdout is not None
     return [process.stdout.readline().strip() for _ in range(count)]
 
@@ -179,7 +179,7 @@ def test_an_interrupt_keeps_the_best_so_far(folder: Path, tmp_path: Path) -> Non
     with script(SLOW, folder, str(database), "anew", "slow,ok,endless,ok") as process:
         assert lines(process, 2) == ["0 ok False", "1 ok False"]
         time.sleep(0.5)
-        # to the group, as a terminal does: the children are not in it
+        # signal the group, as a terminal does; the children are not in it
         os.killpg(process.pid, signal.SIGINT)
         assert lines(process, 1) == ["result ok 2 interrupted"]
         assert process.wait(20) == 0
@@ -188,7 +188,7 @@ def test_an_interrupt_keeps_the_best_so_far(folder: Path, tmp_path: Path) -> Non
 
 
 def test_an_interrupt_of_a_build(folder: Path, tmp_path: Path) -> None:
-    """It does not wait for the time limit of what is being built."""
+    """An interrupt does not wait for the time limit of a running build."""
     with script(
         SLOW, folder, str(tmp_path / "db"), "anew", "slow,ok,build sleeps,build sleeps"
     ) as process:
@@ -214,8 +214,8 @@ def test_an_interrupt_before_there_is_a_result(folder: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "hang", slow_but(["endless"], ["endless", "endless with the lock", "build sleeps"])
 )
-def test_a_killed_search_goes_on(hang: str, folder: Path, tmp_path: Path) -> None:
-    """Its processes end, what it measured is kept, and the next one goes on from there."""
+def test_a_killed_search_resumes(hang: str, folder: Path, tmp_path: Path) -> None:
+    """Its processes end, its trials are kept, and the next search resumes from them."""
     database = tmp_path / "tuning.jsonl"
     with script(SLOW, folder, str(database), "anew", f"slow,ok,{hang},slower") as process:
         assert lines(process, 2) == ["0 ok False", "1 ok False"]
@@ -230,7 +230,7 @@ def test_a_killed_search_goes_on(hang: str, folder: Path, tmp_path: Path) -> Non
         assert sorted(lines(process, 2)) == ["2 ok False", "3 ok False"]
         assert lines(process, 1) == ["result ok 4 all trials are done"]
         assert process.wait(20) == 0
-    # all four are finalists, and written once more
+    # all four are finalists, and are written again
     assert outcomes(database) == 8 * ["ok"]
     assert Database(database).problems == []
 
@@ -269,7 +269,7 @@ def test_one_trial(tmp_path: Path) -> None:
     def template(s: Schedule, knobs: Knobs) -> None:
         s[B].vectorize(B.op.axis[1])
 
-    # nothing else is in the race, which is a close one where an operation takes so little
+    # nothing else is in the race, which is close for such short operations
     result = tune(B, trials=1, template=template, database=tmp_path / "db")
     (trial,) = drawn(result)
     assert (trial.number, trial.outcome, trial.resumed) == (0, "ok", False)
@@ -278,7 +278,7 @@ def test_one_trial(tmp_path: Path) -> None:
     a = np.ones((8, 8), "float32")
     assert (result.kernel(a) == 2).all()
     again = tune(B, trials=1, template=template, database=tmp_path / "db")
-    # what other work disturbed each time is timed again
+    # a time that other work disturbed is measured again
     quiet = not (trial.disturbed and trial.first_disturbed)
     assert [(t.number, t.resumed) for t in drawn(again)] == [(0, quiet)]
     assert again.best.steps == result.best.steps
@@ -301,14 +301,14 @@ def test_one_worker_and_many(tmp_path: Path) -> None:
 
 
 def proposed(strategy: Strategy, seconds: Any, database: Path, trials: int = 40) -> list[str]:
-    """The steps that a strategy proposes where times are as ``seconds`` says."""
+    """Return the steps that a strategy proposes if times are given by ``seconds``."""
     measurer = Pretended(seconds)
     task = task_of(plus_one(), Limits())
     run(search_of(task, measurer, strategy, database, trials, marked), False, 0)
     return measurer.measured[1:]
 
 
-def test_random_proposes_the_same_whatever_is_measured(tmp_path: Path) -> None:
+def test_random_search_ignores_measurements(tmp_path: Path) -> None:
     def early(steps: str) -> float:
         return 1.0 + pragma(steps, "drill.copy") if "copy" in steps else 1.0
 
@@ -322,7 +322,7 @@ def test_random_proposes_the_same_whatever_is_measured(tmp_path: Path) -> None:
 
 
 def test_duplicates_are_measured_once(tmp_path: Path) -> None:
-    """Eight decisions make four schedules."""
+    """Eight decisions make only four schedules."""
 
     def template(s: Schedule, knobs: Knobs) -> None:
         B = s.outputs[0]
@@ -337,15 +337,15 @@ def test_duplicates_are_measured_once(tmp_path: Path) -> None:
     assert len(measurer.measured) == 5
     assert search.duplicates > 4
     assert result.ended == "no other candidates were found"
-    # nor are those that a database has
+    # candidates in the database are not measured either
     again = Pretended(lambda steps: 1.0)
     search = search_of(task, again, RandomSearch(1), tmp_path / "db", 50, template)
     assert len(run(search, True, 0).trials) == 4
     assert [steps for steps in again.measured if "split" in steps] == []
 
 
-def test_a_seed_goes_on_behind_what_it_proposed_before(tmp_path: Path) -> None:
-    """An earlier run's proposals come again, more of them than mean that a space is exhausted."""
+def test_a_resumed_seed_continues_after_its_earlier_proposals(tmp_path: Path) -> None:
+    """Repeated proposals of an earlier run do not count as an exhausted space."""
     task, database, numbers = task_of(plus_one(), Limits()), tmp_path / "db", count(1)
     for trials in (MOST_REPEATED + 50, MOST_REPEATED + 60):
         measurer = Pretended(lambda steps: 1 / next(numbers))
@@ -355,7 +355,7 @@ def test_a_seed_goes_on_behind_what_it_proposed_before(tmp_path: Path) -> None:
     assert len([steps for steps in measurer.measured if "dial" in steps]) == 10
 
 
-def test_of_more_trials_than_are_wanted_the_best_is_kept(tmp_path: Path) -> None:
+def test_the_best_of_more_known_trials_than_requested_is_kept(tmp_path: Path) -> None:
     task, database = task_of(plus_one(), Limits()), tmp_path / "db"
     first = search_of(task, Pretended(dialled), RandomSearch(0), database, 60, dials)
     best = run(first, False, 0).best
@@ -389,7 +389,7 @@ def test_trials_recorded_under_other_names_are_not_measured_again(tmp_path: Path
 
 
 class Fickle(Pretended):
-    """Its races say something else than the first times."""
+    """A measurer whose race times differ from the first times."""
 
     def __init__(self, again: Callable[[Job], Measured]) -> None:
         super().__init__(dialled)
@@ -407,7 +407,7 @@ def test_a_race_that_times_out_leaves_first_times(tmp_path: Path) -> None:
     assert result.best.detail == "when measured again: no answer within 10 s"
 
 
-def test_what_the_race_found_is_what_is_kept(tmp_path: Path) -> None:
+def test_race_times_are_recorded(tmp_path: Path) -> None:
     task, database = task_of(plus_one(), Limits()), tmp_path / "db"
     wrong: list[int] = []
 
@@ -418,7 +418,7 @@ def test_what_the_race_found_is_what_is_kept(tmp_path: Path) -> None:
         return Measured(job.number, "ok", 100.0 + job.number)
 
     result = run(search_of(task, Fickle(again), RandomSearch(0), database, 20, dials), False, 0)
-    # slower than trials that were not measured again, and yet the best of those that were
+    # slower than trials without a race, yet the best of those that raced
     assert result.seconds == 100.0 + result.best.number
     assert min(t.seconds for t in result.trials if t.seconds) < 100
     where = Where.here(task.outputs, task.target, {})
@@ -441,12 +441,12 @@ def test_the_untuned_schedule_is_the_result_where_nothing_is_faster(
     assert (result.best.steps == untuned, len(result.trials)) == (kept, 5 + kept)
     assert ("no candidate was faster" in str(result)) == kept
     assert ("keep the untuned one" in str(result)) == (plain < 2.0 and not made)
-    # it is in the database, and does not count when the search goes on
+    # it is in the database, and does not count when the search resumes
     again = search_of(task, pretended, Evolve(0), tmp_path / "db", 9, marked)
     again.space.made = made
     more = run(again, True, 0)
     assert (more.best.steps == untuned, len(drawn(more))) == (kept, 9)
-    # nor is it a guess for another size
+    # nor is it used for another size
     if kept:
         known = {"target": "python", "database": tmp_path / "db"}
         assert sl.best(task.outputs[0], **known).seconds == plain
@@ -457,7 +457,7 @@ def test_the_untuned_schedule_is_the_result_where_nothing_is_faster(
 def test_the_race_decides_whether_the_untuned_schedule_is_faster(tmp_path: Path) -> None:
     task = task_of(plus_one(), Limits())
     untuned = sl.schedule(*task.outputs).to_json()
-    # first time and time in the race, of the untuned schedule and of candidates
+    # first time and race time of the untuned schedule and of candidates
     for first, raced, others, again, kept in (
         (1.0, 3.0, 2.0, 2.0, False), (3.0, 1.0, 2.0, 2.0, True), (1.0, 1.2, 1.1, 1.15, False),
     ):  # fmt: skip
@@ -476,7 +476,7 @@ def test_the_race_decides_whether_the_untuned_schedule_is_faster(tmp_path: Path)
         assert "keep the untuned one" not in str(result)
 
 
-def test_an_error_in_what_is_told_of_the_untuned_schedule_loses_nothing(tmp_path: Path) -> None:
+def test_an_error_in_a_progress_callback_keeps_the_trials(tmp_path: Path) -> None:
     class Failing(Silent):
         def trial(self, trial: Trial) -> None:
             if trial.strategy == UNTUNED:
@@ -496,7 +496,7 @@ def test_an_error_in_what_is_told_of_the_untuned_schedule_loses_nothing(tmp_path
 
 
 class Cut(Pretended):
-    """Answers for some of a batch, not in order, until the time is up."""
+    """A measurer that answers for a part of a batch, out of order, until the time is up."""
 
     def measure(
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
@@ -518,7 +518,7 @@ def test_the_untuned_schedule_has_a_number_of_its_own(tmp_path: Path) -> None:
     assert result.best.number == 3 and result.best.steps == untuned
 
 
-def test_where_no_candidate_works_the_untuned_schedule_is_no_result(tmp_path: Path) -> None:
+def test_without_a_valid_candidate_the_untuned_schedule_is_no_result(tmp_path: Path) -> None:
     class Failing(Pretended):
         def measure(self, jobs: Sequence[Job], *_: Any) -> Iterator[Measured]:  # type: ignore[override]
             for job in jobs:
@@ -544,7 +544,7 @@ KNOBS, LEVELS = 8, 6
 
 
 def dials(s: Schedule, knobs: Knobs) -> None:
-    """Decisions of which each matters for itself."""
+    """Make decisions that affect the time independently."""
     B = s.outputs[0]
     for n in range(KNOBS):
         s[B].pragma(B.op.axis[0], f"drill.dial{n}", knobs.choice(f"dial{n}", list(range(LEVELS))))
@@ -559,7 +559,7 @@ def dialled(steps: str) -> float:
     "seeds", [[0], pytest.param([1, 2, 3], marks=pytest.mark.slow)], ids=["one", "three"]
 )
 def test_evolution_learns(seeds: Sequence[int], tmp_path: Path) -> None:
-    """Within as many trials it finds what is better than what random draws find, on any seed."""
+    """Evolution finds faster candidates than random search in as many trials, on any seed."""
     task = task_of(plus_one(), Limits())
     found: dict[str, list[float]] = {"evolve": [], "random": []}
     for seed in seeds:
@@ -574,7 +574,7 @@ def test_evolution_learns(seeds: Sequence[int], tmp_path: Path) -> None:
 
 
 class Climber:
-    """A strategy as a user would write it: change one decision of the best so far."""
+    """A strategy of the user that changes one decision of the best candidate so far."""
 
     name = "climber"
 
@@ -643,8 +643,8 @@ def test_a_template(tmp_path: Path) -> None:
         assert sorted(trial.decisions["order"]) == [0, 1, 2]
     a, b = (np.random.default_rng(0).random(t.shape, "float32") for t in (A, B))
     np.testing.assert_allclose(result.kernel(a, b), a @ b, rtol=1e-5)
-    assert result.facts.tried > result.facts.valid >= len(result.trials)
-    # the schedule is data: the best one made again
+    assert result.facts.drawn > result.facts.valid >= len(result.trials)
+    # the steps are data: replay the best schedule
     assert str(sl.lower(result.schedule)) == result.facts.best_nest
     decisions = json.loads((tmp_path / "db").read_text().splitlines()[0])["trial"]["decisions"]
     assert set(decisions) == {"rows", "lanes", "order"}
@@ -674,7 +674,7 @@ def test_symbolic_sizes(tmp_path: Path) -> None:
         a = np.ones((rows, 8), "float32")
         assert (result.kernel(a) == 2).all()
     assert result.facts.where.sizes == (("n", 40),)
-    # other sizes are another case
+    # trials at other sizes do not count
     other = tune(B, trials=1, sizes={"n": 50}, database=tmp_path / "db")
     assert [t.resumed for t in drawn(other)] == [False]
     with pytest.raises(
@@ -736,7 +736,7 @@ def test_dtypes(dtype: str, tmp_path: Path) -> None:
     ("dtype", "low", "high"),
     [("int8", -8, 8), ("int64", -8, 8), ("uint8", 0, 8), ("bool", 0, 1), ("float32", -1, 1)],
 )
-def test_data_are_what_the_documentation_says(
+def test_random_inputs_are_in_the_documented_range(
     dtype: str, low: int, high: int, tmp_path: Path
 ) -> None:
     A = sl.placeholder((4000,), name="A", dtype=dtype)
@@ -767,7 +767,7 @@ def test_a_gather(tmp_path: Path) -> None:
 
 
 class Nameless:
-    """The least that a strategy is."""
+    """The smallest strategy: two methods and no name."""
 
     def __init__(self) -> None:
         self.rng = Random(2)
@@ -776,7 +776,7 @@ class Nameless:
         return valid(space, self.rng)
 
     def learn(self, trial: Trial) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def test_a_strategy_needs_two_methods(tmp_path: Path) -> None:
@@ -789,7 +789,7 @@ def test_a_strategy_needs_two_methods(tmp_path: Path) -> None:
         tune(plus_one(), search=Nameless, database=tmp_path / "db")
 
 
-def test_options_that_cannot_be(tmp_path: Path) -> None:
+def test_invalid_options_are_refused(tmp_path: Path) -> None:
     B = plus_one()
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"trials": 0}, r"trials=0\): give an integer of 1 or more"),
@@ -835,7 +835,7 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
     assert not (tmp_path / "db").exists() or (tmp_path / "db").read_text() == ""
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+def test_numpy_numbers_are_accepted(tmp_path: Path) -> None:
     result = tune(
         plus_one(), trials=np.int64(2), seed=np.uint8(1), workers=np.int32(1),
         timeout=np.float32(60), tolerance=np.float32(1e-3), target="python",
@@ -868,12 +868,12 @@ def test_quantized_results_may_be_rounded_to_a_neighbour() -> None:
     assert "5 of 500" in unequal("rounded", 2 * few, many, 0.0, rounded=True)
     few[:6] = 1
     assert "6 of 500" in unequal("rounded", few, many, 0.0, rounded=True)
-    # what float64 cannot tell apart
+    # differences below the precision of float64
     wide = np.array([2**62, 7])
     assert "1 of 2" in unequal("more", wide + np.array([1, 0]), wide, 0.0)
 
 
-def test_the_tolerance_that_is_named_would_do() -> None:
+def test_the_advised_tolerance_works() -> None:
     rng = np.random.default_rng(0)
     for size in (1e-4, 1.04e-3, 2.5e-3, 9.96e-3):
         want = rng.uniform(1, 2, 50).astype("float32")
@@ -897,16 +897,16 @@ def test_a_quantized_product_is_tuned(tmp_path: Path) -> None:
     assert [t.outcome for t in drawn(result)] == ["ok", "ok"]
 
 
-def test_what_a_candidate_may_take_is_told_apart() -> None:
+def test_limits_of_memory_are_distinguished() -> None:
     def limited(memory: int) -> str:
         return task_of(plus_one(), Limits(memory=memory)).limited
 
     assert len({limited(n) for n in (0, 8 << 20, 40 << 20, 1 << 30)}) == 4
-    # half of what a machine has may differ by a little from one start to the next
+    # half of the memory of a machine may differ slightly between boots
     assert limited(16 << 30) == limited((16 << 30) + 4096)
 
 
-def test_progress_is_told_of_every_trial(tmp_path: Path) -> None:
+def test_progress_is_called_with_every_trial(tmp_path: Path) -> None:
     told: list[Trial] = []
     for trials in (2, 3):
         told.clear()
@@ -919,8 +919,8 @@ def test_progress_is_told_of_every_trial(tmp_path: Path) -> None:
     assert [t.resumed for t in told] == [True, True, False]
 
 
-def test_tuning_where_the_best_is_applied(tmp_path: Path) -> None:
-    """A search starts from schedules without steps, whatever ``sl.schedule`` starts with."""
+def test_tuning_inside_apply_best(tmp_path: Path) -> None:
+    """A search starts from schedules without steps, also inside ``apply_best``."""
     B = plus_one((8, 8))
     (tmp_path / "db").touch()
     with sl.apply_best(tmp_path / "db") as known:
@@ -933,8 +933,8 @@ def test_tuning_where_the_best_is_applied(tmp_path: Path) -> None:
     assert len(known.used) == 1 and s.to_json() == known.used[0].schedule.to_json()
 
 
-def test_what_is_found_is_found_again(tmp_path: Path) -> None:
-    """Under other names too, and never what failed."""
+def test_best_finds_the_result(tmp_path: Path) -> None:
+    """``sl.best`` finds it under other names too, and never finds a failed schedule."""
     task = task_of(plus_one(), Limits(memory=400 << 20), "python")
     from tests.hostile_worker import COMMAND
 
@@ -948,7 +948,7 @@ def test_what_is_found_is_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("target", "draws"), [("cpu", 0.75 * 8 + 0.25), ("cuda", 0.5 * 4 + 0.5)])
-def test_some_proposals_are_blind_to_the_estimate(target: str, draws: float) -> None:
+def test_some_proposals_ignore_the_estimate(target: str, draws: float) -> None:
     drawn = Counter[str]()
 
     def draw(rng: Random, given: object) -> SimpleNamespace:
@@ -957,12 +957,12 @@ def test_some_proposals_are_blind_to_the_estimate(target: str, draws: float) -> 
 
     space: Any = SimpleNamespace(
         target=sl.Target(target), draw=draw, late=lambda: False, reasons=Counter(),
-        counts={"valid": 1, "tried": 1},
+        counts={"valid": 1, "drawn": 1},
     )  # fmt: skip
     strategy = RandomSearch(0)
     costs = [strategy.propose(space).estimate.seconds for _ in range(1000)]
     assert drawn["all"] / 1000 == pytest.approx(draws, rel=0.1)
-    # the least of so many, which is 1 / (n + 1) on average, and any of the others
+    # the least of n estimates, on average 1 / (n + 1), or a random one
     few = {"cpu": 8, "cuda": 4}[target]
     blind = {"cpu": 0.25, "cuda": 0.5}[target]
     assert np.mean(costs) == pytest.approx(blind / 2 + (1 - blind) / (few + 1), rel=0.1)

@@ -1,5 +1,4 @@
-"""The CPU rules find schedules of ordinary computations: of odd and symbolic sizes, of any dtype,
-of few results, of scans."""
+"""Tests of the CPU rules on computations of odd and symbolic sizes, few results, and scans."""
 
 from __future__ import annotations
 
@@ -96,7 +95,7 @@ def test_a_row_times_a_matrix_has_threads() -> None:
 
 @pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
 @pytest.mark.parametrize("size", [2, 3, 9, 17])
-def test_a_symbolic_length_that_fills_no_vector(size: int, target: sl.Target) -> None:
+def test_a_symbolic_length_below_a_vector(size: int, target: sl.Target) -> None:
     A, B, over = sl.placeholder((240, 256)), sl.placeholder((256, n)), reduced(sl.sum, 256)
     C = sl.compute((240, n), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
     assert len(drawn(C, target=target, sizes={n: size})) == 8
@@ -111,7 +110,7 @@ def test_a_symbolic_length_that_fills_no_vector(size: int, target: sl.Target) ->
 
 
 @pytest.mark.parametrize("size", [1, 3, 11])
-def test_what_is_tuned_for_a_short_length_computes_every_length(size: int) -> None:
+def test_a_schedule_tuned_for_a_short_length_is_right_for_every_length(size: int) -> None:
     A, B, over = sl.placeholder((24, 32), name="A"), sl.placeholder((32, n)), reduced(sl.sum, 32)
     C = sl.compute((24, n), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
     *_, candidate = drawn(C, 4, sizes={n: 9})
@@ -121,7 +120,7 @@ def test_what_is_tuned_for_a_short_length_computes_every_length(size: int) -> No
     np.testing.assert_allclose(made, a @ b, rtol=1e-4)
 
 
-def test_masked_lanes_are_offered_where_they_are_little_work() -> None:
+def test_masked_lanes_are_offered_where_they_cost_little() -> None:
     X = sl.placeholder((m, m, n), name="X")
     Y = sl.compute((m, m, n), lambda i, j, c: X[i, j, c] * 2, name="Y")
     lanes = {
@@ -131,7 +130,7 @@ def test_masked_lanes_are_offered_where_they_are_little_work() -> None:
     assert lanes == {3: {None}, 7: {8}, 33: {8, 16, 32}}
 
 
-def test_a_loop_of_three_is_no_work_for_sixteen_threads() -> None:
+def test_a_loop_of_three_is_not_parallel() -> None:
     A = sl.placeholder((3, 1000001), name="A")
     Y = sl.compute((3, 1000001), lambda i, j: A[i, j] + 1, name="Y")
     found = [shared(c) for c in drawn(Y, threads=16)]
@@ -241,7 +240,7 @@ def test_both_outputs_of_a_reduction_are_read() -> None:
 
 
 def cell(batch: int, width: int) -> tuple[list[sl.Tensor], sl.Tensor]:
-    """A recurrent cell: ``tanh(x[t] + h[t - 1] @ w)``."""
+    """Return a recurrent cell: ``tanh(x[t] + h[t - 1] @ w)``."""
     shape = (4, batch, width)
     X, H = sl.placeholder(shape, name="X"), sl.placeholder(shape, name="H")
     W = sl.placeholder((width, width), name="W")
@@ -289,7 +288,7 @@ def test_a_scan_whose_step_is_a_sum_has_tiles() -> None:
 
 
 def rolled(batch: int, width: int, moments: int, kind: str) -> tuple[list[sl.Tensor], sl.Tensor]:
-    """A scan whose step reads what another stage computes of the state each moment."""
+    """Return a scan whose step reads a stage that is computed from the state in each step."""
     shape = (moments, batch, width)
     X, H = sl.placeholder(shape, name="X"), sl.placeholder(shape, name="H")
     W = sl.placeholder((width, width), name="W")
@@ -306,8 +305,8 @@ def rolled(batch: int, width: int, moments: int, kind: str) -> tuple[list[sl.Ten
 
 @pytest.mark.parametrize("kind", ["product", "transposed"])
 @pytest.mark.parametrize("batch", [1, 8])
-def test_what_a_scan_computes_each_moment_has_no_rows_along_its_time(batch: int, kind: str) -> None:
-    """Nor threads: that there are none is a choice where a moment is little work."""
+def test_a_stage_in_a_scan_has_no_tile_of_its_time_axis(batch: int, kind: str) -> None:
+    """Its time axis is neither tiled nor parallel, and threads are optional for little work."""
     _, R = rolled(batch, 512, 64, kind)
     found = drawn(R, 12, AVX512)
     for candidate in found:
@@ -320,7 +319,7 @@ def test_what_a_scan_computes_each_moment_has_no_rows_along_its_time(batch: int,
 
 @pytest.mark.parametrize("kind", ["product", "transposed"])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_what_a_scan_computes_each_moment_is_right(batch: int, kind: str) -> None:
+def test_a_stage_in_a_scan_is_right(batch: int, kind: str) -> None:
     inputs, R = rolled(batch, 32, 4, kind)
     rng = np.random.default_rng(0)
     x, w = rng.random((4, batch, 32), "float32"), rng.random((32, 32), "float32") / 32
@@ -332,8 +331,8 @@ def test_what_a_scan_computes_each_moment_is_right(batch: int, kind: str) -> Non
         np.testing.assert_allclose(result, np.stack(wanted), rtol=1e-4)
 
 
-def test_a_sum_ahead_of_a_scan_has_all_its_moments() -> None:
-    """What reads it each moment has one, so the two have no nest together."""
+def test_a_sum_before_a_scan_is_computed_for_all_steps() -> None:
+    """The sum is computed for all steps at once, so it is not fused with its reader."""
     X, W = sl.placeholder((6, 40), name="X"), sl.placeholder((40, 16), name="W")
     S = sl.placeholder((6, 16), name="S")
     over = reduced(sl.sum, 40)
@@ -352,7 +351,7 @@ def test_a_sum_ahead_of_a_scan_has_all_its_moments() -> None:
         np.testing.assert_allclose(result, wanted, rtol=1e-4)
 
 
-def test_a_sum_of_each_moment_of_a_scan_alone() -> None:
+def test_a_sum_in_each_step_of_a_scan() -> None:
     X, W = sl.placeholder((8, 100), name="X"), sl.placeholder((100,), name="W")
     S = sl.placeholder((8,), name="S")
     over = reduced(sl.sum, 100)
@@ -370,7 +369,7 @@ def test_a_sum_of_each_moment_of_a_scan_alone() -> None:
 
 
 def column_sums(rows: int, columns: int, weighted: bool) -> tuple[list[sl.Tensor], sl.Tensor]:
-    """The sums of a matrix' columns; weighted they are the product of its transpose."""
+    """Return sums of a matrix' columns, plain or weighted by a vector."""
     A, X = sl.placeholder((rows, columns), name="A"), sl.placeholder((rows,), name="X")
     over = reduced(sl.sum, rows)
     body = (lambda j: over(lambda k: A[k, j] * X[k])) if weighted else None
@@ -388,7 +387,7 @@ def test_a_large_matrix_may_be_added_up_row_by_row(weighted: bool) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_the_product_of_each_moment_is_added_up_where_it_is_stored(
+def test_a_product_in_a_scan_accumulates_in_its_output(
     batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("schedlang.autotune.rules.steps.LARGE", 0)
@@ -422,8 +421,8 @@ def test_a_large_image_whose_windows_are_short_is_read_as_it_is() -> None:
     assert all(c.decisions["Y.how"] != "steps" for c in drawn(Y, 12))
 
 
-def test_a_size_that_no_shape_tells() -> None:
-    """What is tuned for is work for 16 steps, and not for any number of them."""
+def test_a_size_that_is_in_no_shape() -> None:
+    """The estimate is for the given size of 16 steps, not for any number of them."""
     p = sl.var("p")
     A, k = sl.placeholder((1024, 1024), name="A"), sl.reduce_axis(p, name="k")
     Y = sl.compute((1024, 1024), lambda i, j: sl.sum(A[i, (j + k) % 1024], axis=k), name="Y")
@@ -433,8 +432,8 @@ def test_a_size_that_no_shape_tells() -> None:
     assert 9 < of_many / of_few < 11
 
 
-def test_what_is_given_back_beside_what_is_read_is_computed_whole() -> None:
-    """Of two outputs of one stage the second is an output of all, and the first is read."""
+def test_a_stage_with_a_returned_output_is_computed_whole() -> None:
+    """One output of a stage of two is returned and the other is read, so it is not attached."""
     A, k = sl.placeholder((64, 256), name="A"), sl.reduce_axis(256, name="k")
     both = sl.comm_reducer(
         lambda x, y: (x[0] + y[0], sl.max(x[1], y[1])),
@@ -445,11 +444,11 @@ def test_what_is_given_back_beside_what_is_read_is_computed_whole() -> None:
     space = Space((M, Z), AVX2, template_for(AVX2, 2), 2)
     found = [valid(space, Random(seed)) for seed in range(6)]
     assert not any("S.at" in c.decisions for c in found)
-    assert space.counts["valid"] == space.counts["tried"]
+    assert space.counts["valid"] == space.counts["drawn"]
 
 
-def test_a_row_that_is_cut_is_fused_with_nothing() -> None:
-    """Where sums are added up in blocks of steps: each draw makes a candidate."""
+def test_a_cut_row_is_not_fused() -> None:
+    """With sums in blocks of steps, each draw is valid."""
     A, B = sl.placeholder((127, 1024), name="A"), sl.placeholder((1024, 1024), name="B")
     over = reduced(sl.sum, 1024)
     C = sl.compute((127, 1024), lambda i, j: over(lambda k: A[i, k] * B[k, j]), name="C")
@@ -459,11 +458,11 @@ def test_a_row_that_is_cut_is_fused_with_nothing() -> None:
             given = {"C.how": "steps", "C.past": "lanes", "C.groups": groups}
             for seed in range(4):
                 assert space.draw(Random(seed), given).decisions["C.groups"] == groups
-        assert space.counts["valid"] == space.counts["tried"]
+        assert space.counts["valid"] == space.counts["drawn"]
 
 
-def test_what_a_scan_computes_each_moment_is_not_cut_into_parts() -> None:
-    """All moments together are work for threads, and each of them is not."""
+def test_a_sum_in_a_scan_is_not_split_into_parts() -> None:
+    """All steps together are enough work for threads, but a single step is not."""
     X, W = sl.placeholder((50, 256), name="X"), sl.placeholder((256,), name="W")
     H = sl.placeholder((50, 256), name="H")
     over = reduced(sl.sum, 256)

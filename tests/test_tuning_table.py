@@ -1,5 +1,4 @@
-"""The CPU rules on a table of computations, for few and for many threads: what every good schedule
-has, and that it computes what NumPy does."""
+"""Tests of the CPU rules on a table of computations, for few and for many threads."""
 
 from __future__ import annotations
 
@@ -22,9 +21,9 @@ Tensors = list[sl.Tensor]
 
 @dataclass(frozen=True)
 class Case:
-    """A computation, what NumPy makes of its inputs, and what its schedules are to have.
+    """A computation, NumPy's function for it, and the required features of its schedules.
 
-    ``large``: it is work for threads; ``lanes``: its neighbours are vectors.
+    A ``large`` one needs parallel loops, and one with ``lanes`` needs vectors.
     """
 
     make: Callable[[], Tensors]
@@ -166,11 +165,11 @@ ALL = pytest.mark.parametrize("case", TABLE.values(), ids=list(TABLE))
 
 @ALL
 @pytest.mark.parametrize("threads", [2, 16, 64])
-def test_lanes_for_all_and_threads_for_what_is_work(case: Case, threads: int) -> None:
+def test_every_schedule_has_lanes_and_large_ones_have_threads(case: Case, threads: int) -> None:
     found = drawn(case.make()[-1], target=AVX512, threads=threads)
     assert not case.lanes or all(map(in_lanes, found))
     if case.large:
-        # a tile may be all results
+        # a tile may cover all results
         assert sum(shared(c) > 1 for c in found) >= LEAST * len(found)
         assert any(shared(c) >= threads for c in found)
     else:
@@ -178,7 +177,7 @@ def test_lanes_for_all_and_threads_for_what_is_work(case: Case, threads: int) ->
 
 
 @pytest.mark.parametrize("case", slow_but(COMPILED, TABLE))
-def test_the_rules_compute_what_numpy_does(case: str) -> None:
+def test_the_rules_agree_with_numpy(case: str) -> None:
     *inputs, Y = TABLE[case].make()
     rng = np.random.default_rng(0)
     given: list[Any] = [rng.random(t.shape, "float32") for t in inputs]
@@ -199,7 +198,7 @@ def test_sums_stay_in_registers_where_no_length_divides(
 ) -> None:
     *_, Y = make()
     for candidate in drawn(Y, target=AVX512, given={"Y.how": how}):
-        # each stage of partial results adds to the name of what they are of
+        # stages of partial results extend the name of their sum
         partial = max((f.stage for f in candidate.nest.loops), key=len)
         assert "Y.rf" in partial and partial in in_registers(candidate, AVX512)
 
@@ -210,7 +209,7 @@ def test_many_partial_results_are_combined_in_lanes_and_threads() -> None:
     assert all(shared(c, "Y") > 1 and in_lanes(c, "Y") for c in found)
 
 
-def test_few_steps_are_not_cut_into_parts() -> None:
+def test_short_reductions_are_not_split_into_parts() -> None:
     *_, Y = mean_of_channels()
     assert all(c.decisions["Y.how"] == "rows" for c in drawn(Y, threads=64))
     *_, Y = of_columns(sl.argmax, 5003, 1000)
@@ -218,13 +217,13 @@ def test_few_steps_are_not_cut_into_parts() -> None:
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
-def test_short_rows_that_follow_each_other_are_one(target: sl.Target) -> None:
+def test_contiguous_short_rows_are_fused(target: sl.Target) -> None:
     for make in (mean_of_channels, largest_of_channels):
         *_, Y = make()
         for candidate in drawn(Y, target=target, given={"Y.how": "rows"}):
             partial = max((f.stage for f in candidate.nest.loops), key=len)
             assert partial in in_registers(candidate, target)
-    # a part of each row is no run, and a short one is not worth lanes
+    # a part of each row is not contiguous, and short parts are not worth lanes
     A, over = of(2048, 8, 8), reduced(sl.sum, 7, 7)
     part = sl.compute((2048,), lambda c: over(lambda h, w: A[c, h, w]), name="Y")
     few = reduced(sl.sum, 3, 8)
@@ -233,7 +232,7 @@ def test_short_rows_that_follow_each_other_are_one(target: sl.Target) -> None:
         assert all(c.decisions["Y.how"] == "points" for c in drawn(Y, target=AVX512))
 
 
-def test_symbolic_rows_that_follow_each_other_are_one() -> None:
+def test_contiguous_symbolic_rows_are_fused() -> None:
     h, w = sl.var("h"), sl.var("w")
     A, over = of(50, h, w), reduced(sl.sum, h, w)
     Y = sl.compute((50,), lambda c: over(lambda i, j: A[c, i, j]), name="Y")
@@ -245,7 +244,7 @@ def test_symbolic_rows_that_follow_each_other_are_one() -> None:
         np.testing.assert_allclose(made, a.sum((1, 2)), rtol=1e-4)
 
 
-def test_vectors_go_along_the_last_axis_that_is_long() -> None:
+def test_vectors_go_along_the_last_long_axis() -> None:
     *_, Y = product_beside_a_unit_axis()
     assert all(c.decisions["Y.how"] == "tile" for c in drawn(Y))
     for shape in ((100003, 1), (1001, 3), (50, 1003, 3)):
@@ -253,7 +252,7 @@ def test_vectors_go_along_the_last_axis_that_is_long() -> None:
         assert all(c.decisions["Y.lanes"] >= 8 for c in drawn(Y))
 
 
-def test_short_axes_are_one_where_all_is_read_in_order() -> None:
+def test_short_axes_are_fused_where_reads_are_contiguous() -> None:
     A, B, C = of(1001, 3), of(3, name="B"), of(3, 1001, name="C")
     for make in (lambda i, j: A[i, j] + B[j], lambda i, j: A[i, j] * i, lambda i, j: C[j, i] + 1):
         Y = sl.compute((1001, 3), make, name="Y")
@@ -263,14 +262,14 @@ def test_short_axes_are_one_where_all_is_read_in_order() -> None:
 def test_a_product_with_its_own_transpose_has_a_tile() -> None:
     *_, Y = with_its_transpose()
     assert any(c.decisions["Y.how"] == "tile" for c in drawn(Y))
-    # what a step moves in both reads is copied for neither
+    # neither read gets a packed copy, as a step moves both
     A, over = of(200, 200), reduced(sl.sum, 200)
     Y = sl.compute((200, 200), lambda i, j: over(lambda k: A[i, k] * A[k, j]), name="Y")
     assert all("Y.pack.A" not in c.decisions for c in drawn(Y))
 
 
 def filters(count: int) -> sl.Tensor:
-    """A pipeline of filters, each of which reads three points of the one before."""
+    """Return a pipeline of filters that each read three points of the previous one."""
     Y, size = of(514, 514), 514
     for at in range(count):
         size -= 2
@@ -282,22 +281,22 @@ def filters(count: int) -> sl.Tensor:
 
 
 @pytest.mark.parametrize("count", [2, 4, 12, 20])
-def test_a_pipeline_is_inlined_as_far_as_that_is_little_work(count: int) -> None:
+def test_a_pipeline_is_inlined_while_that_recomputes_little(count: int) -> None:
     found = drawn(filters(count), 12)
     assert len(found) == 12
     knobs = Counter(name for c in found for name in c.decisions if name.endswith(".inline"))
     assert bool(knobs) == (count >= 4)
 
 
-def test_filters_are_computed_in_loops_that_repeat_little() -> None:
+def test_filters_are_attached_where_that_recomputes_little() -> None:
     found = drawn(filters(2), 30)
     assert len(found) == 30
     assert any(c.decisions["S0.at"] >= 0 for c in found)
 
 
-def test_what_is_little_work_may_be_computed_where_it_is_read() -> None:
+def test_a_cheap_stage_may_be_inlined() -> None:
     *_, Y = softmax()
-    # exp and a difference, of five operations
+    # exp and a difference are two of five operations
     assert {c.decisions["E.inline"] for c in drawn(Y, 12)} == {False, True}
 
 

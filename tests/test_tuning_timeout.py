@@ -1,4 +1,4 @@
-"""A timeout is kept: by the search, the race, the untuned schedule and what hangs."""
+"""A timeout bounds the search, the race, the untuned schedule and hanging candidates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TASK = replace(task_of(plus_one(), Limits(build=20.0, run=10.0)), timed=True)
 
 
 class Timed(Pretended):
-    """Candidates that take some time, and an untuned schedule that takes all that it is given."""
+    """A measurer with slow candidates and an untuned schedule that uses all its time."""
 
     batch = 4
 
@@ -79,15 +79,15 @@ def limited(tmp_path: Path, measurer: Any, timeout: float) -> tuple[TuningResult
 
 
 @pytest.mark.parametrize("timeout", [2.5, 5.0])
-def test_a_timeout_is_kept_whatever_the_untuned_schedule_takes(
+def test_a_slow_untuned_schedule_does_not_exceed_the_timeout(
     timeout: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # a candidate says that a call takes a second: of a race this is a pretence
+    # candidates claim that a call takes a second, but races are simulated
     monkeypatch.setattr("schedlang.autotune.budget._timing", lambda *_: 0.0)
     measurer = Timed(each=0.1)
     result, spent = limited(tmp_path, measurer, timeout)
     assert result.ended == "the time is up"
-    # and the time in which this process does not run
+    # plus time in which this process does not run
     assert spent <= 1.1 * timeout + 0.5
     assert len(result.trials) >= 0.4 * timeout / 0.1
     (given,) = measurer.given
@@ -102,7 +102,7 @@ def test_an_untuned_schedule_that_is_fast_enough_has_its_time(tmp_path: Path) ->
 
 
 def test_one_candidate_that_takes_longer_is_the_result(tmp_path: Path) -> None:
-    """No race and no untuned schedule come on top."""
+    """Neither a race nor the untuned schedule is added."""
     measurer = Timed(each=1.0)
     result, spent = limited(tmp_path, measurer, 0.5)
     assert len(result.trials) == 1 and spent < 2.0
@@ -120,41 +120,41 @@ def known(seconds: Sequence[float], took: float, timeout: float, left: float) ->
     return search
 
 
-def test_as_many_race_as_there_is_time_for() -> None:
+def test_the_remaining_time_limits_the_finalists() -> None:
     times = [0.001 * n for n in range(1, 7)]
     counts = [len(finalists(known(times, 1.0, 100.0, left - 5.0))) for left in (0, 1, 2.2, 3.4, 9)]
     assert counts == [0, 0, 2, 3, 4]
-    # without a timeout all four
+    # without a timeout all four race
     search = known(times, 1.0, 100.0, 0.0)
     search.end = search.timeout = None
     assert len(finalists(search)) == 4
-    # one alone is measured again where there is time
+    # a single one is measured again if there is time
     assert [len(finalists(known(times[:1], 1.0, 100.0, left))) for left in (-5, 5)] == [0, 1]
 
 
-def test_what_is_kept_for_the_end() -> None:
+def test_the_time_reserved_for_the_end() -> None:
     nothing = known([], 1.0, 100.0, 100.0)
     assert for_the_end(nothing) == RACE_PART * 100
     nothing.untuned = None
     assert for_the_end(nothing) == pytest.approx((RACE_PART + UNTUNED_PART) * 100)
     cheap, dear = known([0.01] * 4, 0.5, 100.0, 100.0), known([0.01] * 4, 15.0, 100.0, 100.0)
     assert 1.0 < for_the_end(cheap) < 5.0
-    # where two do not fit there is no race, and nothing is kept for it
+    # if two do not fit there is no race, and no time is reserved for it
     assert for_the_end(dear) == 0.0
 
 
-def test_limits_end_with_the_time_that_is_left() -> None:
+def test_limits_are_bounded_by_the_remaining_time() -> None:
     now = time.monotonic()
     for best, number, clipped in ((None, 0, False), (1.0, 0, True), (None, BASELINE, True)):
         limits = within(TASK, Job(number, "", now + 3.0), best).limits
         assert (limits.run < 3.1, limits.build < 3.1) == (clipped, clipped)
     assert within(TASK, Job(0, ""), 1.0) is TASK
     assert within(TASK, Job(0, "", now + 100.0), 1.0) is TASK
-    # past it a command is refused by the clock, and not by an assertion
+    # after the end a command times out, and no assertion fails
     assert 0 < within(TASK, Job(0, "", now - 1.0), 1.0).limits.run < 0.1
 
 
-def test_what_was_given_up_is_no_trial() -> None:
+def test_a_candidate_ended_by_the_deadline_is_no_trial() -> None:
     past, ahead = Job(0, "", time.monotonic() - 1.0), Job(0, "", time.monotonic() + 100.0)
     slow, wrong = Measured(0, "run timed out"), Measured(0, "wrong answer")
     assert given_up(past, slow, 1.0)
@@ -163,7 +163,7 @@ def test_what_was_given_up_is_no_trial() -> None:
 
 
 def test_a_candidate_that_hangs_at_the_end_is_ended(tmp_path: Path) -> None:
-    """Its limit is 60 seconds; what works by then is the result."""
+    """The candidate is ended at the deadline, not at its limit of 60 seconds."""
     task = task_of(plus_one(), Limits(build=60.0, run=60.0))
     start = time.monotonic()
     search = search_of(
@@ -171,7 +171,7 @@ def test_a_candidate_that_hangs_at_the_end_is_ended(tmp_path: Path) -> None:
         timeout=6.0, end=start + 6.0,
     )  # fmt: skip
     result = run(search, resume=False, seed=0)
-    # the hostile one is ended by its time, and is no trial
+    # the hostile candidate is ended by the deadline, and is no trial
     assert [t.outcome for t in result.trials] == ["ok"]
     assert time.monotonic() - start < 20.0
 
@@ -200,8 +200,8 @@ def test_a_race_ends_after_a_whole_round(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sampled == [0, 1, 2] * (len(sampled) // 3) and 3 <= len(sampled) < 15
 
 
-def test_a_race_that_has_no_time_for_a_round_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is built once more in a process of its own for it."""
+def test_a_race_without_time_for_a_round_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No candidate is built again for it."""
     built: list[int] = []
 
     def build(box: Any, job: Job, task: Any) -> Measured:

@@ -1,4 +1,4 @@
-"""What a search says of itself and of mistakes: the reason that it was, and what to do."""
+"""Tests of the messages of a search: the actual reason and advice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made_up(folder: Path, template: Template, **options: Any) -> Search:
-    """A search with a template of the user's whose times are made up."""
+    """Return a search with a template of the user and simulated times."""
     task = task_of(plus_one(), sl.autotune.Limits(), "cpu")
     measurer = options.pop("measurer", None) or Pretended(lambda steps: float(len(steps)))
     search = search_of(task, measurer, Random(0), folder / "db", 4, template, **options)
@@ -55,7 +55,7 @@ def tiles(s: Schedule, knobs: Knobs) -> None:
 
 
 class NoPlain(Pretended):
-    """Has no time for the untuned schedule, or says how it failed."""
+    """A measurer that fails on the untuned schedule, or has no time for it."""
 
     def __init__(self, outcome: str) -> None:
         super().__init__(lambda steps: float(len(steps)))
@@ -78,7 +78,7 @@ def test_why_the_untuned_schedule_has_no_time(
     slow = found(made_up(tmp_path, tiles, measurer=NoPlain("run timed out")))
     assert said + "run timed out: no answer within 10 s\n" in str(slow)
     late = made_up(tmp_path, tiles, measurer=NoPlain(""), deadline=0.0)
-    # the time was up as soon as there was a candidate
+    # the time is up as soon as there is a candidate
     monkeypatch.setattr(type(late.space), "late", lambda space: bool(late.trials))
     assert said + "the time of the search was up before it was timed\n" in str(found(late))
     monkeypatch.undo()
@@ -119,7 +119,7 @@ ILLEGAL = r"compute_at\(B, i1\) on stage B \(test_tuning_words.py:LINE\): a stag
         (illegal, ILLEGAL, "change the step"),
     ],
 )
-def test_what_refuses_all_that_a_template_makes(
+def test_the_reason_why_all_candidates_of_a_template_are_refused(
     tmp_path: Path, template: Any, reason: str, hint: str
 ) -> None:
     code = template.__code__
@@ -131,7 +131,7 @@ def test_what_refuses_all_that_a_template_makes(
     assert hint in told.splitlines()[-1] and ("Loosen" in told) == (hint == "Loosen")
 
 
-def test_nobody_is_told_to_change_the_rules(tmp_path: Path) -> None:
+def test_the_advice_is_not_to_change_the_rules(tmp_path: Path) -> None:
     search = made_up(tmp_path, with_a_reason)
     search.space.made = True
     with pytest.raises(TuningError) as error:
@@ -139,12 +139,12 @@ def test_nobody_is_told_to_change_the_rules(tmp_path: Path) -> None:
     assert "Loosen" not in str(error.value) and "give a template=" in str(error.value)
 
 
-def test_rules_that_had_no_time_have_not_nothing(
+def test_rules_without_enough_time_are_advised_more_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = made_up(tmp_path, with_a_reason, deadline=0.0)
     search.space.made = True
-    # the time was up as soon as something was refused
+    # the time is up as soon as a draw is refused
     monkeypatch.setattr(type(search.space), "late", lambda space: space.counts["invalid"] > 0)
     with pytest.raises(TuningError, match="1 time the tile is too small\n.*give more time"):
         found(search)
@@ -184,7 +184,7 @@ def test_a_template_that_decides_nothing(tmp_path: Path, template: Any, said: st
     assert [x for x in lines if "template:" in x] == ([f"  template: {said}"] if said else [])
 
 
-def test_one_draw_is_no_word_on_a_template(tmp_path: Path) -> None:
+def test_one_draw_gives_no_note_on_the_template(tmp_path: Path) -> None:
     def idle_at_times(s: Schedule, knobs: Knobs) -> None:
         if knobs.choice("split", [False, True]):
             s[s.outputs[0]].split(s.outputs[0].op.axis[0], factor=4)
@@ -211,14 +211,14 @@ def test_a_template_of_other_parameters(tmp_path: Path) -> None:
 
 
 class SlowRace(Pretended):
-    """Takes its time for races."""
+    """A measurer with slow races."""
 
     def race(self, jobs: Any) -> list[Measured]:
         time.sleep(1.0)
         return super().race(jobs)
 
 
-def test_a_race_that_took_most_of_the_time_is_said(tmp_path: Path) -> None:
+def test_a_race_that_took_most_of_the_time_is_reported(tmp_path: Path) -> None:
     slow = made_up(tmp_path, tiles, measurer=SlowRace(lambda steps: float(len(steps))))
     said = r"measured: 4.*, in 1\.[0-9] s, 1\.[0-9] s of it for the final race \(random"
     assert re.search(said, str(found(slow)))
@@ -226,8 +226,8 @@ def test_a_race_that_took_most_of_the_time_is_said(tmp_path: Path) -> None:
     assert "final race" not in summary(replace(facts, spent=1.0, finals_took=0.4))
 
 
-def test_what_compiles_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said ahead of the first trial; on workers it is theirs to have."""
+def test_a_missing_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing compiler is reported before the first trial, except for remote workers."""
 
     def absent() -> Any:
         raise missing_extra("numba-cuda", "cuda", "a kernel for NVIDIA GPUs")
@@ -248,7 +248,7 @@ def test_an_unknown_target_is_refused_as_by_build() -> None:
             ask(given, target="gpu")
 
 
-def test_sizes_that_there_are_not(tmp_path: Path) -> None:
+def test_unknown_sizes_are_refused(tmp_path: Path) -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] + 1, name="B")
@@ -260,7 +260,7 @@ def test_sizes_that_there_are_not(tmp_path: Path) -> None:
         sl.autotune(plus_one(), sizes={"m": 4}, database=tmp_path / "db")
 
 
-def test_inputs_that_are_no_arrays(tmp_path: Path) -> None:
+def test_inputs_that_are_not_arrays_are_refused(tmp_path: Path) -> None:
     class Elsewhere:
         def __array__(self, *_: object) -> object:
             raise RuntimeError("it is on a GPU: copy it")
@@ -279,8 +279,8 @@ def test_a_size_that_overflows(tmp_path: Path) -> None:
             sl.autotune(B, sizes={"n": size}, database=tmp_path / "db")
 
 
-def test_a_computation_without_data_raises_what_users_know(tmp_path: Path) -> None:
-    """Made-up data are no indices."""
+def test_a_gather_without_data_raises_a_tuning_error(tmp_path: Path) -> None:
+    """Random data are not valid indices, so the user must give data."""
     A, where = sl.placeholder((8,), name="A"), sl.placeholder((64,), name="where", dtype="int32")
     G = sl.compute((64,), lambda i: A[where[i] + 100], name="G")
     with pytest.raises(TuningError, match="inputs= gives the data to run on") as error:
@@ -288,7 +288,7 @@ def test_a_computation_without_data_raises_what_users_know(tmp_path: Path) -> No
     assert type(error.value) is TuningError
 
 
-def test_what_a_database_knows_prints_as_text(tmp_path: Path) -> None:
+def test_trials_of_a_database_print_as_text(tmp_path: Path) -> None:
     B = plus_one()
     database = Database(tmp_path / "db.jsonl")
     trial = Trial(0, "ok", sl.schedule(B).to_json(), seconds=5.4e-5)
@@ -301,12 +301,12 @@ def test_what_a_database_knows_prints_as_text(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_that_is_no_json_is_told_without_a_doubled_word() -> None:
+def test_the_message_for_invalid_json() -> None:
     with pytest.raises(ValueError, match=r"Invalid control character at character 6\)"):
         from_line(b'{"a":"\n"}')
 
 
-def test_a_time_without_a_middle_is_said_in_words() -> None:
+def test_a_time_with_a_wide_spread_is_explained() -> None:
     calm = Evaluation(45.8e-6, 0.04, 41.6e-6, 9)
     assert str(calm) == "45.8 µs ± 2.0% (fastest 41.6 µs)"
     wild = Evaluation(45.8e-6, 173.5, 41.6e-6, 9)

@@ -1,4 +1,4 @@
-"""Fused loops stand apart where something is proven of them."""
+"""Tests of proofs about fused loops, which are split into their axes again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plus_one(shape: tuple[int, ...]) -> Any:
 
 
 def fused_tiles(shape: tuple[int, int, int], tile: int, bound: bool) -> sl.Schedule:
-    """The first axis and the tiles of the others are one loop."""
+    """Return a schedule that fuses the first axis with the tiles of the others."""
     B = plus_one(shape)
     s = sl.schedule(B)
     n, y, x = B.op.axis
@@ -78,8 +78,8 @@ def test_the_nest_computes_the_same(extents: list[int], factor: int, data: Any) 
         np.testing.assert_array_equal(interpret(made, [a]).outputs[0], a + 1)
 
 
-def test_what_is_wrong_stays_unproven_or_refused() -> None:
-    """Two blocks of a fused loop write one element: the nest is changed by hand."""
+def test_wrong_nests_stay_unproven_or_refused() -> None:
+    """A nest changed by hand, in which two blocks write one element, is not proven."""
     nest = sl.lower(fused_tiles((64, 512, 512), 8, False))
 
     def spoiled(stmt: Any) -> Any:

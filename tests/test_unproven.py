@@ -1,4 +1,4 @@
-"""What the verifier proves by structure alone, whatever the sizes, and what it says it cannot."""
+"""Tests of what the verifier proves by structure for any sizes, and of what it cannot prove."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def product(m, n, k):
 
 
 def blocked(s, A, B, C):
-    """te's blocking, packing and write cache."""
+    """Schedule te's blocking, packing and write cache."""
     T = s.cache_write(C, "global")
     mo, no, mi, ni = s[C].tile(*C.op.axis, 32, 32)
     s[T].compute_at(s[C], no)
@@ -82,7 +82,7 @@ WAYS = [blocked, split_twice, cut_twice, fused, fused_with_tails, partial_sums, 
 @pytest.mark.parametrize("sizes", [(1024, 1024, 1024), (1000, 1003, 997), (N, N, 64), (N, 96, N)])
 @pytest.mark.parametrize("way", WAYS)
 def test_usual_schedules_are_proven_at_any_size(way, sizes, monkeypatch):
-    # nothing is counted: what passes is proven
+    # with counting disabled, a nest that passes is proven
     for module in ("points", "cover", "races"):
         monkeypatch.setattr(f"schedlang.ir.{module}.MOST_POINTS", 1)
     tensors = product(*sizes)
@@ -91,7 +91,7 @@ def test_usual_schedules_are_proven_at_any_size(way, sizes, monkeypatch):
     assert report(lower_state(s.state)).open == ()
 
 
-def test_ordinary_kernels_warn_of_nothing():
+def test_ordinary_kernels_do_not_warn():
     A = sl.placeholder((N,), name="A")
     C = sl.compute((N,), lambda i: A[i] * 2, name="C")
     s = sl.schedule(C)
@@ -130,7 +130,7 @@ i = axis("i", N)
 
 
 def test_a_race_at_a_fixed_distance():
-    """An iteration reads what the next one writes."""
+    """Each iteration reads an element that the next one writes."""
     j = axis("j", N - 1)
     body = loop(j, store(C, (j,), load(C, j + 1)), kind="parallel")
     last = store(C, (N - 1,), 0.0)
@@ -158,7 +158,7 @@ def test_rows_that_are_read_within_a_tile():
         report(nest([], [wide], loop(o, made, guarded, kind="parallel")))
 
 
-def test_more_than_is_counted_is_not_taken_for_right():
+def test_a_nest_too_large_to_count_is_not_proven():
     size = points.MOST_POINTS * 2
     big, j = buffer("D", size), axis("j", size)
     for index in (j // 2, j * j // size):

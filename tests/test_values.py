@@ -1,4 +1,4 @@
-"""Values at the edges of arithmetic: what proofs, dtypes and the oracle must not get wrong."""
+"""Tests of edge cases of arithmetic in proofs, dtypes and the oracle."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from schedlang.expr.interval import weak_range
 
 
 @pytest.mark.parametrize("divisor", [-1, -2, -3, -8, 3])
-def test_division_by_what_is_below_zero_rounds_down(divisor: int) -> None:
-    """As Python and NumPy have it, also where bounds and tests are proven from it."""
+def test_division_by_a_negative_number_rounds_down(divisor: int) -> None:
+    """Kernels, bounds and proofs follow Python and NumPy."""
     i = np.arange(8)
     for body, wanted in (
         (lambda i: i // divisor, i // divisor),
@@ -28,7 +28,7 @@ def test_division_by_what_is_below_zero_rounds_down(divisor: int) -> None:
         np.testing.assert_array_equal(sl.reference(C)(), wanted)
 
 
-def test_a_divisor_that_may_be_below_zero_proves_nothing() -> None:
+def test_a_divisor_that_may_be_negative_proves_nothing() -> None:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     with pytest.raises(BoundsError, match=r"index 0 takes the values -2\.\.0"):
@@ -40,7 +40,7 @@ def test_a_divisor_that_may_be_below_zero_proves_nothing() -> None:
 
 @pytest.mark.parametrize("op", ["lt", "le", "gt", "ge", "eq", "ne"])
 def test_unsigned_and_signed_integers_compare_by_their_values(op: str) -> None:
-    """float64, which both promote to, has not all of them."""
+    """The common dtype, float64, cannot represent all of them."""
     compare = getattr(operator, op)
     A, B = sl.placeholder((4,), "uint64", name="A"), sl.placeholder((4,), "int64", name="B")
     a = np.array([2**53 + 1, 0, 5, 2**63], "uint64")
@@ -52,8 +52,8 @@ def test_unsigned_and_signed_integers_compare_by_their_values(op: str) -> None:
         np.testing.assert_array_equal(sl.build(sl.schedule(D), target=target)(b, a), compare(b, a))
 
 
-def test_an_index_that_need_not_fit_is_compared_by_its_value() -> None:
-    """A histogram of bytes has nothing in bins that no byte is."""
+def test_an_index_beyond_a_dtype_is_compared_by_its_value() -> None:
+    """A histogram of bytes counts nothing in bins beyond the range of a byte."""
     n, m = sl.var("n"), sl.var("m")
     X, k = sl.placeholder((m,), "uint8", name="X"), sl.reduce_axis(m, name="k")
     H = sl.compute((n,), lambda i: sl.sum(sl.cast(X[k] == i, "int32"), axis=k), name="H")
@@ -64,7 +64,7 @@ def test_an_index_that_need_not_fit_is_compared_by_its_value() -> None:
     assert sl.build(sl.schedule(M), target="python")(x, 256).all()
 
 
-def test_a_stage_that_a_scan_and_what_follows_both_read() -> None:
+def test_a_stage_that_a_scan_and_a_later_stage_read() -> None:
     X, S = sl.placeholder((5, 4), name="X"), sl.placeholder((5, 4), name="S")
     P = sl.compute((5, 4), lambda t, i: X[t, i] * 2, name="P")
     Q = sl.compute((5, 4), lambda t, i: P[t, i] + 1, name="Q")

@@ -1,4 +1,4 @@
-"""Each rule of the verifier, kept by right nests and broken on purpose by wrong ones."""
+"""Tests of each rule of the verifier, with valid nests and with nests that break it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_axis_outside_of_its_loop():
 
 
 def test_a_loop_that_runs_past_its_axis():
-    """What is simplified by the axis alone would be wrong further on."""
+    """Simplification by the axis alone would be wrong in the later iterations."""
     body = loop(k, guard(k < 4, store(C, (k,), 0.0)), extent=8)
     refused(nest([A], [C], body), "loop k runs to 8, but its axis to 4")
 
@@ -130,7 +130,7 @@ def test_a_store_past_the_end():
     refused(nest([A], [C], loop(wide, store(C, (wide,), 0.0))), "leaves 0..8: it is 8")
 
 
-def test_a_guard_makes_a_tail_right_and_its_absence_wrong():
+def test_a_tail_needs_its_guard():
     outer, inner = axis("i.outer", 3), axis("i.inner", 3)
     at = outer * 3 + inner
     inside = store(C, (at,), load(A, at))
@@ -149,7 +149,7 @@ def test_a_lazy_select_guards_its_sides():
     refused(nest([A], [C], loop(i, store(C, (i,), eager))), "it is -1 where i = 0")
 
 
-def test_a_bound_that_only_counting_shows():
+def test_a_bound_that_needs_counting():
     odd = Binary("%", i * i, Const(8, "int64", True), "int64", True)
     assert verify(nest([A], [C], loop(i, store(C, (i,), load(A, odd + 3))))) == []
     refused(nest([A], [C], loop(i, store(C, (i,), load(A, odd + 4)))), "it is 8 where i = 2")
@@ -240,7 +240,7 @@ def test_a_reduction_across_a_loop_that_runs_together(kind):
     refused(nest([A], [c], *body), f"combined into by several iterations of {kind} loop i")
 
 
-def test_lanes_that_write_apart_are_right():
+def test_lanes_that_write_distinct_elements_are_right():
     outer, inner = axis("o", 2), axis("n", 4)
     made = store(C, (outer * 4 + inner,), 0.0)
     assert (
@@ -326,7 +326,7 @@ def test_intervals_of_index_arithmetic_hold(name):
     assert high is None or high >= at.max()
 
 
-def test_a_store_outside_is_no_mistake_of_a_user():
+def test_a_store_out_of_bounds_is_reported_as_a_bug():
     with pytest.raises(VerifyError) as raised:
         verify(nest([A], [C], loop(i, store(C, (i ^ 8,), load(A, i)))))
     assert not isinstance(raised.value, BoundsError)
@@ -346,13 +346,13 @@ def test_larger_domains_are_counted_too():
         sl.build(sl.schedule(corner(1024)))
 
 
-def test_what_is_too_large_to_count_is_refused():
+def test_a_nest_too_large_to_count_is_refused():
     with pytest.raises(BuildError, match="stage corner: index 0 of T, .* cannot be proven") as why:
         sl.build(sl.schedule(corner(10000)))
     assert "Clamp it with" in str(why.value)
 
 
-def test_what_sizes_leave_open_is_refused_at_the_call():
+def test_a_bound_that_depends_on_sizes_is_checked_at_the_call():
     n = sl.var("n")
     a = sl.placeholder((n,), name="a")
     c = sl.compute((n,), lambda x: a[x ^ 1], name="c")

@@ -1,4 +1,4 @@
-"""Math functions: accuracy over samples of all float32, special values, vectors, doubles."""
+"""Tests of math functions: accuracy on samples of float32, special values, float64."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SPECIAL += [9.0, 9.1, -9.1, 3.9, 4.0, 0.99999994, 1.0000001, 0.5, 2.0, 104.0, -1
 
 
 def both_ways(name: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A function over an array, one element and eight lanes at a time."""
+    """Apply a function to an array by single elements and by vectors of eight lanes."""
     function = getattr(intrinsics, name)
 
     @numba.njit(**OPTIONS)
@@ -47,7 +47,7 @@ def both_ways(name: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ulps(got: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """How many floats apart two arrays are; NaN beside NaN is 0."""
+    """Return the distance of two arrays in floats; two NaNs have distance 0."""
     assert got.dtype == true.dtype
     np.testing.assert_array_equal(np.isnan(got), np.isnan(true))
     whole = np.int32 if got.dtype == np.float32 else np.int64
@@ -58,7 +58,7 @@ def ulps(got: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 def inputs(dtype: str) -> np.ndarray:
-    """Special values, bit patterns of every size, and ordinary numbers."""
+    """Return special values, bit patterns of every magnitude, and ordinary numbers."""
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 2048, np.uint32).view(np.float32)
     with np.errstate(invalid="ignore"):

@@ -1,6 +1,6 @@
-"""Integers wrap in compiled kernels as they do in NumPy, near the limits of int64 too.
+"""Integers wrap in compiled kernels as in NumPy, also near the limits of int64.
 
-numba tells LLVM that signed arithmetic never overflows, and LLVM then simplifies what wraps.
+By default, numba tells LLVM that signed integers do not overflow, which would break wrapping.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FOLDS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def near_limits(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
-    """Values of which many are within 8 of a limit or of zero."""
+    """Return values, many of which are within 8 of a limit or of zero."""
     rng, info = np.random.default_rng(seed), np.iinfo(dtype)
     some = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
     for at in (info.min, info.max, info.max // 2, 0):
@@ -81,26 +81,26 @@ def test_elementwise(dtype: str, target: str) -> None:
 
 
 def rows(s: Any, R: Any) -> None:
-    """The rows one by one."""
+    """Leave the schedule as it is: rows one by one."""
 
 
 def unrolled(s: Any, R: Any) -> None:
-    """Four steps at a time."""
+    """Unroll four steps of the reduction."""
     s[R].unroll(s[R].split(R.op.reduce_axis[0], factor=4, tail="cut")[1])
 
 
 def vectorized(s: Any, R: Any) -> None:
-    """Several rows as lanes, the last ones one by one."""
+    """Vectorize over rows, with a cut tail."""
     s[R].vectorize(s[R].split(R.op.axis[0], factor=4, tail="cut")[1])
 
 
 def factored(s: Any, R: Any) -> None:
-    """Partial results first, unless there is more than one."""
+    """Compute partial sums by rfactor."""
     s.rfactor(R, s[R].split(R.op.reduce_axis[0], factor=5)[1])
 
 
 def parallel(s: Any, R: Any) -> None:
-    """The rows on all cores."""
+    """Run the rows in parallel."""
     s[R].parallel(R.op.axis[0])
 
 
@@ -115,7 +115,7 @@ def test_reductions(dtype: str, fold: str, schedule: Callable[[Any, Any], None])
     m, n = 203, 17
     A, B = sl.placeholder((m, n), dtype, name="A"), sl.placeholder((m,), dtype, name="B")
     k = sl.reduce_axis(n, name="k")
-    # one number beside all: LLVM takes it out of the fold where nothing overflows
+    # a common operand, which LLVM would move out of the fold if nothing overflowed
     R = sl.compute((m,), lambda i: ours(A[i, k] + B[i] * 2, axis=k), name="R")
     s = sl.schedule(R)
     schedule(s, R)
@@ -128,7 +128,7 @@ def test_reductions(dtype: str, fold: str, schedule: Callable[[Any, Any], None])
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_maximum_of_sums(target: str) -> None:
-    # each of B beside three of A
+    # each element of B with three of A
     A, B = (sl.placeholder((n,), "int64", name=name) for n, name in ((9, "A"), (3, "B")))
     r = sl.reduce_axis(9, name="r")
     R = sl.compute((), lambda: sl.max(A[r] + B[r // 3], axis=r), name="R")
@@ -155,7 +155,7 @@ def test_a_running_product() -> None:
     same(kernel(a), wanted)
 
 
-def test_numbers_fold_as_values_do() -> None:
+def test_constants_fold_as_values_do() -> None:
     A = sl.placeholder((4,), "int64", name="A")
     most = sl.const(2**63 - 1, "int64")
     C = sl.compute((4,), lambda i: sl.select(most + sl.const(1, "int64") < A[i], i * 3, A[i] + i))
@@ -164,7 +164,7 @@ def test_numbers_fold_as_values_do() -> None:
         same(kernel(np.array([-5, 2**63 - 1, 0, -(2**63)])), np.array([0, 3, 6, -(2**63) + 3]))
 
 
-def test_what_wraps_is_called_and_what_counts_stays_plain() -> None:
+def test_only_wrapping_arithmetic_is_a_call() -> None:
     A = sl.placeholder((8, 8), "int64", name="A")
     X = sl.placeholder((8, 8), "float32", name="X")
     C = sl.compute((8, 8), lambda i, j: (A[i, 7 - j] + (i * 2 + j)) * A[j, i], name="C")
@@ -190,7 +190,7 @@ def test_a_kernel_may_be_called_add(tmp_path: Any) -> None:
     same(scope[scope["__all__"][0]](a, b), a + b * a)
 
 
-def test_the_twins_wrap_in_silence() -> None:
+def test_the_twins_wrap_without_warnings() -> None:
     most = np.int64(2**63 - 1)
     with np.errstate(all="raise"):
         assert twins.add(most, 1) == -most - 1

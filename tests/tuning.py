@@ -1,4 +1,4 @@
-"""What tests of the tuner share: a computation, a template of faults, strategies, its leftovers."""
+"""Helpers for tests of the tuner: a computation, a template of faults, strategies, measurers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ ROOT = Path(__file__).parents[1]
 
 
 def plus_one(shape: tuple[int, ...] = (16, 16)) -> Tensor:
-    """What hostile candidates compute; they run as Python, which takes no time to build."""
+    """Return ``B = A + 1``, which hostile candidates compute as Python, with nothing to compile."""
     A = sl.placeholder(shape, name="A")
     return sl.compute(shape, lambda *i: A[i] + 1, name="B")
 
 
 def faulty(s: Schedule, knobs: Knobs) -> None:
-    """A fault, and a number that makes candidates with the same fault differ."""
+    """Schedule a fault, with a number that tells candidates with the same fault apart."""
     B = s.outputs[0]
     axis = B.op.axis[0]
     s[B].pragma(axis, PRAGMA, knobs.choice("fault", FAULTS))
@@ -46,7 +46,7 @@ def faulty(s: Schedule, knobs: Knobs) -> None:
 
 
 class InOrder:
-    """A strategy that proposes what it was given, and keeps what it is told."""
+    """A strategy that proposes the given decisions in order and records every trial."""
 
     name = "in order"
 
@@ -65,7 +65,7 @@ class InOrder:
 
 
 def of_faults(faults: Sequence[str]) -> InOrder:
-    """One candidate for each fault."""
+    """Return a strategy that proposes one candidate for each fault."""
     return InOrder([{"fault": fault, "copy": n} for n, fault in enumerate(faults)])
 
 
@@ -78,7 +78,7 @@ def search_of(
     template: Callable[[Schedule, Knobs], object] = faulty, deadline: float | None = None,
     **options: Any,
 ) -> Search:  # fmt: skip
-    """What ``autotune`` makes of its options, with any measurer."""
+    """Return the search that ``autotune`` builds from these options, with the given measurer."""
     space = Space(task.outputs, task.target, template, made=False, deadline=deadline)
     where = Where.here(task.outputs, task.target, task.sizes)
     return Search(
@@ -90,14 +90,14 @@ def search_of(
 def drill(
     faults: Sequence[str], database: Path, limits: Limits, workers: int = 2
 ) -> sl.autotune.TuningResult:
-    """The result of a search whose candidates have these faults, in this order."""
+    """Return the result of a search whose candidates have these faults, in this order."""
     task = task_of(plus_one(), limits)
     search = search_of(task, Local(task, workers, COMMAND), of_faults(faults), database)
     return run(search, resume=False, seed=0)
 
 
 class Pretended:
-    """A measurer without processes: the time of a candidate is a function of its steps."""
+    """A measurer without processes: a candidate's time is a function of its steps."""
 
     batch = 4
 
@@ -116,7 +116,7 @@ class Pretended:
         return [Measured(job.number, "ok", self._seconds(job.steps)) for job in jobs]
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there are no processes to end."""
 
 
 def by_fault(trials: Sequence[Trial]) -> dict[str, Trial]:
@@ -124,13 +124,13 @@ def by_fault(trials: Sequence[Trial]) -> dict[str, Trial]:
 
 
 def pragma(steps: str, name: str) -> Any:
-    """The value of a pragma in the steps of a schedule."""
+    """Return the value of a pragma in a schedule's steps, or ``None``."""
     found = [s["args"] for s in json.loads(steps)["steps"] if s["primitive"] == "pragma"]
     return next((p["value"] for p in found if p["name"] == name), None)
 
 
 def processes(folder: Path) -> list[int]:
-    """The processes whose command names ``folder``, other than this one, where the system tells."""
+    """Return the other processes whose command line names ``folder``; none without ``/proc``."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) != os.getpid():
@@ -141,7 +141,7 @@ def processes(folder: Path) -> list[int]:
 
 
 def until(done: Callable[[], Any], seconds: float = 30.0) -> bool:
-    """Return whether something is so within some seconds."""
+    """Return whether ``done()`` becomes true within ``seconds``."""
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:
@@ -151,7 +151,7 @@ def until(done: Callable[[], Any], seconds: float = 30.0) -> bool:
 
 
 def left_behind(folder: Path, seconds: float = 10.0) -> list[str]:
-    """Processes and folders of a search whose temporary files are in ``folder``."""
+    """Return the processes and folders that a search with temporary ``folder`` leaves behind."""
 
     def left() -> list[str]:
         folders = [str(p) for p in folder.glob("schedlang-tune-*")]
@@ -163,7 +163,7 @@ def left_behind(folder: Path, seconds: float = 10.0) -> list[str]:
 
 @contextmanager
 def script(text: str, folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A script that runs with its temporary files in ``folder``; killed in the end."""
+    """Run a script with its temporary files in ``folder``, and kill it in the end."""
     path = folder.parent / f"{folder.name}.py"
     path.write_text(text, encoding="utf-8")
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The best schedule that a tuning database knows of a computation; nothing is measured here."""
+"""``best`` and ``apply_best``: the fastest schedule of a computation in the tuning databases."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from schedlang.schedule.schedule import Schedule, plain_schedule
 from schedlang.schedule.starting import STARTER
 from schedlang.target import Target
 
-# schedules for other extents that are tried: each is lowered
-_GUESSES = 8
+# the most schedules of other extents that are replayed and lowered in search of one that fits
+_MOST_REPLAYED = 8
 _PACKAGED = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
 class Best:
-    """A schedule out of a database.
+    """A schedule from a database.
 
-    ``seconds`` were measured where ``entry`` says. ``exact`` says whether that is as it was asked
-    for; if not, ``note`` tells in one sentence what differs.
+    * ``seconds``: its time at ``entry.where``.
+    * ``exact``: sizes, target, machine and versions are those asked for.
+    * ``note``: one sentence that says what differs, empty if ``exact``.
     """
 
     schedule: Schedule = field(repr=False)
@@ -71,15 +72,15 @@ def best(
     """Return the fastest known schedule of ``C``, a tensor or a list of them.
 
     Nothing is measured. Equal computations share their schedules: names may differ, dtypes may not.
-    ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database`` the
-    one in the cache folder is searched, and those that come with schedlang.
+    ``sizes`` gives values for symbolic sizes, by name or by ``sl.var``. Without a ``database``, the
+    one in the cache folder and those that come with schedlang are searched.
 
     If these sizes, this target, this machine or these versions were not measured, the nearest
     schedule is returned, and a :class:`~schedlang.errors.DatabaseWarning` says how it differs. The
-    sizes count most, then the target, the machine and the versions; of equally near sizes the
-    larger come first, then the shorter times. A time from before a final race is the least of many
-    noisy ones: it is first multiplied by the factor by which the race slowed its winner. The
-    untuned schedule is returned only for the sizes that it was measured at.
+    sizes count most, then the target, the machine and the versions. Of equally near schedules,
+    larger sizes come first, then shorter times. A time from before a race is too short, as the
+    least of many noisy ones; it is multiplied by the factor by which the race slowed its winner.
+    The untuned schedule is returned only for the sizes that it was measured at.
 
     Raises :class:`~schedlang.errors.TuningError` if nothing fits.
 
@@ -108,8 +109,10 @@ def best(
 
 @dataclass
 class Applied:
-    """The record of :func:`apply_best`: ``used`` has what schedules started with, in order,
-    ``missing`` the outputs of those for which nothing was known.
+    """The record of an :func:`apply_best` context.
+
+    ``used`` lists the schedules that were applied, in order. ``missing`` lists the outputs for
+    which no schedule was known.
     """
 
     used: list[Best] = field(default_factory=list)
@@ -123,10 +126,10 @@ def apply_best(
 ) -> Iterator[Applied]:  # fmt: skip
     """Start every ``sl.schedule(C)`` inside from the steps of ``sl.best(C)``, if there are any.
 
-    Yield the :class:`Applied`, which lists what was found. The default target is the CPU of this
-    machine; ``sizes`` may name more than each computation has. Other threads and tasks are not
-    affected; of nested contexts the innermost counts. If the file of ``database`` does not exist, a
-    :class:`~schedlang.errors.DatabaseWarning` says so, and nothing is known.
+    Yield an :class:`Applied`, which lists the schedules found. The default target is the CPU of
+    this machine. ``sizes`` may name sizes that a computation does not have. Other threads and tasks
+    are not affected. Of nested contexts, the innermost counts. If the file of ``database`` does not
+    exist, a :class:`~schedlang.errors.DatabaseWarning` says so, and no schedule is known.
 
     >>> import tempfile, schedlang as sl
     >>> B = sl.compute((8,), lambda i: i + 1, name="B")
@@ -168,41 +171,40 @@ def _sources(database: Database | str | Path | None) -> list[Database]:
     if database is None:
         found += packaged()
     for source in found:
-        # reads the file, so that what is wrong with it is said here
+        # read the file now, so that its problems are reported here
         source.entries()
     return found
 
 
 def known(outputs: Sequence[Tensor], where: Where, sources: Sequence[Database]) -> Best | None:
-    """Return what :func:`best` would find, and no warning of what differs: where a search
-    starts."""
+    """Return the schedule that :func:`best` finds, without its warning; ``None`` if none fits."""
     return _find(outputs, where, sources, silent=True)
 
 
 def _find(
     outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], silent: bool = False
 ) -> Best | None:
-    """Return the nearest entry that replays; of equals, those of the first source come first."""
+    """Return the nearest entry that replays; of equally near ones, that of the first source."""
     ranked = [
         (distance(where, entry.where), rank, place, entry)
         for rank, source in enumerate(sources)
         for place, entry in enumerate(source.ranked(where, outputs))
     ]
-    guesses = 0
+    replayed = 0
     for _, rank, _, entry in sorted(ranked, key=lambda item: item[:3]):
-        guess = entry.where.extents != where.extents
-        other_size = guess or entry.where.sizes != where.sizes
+        other_extents = entry.where.extents != where.extents
+        other_size = other_extents or entry.where.sizes != where.sizes
         if other_size and entry.trial.strategy == UNTUNED:
-            # that no steps are best for one size says nothing of another
+            # another size may well gain from steps
             continue
-        guesses += guess
-        if guesses > _GUESSES:
+        replayed += other_extents
+        if replayed > _MOST_REPLAYED:
             break
         try:
             made = replay(entry, outputs)
         except SchedlangError as error:
-            # steps for other extents need not fit
-            if not guess:
+            # steps for other extents need not fit: no problem of the file
+            if not other_extents:
                 sources[rank].skip(entry, str(error))
             continue
         note = _note(outputs, entry)
@@ -213,6 +215,7 @@ def _find(
 
 
 def _note(outputs: Sequence[Tensor], entry: Entry) -> str:
+    """Return the sentence that says how ``entry`` differs from what was asked for."""
     if not entry.differs:
         return ""
     return (
@@ -224,7 +227,7 @@ def _note(outputs: Sequence[Tensor], entry: Entry) -> str:
 def _nothing(
     outputs: Sequence[Tensor], where: Where, sources: Sequence[Database], given: bool
 ) -> str:
-    """Return why there is no answer; ``given``: the user named the one source."""
+    """Return why no schedule is known; ``given``: the user named the database."""
     same = [e for source in sources for e in source.entries() if e.where.op == where.op]
     wanted, name = kind(where.target), _names(outputs)
     others = sorted({one_line(kind(e.where.target)) for e in same} - {wanted})
@@ -250,7 +253,7 @@ def _nothing(
 
 
 def _tuning(outputs: Sequence[Tensor], where: Where, path: Path | None) -> tuple[str, str]:
-    """Return how to tune: the call, and the command for a script of the user's."""
+    """Return how to tune: the call, and the shell command for the user's script."""
     target, known = kind(where.target), dict(where.sizes)
     sizes = {v.name: str(known.get(v.name, "...")) for v in variables(outputs) if v.is_size}
     call = outputs[0].name if len(outputs) == 1 else f"[{_names(outputs)}]"

@@ -1,4 +1,4 @@
-"""The seconds of a ``timeout``, shared by the search, the race, the untuned schedule."""
+"""The shares of a ``timeout`` for the trials, the race and the untuned schedule."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from schedlang.autotune.runner.noise import LEAST
 from schedlang.autotune.runner.workbench import PATIENCE, SLOW, WINDOW
 from schedlang.autotune.state import Search
 
-# parts of a timeout: the most for the untuned schedule, the most that is kept for the race, and
-# what may be spent on top
+# parts of a timeout: the most for the untuned schedule, the most for the race, and the most by
+# which the end of a search may exceed it
 UNTUNED_PART, RACE_PART, GRACE = 0.1, 0.2, 0.05
-# how many of the fastest are measured again in turns, and the fewest that make a race
+# the most and the fewest trials in a race
 FINALISTS, LEAST_FINALISTS = 4, 2
 # rounds of a race that has little time
 FEWEST_ROUNDS = 2
-# seconds to build and check what nobody has built yet
+# assumed seconds to build and check a candidate where no trial tells
 UNKNOWN = 2.0
 
 
 def for_the_end(search: Search) -> float:
-    """Return the seconds of a timeout that are kept for what comes after the last trial."""
+    """Return the seconds of a timeout to reserve for the race and the untuned schedule."""
     timeout = search.timeout or 0.0
     untuned = UNTUNED_PART * timeout if search.times_plain and search.untuned is None else 0.0
     most = RACE_PART * timeout
     if not search.task.timed:
-        # the emulator's check of a kernel for a GPU; what it takes is not known
+        # for the emulator's check of a GPU kernel, whose duration is unknown
         return untuned + most * search.task.target.is_gpu
     good = search.good()[:FINALISTS]
     if not good:
         return untuned + most
-    # where two do not fit nothing is gained by waiting for them
+    # without time for a race of two, reserve none
     fit = _fitting(good, most)
     return untuned + (race_cost(good[:fit]) if fit >= LEAST_FINALISTS else 0.0)
 
 
 def finalists(search: Search) -> list[Trial]:
-    """Return the fastest, as many as there is time to race."""
+    """Return the fastest trials, as many as there is time to race."""
     good = search.good()[:FINALISTS]
     if search.end is None or search.timeout is None or not search.task.timed:
         return good
@@ -51,7 +51,7 @@ def finalists(search: Search) -> list[Trial]:
 
 
 def untuned_until(search: Search) -> float | None:
-    """Return when the untuned schedule is given up; ``None`` where there is no timeout."""
+    """Return when the measurement of the untuned schedule ends; ``None`` without a timeout."""
     if search.end is None or search.timeout is None:
         return None
     now = monotonic()
@@ -59,7 +59,7 @@ def untuned_until(search: Search) -> float | None:
 
 
 def race_cost(trials: Sequence[Trial]) -> float:
-    """Return how long a short race should take: each is built and checked, then timed in turns.
+    """Return the expected seconds of a short race: to build and check each trial, then to time it.
 
     >>> round(race_cost([Trial(0, "ok", "", seconds=1.0, took=4.0)]))
     5
@@ -69,21 +69,24 @@ def race_cost(trials: Sequence[Trial]) -> float:
     total = 0.0
     for trial in trials:
         took, call = trial.took or usual, trial.seconds or 0.0
-        prepared = max(took / 2, took - _timing(call, WINDOW, PATIENCE))
-        total += prepared + FEWEST_ROUNDS * _timing(call, WINDOW / 2, PATIENCE / 2)
+        build = max(took / 2, took - _timing(call, WINDOW, PATIENCE))
+        total += build + FEWEST_ROUNDS * _timing(call, WINDOW / 2, PATIENCE / 2)
     return total
 
 
 def _fitting(trials: Sequence[Trial], seconds: float) -> int:
-    """Return how many of the first trials can race in so many seconds."""
+    """Return how many of ``trials``, from the first on, can race in so many seconds."""
     return max(
         (n for n in range(len(trials) + 1) if race_cost(trials[:n]) <= seconds), default=0
     )
 
 
 def _timing(call: float, window: float, patience: float) -> float:
-    """Return the seconds in which a call is timed: one that is slow once, others after a warm one
-    and one that says how many make a sample, in samples that last for the window."""
+    """Return the seconds that timing a call takes.
+
+    A slow call is timed once. Others run twice first, to warm up and to find how many calls make a
+    sample, and then in samples until the window is full.
+    """
     if call > SLOW:
         return call
     return 2 * call + min(max(window, LEAST * call), patience + call)

@@ -1,4 +1,4 @@
-"""The tuning database: a file of trials, one JSON object a line, that is only ever appended to."""
+"""The tuning database: an append-only file of trials, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, SchedlangError, TuningError, first_line
 from schedlang.runtime.files import cache_folder
 
-# the end of what was read, to see whether what stands before it is still the same
+# bytes before the read offset that are compared to tell whether the file was replaced
 _TAIL = 1024
-# outcomes that say of a candidate that was measured before nothing but what it was given
+# outcomes that depend on the limits, and so do not replace an earlier time
 _LIMITED = ("build timed out", "run timed out", "out of memory")
 
 
 class Database:
     """Trials in the file at ``path``, by default ``tuning.jsonl`` in the cache folder.
 
-    A line stands for itself, and is written whole before the next trial begins: a killed process
-    loses the trial in flight, and several may write at once. What is read is checked and never
-    executed; lines that cannot be used are skipped, listed in ``problems``, and one
-    :class:`~schedlang.errors.DatabaseWarning` says so. A file that does not exist is empty.
+    Each line is written in full as its trial ends, so a killed process loses only the trial in
+    flight, and several processes may write at once. Lines are checked when read, and never
+    executed. Unusable lines are skipped, listed in ``problems``, and reported by one
+    :class:`~schedlang.errors.DatabaseWarning`. A file that does not exist is empty.
 
-    Where a method takes ``outputs``, the tensors of the computation that is asked about, names
-    do not matter: sizes and steps are given in those of ``outputs``. Without them names are as
-    they were recorded.
+    Methods that take ``outputs``, the tensors of a computation, return sizes and steps in the names
+    of these tensors. Without ``outputs``, names are as recorded.
 
     Raises :class:`~schedlang.errors.TuningError` for a path that cannot be read.
 
@@ -58,12 +57,12 @@ class Database:
         self.path = _path(path)
         self._lock = threading.Lock()
         self._forget()
-        # what cannot be read is said at once, and not when a search is over
+        # an unreadable file is an error now, not at the end of a search
         self.exists()
 
     @staticmethod
     def open(value: Database | str | os.PathLike[str] | None) -> Database:
-        """Return ``value`` if it is a database, else the one in that file."""
+        """Return ``value`` if it is a database, else the database in that file."""
         return value if isinstance(value, Database) else Database(value)
 
     def __reduce__(self) -> tuple[type[Database], tuple[Path]]:
@@ -73,15 +72,15 @@ class Database:
         return f"Database({str(self.path)!r})"
 
     def check_writable(self) -> None:
-        """Make the file; raise :class:`~schedlang.errors.TuningError` if lines cannot be added."""
+        """Create the file; raise :class:`~schedlang.errors.TuningError` if it is not writable."""
         with opened(self.path, write=True):
             pass
 
     def add(self, where: Where, name: str, trial: Trial, outputs: Sequence[Tensor] = ()) -> None:
-        """Write one trial of the kernel ``name``, which is the next thing on the disk.
+        """Append one trial of the kernel ``name`` to the file.
 
-        With ``outputs`` it is found again for an equal computation whose tensors have other names.
-        Raises :class:`~schedlang.errors.TuningError` if it cannot be written.
+        With ``outputs``, an equal computation whose tensors have other names finds it too. Raises
+        :class:`~schedlang.errors.TuningError` if it cannot be written.
         """
         names = names_of(outputs) if outputs else Names()
         try:
@@ -98,54 +97,53 @@ class Database:
         return iter(self._read())
 
     def trials(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Trial]:
-        """Return what was tried there, in the order of the file, for a search that goes on.
+        """Return the trials at ``where``, in the order of the file, to resume a search.
 
-        A trial whose steps do not fit ``outputs`` is left out.
+        Trials whose steps do not fit ``outputs`` are left out.
         """
         return list(self.each_trial(where, outputs))
 
     def each_trial(self, where: Where, outputs: Sequence[Tensor] = ()) -> Iterator[Trial]:
-        """Yield the trials of :meth:`trials`, replaying steps under other names as they come."""
-        for entry in self._asked(where, outputs):
+        """Yield the trials of :meth:`trials`, renaming the steps of each as it is asked for."""
+        for entry in self._comparable(where, outputs):
             if not entry.differs and (named := self._in_names(entry, outputs)) is not None:
                 yield named.trial
 
     def ranked(self, where: Where, outputs: Sequence[Tensor] = ()) -> list[Entry]:
-        """Return what went well with the same computation on the same kind of target, nearest
-        first.
+        """Return the timed entries of the same computation and kind of target, nearest first.
 
-        Least differences come first (versions, then the machine, the target's details, sizes), of
-        other sizes the larger, then least seconds, where first times count for more than those of a
-        race. What failed later in the file, under another template or other data too, is left out,
-        but not for a wrong answer by a smaller tolerance. Steps stay in the names that they were
-        recorded with.
+        Sizes count most, then the details of the target, the machine and the versions. Of equally
+        near entries, larger sizes come first, then shorter times; a time from before a race is
+        multiplied by the factor by which the race slowed its winner. A schedule that failed later
+        in the file is left out, unless it failed by a smaller tolerance. Steps keep their recorded
+        names.
         """
-        asked = self._asked(where, outputs)
+        entries = self._comparable(where, outputs)
         failed = defaultdict(list)
-        for entry in asked:
+        for entry in entries:
             if entry.trial.outcome not in ("ok", *_LIMITED):
                 failed[_schedule(entry)].append(entry)
-        found = [e for e in asked if e.seconds is not None]
+        found = [e for e in entries if e.seconds is not None]
         refuted = (any(_refutes(f, e) for f in failed[_schedule(e)]) for e in found)
         return preferred(where, [e for e, wrong in zip(found, refuted) if not wrong])
 
     def best(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
-        """Return the fastest that holds exactly there."""
+        """Return the fastest entry that was measured exactly at ``where``."""
         exact = (e for e in self.ranked(where, outputs) if not e.differs)
         return self._first(exact, outputs)
 
     def nearest(self, where: Where, outputs: Sequence[Tensor] = ()) -> Entry | None:
-        """Return the first of :meth:`ranked`; its ``differs`` says what is not the same."""
+        """Return the first entry of :meth:`ranked`; its ``differs`` lists the differences."""
         return self._first(iter(self.ranked(where, outputs)), outputs)
 
     @property
     def problems(self) -> list[str]:
-        """Return what was skipped and why, as ``"line 7: ..."``."""
+        """The lines that were skipped and why, each as ``"line 7: ..."``."""
         self._read()
         return [f"line {n}: {why}" for n, why in sorted({**self._problems, **self._torn}.items())]
 
     def skip(self, entry: Entry, error: str) -> None:
-        """List an entry of this database among its problems, since its steps do not fit."""
+        """Add an entry whose steps do not fit to the problems, and warn of it."""
         why = f"its steps cannot be replayed: {one_line(first_line(error), 200)}"
         with self._lock:
             if entry.line in self._problems:
@@ -154,7 +152,7 @@ class Database:
             self._warned += 1
         warn(f"line {entry.line} of {self.path} is skipped: {why}")
 
-    def _asked(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
+    def _comparable(self, where: Where, outputs: Sequence[Tensor]) -> list[Entry]:
         """Return the entries to compare with ``where``, sizes in the names of ``outputs``."""
         found = _last(e for e in self._read() if comparable(where, e.where))
         if outputs and found:
@@ -169,21 +167,22 @@ class Database:
         try:
             steps = steps_for(entry, outputs)
         except SchedlangError as error:
-            # the steps of a failure may be no schedule at all
+            # a failed trial need not have valid steps: it is no problem of the file
             if entry.seconds is not None:
                 self.skip(entry, str(error))
             return None
-        # the hash of the nest is that of other names
+        # the recorded source is a hash of a nest with other names
         decisions = decisions_for(entry, outputs)
         trial = replace(entry.trial, steps=steps, source="", decisions=decisions)
         return replace(entry, trial=trial)
 
     def _first(self, entries: Iterator[Entry], outputs: Sequence[Tensor]) -> Entry | None:
+        """Return the first entry whose steps fit ``outputs``."""
         fitting = (self._in_names(entry, outputs) for entry in entries)
         return next((entry for entry in fitting if entry is not None), None)
 
     def exists(self) -> bool:
-        """Return whether there is a file yet."""
+        """Return whether the file exists."""
         try:
             with opened(self.path, write=False):
                 return True
@@ -191,7 +190,7 @@ class Database:
             return False
 
     def _forget(self) -> None:
-        """Reset the state to that of a file of which nothing has been read."""
+        """Reset the state to that of an unread file."""
         self._entries: list[Entry] = []
         self._last: list[Entry] = []
         self._problems: dict[int, str] = {}
@@ -202,7 +201,7 @@ class Database:
         self._tail = b""
 
     def _read(self) -> list[Entry]:
-        """Return all entries, after reading what was appended since the last time."""
+        """Read the lines that were appended since the last call, and return all entries."""
         with self._lock:
             try:
                 with opened(self.path, write=False) as descriptor:
@@ -228,7 +227,7 @@ class Database:
             identity = (status.st_dev, status.st_ino)
             start = max(0, self._offset - _TAIL)
             file.seek(start)
-            # of a file that was cut there is less to read
+            # false for a truncated file too, which has fewer bytes here
             same = file.read(self._offset - start) == self._tail
             if identity != self._identity or not same:
                 self._forget()
@@ -237,7 +236,7 @@ class Database:
             self._last, self._torn = [], {}
             for line in read_lines(file, LONGEST):
                 if not line.ended:
-                    # a writer may have been killed here: it is looked at again the next time
+                    # still being written, or torn by a kill: read it again the next time
                     self._take(line.text, self._last, self._torn)
                     break
                 self._take(line.text, self._entries, self._problems)
@@ -248,7 +247,7 @@ class Database:
             self._tail = file.read(self._offset - start)
 
     def _take(self, line: bytes | None, entries: list[Entry], problems: dict[int, str]) -> None:
-        """Add the next line's entry to ``entries``, or what is wrong with it to ``problems``."""
+        """Parse the next line into ``entries``, or add its error to ``problems``."""
         number = self._lines + 1
         if line is None:
             problems[number] = f"it is longer than {LONGEST} bytes"
@@ -262,25 +261,28 @@ class Database:
 
 
 def _schedule(entry: Entry) -> tuple[Where, str | int]:
-    """Return a schedule in its place, whoever made it."""
+    """Return a key that is equal for entries of one schedule at one place."""
     return entry.where, entry.trial.source or entry.line
 
 
 def _refutes(failure: Entry, entry: Entry) -> bool:
-    """Return whether a failure of the schedule of ``entry`` says that it is no good, either."""
+    """Return whether a failure of the same schedule rules out ``entry``, which worked.
+
+    It must come later in the file. A wrong answer by a smaller tolerance does not rule it out.
+    """
     if failure.line < max(entry.line, entry.again):
         return False
     if failure.trial.outcome != "wrong answer":
         return True
-    asked, held = (tolerance_of(e.trial.checked) for e in (failure, entry))
-    return asked is None or held is None or asked >= held
+    failed, passed = (tolerance_of(e.trial.checked) for e in (failure, entry))
+    return failed is None or passed is None or failed >= passed
 
 
 def _last(entries: Iterable[Entry]) -> list[Entry]:
-    """Return one entry for each schedule: the last time that it was measured.
+    """Return the last entry of each schedule.
 
-    Entries of different templates, or checked differently, are kept apart. A trial that hit a limit
-    or was disturbed does not replace an earlier time.
+    Entries of different templates, tolerances or inputs are kept apart. A trial that hit a limit or
+    was disturbed does not replace an earlier time.
     """
     last: dict[tuple[Any, ...], Entry] = {}
     for entry in entries:
@@ -290,13 +292,13 @@ def _last(entries: Iterable[Entry]) -> list[Entry]:
         if known is None or known.trial.outcome != "ok" or not _no_news(trial, known.trial):
             last[key] = entry
         elif trial.outcome == "ok":
-            # it is right again, if not as fast
+            # keep the earlier time, and note that the schedule was right again
             last[key] = replace(known, again=entry.line)
     return list(last.values())
 
 
 def _no_news(trial: Trial, known: Trial) -> bool:
-    """Return whether a trial says nothing of a schedule that was measured before."""
+    """Return whether a trial gives no better information than the known one."""
     return trial.outcome in _LIMITED or (trial.disturbed and not known.disturbed)
 
 

@@ -1,4 +1,4 @@
-"""Resuming: the trials of earlier runs that hold for a search."""
+"""Resuming a search: the trials of earlier runs that still hold."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from schedlang.autotune.state import Search, key_of, ranked
 from schedlang.errors import SchedlangError
 from schedlang.schedule.schedule import Schedule
 
-# how often a trial of an earlier run, which a seed proposes again, counts as no repetition
+# how often a seed may propose a trial of an earlier run again without it counting as a duplicate
 REPEATED_EACH = 20
 
 
 def resume(search: Search) -> None:
-    """Count this template's trials in the database as trials of ``search``; they are not repeated.
+    """Add this template's trials in the database to ``search``, which does not measure them again.
 
-    If there are more than the search wants, the fastest one is among those that count.
+    If there are more than the search wants, the fastest is among those added.
     """
     earlier: dict[str, Trial] = {}
     for trial in search.database.each_trial(search.where, search.task.outputs):
         if search.space.late():
             break
         if trial.strategy != UNTUNED and trial.template == search.template:
-            key = _made_again(search, trial)
+            key = _valid_key(search, trial)
             if key:
                 earlier[key] = trial
     best = next(iter(ranked([t for t in earlier.values() if t.outcome == "ok"])), None)
@@ -41,12 +41,12 @@ def resume(search: Search) -> None:
     search.kept = dict.fromkeys(earlier, REPEATED_EACH)
 
 
-def _made_again(search: Search, trial: Trial) -> str:
-    """Return the key of a recorded trial; none for one that does not hold for this search.
+def _valid_key(search: Search, trial: Trial) -> str:
+    """Return the key of a recorded trial, empty if the trial does not hold for this search.
 
-    What was checked otherwise may be right or wrong now, and a failure under other limits may do; a
-    template of a known name may make something else by now; what other work disturbed is timed
-    again; and the steps of a file need not be a schedule at all.
+    A trial is measured again if other work disturbed it, if it was checked with another tolerance
+    or other inputs, or if it failed under other limits. It is also measured again if the template
+    of that name now makes another schedule, or if its steps are no valid schedule.
     """
     if trial.disturbed:
         return ""
@@ -58,7 +58,7 @@ def _made_again(search: Search, trial: Trial) -> str:
     try:
         made = Schedule.from_json(trial.steps, list(search.task.outputs))
         key = key_of(space.of(made, trial.decisions, trial.strategy))
-        if search.template and key != key_of(space.again(trial.decisions)):
+        if search.template and key != key_of(space.replay(trial.decisions)):
             return ""
     except (SchedlangError, Rejected):
         return ""

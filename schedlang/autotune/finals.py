@@ -1,4 +1,4 @@
-"""The end of a search: the fastest are measured again, in turns, the untuned schedule with them."""
+"""The end of a search: a race of the fastest trials, and the time of the untuned schedule."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from schedlang.autotune.runner.measure import Job, Measured
 from schedlang.autotune.state import BASELINE, Search, key_of
 from schedlang.schedule.schedule import plain_schedule
 
-# how often the fastest race, if they turn out to fail
-HEATS = 3
+# the most races, where all finalists of one fail
+MOST_RACES = 3
 # the untuned schedule races too if it takes less than this many times the best
 RIVAL = 2.0
-# seconds in which no schedule is built and timed
+# seconds that are too few to build and time a schedule
 LITTLE = 0.2
-# outcomes of a race that say nothing of a candidate that was measured before
+# outcomes after which a finalist keeps its earlier time
 SLOW = ("build timed out", "run timed out")
 
 
 def finals(search: Search) -> None:
-    """Measure the fastest again, in turns; the medians of that are what counts.
+    """Race the fastest trials: measure them again, in turns. The medians of the race count.
 
-    One that is not measured in time keeps its first time. The untuned schedule runs with them, or
-    after them where time is short.
+    A finalist that the race does not measure in time keeps its first time. The untuned schedule is
+    timed before the race, or after it if there is a timeout.
     """
     if search.end is not None:
         _race(search)
@@ -36,11 +36,12 @@ def finals(search: Search) -> None:
 
 
 def _race(search: Search) -> None:
+    """Race the finalists, again with others if all of them fail."""
     best = search.best()
     least = best.seconds if best else None
     rival = least and search.baseline and search.baseline < RIVAL * least
     plain = [search.plain()] if rival else []
-    for _ in range(HEATS):
+    for _ in range(MOST_RACES):
         if not search.good() or (not search.task.timed and not search.task.target.is_gpu):
             return
         chosen = finalists(search)
@@ -61,7 +62,7 @@ def _race(search: Search) -> None:
             if trial.number in again:
                 search.trials[n] = _again(search, trial, again[trial.number])
         search.finalists = {n for n, m in again.items() if m.outcome == "ok"}
-        # all of it counts, also where the disk is full
+        # last: the times above count even if the disk is full
         for trial in search.trials:
             if trial.number in again:
                 search.keep(trial, again[trial.number])
@@ -72,7 +73,7 @@ def _race(search: Search) -> None:
 
 
 def _time_plain(search: Search) -> None:
-    """Time the untuned schedule, where that was not done in this run and there is time for it."""
+    """Time the untuned schedule, unless this run has done so or there is no time."""
     if search.untuned is not None or not search.times_plain or not search.good():
         return
     until = untuned_until(search)
@@ -85,7 +86,7 @@ def _time_plain(search: Search) -> None:
 
 
 def _raced_plain(search: Search, found: Measured | None) -> None:
-    """Keep the time of the untuned schedule in the race, if it ran there and did not fail."""
+    """Store the time of the untuned schedule from the race, if it has one."""
     if found is None or found.seconds is None:
         return
     known = search.untuned
@@ -96,7 +97,7 @@ def _raced_plain(search: Search, found: Measured | None) -> None:
 def keep_untuned(search: Search) -> None:
     """Add the untuned schedule as a trial if it beats every candidate of the rules.
 
-    With a template of the user's nothing is added, since the result must have its decisions.
+    With a user's template it is not added, since the result must have the template's decisions.
     """
     best, space, found = search.best(), search.space, search.untuned
     if best is None or best.seconds is None or not space.made:
@@ -122,9 +123,9 @@ def keep_untuned(search: Search) -> None:
 
 
 def _again(search: Search, trial: Trial, found: Measured) -> Trial:
-    """Return a trial that was measured once more, under what this search holds it to."""
-    said = [found.detail, "" if found.quiet else DISTURBED]
-    detail = "; ".join(filter(None, said))
+    """Return a trial with its time from the race, and the tolerance and limits of this search."""
+    parts = [found.detail, "" if found.quiet else DISTURBED]
+    detail = "; ".join(filter(None, parts))
     detail = f"when measured again: {detail}" if detail else ""
     if found.outcome in SLOW:
         return replace(trial, detail=detail)

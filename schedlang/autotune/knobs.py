@@ -1,4 +1,4 @@
-"""Decisions by name: a template asks, a search answers, and what was answered is plain data."""
+"""Knobs: a template asks for decisions by name, and the search makes them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from schedlang.errors import TuningError, first_line, user_location
 from schedlang.expr.nodes import Axis
 
 T = TypeVar("T")
-# the options of one split that are written out
+# the most options of one split: all are listed
 MOST_WAYS = 100_000
-# what a decision may be: what JSON holds, so that it can be kept and sent
+# any JSON value, so that it can be stored and sent
 Decision = Any
 Decisions = Mapping[str, Decision]
 
 
 class Rejected(Exception):
-    """A candidate that a constraint refused before anything was built: no error of anybody."""
+    """Raised for a candidate that breaks a constraint. It is not an error: nothing was built."""
 
 
 class Refused(Rejected):
-    """A candidate whose steps are not legal, or cannot be lowered."""
+    """Raised for a candidate whose steps are illegal or whose schedule cannot be lowered."""
 
 
 class Knobs:
-    """Answer the questions of a template; each decision is kept under its name in ``decisions``.
+    """The decisions of one candidate, which a template asks for by name.
 
-    ``given`` answers by name. What it does not answer, or answers with something that is no
-    option any more, is drawn from ``rng``; without one the first option is taken, which rules
-    make the safest one.
+    ``decisions`` holds every decision so far. A decision in ``given`` is used if it is still one of
+    the options. Any other is drawn from ``rng``. Without ``rng`` it is the first option, which the
+    rules make the safest one.
 
     >>> knobs = Knobs({"rows": [8, 4]})
     >>> knobs.split("rows", 32), knobs.choice("lanes", [16, 32]), knobs.permutation("order", "ij")
@@ -56,8 +56,8 @@ class Knobs:
     def choice(self, name: str, options: Sequence[T]) -> T:
         """Return one of ``options``: numbers, text, booleans, None, and lists or tuples of these.
 
-        Raises :class:`~schedlang.errors.TuningError` for no options, or a name used twice, and
-        rejects the candidate never.
+        Raises :class:`~schedlang.errors.TuningError` for no options, or a name used twice. It never
+        rejects the candidate.
 
         >>> Knobs(rng=Random(0)).choice("lanes", [8, 16, 32])
         16
@@ -116,7 +116,7 @@ class Knobs:
         known = list(items)
         wanted = self._given.get(name)
         order = list(range(len(known)))
-        if isinstance(wanted, (list, tuple)) and _counts(wanted) == order:
+        if isinstance(wanted, (list, tuple)) and _sorted_ints(wanted) == order:
             order = list(wanted)
         elif self._rng is not None:
             self._rng.shuffle(order)
@@ -126,15 +126,16 @@ class Knobs:
     def require(self, holds: bool | Callable[..., bool], why: str = "") -> None:
         """Reject the candidate unless ``holds``.
 
-        A function is called with the decisions made so far that it names as parameters:
-        ``knobs.require(lambda rows, lanes: rows * lanes <= 256)``, where a decision of ``split``
-        is its list of extents. ``why`` is what a search without candidates says of it.
+        A function is called with the earlier decisions that its parameters name:
+        ``knobs.require(lambda rows, lanes: rows * lanes <= 256)``. A decision of ``split`` is its
+        list of extents. ``why`` is the reason in the error message of a search that finds no
+        candidate.
         """
-        asked = holds
+        constraint = holds
         if callable(holds):
             holds = _applied(holds, self.decisions)
         if not holds:
-            raise Rejected(why or _unnamed(asked, self.decisions, sys._getframe(1)))
+            raise Rejected(why or _default_reason(constraint, self.decisions, sys._getframe(1)))
 
     def _keep(self, name: str, value: Decision) -> None:
         if not isinstance(name, str) or not name:
@@ -147,13 +148,13 @@ class Knobs:
 _NOTHING = object()
 
 
-def _counts(items: Sequence[Any]) -> list[int] | None:
-    """Return ``items`` sorted, if all are whole numbers."""
+def _sorted_ints(items: Sequence[Any]) -> list[int] | None:
+    """Return ``items`` sorted, or ``None`` unless all are integers."""
     return sorted(items) if all(type(n) is int for n in items) else None
 
 
 def _plain(value: Any, name: str) -> Decision:
-    """Return ``value`` as JSON holds it."""
+    """Return ``value`` as plain JSON data."""
     if isinstance(value, (list, tuple)):
         return [_plain(v, name) for v in value]
     if isinstance(value, np.generic):
@@ -172,9 +173,9 @@ def _plain(value: Any, name: str) -> Decision:
 
 
 def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
-    """Return what ``predicate`` says of the decisions that its parameters name.
+    """Call ``predicate`` with the decisions that its parameters name.
 
-    Others have a default.
+    A parameter that names no decision must have a default.
     """
     named = {}
     for name, parameter in signature(predicate).parameters.items():
@@ -188,14 +189,14 @@ def _applied(predicate: Callable[..., bool], decisions: Decisions) -> bool:
     return bool(predicate(**named))
 
 
-def _unnamed(asked: Any, decisions: Decisions, caller: FrameType) -> str:
-    """Return the message for a failed constraint that has no ``why``: its knobs and its line."""
+def _default_reason(constraint: Any, decisions: Decisions, caller: FrameType) -> str:
+    """Return the reason of a failed constraint that has no ``why``: its knobs and its line."""
     names = (
-        [name for name in signature(asked).parameters if name in decisions]
-        if callable(asked)
+        [name for name in signature(constraint).parameters if name in decisions]
+        if callable(constraint)
         else []
     )
-    code = getattr(asked, "__code__", None)
+    code = getattr(constraint, "__code__", None)
     file = caller.f_code.co_filename if code is None else code.co_filename
     line = caller.f_lineno if code is None else code.co_firstlineno
     on = f" on {', '.join(names)}" if names else ""
@@ -203,17 +204,15 @@ def _unnamed(asked: Any, decisions: Decisions, caller: FrameType) -> str:
 
 
 def refusal(error: Exception) -> Refused:
-    """Return why the steps of a template are not legal, and which line of the user's took the
-    step."""
+    """Return why a step of a template is illegal, with the line of the user's code that took it."""
     place = user_location(error)
-    asked, colon, why = first_line(error).partition(": ")
-    # behind what was asked: the end of a long line is cut
-    return Refused(f"{asked} ({place}){colon}{why}" if place else first_line(error))
+    step, colon, why = first_line(error).partition(": ")
+    # the place goes before the reason, as long messages are cut at the end
+    return Refused(f"{step} ({place}){colon}{why}" if place else first_line(error))
 
 
 def ways(whole: int, parts: int) -> int:
-    """Return how many :func:`factorizations` there are: each prime's exponent is shared out by
-    itself.
+    """Return the number of :func:`factorizations`, from the exponents of the prime factors.
 
     >>> ways(4, 2), len(factorizations(360, 3)) == ways(360, 3)
     (3, True)
@@ -232,7 +231,7 @@ def ways(whole: int, parts: int) -> int:
 
 @lru_cache(maxsize=512)
 def factorizations(whole: int, parts: int) -> tuple[tuple[int, ...], ...]:
-    """Return every way to write ``whole`` as a product of ``parts`` factors, order counted.
+    """Return every ordered way to write ``whole`` as a product of ``parts`` factors.
 
     >>> factorizations(4, 2)
     ((4, 1), (2, 2), (1, 4))

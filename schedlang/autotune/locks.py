@@ -1,4 +1,4 @@
-"""Advisory locks on open files; the system frees those of a process that ends."""
+"""Advisory locks on open files, which the system releases when a process ends."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ try:
 except ImportError:  # Windows has none
     fcntl = None  # type: ignore[assignment]
 
-# seconds between two looks, at first and at most
-SOON, LATE = 0.0005, 0.02
+# seconds between two attempts, at first and at most
+FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02
 
 
 def lock(descriptor: int, alone: bool, patience: float) -> bool:
-    """Hold the file ``alone``, or beside others that do not.
+    """Lock the file, exclusively if ``alone``, otherwise shared.
 
-    Nothing is held where no lock is to be had (Windows, some network disks). False where another
-    one holds it for ``patience`` seconds: that is likely to be stopped.
+    Returns True without a lock where the system has none (Windows, some network disks). Returns
+    False if another process holds the file for ``patience`` seconds: that process is likely to be
+    suspended.
     """
     if fcntl is None:
         return True
     kind = (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB
-    end, pause = time.monotonic() + patience, SOON
+    end, pause = time.monotonic() + patience, FIRST_PAUSE
     while time.monotonic() < end:
         try:
             fcntl.flock(descriptor, kind)
             return True
         except BlockingIOError:
             time.sleep(pause)
-            pause = min(2 * pause, LATE)
+            pause = min(2 * pause, LONGEST_PAUSE)
         except OSError:
             return True
     return False
 
 
 def unlock(descriptor: int) -> None:
-    """Free it for others, also where a process forked meanwhile has the descriptor too."""
+    """Release the lock, also if a process forked since then has the descriptor too."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,4 +1,7 @@
-"""Times of a search beside those of a race: the least of many noisy times is too low."""
+"""Comparison of times from trials with times from a race.
+
+The least of many noisy times is too low, so the fastest trial tends to be slower in a race.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from schedlang.autotune.record import Trial
 
 
 def seen(trial: Trial) -> float | None:
-    """Return what the search saw of it: the seconds before a race, which only a few run, unless
-    other work made more of them than they are and the race was quiet."""
+    """Return the seconds from before any race, to compare with trials that were not raced.
+
+    If other work disturbed that time and not the race, return the time from the race.
+    """
     before = trial.raced and trial.first is not None and trial.first_disturbed <= trial.disturbed
     return trial.first if before else trial.seconds
 
 
 def race_ratio(trials: Sequence[Trial]) -> float:
-    """Return how much slower the fastest of a race was there than at first.
+    """Return the factor by which the winner of a race was slower there than in its trial.
 
     >>> raced = Trial(0, "ok", "", seconds=1.1, raced=True, first=1.0)
     >>> race_ratio([raced, Trial(1, "ok", "", seconds=1.05)])
@@ -31,7 +36,7 @@ def race_ratio(trials: Sequence[Trial]) -> float:
 
 
 def as_raced(trial: Trial, factor: float) -> float:
-    """Return the seconds, first times ``factor`` times as long; 0 for what was not timed."""
+    """Return the seconds, multiplied by ``factor`` if not from a race; 0 if not timed."""
     return (trial.seconds or 0.0) * (1.0 if trial.raced else factor)
 
 

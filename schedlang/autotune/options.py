@@ -1,4 +1,4 @@
-"""The options of a search, checked before anything starts."""
+"""Checks of the arguments of ``autotune``, made before the search starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr
 from schedlang.schedule.schedule import Schedule, plain_schedule
 
-# seconds that a build or a run may be given
+# bounds on the seconds of Limits.build and Limits.run
 SHORTEST, LONGEST = 0.01, 86400
 
 
@@ -58,7 +58,7 @@ def checked_number(name: str, value: Any) -> float | None:
 
 
 def check_objects(executor: Any, template: Any, workers: int | None) -> None:
-    """Raise :class:`~schedlang.errors.TuningError` for what is not what it is to be."""
+    """Raise :class:`~schedlang.errors.TuningError` for an unusable executor or template."""
     if executor is not None and not isinstance(executor, Executor):
         raise TuningError(
             f"autotune(executor={executor!r}): give a concurrent.futures.Executor, such as "
@@ -79,26 +79,26 @@ def check_objects(executor: Any, template: Any, workers: int | None) -> None:
 
 
 def checked_limits(limits: Any) -> Limits:
-    """Return what a candidate may take; what is left out is as :class:`Limits` has it."""
+    """Return the limits of a candidate: ``limits``, or the defaults of :class:`Limits`."""
     if limits is None:
         return Limits()
-    asked = f"autotune(limits={limits!r})"
+    argument = f"autotune(limits={limits!r})"
     if not isinstance(limits, Limits):
-        raise TuningError(f"{asked}: give Limits(build=..., run=..., memory=...)")
+        raise TuningError(f"{argument}: give Limits(build=..., run=..., memory=...)")
     for name in ("build", "run"):
         value = getattr(limits, name)
         if not _is_number(value) or not SHORTEST <= value <= LONGEST:
-            raise TuningError(f"{asked}: give seconds from {SHORTEST} to {LONGEST} for {name}")
+            raise TuningError(f"{argument}: give seconds from {SHORTEST} to {LONGEST} for {name}")
     memory = None if limits.memory is None else whole(limits.memory)
     if limits.memory is not None and (memory is None or not 0 <= memory < 1 << 60):
-        raise TuningError(f"{asked}: memory must be an integer of bytes, or 0 for no limit")
+        raise TuningError(f"{argument}: memory must be an integer of bytes, or 0 for no limit")
     return Limits(float(limits.build), float(limits.run), memory)
 
 
 def checked_inputs(
     outputs: Sequence[Tensor], inputs: Any, sizes: Mapping[str, int]
 ) -> tuple[np.ndarray[Any, Any], ...] | None:
-    """Return the data to run on, in the order of the placeholders; ``None`` where there is none."""
+    """Return the arrays to run on, in the order of the placeholders; ``None`` if none are given."""
     if inputs is None:
         return None
     needed = placeholders(outputs)
@@ -129,21 +129,18 @@ def checked_inputs(
 
 
 def _array(name: str, item: Any) -> np.ndarray[Any, Any]:
-    """Return an input as an array of NumPy's."""
+    """Return an input as a NumPy array."""
     try:
         return np.asarray(item)
     except Exception as error:
-        # whatever its library says of an array on a GPU, or one with a gradient
+        # any type: libraries differ in how they refuse an array on a GPU, or one with a gradient
         raise TuningError(
             f"autotune(inputs=...): NumPy cannot read {name} as an array: {first_line(error)}"
         ) from None
 
 
 def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
-    """Return what is wrong with the names of ``inputs``.
-
-    Nothing where they are those of the tensors.
-    """
+    """Return a message about unknown and missing names, empty if the names of ``inputs`` fit."""
     unknown = [str(name) for name in inputs if name not in names]
     missing = [name for name in names if name not in inputs]
     listed = (("not an input", unknown), ("missing", missing))
@@ -151,13 +148,13 @@ def _misnamed(inputs: Mapping[Any, Any], names: Sequence[str]) -> str:
 
 
 def _takes_two(function: Any) -> bool:
-    """Return whether a function can be called with two arguments, as far as it can be told."""
+    """Return whether a function can be called with two arguments, as far as ``inspect`` knows."""
     try:
         signature(function).bind(None, None)
     except TypeError:
         return False
     except ValueError:
-        # of some that are not written in Python nothing is known
+        # some builtins have no signature
         return True
     return True
 

@@ -1,4 +1,4 @@
-"""One candidate and where it was measured, as plain data, kept and shown."""
+"""Plain data about a trial, and about the machine and the versions that it holds for."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from schedlang.target import Target
 from schedlang.version import __version__
 
 NO_GPU = "no GPU"
-# of a time, where nothing better was to be had
+# the detail of a time that has no undisturbed sample
 DISTURBED = "other work on the machine took a core during every sample"
-# of a kernel for a GPU that was too slow for the emulator; what follows says why
+# the start of the detail of a GPU kernel that was too slow for the emulator
 UNCHECKED = "not checked on the emulator"
-# of a search whose race gave no times
+# the note of a search whose race gave no times
 UNRACED = "the fastest could not be measured again: their first times are kept"
-# what "proposes" the schedule without steps
+# the strategy name of the schedule without steps
 UNTUNED = "untuned"
-# how a trial may end; AutoTVM's MeasureErrorNo has the like
+# how a trial may end, as AutoTVM's MeasureErrorNo
 OUTCOMES = (
     "ok", "invalid", "build failed", "build timed out", "run failed", "run timed out",
     "wrong answer", "crashed", "out of memory",
@@ -39,26 +39,26 @@ OUTCOMES = (
 class Trial:
     """One candidate and how it ended.
 
-    * ``outcome``: ``"ok"`` if the result is right and was timed (for a GPU that is not there, if it
-      was compiled); ``"wrong answer"`` if an element is off or was not written, or something else
-      was written; ``"build failed"`` and ``"run failed"`` for an exception; ``"build timed out"``,
-      ``"run timed out"`` and ``"out of memory"`` beyond the
-      :class:`~schedlang.autotune.runner.task.Limits`; ``"crashed"`` if the process ended, once more
-      in a process of its own if others had used the first.
-    * ``detail``: the first line of what went wrong.
+    * ``outcome``: ``"ok"`` if the result is right and was timed (on a machine without the GPU, if
+      it was compiled); ``"wrong answer"`` if an element is off or was not written, or if memory
+      outside the outputs was written; ``"build failed"`` and ``"run failed"`` for an exception;
+      ``"build timed out"``, ``"run timed out"`` and ``"out of memory"`` beyond the
+      :class:`~schedlang.autotune.runner.task.Limits`; ``"crashed"`` if the process ended, again in
+      a new process if other candidates had run in the first.
+    * ``detail``: the first line of the error.
     * ``steps``: the schedule as JSON (:meth:`schedlang.Schedule.to_json`).
-    * ``decisions``: the answers to the template's knobs, by name.
-    * ``seconds``: the median time of a call, if it was timed, over samples of at least 40 ms
-      together; a call of half a second is timed once. ``raced`` tells whether it is from a race,
-      and ``first`` is the time before that.
-    * ``disturbed``, ``first_disturbed``: whether other processes took a core during every sample of
-      these, of which the shortest then counts.
-    * ``estimate``: the cost that was expected; less is better, and it has no unit.
+    * ``decisions``: the decisions of the template's knobs, by name.
+    * ``seconds``: the median time of a call, if it was timed, over samples of at least 40 ms in
+      all; a call of half a second is timed once. ``raced``: the time is from a race. ``first``: the
+      time before the race.
+    * ``disturbed``, ``first_disturbed``: other processes took a core during every sample of
+      ``seconds`` or ``first``; the time is then that of the shortest sample.
+    * ``estimate``: the estimated cost, without a unit; less is better.
     * ``took``: the seconds that building, checking and timing took.
-    * ``strategy``: the name of the strategy that proposed it; ``template``: that of the user's
-      template that made it, empty for the rules; ``source``: a hash of the loop nest.
-    * ``resumed``: whether the database had it; ``checked``: its tolerance and inputs; ``limits``:
-      its seconds and memory.
+    * ``strategy``: the name of the strategy that proposed it. ``template``: the name of the user's
+      template, empty for the rules. ``source``: a hash of the loop nest.
+    * ``resumed``: the trial comes from the database. ``checked``: the tolerance and inputs of its
+      check. ``limits``: its limits of seconds and memory.
     """
 
     number: int
@@ -83,10 +83,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Where:
-    """The case that a time holds for: the computation, the target, the machine, the versions.
+    """The computation, target, machine and versions that a time holds for.
 
-    ``op`` and ``extents`` are the computation's structure, whatever its names (see
-    :func:`~schedlang.compute.data.structure`), ``sizes`` the values of its symbolic sizes.
+    ``op`` and ``extents`` are the structure of the computation, without its names (see
+    :func:`~schedlang.compute.data.structure`). ``sizes`` are the values of its symbolic sizes.
     """
 
     op: str
@@ -101,8 +101,10 @@ class Where:
         outputs: Sequence[Tensor], target: Target, sizes: Mapping[str, int], machine: str = "",
         using: tuple[tuple[str, str], ...] = (),
     ) -> Where:  # fmt: skip
-        """Return this machine and these versions, or the machine that is named and those it is
-        using."""
+        """Return the place for ``outputs`` on ``machine`` with the versions ``using``.
+
+        The defaults are this machine and the versions installed here.
+        """
         form = structure(outputs)
         return Where(
             form.key, tuple(sorted(sizes.items())), target_text(target),
@@ -111,10 +113,9 @@ class Where:
 
 
 def checked_text(tolerance: float, given: str) -> str:
-    """Return what counts as right, as a text to compare: the tolerance, and a hash of data
-    given."""
-    said = f"tolerance {tolerance:g}"
-    return f"{said}, inputs {given}" if given else said
+    """Return the text of a check: its tolerance, and ``given``, a hash of the user's inputs."""
+    text = f"tolerance {tolerance:g}"
+    return f"{text}, inputs {given}" if given else text
 
 
 def tolerance_of(checked: str) -> float | None:
@@ -131,7 +132,7 @@ def tolerance_of(checked: str) -> float | None:
 
 
 def target_text(target: Target) -> str:
-    """Return the text that stands for a target in a record.
+    """Return the text of a target in a record.
 
     >>> target_text(Target("cuda", arch="sm_80"))
     'cuda sm_80'
@@ -144,14 +145,14 @@ def target_text(target: Target) -> str:
 
 
 def machine_for(target: Target) -> str:
-    """Return what runs kernels for ``target``: for ``"cuda"`` the GPU, or that there is none."""
+    """Return the name of the machine for ``target``: for ``"cuda"`` the GPU, or ``NO_GPU``."""
     if target.kind != "cuda":
         return machine()
     try:
         cuda = nvidia.driver()
         if not cuda.is_available() or not len(cuda.gpus):
             return NO_GPU
-        # not of the current one: a context would keep others out where one process may have it
+        # not the current device: its context would lock out others on a GPU in exclusive mode
         name: Any = cuda.gpus[0].name
         return name.decode() if isinstance(name, bytes) else str(name)
     except SchedlangError:
@@ -159,8 +160,7 @@ def machine_for(target: Target) -> str:
 
 
 def machine() -> str:
-    """Return the processor, how many cores this process may use, and its threads if these are
-    others."""
+    """Return the processor, the cores that this process may use, and its threads if not equal."""
     named = f"{_processor()}, {cores()} cores"
     return named if threads() == cores() else f"{named}, {threads()} threads"
 
@@ -182,14 +182,14 @@ def cores() -> int:
 
 
 def threads() -> int:
-    """Return how many threads a parallel kernel has: one a core, if numba is not told otherwise."""
-    told = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(told) if told.isascii() and told.isdigit() and int(told) else cores()
+    """Return the threads of a parallel kernel: ``NUMBA_NUM_THREADS``, or one per core."""
+    number = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(number) if number.isascii() and number.isdigit() and int(number) else cores()
 
 
 @lru_cache(maxsize=1)
 def versions() -> tuple[tuple[str, str], ...]:
-    """Return what the speed of a kernel depends on."""
+    """Return the versions of the packages that the speed of a kernel depends on."""
     from importlib.metadata import version
 
     found: dict[str, Any] = {"schedlang": __version__}
@@ -198,5 +198,5 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 def canonical(data: Any) -> str:
-    """Return JSON text that is the same for the same data."""
+    """Return JSON text that is equal for equal data."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -19,7 +19,7 @@ from schedlang.runtime.build import lower, unwritten
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 
-# reasons why decisions made no candidate that are kept
+# how many reasons for refused draws a result keeps
 MOST_REASONS = 3
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ class TuningResult:
     """The best schedule of a search, its kernel, its time, and every trial.
 
     ``trials`` are the :class:`~schedlang.autotune.record.Trial` records in the order in which they
-    ended. ``print`` shows a summary. Its GFLOP/s count the operations that a ``where=`` lets
-    through, and are left out where data decide these. Its ``measured`` line counts the candidates
-    that were skipped because an earlier one had the same loop nest.
+    ended. ``print`` shows a summary. Its GFLOP/s count only operations for which ``where=`` holds,
+    and are left out if the data decide that. Its ``measured`` line also counts candidates that were
+    skipped because an earlier one had the same loop nest.
     """
 
     def __init__(self, kernel: Kernel, schedule: Schedule, best: Trial, facts: Facts) -> None:
@@ -43,7 +43,10 @@ class TuningResult:
 
     @staticmethod
     def of(search: Search, spent: float, seed: int) -> TuningResult:
-        """Return what a search that has ended found. Raises where no candidate worked."""
+        """Return the result of a search that has ended.
+
+        Raises :class:`~schedlang.errors.TuningError` if no candidate worked.
+        """
         best = search.best()
         task, space = search.task, search.space
         if best is None:
@@ -54,14 +57,14 @@ class TuningResult:
             raise TuningError(f"autotune({search.name}): {why}")
         found = Schedule.from_json(best.steps, list(task.outputs))
         with warnings.catch_warnings():
-            # measured, it was the best even so
+            # the schedule was measured: it is the best in spite of spills or strides
             warnings.simplefilter("ignore", SpillWarning)
             warnings.simplefilter("ignore", StrideWarning)
-            # what was found is not lost where the disk is full
+            # a full disk must not lose the result
             kernel = unwritten(found, None, task.target)
         facts = Facts(
             name=search.name, where=search.where, trials=tuple(search.trials),
-            baseline=search.baseline, tried=space.counts["tried"],
+            baseline=search.baseline, drawn=space.counts["drawn"],
             valid=space.counts["valid"],
             rank_correlation=correlation(search.trials),
             timed=task.timed, best_nest=str(lower(found)), best_source=kernel.source,
@@ -78,20 +81,22 @@ class TuningResult:
 
     @property
     def seconds(self) -> float | None:
-        """The median time of a call of the best kernel, from the final race if there was time for
-        one; ``None`` where nothing was timed."""
+        """The median seconds per call of the best kernel, from the final race if there was one.
+
+        ``None`` if nothing was timed.
+        """
         return self.best.seconds
 
     @property
     def ended(self) -> str:
-        """Return why the search stopped."""
+        """The reason why the search stopped."""
         return self.facts.ended
 
     @property
     def broken(self) -> bool:
-        """Return whether an error ended the search: a full disk, lost workers, a broken template.
+        """True if an error ended the search: a full disk, lost workers, a broken template.
 
-        The result is the best until then, and ``ended`` is the error.
+        The result is the best schedule until then, and ``ended`` is the error.
         """
         return self.facts.broken
 
@@ -100,7 +105,7 @@ class TuningResult:
         return list(self.facts.trials)
 
     def report(self, path: str | Path) -> Path:
-        """Write a page about the search, one HTML file that opens offline; its path."""
+        """Write a report of the search, one HTML file that opens offline, and return its path."""
         return write_report(path, self.facts)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A search as it runs: it proposes, measures, learns and keeps."""
+"""The loop of a search: propose candidates, measure them, learn from the times, record them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from schedlang.autotune.space import Candidate
 from schedlang.autotune.state import BASELINE, Search, key_of
 from schedlang.errors import SchedlangError, TuningError, first_line
 
-# proposals in a row that were all measured before: then the space is taken to be exhausted; and
-# after so many what was found is measured
+# duplicates in a row that end the search, and those that end a batch which has a candidate
 MOST_REPEATED, SOME_REPEATED = 200, 4
-# a search proposes at most this part of its trials at once, as if there were at most so many
+# a batch is at most an eighth of the trials, counted up to 256, so that a strategy can learn
 GENERATIONS, MOST_LEARNED = 8, 256
-# an estimate where registers do not suffice
+# factor on the estimate of a GPU kernel whose registers spill
 SPILLED = 2.0
 
 
 def run(search: Search, resume: bool, seed: int) -> TuningResult:
-    """Run to the end, whatever that is; the best so far."""
+    """Run a search until it ends, for any reason, and return the best so far."""
     started = monotonic()
     with closing(search.measurer), search.progress:
         try:
@@ -43,11 +42,11 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
             if search.best() is None:
                 raise
         except Exception as error:
-            # of a template or a strategy of the user's too: what was found is not lost with it
+            # also from a user's template or strategy: keep the trials so far
             _broken(search, error)
             if search.best() is None:
                 if isinstance(error, Broken):
-                    # for users there is one kind
+                    # users see only TuningError
                     raise TuningError(str(error)) from None
                 raise
         try:
@@ -62,19 +61,19 @@ def run(search: Search, resume: bool, seed: int) -> TuningResult:
 def _broken(search: Search, error: Exception) -> None:
     """End the search after an error that further trials would repeat.
 
-    Measuring fails, the database takes no more lines, or code of the user's failed.
+    Measuring failed, the database could not be written, or the user's code raised an error.
     """
-    said = first_line(error)
+    message = first_line(error)
     if not isinstance(error, SchedlangError):
         place = extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {said} ({place.filename}:{place.lineno})"
-    search.ended, search.broken = said, True
+        message = f"{type(error).__name__}: {message} ({place.filename}:{place.lineno})"
+    search.ended, search.broken = message, True
 
 
 def _measure_all(search: Search) -> None:
     """Propose, measure and learn until there is a reason to stop."""
-    # where time is short, it comes last
-    first = search.times_plain and search.end is None
+    # with a timeout, the untuned schedule is timed last
+    untuned_first = search.times_plain and search.end is None
     while not _over(search):
         batch = _proposals(search)
         if not batch:
@@ -82,10 +81,10 @@ def _measure_all(search: Search) -> None:
             return
         by_number = {n: Job(n, c.schedule.to_json(), search.end) for n, c in batch.items()}
         jobs = list(by_number.values())
-        if first:
-            # behind a candidate, which says that the workers can measure
+        if untuned_first:
+            # second: the first job shows that the workers can measure
             jobs.insert(1, search.plain())
-            first = False
+            untuned_first = False
         best = search.best()
         least = best.seconds if best else None
         for found in search.measurer.measure(jobs, least, search.space.deadline):
@@ -98,6 +97,7 @@ def _measure_all(search: Search) -> None:
 
 
 def _over(search: Search) -> bool:
+    """Return whether the search has a reason to stop, and set ``ended`` to it."""
     if search.end is not None:
         search.space.deadline = search.end - for_the_end(search)
     if len(search.trials) >= search.most:
@@ -110,16 +110,16 @@ def _over(search: Search) -> bool:
 
 
 def _proposals(search: Search) -> dict[int, Candidate]:
-    """Return candidates that were not measured before, by the number of their trial."""
+    """Return the next candidates, none of them measured before, by trial number."""
     made: dict[int, Candidate] = {}
     if search.start is not None and key_of(search.start) not in search.seen:
         search.seen.add(key_of(search.start))
         made[len(search.trials)] = search.start
     search.start = None
     left = search.most - len(search.trials)
-    wanted = min(search.measurer.batch, left, _learned_from(search))
+    wanted = min(search.measurer.batch, left, _largest_batch(search))
     repeated = 0
-    # a batch that is hard to fill does not wait for long
+    # a batch that is hard to fill is measured as it is
     while len(made) < wanted and not search.space.late() and (
         repeated < (SOME_REPEATED if made else MOST_REPEATED)
     ):  # fmt: skip
@@ -142,9 +142,8 @@ def _proposals(search: Search) -> dict[int, Candidate]:
     return made
 
 
-def _learned_from(search: Search) -> int:
-    """Return how many are proposed at once, so that a search of few trials has several
-    generations."""
+def _largest_batch(search: Search) -> int:
+    """Return the largest batch that leaves even a short search several generations."""
     return max(1, search.measurer.batch // 2, min(search.most, MOST_LEARNED) // GENERATIONS)
 
 
@@ -156,6 +155,7 @@ def _nothing_new(search: Search) -> str:
 
 
 def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> None:
+    """Record the trial of a measured candidate, and tell the strategy and the progress bar."""
     detail = found.detail if found.quiet else DISTURBED
     trial = Trial(
         found.number, found.outcome, job.steps, candidate.decisions, found.seconds,
@@ -171,8 +171,7 @@ def _ended(search: Search, candidate: Candidate, job: Job, found: Measured) -> N
 
 
 def _refined(estimate: float, found: Measured) -> float:
-    """Return an estimate for a GPU after its machine code is known: what spills goes through
-    memory."""
+    """Return an estimate, raised where the machine code of a GPU kernel spills registers."""
     spilled = any(r.get("spill_bytes") for r in found.resources.values())
     return estimate * SPILLED if spilled else estimate
 

@@ -1,4 +1,7 @@
-"""Strategies: which candidate comes next. A new one is a class with ``propose`` and ``learn``."""
+"""Search strategies, which choose the next candidate.
+
+A new strategy is a class with ``propose`` and ``learn``.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,27 @@ from schedlang.autotune.record import Trial
 from schedlang.autotune.space import Candidate, Space
 from schedlang.errors import TuningError
 
-# draws that are refused one after the other before a space is taken to have nothing (more); where
-# few are valid, so many times as many as it takes for one
-MOST_REFUSED, PATIENT = 2000, 20
-# valid candidates that are compared by their estimate for each one that is measured, and the part
-# of the proposals that are blind to it, which may be wrong
-GLANCES, BLIND = 8, 0.25
-# of a GPU, whose estimate was never held against measured times
-GLANCES_OF_GPU, BLIND_OF_GPU = 4, 0.5
-# of an evolution: candidates drawn afresh, parents that may have children, decisions that change
-FRESH, PARENTS, CHANGED = 0.15, 12, 3
+# a space is exhausted after so many refused draws in a row, or after so many times the draws that
+# one valid candidate has taken so far, if these are more
+MOST_REFUSED, DRAWS_PER_VALID = 2000, 20
+# candidates compared by their estimates for each one measured, and the part of proposals that
+# ignore the estimates, which may be wrong
+PER_TRIAL, EPS_GREEDY = 8, 0.25
+# the same for a GPU, whose estimates were never compared with measured times
+PER_TRIAL_GPU, EPS_GREEDY_GPU = 4, 0.5
+# Evolve: the part of random candidates, the fastest trials that are parents, the most mutations
+RANDOM_PART, POPULATION, MOST_MUTATIONS = 0.15, 12, 3
 
 
 class Exhausted(Exception):
-    """There is nothing left to propose; its text, if it has one, says why."""
+    """Raised when nothing is left to propose; the message, if any, says why."""
 
 
 class Strategy(Protocol):
-    """A search strategy: proposes candidates, and learns how their trials ended.
+    """A search strategy: it proposes candidates and learns from their trials.
 
-    Any object with these methods is one; results show its ``name``, if it has one. :func:`valid`
-    draws a candidate. This one takes the first that is drawn and learns nothing:
+    Any object with these two methods is a strategy. Results show its ``name``, if it has one.
+    :func:`valid` draws a candidate. This strategy proposes the first valid draw and learns nothing:
 
     >>> import random, tempfile, schedlang as sl
     >>> class Blind:
@@ -55,10 +58,10 @@ class Strategy(Protocol):
 
 
 class Random:
-    """Independent draws: the best of eight by the estimate, of four for a GPU.
+    """Random search: each proposal is the best of eight draws by estimate, of four for a GPU.
 
-    One draw in four (for a GPU, in two) ignores the estimate. A seed gives the same proposals on
-    one machine, whatever is measured.
+    One proposal in four (for a GPU, in two) is a single draw. On one machine, a seed always gives
+    the same proposals, whatever the trials measure.
     """
 
     name = "random"
@@ -67,8 +70,8 @@ class Random:
         self._rng = Generator(seed)
 
     def propose(self, space: Space) -> Candidate:
-        blind = self._rng.random() < (BLIND_OF_GPU if space.target.is_gpu else BLIND)
-        found = [valid(space, self._rng) for _ in range(1 if blind else _glances(space))]
+        single = self._rng.random() < (EPS_GREEDY_GPU if space.target.is_gpu else EPS_GREEDY)
+        found = [valid(space, self._rng) for _ in range(1 if single else _per_trial(space))]
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:
@@ -76,7 +79,10 @@ class Random:
 
 
 class Evolve:
-    """Mutations and crossings of the fastest so far (as in Ansor, OSDI 2020, section 5.1)."""
+    """Evolutionary search: crossover and mutation of the fastest trials.
+
+    The method is that of Ansor (OSDI 2020, section 5.1).
+    """
 
     name = "evolve"
 
@@ -86,31 +92,30 @@ class Evolve:
         self._best: list[tuple[float, Decisions]] = []
 
     def propose(self, space: Space) -> Candidate:
-        if len(self._best) < PARENTS or self._rng.random() < FRESH:
+        if len(self._best) < POPULATION or self._rng.random() < RANDOM_PART:
             return self._random.propose(space)
-        found = [self._child(space) for _ in range(_glances(space))]
+        found = [self._child(space) for _ in range(_per_trial(space))]
         return min(found, key=lambda c: c.estimate.seconds)
 
     def learn(self, trial: Trial) -> None:
-        # where nothing is timed, what is expected is all there is
+        # where nothing is timed, the estimate stands in
         value = trial.estimate if trial.seconds is None else trial.seconds
         if trial.outcome == "ok" and value is not None and trial.decisions:
             self._best.append((value, trial.decisions))
             self._best.sort(key=lambda item: item[0])
 
     def _child(self, space: Space) -> Candidate:
-        """Return a parent, often with decisions of another one, and a few decisions drawn again."""
+        """Return a child: a parent, often crossed with another, with a few decisions redrawn."""
         rng = self._rng
 
         def made() -> Decisions:
-            # better parents are more likely: a triangle over their ranks
-            one, other = (
-                self._best[min(rng.randrange(PARENTS), rng.randrange(PARENTS))][1] for _ in range(2)
-            )
-            given = dict(one)
+            # the smaller of two ranks: faster parents are more likely
+            ranks = [min(rng.randrange(POPULATION), rng.randrange(POPULATION)) for _ in range(2)]
+            parent, mate = (self._best[rank][1] for rank in ranks)
+            given = dict(parent)
             if rng.random() < 0.5:
-                given |= {k: v for k, v in other.items() if k in given and rng.random() < 0.5}
-            for name in rng.sample(sorted(given), min(len(given), rng.randint(1, CHANGED))):
+                given |= {k: v for k, v in mate.items() if k in given and rng.random() < 0.5}
+            for name in rng.sample(sorted(given), min(len(given), rng.randint(1, MOST_MUTATIONS))):
                 del given[name]
             return given
 
@@ -120,9 +125,9 @@ class Evolve:
 def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = None) -> Candidate:
     """Return the first draw that no constraint refuses.
 
-    Raises :class:`Exhausted` where there is none.
+    Raises :class:`Exhausted` after too many refused draws in a row.
     """
-    refused, most = 0, _patience(space)
+    refused, most = 0, _most_refused(space)
     while refused < most and not space.late():
         try:
             return space.draw(rng, given() if given is not None else None)
@@ -134,20 +139,20 @@ def valid(space: Space, rng: Generator, given: Callable[[], Decisions] | None = 
     )
 
 
-def _glances(space: Space) -> int:
-    return GLANCES_OF_GPU if space.target.is_gpu else GLANCES
+def _per_trial(space: Space) -> int:
+    return PER_TRIAL_GPU if space.target.is_gpu else PER_TRIAL
 
 
-def _patience(space: Space) -> float:
+def _most_refused(space: Space) -> float:
     valid = space.counts["valid"]
-    return max(MOST_REFUSED, PATIENT * space.counts["tried"] / valid if valid else 0)
+    return max(MOST_REFUSED, DRAWS_PER_VALID * space.counts["drawn"] / valid if valid else 0)
 
 
 STRATEGIES: dict[str, Callable[[int], Strategy]] = {"random": Random, "evolve": Evolve}
 
 
 def strategy(search: Any, seed: int) -> Strategy:
-    """Return a strategy by name, or one that a user made."""
+    """Return the strategy of that name, or ``search`` itself if it is a strategy."""
     if isinstance(search, str) and search in STRATEGIES:
         return STRATEGIES[search](seed)
     made = not isinstance(search, type) and hasattr(search, "propose") and hasattr(search, "learn")
@@ -162,7 +167,7 @@ def strategy(search: Any, seed: int) -> Strategy:
 
 
 def name_of(strategy: Strategy) -> str:
-    """Return what a strategy is called in results."""
+    """Return the name of a strategy in results."""
     return str(getattr(strategy, "name", type(strategy).__name__))
 
 

@@ -1,4 +1,4 @@
-"""The values of symbolic sizes that a call gives, by name and checked."""
+"""Checks of the ``sizes`` argument: the values of symbolic sizes, by name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from schedlang.compute.tensor import Tensor
 from schedlang.errors import TuningError
 from schedlang.expr.nodes import Var
 
-# as of an extent that is no symbol
+# the same bound as on constant extents
 LARGEST = 2**62
 
 
 def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
-    """Return ``sizes``, whose keys are names or ``sl.var``, as ``call`` was given them.
+    """Return ``sizes``, whose keys are names or ``sl.var``, by name.
 
-    Raises :class:`~schedlang.errors.TuningError` for what is no size.
+    Raises :class:`~schedlang.errors.TuningError`, which names ``call``, for an invalid size.
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise TuningError(f"{call}(sizes={sizes!r}): give a dict of names and integers")
@@ -27,12 +27,12 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
     for key, value in sizes.items():
         name = key.name if isinstance(key, Var) else key
         number = whole(value)
-        asked = f"{call}(sizes={{{name!r}: {value!r}}})"
+        argument = f"{call}(sizes={{{name!r}: {value!r}}})"
         if number is None or number < 0:
-            raise TuningError(f"{asked}: give an integer, 0 or more")
+            raise TuningError(f"{argument}: give an integer, 0 or more")
         if number >= LARGEST:
             raise TuningError(
-                f"{asked}: offsets would overflow 64-bit integers; give less than 2**62"
+                f"{argument}: offsets would overflow 64-bit integers; give less than 2**62"
             )
         if name in found:
             raise TuningError(f"{call}(sizes={dict(sizes)}): the size {name!r} is given twice")
@@ -43,12 +43,15 @@ def size_values(call: str, sizes: Mapping[Any, int] | None) -> dict[str, int]:
 def checked_sizes(
     call: str, outputs: Sequence[Tensor], sizes: Mapping[Any, int] | None, every: bool = False
 ) -> dict[str, int]:
-    """Return values for sizes that ``outputs`` have, for ``every`` one if that is so."""
+    """Return the values of ``sizes`` by name, checked against the sizes that ``outputs`` have.
+
+    With ``every``, each symbolic size must have a value.
+    """
     given, names = size_values(call, sizes), ", ".join(t.name for t in outputs)
     known = [v.name for v in variables(outputs) if v.is_size]
     unknown = [name for name in given if name not in known]
     if unknown:
-        has = f"give sizes={_asked(known)}" if known else "it has none; leave out sizes="
+        has = f"give sizes={_dict_text(known)}" if known else "it has none; leave out sizes="
         raise TuningError(
             f"{call}(sizes={sizes}): there is no symbolic size {unknown[0]!r} in {names}; {has}"
         )
@@ -56,12 +59,12 @@ def checked_sizes(
     if every and missing:
         raise TuningError(
             f"{call}({names}): it has symbolic sizes; give the values to tune for, "
-            f"sizes={_asked(missing)}"
+            f"sizes={_dict_text(missing)}"
         )
     return given
 
 
-def _asked(names: Sequence[str]) -> str:
+def _dict_text(names: Sequence[str]) -> str:
     return f"{{{', '.join(f'{name!r}: ...' for name in names)}}}"
 
 

@@ -1,4 +1,4 @@
-"""The space of a search: a template, and what makes a candidate of its decisions."""
+"""The search space: a template, and the candidates that its decisions make."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from schedlang.stage.state import At
 from schedlang.target import Target
 
 Template = Callable[[Schedule, Knobs], object]
-# bytes of a stage that is computed in a loop and may stand on the stack of its thread
-NEAR = 32 << 10
+# the most bytes of a stage that goes on the stack of its thread
+MOST_STACK = 32 << 10
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule, the decisions that made it, and what is expected of it.
+    """A schedule, the decisions that made it, its loop nest and the estimate of its cost.
 
-    ``origin`` says where it comes from, if not from the search itself.
+    ``origin`` names its source if the strategy did not propose it, such as ``"database"``.
     """
 
     decisions: Decisions
@@ -55,13 +55,14 @@ class Candidate:
 
 @dataclass
 class Space:
-    """Schedules of ``outputs`` that ``template`` makes.
+    """The schedules of ``outputs`` that ``template`` makes.
 
-    ``made`` says whether the template is schedlang's own: its candidates are also held to what a
-    good schedule keeps (tiles of sums in registers, little computed twice). ``counts`` says how
-    many decisions were "tried", and how many of these are "valid" and "invalid"; ``reasons`` why,
-    and those that are errors of the steps and no constraints are in ``illegal`` too. Past the
-    ``deadline`` (of ``time.monotonic``) nothing more is drawn.
+    * ``made``: the template is one of schedlang's rules. Its candidates must also keep their tiles
+      of sums in registers and recompute little.
+    * ``counts``: how many candidates were "drawn", and how many of these are "valid" and "invalid".
+    * ``reasons``: why draws were invalid, counted. ``illegal``: those reasons that are errors of a
+      schedule step and not of a constraint.
+    * ``deadline``: nothing is drawn after it, by ``time.monotonic``.
     """
 
     outputs: Sequence[Tensor]
@@ -79,14 +80,14 @@ class Space:
         self._work = max(1, flops(self.outputs, self.sizes))
 
     def draw(self, rng: Random | None, given: Decisions | None = None) -> Candidate:
-        """Return a candidate of the decisions ``given``, the rest drawn from ``rng``.
+        """Return a candidate with the decisions ``given``, and the others drawn from ``rng``.
 
-        Raises :class:`~schedlang.autotune.knobs.Rejected`, with the reason, for one that is not
-        worth building or cannot be.
+        Raises :class:`~schedlang.autotune.knobs.Rejected`, with the reason, if the candidate cannot
+        be built or is not worth it.
         """
-        self.counts["tried"] += 1
+        self.counts["drawn"] += 1
         try:
-            found = self._drawn(rng, given)
+            found = self._candidate(rng, given)
         except Rejected as error:
             self.counts["invalid"] += 1
             self.reasons[str(error)] += 1
@@ -96,26 +97,26 @@ class Space:
         self.counts["valid"] += 1
         return found
 
-    def again(self, given: Decisions) -> Candidate:
-        """Return what ``given`` make, with none drawn: a candidate that is no draw and is not
-        counted."""
-        return self._drawn(None, given)
+    def replay(self, given: Decisions) -> Candidate:
+        """Return the candidate that recorded decisions make. It is not counted as a draw."""
+        return self._candidate(None, given)
 
     def late(self) -> bool:
-        """Return whether the time for a search is up."""
+        """Return whether the deadline has passed."""
         return self.deadline is not None and monotonic() >= self.deadline
 
-    def _drawn(self, rng: Random | None, given: Decisions | None) -> Candidate:
+    def _candidate(self, rng: Random | None, given: Decisions | None) -> Candidate:
+        """Apply the template, lower the schedule, and check the nest."""
         knobs = Knobs(given, rng)
         s = plain_schedule(list(self.outputs))
         try:
             with warnings.catch_warnings():
                 if self.made:
-                    # a template of the user's may reorder, with a warning
+                    # only a user's template may reorder with a warning
                     warnings.simplefilter("error", OrderWarning)
                 self.template(s, knobs)
             if self.made:
-                _near(s)
+                _move_to_stack(s)
             nest = lower_state(s.state)
             known, program = self._at_sizes(nest)
             found = self._estimate(known, program)
@@ -132,16 +133,18 @@ class Space:
         return Candidate(knobs.decisions, s, nest, found)
 
     def of(self, s: Schedule, decisions: Decisions, origin: str) -> Candidate:
-        """Return a candidate that no draw made: a schedule from elsewhere."""
+        """Return a candidate for a schedule that the space did not draw."""
         nest = lower_state(s.state)
         return Candidate(decisions, s, nest, self._estimate(*self._at_sizes(nest)), origin)
 
     def _at_sizes(self, nest: Nest) -> tuple[Nest, Program | None]:
-        """Return ``nest`` at the sizes that are tuned for, and its kernels; refused if no GPU runs
-        it."""
+        """Return ``nest`` at the sizes to tune for, and its GPU kernels.
+
+        Raises :class:`~schedlang.errors.BuildError` if the nest cannot run on the GPU.
+        """
         known = nest
         if nest.sizes or self.sizes:
-            # a size may be an argument of its own, which no shape tells
+            # no shape tells a size that is an argument
             known = at_sizes(nest, {v.name: n for v, n in self.sizes.items()})
         if not self.target.is_gpu:
             return known, None
@@ -149,14 +152,13 @@ class Space:
         return known, program if known is nest else device_program(known, self.target)
 
     def _estimate(self, known: Nest, program: Program | None) -> Estimate:
-        """Return what a nest should cost, or its kernels on a GPU."""
+        """Return the estimated cost of a nest, or of its kernels on a GPU."""
         if program is None:
             return estimate(known, self.target, self.threads)
         return estimate_gpu(program, self.target)
 
     def _spills(self, nest: Nest, program: Program | None) -> bool:
-        """Return whether a tile is more than the vector registers, or than those of a GPU's
-        thread."""
+        """Return whether a tile needs more registers than a core, or a GPU's thread, has."""
         if program is None:
             return bool(spills(nest, self.target))
         device = self.target.device
@@ -166,16 +168,16 @@ class Space:
         )
 
 
-def _near(s: Schedule) -> None:
-    """Put small stages that are computed in a loop on the stack of their thread."""
+def _move_to_stack(s: Schedule) -> None:
+    """Put small attached stages on the stack of their thread, as local buffers."""
     stages = s.state.stages
     attached = [v for v in s.stages if isinstance(stages[v.name].attach, At) and not v.scope]
     if not attached:
         return
-    wide = {b.tensor: b.bytes for b in lower_state(s.state).buffers if b.scope == "global"}
+    sizes = {b.tensor: b.bytes for b in lower_state(s.state).buffers if b.scope == "global"}
     for view in attached:
-        size = max((wide.get(t) or 0 for t in view.outputs), default=0)
-        if 0 < size <= NEAR:
+        size = max((sizes.get(t) or 0 for t in view.outputs), default=0)
+        if 0 < size <= MOST_STACK:
             view.set_scope("local")
 
 

@@ -1,4 +1,4 @@
-"""The state of a search: its trials, the fastest of them, what remains to be tried."""
+"""The state of a search: its trials, the fastest of them, and why it ended."""
 
 from __future__ import annotations
 
@@ -18,25 +18,29 @@ from schedlang.autotune.search import Strategy
 from schedlang.autotune.space import Candidate, Space
 from schedlang.schedule.schedule import plain_schedule
 
-# trials without a gain of a hundredth after which a search stops, as a part of all, and at least
+# a search stops after this part of its trials, at least 64, without a gain of one percent
 STALLED, LEAST_STALLED = 0.5, 64
-# the number of a job that is the untuned schedule
+# the job number of the untuned schedule
 BASELINE = -1
 
 
 @dataclass
 class Search:
-    """All that a run of the tuner knows, as it goes.
+    """The state of a search while it runs.
 
-    ``start`` is measured ahead of proposals; ``finalists`` are the numbers of the trials that were
-    measured again, of which the fastest is the best; ``kept`` are the keys of earlier runs' trials,
-    with how often each may be proposed again and is no repetition. ``untuned`` is what was measured
-    last of the untuned schedule, ``untuned_first`` what was before it was in the race, if it was,
-    ``unraced`` whether the race gave no times, and ``finals_took`` the seconds of what comes after
-    the last trial. ``timeout`` is how many seconds it may take, if that was said, and ``end`` when
-    these are over (of ``time.monotonic``): the deadline of ``space``, after which nothing is drawn,
-    comes before it. ``ended`` says why it stopped, and ``broken`` whether that was for want of what
-    it needs; ``exhausted`` is why the strategy had no more.
+    * ``most``: the most trials.
+    * ``start``: a candidate that is measured before the strategy's proposals.
+    * ``seen``: the keys of all candidates so far. ``kept``: the keys of the trials of earlier runs,
+      each with how often it may be proposed again without counting as a duplicate.
+    * ``finalists``: the numbers of the trials that the race measured again. The fastest of them is
+      the best. ``unraced``: the race gave no times. ``finals_took``: the seconds that passed after
+      the last trial.
+    * ``untuned``: the last measurement of the untuned schedule; ``untuned_first``: the one before
+      the race, if that schedule was in the race.
+    * ``timeout``: the seconds that the search may take, if limited. ``end``: when they are over, by
+      ``time.monotonic``. The deadline of ``space``, after which nothing is drawn, is earlier.
+    * ``ended``: why the search stopped. ``broken``: an error stopped it. ``exhausted``: why the
+      strategy had no more proposals.
     """
 
     task: Task
@@ -67,32 +71,29 @@ class Search:
 
     @property
     def baseline(self) -> float | None:
-        """The seconds of the untuned schedule, where it has any."""
+        """The seconds of the untuned schedule, if it was timed."""
         return None if self.untuned is None else self.untuned.seconds
 
     @property
     def times_plain(self) -> bool:
-        """Return whether the untuned schedule is timed too: on a GPU it has no threads."""
+        """True if the untuned schedule is timed too. On a GPU it is not, as it binds no threads."""
         return self.task.timed and not self.task.target.is_gpu
 
     def good(self) -> list[Trial]:
-        """Return the trials that worked, fastest first.
-
-        Where nothing is timed, by what is expected.
-        """
+        """Return the trials that worked, fastest first, by estimate if nothing is timed."""
         good = [t for t in self.trials if t.outcome == "ok"]
         return ranked([t for t in good if t.seconds is not None] if self.task.timed else good)
 
     def best(self) -> Trial | None:
-        """Return the fastest of those that were measured again, if any were, else of all."""
+        """Return the fastest finalist, or the fastest trial if there was no race."""
         good = self.good()
-        again = [t for t in good if t.number in self.finalists]
-        return next(iter(again or good), None)
+        raced = [t for t in good if t.number in self.finalists]
+        return next(iter(raced or good), None)
 
     def stalled(self) -> bool:
-        """Return whether many trials brought no gain."""
+        """Return whether the last half of the trials, at least 64, brought no gain."""
         own = [t for t in self.trials if not t.resumed]
-        # where there is time for any number, half of those so far
+        # a search without a limit counts half of its trials so far
         all_ = len(own) if self.most == sys.maxsize else self.most
         patience = max(LEAST_STALLED, int(STALLED * all_))
         recent = own[-patience:]
@@ -103,29 +104,32 @@ class Search:
         return least < np.inf and min(map(self._worth, recent)) > 0.99 * least
 
     def _worth(self, trial: Trial) -> float:
-        """Return the seconds, or the estimate where nothing is timed; infinite for what failed."""
+        """Return the seconds of a trial, or its estimate if nothing is timed.
+
+        A failed trial has infinite seconds.
+        """
         value = trial.seconds if self.task.timed else trial.estimate
         return np.inf if trial.outcome != "ok" or value is None else value
 
     def keep(self, trial: Trial, found: Measured) -> None:
-        """Write a trial, under the machine that measured it if that is another one."""
+        """Write a trial to the database, under the machine that measured it."""
         where = replace(self.where, machine=found.machine or self.where.machine)
         self.database.add(where, self.name, trial, self.task.outputs)
 
     def plain(self) -> Job:
-        """Return the untuned schedule, to be measured."""
+        """Return the job that measures the untuned schedule."""
         return Job(BASELINE, plain_schedule(list(self.task.outputs)).to_json(), self.end)
 
 
 def key_of(candidate: Candidate) -> str:
-    """Return the key that tells candidates of one source apart: a hash of the nest."""
+    """Return the key of a candidate, a hash of its nest: equal nests give equal source."""
     return digest(str(candidate.nest))
 
 
 def ranked(trials: Sequence[Trial]) -> list[Trial]:
-    """Return trials in the order of their times, or of their estimates; equal ones by number.
+    """Return trials sorted by time, then by estimate, then by number.
 
-    Some may come from the race of an earlier search.
+    Times from the race of an earlier search are comparable: see :func:`as_raced`.
     """
     factor = race_ratio(trials)
 

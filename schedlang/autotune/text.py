@@ -1,4 +1,4 @@
-"""Text out of files and from compilers as it may be shown; whole numbers of the user's."""
+"""Text from files and compilers, made safe to show, and a check for integers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from schedlang.expr.nodes import Expr
 
-# what XML forbids, what moves a cursor and what turns the direction of text around
+# characters that XML forbids, that move the cursor or that change the direction of text
 _UNSHOWN = re.compile(
     "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 
 
 def plain(text: str) -> str:
-    """Return ``text`` with what cannot be shown written out, as Python would.
+    """Return ``text`` with unprintable characters escaped as in Python.
 
     >>> print(plain("a\\x1b[31mb"))
     a\\x1b[31mb
@@ -24,7 +24,7 @@ def plain(text: str) -> str:
 
 
 def one_line(text: str, most: int = 80) -> str:
-    """Return ``text`` in a message: on one line, and not long.
+    """Return ``text`` on one line of at most ``most`` characters, for a message.
 
     >>> print(one_line("AMD\\x1b[31m\\nEPYC"))
     AMD\\x1b[31m\\nEPYC
@@ -34,7 +34,7 @@ def one_line(text: str, most: int = 80) -> str:
 
 
 def whole(value: Any) -> int | None:
-    """Return a whole number as an ``int``, NumPy's too; ``None`` for anything else.
+    """Return an integer, also one of NumPy's, as an ``int``; ``None`` for anything else.
 
     >>> import numpy as np
     >>> whole(np.int64(4)), whole(4.0), whole(True)

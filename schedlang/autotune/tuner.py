@@ -1,4 +1,4 @@
-"""``autotune``: what is asked for, checked, and the search that follows from it."""
+"""``autotune``: check the arguments, then run the search."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ from schedlang.errors import SchedlangError
 from schedlang.runtime.nvidia import driver
 from schedlang.target import Target, or_emulator
 
-# processes that build; in each there are the arrays, and while they are made larger ones of float64
+# the most build processes; each takes up to four times the arrays' bytes, as random data are made
+# in float64
 MOST_PROCESSES, COPIES = 8, 4
-# how a script is called while a command runs it: not "__main__", which scripts test for
+# module name of a script that a command runs: not "__main__", which scripts test for
 SCRIPT = "schedlang_script"
-# trials where neither they nor a timeout are given
+# the default of ``trials`` where no timeout is given
 TRIALS = 64
 
 
@@ -74,7 +75,8 @@ def autotune(
       ``trials`` (at least 64) bring no gain of one percent.
     * ``timeout``: seconds for the whole search: the start of the workers, the candidates, the race
       (up to a fifth) and the untuned schedule (up to a tenth). If no candidate has worked by then,
-      the first that does ends the search. If there is no time for the race, the first times count.
+      the first that does ends the search. If there is no time for the race, the times from the
+      trials decide.
     * ``search``: ``"random"``, ``"evolve"``, or a
       :class:`~schedlang.autotune.search.Strategy` of your own. ``seed`` decides the draws.
     * ``database``: a file or a :class:`~schedlang.autotune.database.Database`, by default
@@ -83,20 +85,20 @@ def autotune(
       another template, tolerance or input, those that failed under other limits, and those that
       other processes disturbed. The rules then try the schedule of ``sl.best`` first.
     * ``executor``: any ``concurrent.futures.Executor``, whose workers measure. They need this
-      version of schedlang. One of them is asked for its cores, threads, memory and GPU, for which
-      the search is planned. A job whose worker is lost is sent once more; one whose worker cannot
-      measure goes to another. Several jobs in a row that fail everywhere end the search, and so
-      does a silence of minutes. A worker keeps its child process for 30 seconds and the arrays of
-      its last two searches.
-    * ``workers``: how many processes build at once: by default one a core, at most 8, and fewer
+      version of schedlang. The search asks one of them for its cores, threads, memory and GPU, and
+      tunes for these. A job whose worker is lost is sent once more; one whose worker cannot measure
+      goes to another. The search ends after several jobs in a row that fail on every worker, or
+      after some minutes without an answer. A worker keeps its child process for 30 seconds and the
+      arrays of its last two searches.
+    * ``workers``: how many processes build at once: by default one per core, at most 8, and fewer
       where their arrays would take more than half of the memory.
     * ``inputs``: the data to run on, arrays by name or in order. The default is random: floats in
       [-1, 1], integers in -8..8 (unsigned 0..8), scalar arguments in 0.5..1.5 (integers 1..4).
     * ``sizes``: values of symbolic sizes, by name or by ``sl.var``.
-    * ``tolerance``: how far an element may be off, as a part of its size plus the typical (root
-      mean square) size of its array. The default is what rounding explains. Integers must be equal,
-      except where floats are cast to integers: there the tolerance holds too, and one in a hundred
-      may be off by 1.
+    * ``tolerance``: the largest error of an element, relative to its magnitude plus the root mean
+      square of its array. The default allows for rounding. Integers must be equal, except where
+      floats are cast to integers: there the tolerance holds too, and one element in a hundred may
+      be off by 1.
     * ``progress``: True for a bar, False for none, or a function of each trial; by default a bar in
       a terminal, if rich is installed.
     * ``limits``: the :class:`~schedlang.autotune.runner.task.Limits` of a candidate.
@@ -105,9 +107,9 @@ def autotune(
     ranked by estimates; nothing is timed, and the result says so. Estimates ask the driver how fast
     a GPU is. If the GPU is not there, they use the data sheet of one with the same architecture.
 
-    Raises :class:`~schedlang.errors.TuningError` for options that cannot be, and where no candidate
-    works; :class:`~schedlang.errors.BuildError` for an unknown ``target``, and
-    :class:`~schedlang.errors.MissingExtraError` where what compiles for it is not installed.
+    Raises :class:`~schedlang.errors.TuningError` for invalid options, and where no candidate works;
+    :class:`~schedlang.errors.BuildError` for an unknown ``target``, and
+    :class:`~schedlang.errors.MissingExtraError` where its compiler is not installed.
 
     >>> import tempfile, numpy as np, schedlang as sl
     >>> A = sl.placeholder((64, 64), name="A")
@@ -132,10 +134,10 @@ def autotune(
     known_sizes = checked_sizes("autotune", wanted, sizes, every=True)
     given = checked_inputs(wanted, inputs, known_sizes)
     if where_to.kind == "cuda" and executor is None:
-        # without it no trial can be built, however many there are
+        # a missing driver fails here, once, and not in every trial
         driver()
-    kept, chosen = Database.open(database), strategy(search, seed)
-    kept.check_writable()
+    records, chosen = Database.open(database), strategy(search, seed)
+    records.check_writable()
     site = here(where_to) if executor is None else of_workers(executor, where_to)
     task = Task(
         wanted, where_to, known_sizes, given, seed,
@@ -153,17 +155,20 @@ def autotune(
         if executor is None
         else Remote(task, executor)
     )
-    sources = [kept, *(packaged() if database is None else ())]
+    sources = [records, *(packaged() if database is None else ())]
     start = _start(space, where, sources) if resume and template is None else None
-    asked = Search(
-        task, where, wanted[0].name, space, chosen, measurer, kept, most, shown, start,
+    state = Search(
+        task, where, wanted[0].name, space, chosen, measurer, records, most, shown, start,
         "" if template is None else _name(template), timeout=timeout, end=end,
     )  # fmt: skip
-    return run(asked, resume, seed)
+    return run(state, resume, seed)
 
 
 def _processes(task: Task, site: Site) -> int:
-    """Return one process a core, or fewer if their arrays would take more than half of memory."""
+    """Return the default number of build processes.
+
+    It is one per core, or fewer if their arrays would take more than half of the memory.
+    """
     most = min(MOST_PROCESSES, site.cores)
     if not site.memory:
         return most
@@ -171,7 +176,7 @@ def _processes(task: Task, site: Site) -> int:
 
 
 def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate | None:
-    """Return the best schedule that is known already, of this machine or of one that is near."""
+    """Return the best recorded schedule, of this machine or a similar one, as a candidate."""
     found = known(space.outputs, where, sources)
     if found is None or found.entry.trial.strategy == UNTUNED:
         return None
@@ -182,7 +187,7 @@ def _start(space: Space, where: Where, sources: Sequence[Database]) -> Candidate
 
 
 def _name(template: Template) -> str:
-    """Return the name by which the database finds the trials of a template again."""
+    """Return the name under which the database records the trials of a template."""
     module = getattr(template, "__module__", "")
     if module in ("__main__", SCRIPT):
         module = _imported(module) or module
@@ -191,9 +196,9 @@ def _name(template: Template) -> str:
 
 
 def _imported(module: str) -> str:
-    """Return how an import would name a module that was run as a script."""
+    """Return the name under which a module that runs as a script would be imported."""
     script = sys.modules.get(module)
-    # of what python -m runs
+    # a spec exists where ``python -m`` runs the module
     named = str(getattr(getattr(script, "__spec__", None), "name", ""))
     return named if named not in ("", SCRIPT) else Path(getattr(script, "__file__", "") or "").stem
 

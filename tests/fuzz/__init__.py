@@ -1,1 +1,1 @@
-"""Random computations under random schedules, against the reference."""
+"""Fuzzers: random computations under random schedules, checked against the reference."""

@@ -12,7 +12,7 @@ from tests.fuzz import coverage
 from tests.fuzz.case import Case, run_case
 from tests.fuzz.steps import PRIMITIVES
 
-# what differs between two builds that were refused for one reason: names of axes and stages
+# names of axes and stages, which differ between builds refused for the same reason
 _REASON = re.compile(r"\b[A-Za-z]+\d+[\w.]*|\b[ijkl]\b[\w.]*")
 
 

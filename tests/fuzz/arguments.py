@@ -1,4 +1,4 @@
-"""Intermediate tensors among the arguments of a case."""
+"""Intermediate tensors as arguments of a case."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from schedlang.stage.state import At
 from tests.fuzz.record import Case
 
 SHARE = 0.3
-# what lowering says of an intermediate that cannot be an argument as it is scheduled
+# parts of the messages that refuse an intermediate as an argument
 REFUSALS = ("is an argument", "among the arguments", "tail='cut'")
 
 
 def arguments(case: Case, s: Any) -> list[Any] | None:
-    """The arguments of a case: ``None`` for the usual ones, or some intermediates among them.
+    """Return arguments with some intermediates among them, or ``None`` for the default arguments.
 
-    Drawn apart from the case's other draws, so that a case is the same with and without.
+    A generator of its own draws them, so that they change nothing else in the case.
     """
     rng = Random(f"arguments:{case.key}")
     usual = default_args(s.state)

@@ -1,4 +1,4 @@
-"""The same attachments made in another order, as te programs write them, give the same nest."""
+"""A check that the order of attachments, which te programs choose freely, changes no nest."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NEW_STAGES = re.compile(r"\.(cache_read|cache_write|rfactor)\(")
 
 
 def reordered(rng: Random, text: str) -> str | None:
-    """``text``, a schedule as Python, with its attachments last and shuffled, if it has two.
+    """Return the schedule ``text`` with its attachments last and shuffled.
 
-    A stage that is attached more than once keeps its place, and so does what comes before a step
-    that makes new stages.
+    Return ``None`` if fewer than two stages can move. A stage that is attached more than once
+    keeps its place, and so do attachments before a step that makes new stages.
     """
     lines = text.splitlines()
     start = max((k + 1 for k, line in enumerate(lines) if _NEW_STAGES.search(line)), default=0)
@@ -39,7 +39,10 @@ def reordered(rng: Random, text: str) -> str | None:
 
 
 def check_attach_order(rng: Random, text: str, nest: str, space: dict[str, Any]) -> bool:
-    """Return whether there was something to reorder; raises where that gives another nest."""
+    """Return whether there was something to reorder.
+
+    Raise :class:`Mismatch` if the reordered schedule gives another nest.
+    """
     other = reordered(rng, text)
     if other is None:
         return False
@@ -47,7 +50,7 @@ def check_attach_order(rng: Random, text: str, nest: str, space: dict[str, Any])
     try:
         exec(other, replayed)
     except ScheduleError as error:
-        # a box is of fixed size only once its stage is attached
+        # the extents of a box are fixed only once its stage is attached
         if "is known only at run time" in str(error):
             return False
         raise

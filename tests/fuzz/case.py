@@ -1,4 +1,4 @@
-"""One random case: a computation, a schedule, every check."""
+"""One random case: a computation, a schedule, and every check of them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ ORDERED = ("parallel ", "vectorize ", "vthread ", "Idx.")
 
 
 def run_case(seed: int | str, index: int, targets: Sequence[str] = (), texts: bool = True) -> Case:
-    """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``.
+    """Run case ``index`` of the run ``seed``; an exception becomes its ``failure``.
 
-    A computation under which no five steps are found gives way to another one.
+    Replace a computation for which five steps cannot be found.
     """
     key = f"{seed}:{index}"
     rng = Random(key)
@@ -83,7 +83,7 @@ def _run(rng: Random, case: Case, targets: Sequence[str], texts: bool) -> None:
 def check_texts(
     rng: Random, case: Case, s: Any, text: str, space: dict[str, Any], outputs: list[Any]
 ) -> None:
-    """The schedule's two written forms give the nest that prints as ``text``."""
+    """Check that the schedule as JSON and as Python gives the nest that prints as ``text``."""
     again = sl.Schedule.from_json(s.to_json(), outputs if len(outputs) > 1 else outputs[0])
     if str(again) != text:
         raise Mismatch("from_json(to_json()) prints another nest")
@@ -101,11 +101,11 @@ def check_texts(
 def check_results(
     rng: Random, case: Case, s: Any, nest: Nest, outputs: list[Any], targets: Sequence[str]
 ) -> None:
-    """The nest and each kernel against the reference, at every size they are called with."""
+    """Check the nest and each kernel against the reference, at all sizes of the case."""
     threads = bound(s) or cooperative(nest)
     kernels = {} if threads else built(rng, case, s, targets, nest)
     others = other_sizes(rng, case.graph)
-    # the first sizes once more: nothing may be left over from the others
+    # the first sizes again, to find state that calls at other sizes left behind
     every = [case.graph.sizes, *others, *([case.graph.sizes] if others else [])]
     for position, sizes in enumerate(every):
         if iterations(nest, sizes) > MOST_ITERATIONS:
@@ -131,9 +131,9 @@ def check_results(
 def built(
     rng: Random, case: Case, s: Any, targets: Sequence[str], nest: Nest
 ) -> dict[str, Any]:
-    """A kernel for each of ``targets``; none where there is no code for the schedule.
+    """Return a kernel for each of ``targets``; none if one of them refuses the schedule.
 
-    Source that Python runs is for vectors of some width: of narrow ones small rows fill several.
+    The target "python" has vectors of a random width: small rows fill several narrow ones.
     """
     kernels = {}
     args = [a if isinstance(a, Var) else a.tensor for a in nest.args]
@@ -176,7 +176,7 @@ def _called(
     case: Case, nest: Nest, kernel: Any, given: list[Any], wanted: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, ...]:
     outputs = []
-    # sizes that no input determines are found from the outputs
+    # a kernel needs outputs to find sizes that no input determines
     if case.graph.sizes or case.graph.chance(0.2):
         outputs = [
             np.full_like(wanted[b.tensor.name], UNWRITTEN)
@@ -201,7 +201,7 @@ def _given(nest: Nest, values: dict[str, np.ndarray], sizes: Mapping[str, int]) 
 
 
 def iterations(nest: Nest, sizes: Mapping[str, int]) -> int:
-    """About how many statements a run of ``nest`` executes."""
+    """Estimate how many statements a run of ``nest`` executes."""
     known = {v: sizes[v.name] for v in (*nest.sizes, *nest.args) if isinstance(v, Var) and v.weak}
     total = 0
     stack: list[tuple[Any, int]] = [(nest.body, 1)]

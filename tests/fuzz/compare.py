@@ -1,4 +1,4 @@
-"""Results against the reference, within what the order of float operations may change."""
+"""Comparison with the reference, with tolerances for the order of float operations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALPHA = np.float32(0.5)
 def expected(
     outputs: Sequence[Tensor], values: Mapping[str, np.ndarray], sizes: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
-    """What the reference says each output is."""
+    """Compute the outputs with the reference."""
     oracle = reference(list(outputs))
     named: dict[str, Any] = {t.name: values[t.name] for t in oracle.inputs}
     named |= {v.name: scalar(v, sizes) for v in oracle.variables}
@@ -41,8 +41,8 @@ def compare(
 ) -> None:
     """Raise :class:`Mismatch` where ``found`` are not the outputs ``wanted``.
 
-    Integers must be equal. Floats must be close, and NaN and infinities stand in the same places:
-    whatever the order of a sum, it is NaN with a NaN or both infinities among its terms.
+    Integers must be equal. Floats must be close, with NaN and infinities at the same elements:
+    in any order, a sum is NaN if a term is NaN or if both infinities are among its terms.
     """
     for buffer, got in zip(nest.outputs, found):
         assert buffer.tensor is not None
@@ -72,9 +72,10 @@ def compare(
 
 
 def keeps_signs(tensor: Tensor) -> bool:
-    """Return whether even the sign of a zero is the same under any schedule: nothing is added up.
+    """Return whether every schedule gives the same signs of zeros.
 
-    The least of two zeros may be either, and so may their sum where a product is fused into it.
+    The minimum of two zeros may be either of them. A sum of zeros may have either sign if a
+    product is fused into it.
     """
     for op in operations([tensor]):
         if isinstance(op, PlaceholderOp):
@@ -90,7 +91,7 @@ def keeps_signs(tensor: Tensor) -> bool:
 
 
 def coarsest(tensor: Tensor) -> float:
-    """The rounding of the narrowest float dtype on the way to ``tensor``."""
+    """Return the tolerance of the narrowest float dtype that ``tensor`` is computed in."""
     kinds = {tensor.dtype}
     for op in operations([tensor]):
         roots = op.roots if isinstance(op, ComputeOp) else ()

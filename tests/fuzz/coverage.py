@@ -1,4 +1,4 @@
-"""What the cases of a run were made of, and what among it never came up."""
+"""Counts of the features that the cases of a run cover, and those that no case covers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def note_kernel(case: Case, source: str) -> None:
 
 
 def report(features: Counter[str]) -> str:
-    """Two lines: how many cases held each feature, and those that none held."""
+    """Return two lines: the number of cases with each feature, and the features never seen."""
     missing = [name for name in EXPECTED if not features[name]]
     listed = ", ".join(f"{name} {features[name]}" for name in EXPECTED if features[name])
     return f"cases with: {listed}\nnever seen: {', '.join(missing) or 'nothing'}"

@@ -1,5 +1,6 @@
-"""Random schedules for GPUs: in lockstep with every access checked, a share of them also by the
-emulator, and as emitted source in the simulator.
+"""Random schedules for GPUs, run in lockstep with every access checked.
+
+A share of them also runs by the emulator, and a share as emitted source in the simulator.
 
 ``python -m tests.fuzz.gpu --cases N --seed S``.
 """
@@ -35,13 +36,13 @@ TARGET = Target("cuda", arch="sm_90")
 
 
 class Binder:
-    """Binds every stage at root, and attaches others to the loops that come of it."""
+    """A random scheduler that binds stages at root and attaches the others to their loops."""
 
     def __init__(self, rng: Random, s: Any, outputs: list[Any]) -> None:
         self.rng = rng
         self.s = s
         self.outputs = outputs
-        # a warp, a warp and a half, and several of them are rarer: everything is small here
+        # a warp or more is rare, since all extents are small
         wide = rng.random() < 0.15
         self.threads = {
             "x": rng.choice([32, 48, 64, 96] if wide else [1, 2, 3, 4, 5, 8, 16]),
@@ -95,7 +96,7 @@ class Binder:
             self.s.rfactor(outputs[0] if len(outputs) == 1 else list(outputs), inner)
 
     def bind(self, view: Any) -> None:
-        """Bind data axes of a stage at root, and maybe a reduction axis to threads."""
+        """Bind the data axes of a stage at root, and sometimes a reduction axis, to threads."""
         rng = self.rng
         data = [a for a in view.op.axis if self.free(view, a)]
         across = bool(view.op.reduce_axis) and rng.random() < 0.4
@@ -144,7 +145,7 @@ class Binder:
         self.loops += [(view, axis) for axis in view.leaf_axes]
 
     def free(self, view: Any, axis: Any) -> bool:
-        """Return whether an axis can be split: the time of a scan cannot."""
+        """Return whether an axis can be split; the time axis of a scan cannot."""
         try:
             self.s.copy()[view._stage.name].split(axis, 2)
         except SchedlangError:
@@ -199,14 +200,14 @@ class Binder:
 def run_gpu_case(
     seed: str, index: int, compiled: bool = False, simulated: bool = False, features: Any = None
 ) -> Case:
-    """Case ``index`` of the run ``seed``; whatever it raises becomes its ``failure``.
+    """Run case ``index`` of the run ``seed``; an exception becomes its ``failure``.
 
-    ``compiled``: also by the emulator; ``simulated``: also what is emitted, in the simulator.
+    ``compiled`` also runs it by the emulator, ``simulated`` its emitted source in the simulator.
     """
     rng = Random(f"gpu:{seed}:{index}")
     graph = random_graph(rng, symbolic=0.4)
     while "ties" in graph.kinds:
-        # threads that add up together choose any of equal values
+        # a reduction across threads picks any of several equal values
         graph = random_graph(rng, symbolic=0.4)
     case = Case(f"{seed}:{index}", graph)
     try:
@@ -263,7 +264,7 @@ def _emulated(s: Any, nest: Nest, given: list[Any], wanted: Any) -> tuple[Any, .
 
 
 def note(features: Counter[str], program: Program) -> None:
-    """Count what the program shows."""
+    """Count the features of the program."""
     inside = [s for launch in program.launches for s, _ in walk(launch.body)]
     features["several kernels"] += len(program.launches) > 1
     features["barriers"] += any(isinstance(s, Barrier) for s in inside)

@@ -28,7 +28,7 @@ from tests.fuzz.values import (
 
 
 def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
-    """A computation of one to six stages; sizes are symbolic in a part ``symbolic`` of them."""
+    """Return a computation of one to six stages; a share ``symbolic`` has symbolic sizes."""
     g = Graph(rng)
     _mode(g, symbolic)
     placeholder(g, rng.choice((1, 2, 2, 2, 3)), rng.choice(g.dtypes))
@@ -62,7 +62,7 @@ def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
 
 
 def _mode(g: Graph, symbolic: float) -> None:
-    """What the computation as a whole is like: its sizes, its dtypes, the values in it."""
+    """Draw the symbolic sizes, the dtypes and the special values of the computation."""
     rng = g.rng
     if g.chance(symbolic):
         for name in ("n", "m")[: rng.choice((1, 1, 2))]:
@@ -77,12 +77,12 @@ def _mode(g: Graph, symbolic: float) -> None:
     if g.chance(0.15):
         g.special = rng.choice(("NaN and infinities", "integer limits"))
         if g.special == "integer limits":
-            # in a float they would overflow, and then the order of a sum shows
+            # as floats they would overflow, and results would depend on the order of sums
             g.dtypes = INTEGERS
 
 
 def _axes_for(g: Graph, lead: Made) -> list[Ax]:
-    """Axes for a new tensor: those of ``lead``, some shorter, some moved, dropped or added."""
+    """Return axes for a new tensor: those of ``lead``, some shorter, moved, dropped or added."""
     rng = g.rng
     axes = []
     for letter, text, size in zip("ijkl", lead.shape, lead.size):
@@ -120,7 +120,7 @@ def _emit(g: Graph, letter: str, axes: list[Ax], body: str, dtype: str, exact: b
 
 
 def _strided(g: Graph) -> None:
-    """Every other element and its neighbour, along a dimension whose size the call gives."""
+    """Combine every other element with its neighbour, along a dimension of symbolic size."""
     lead = lead_of(g)
     along = [k for k, text in enumerate(lead.shape) if not text.isdigit()]
     if not along:
@@ -146,18 +146,18 @@ def _pointwise(g: Graph) -> None:
 
 
 def _stencil(g: Graph) -> None:
-    """Several neighbours along one dimension: what sliding windows are for."""
+    """Combine several neighbours along one dimension, which sliding windows are for."""
     lead = lead_of(g)
     wide = [k for k, (t, s) in enumerate(zip(lead.shape, lead.size)) if t.isdigit() and s > 2]
     if not wide:
         return
-    # along the outer loop windows slide, along inner ones their rows hardly overlap
+    # mostly the outermost dimension: along inner ones windows hardly overlap
     along, taps = g.rng.choice(wide[:1] * 3 + wide), g.rng.choice((2, 3, 3, 4))
     if lead.size[along] <= taps:
         return
     axes = [Ax(n, t, s) for n, t, s in zip("ijkl", lead.shape, lead.size)]
     if lead in g.inputs and g.chance(0.7):
-        # what slides is a stage
+        # only a stage can slide, not an input
         text, exact = value_of(g, axes, lead.dtype, lead, 2)
         lead = _emit(g, "P", axes, text, lead.dtype, exact)
     size = lead.size[along] - taps + 1
@@ -193,7 +193,7 @@ def _several(g: Graph, axes: list[Ax], body: str, kinds: list[str], exact: list[
 
 
 def _padded(g: Graph) -> None:
-    """A read that leaves its tensor behind a condition, as padding has it."""
+    """Read beyond the edges of a tensor under a condition, as padding does."""
     lead = lead_of(g)
     if not lead.shape:
         return
@@ -218,7 +218,7 @@ def _padded(g: Graph) -> None:
 
 
 def _continued(g: Graph) -> None:
-    """A tensor continued beyond its edges by ``sl.pad``."""
+    """Pad a tensor by ``sl.pad``."""
     rng = g.rng
     lead = lead_of(g)
     if not lead.shape or 0 in lead.size:
@@ -229,7 +229,7 @@ def _continued(g: Graph) -> None:
     before, after = ([rng.randrange(min(m, 2) + 1) for m in most] for _ in range(2))
     for text, low, high in zip(lead.shape, before, after):
         if not text.isdigit() and mode != "constant" and low + high:
-            # an empty dimension has nothing to continue, a short one too little to mirror
+            # "edge" and "wrap" need an element, and "reflect" enough elements to mirror
             need(g, text, max(low, high) + 1 if mode == "reflect" else 1)
     parts = zip(lead.shape, lead.size, before, after)
     grown = [(str(n + b + a) if t.isdigit() else f"{t} + {b + a}" if b + a else t, n + b + a)
@@ -245,7 +245,7 @@ def _continued(g: Graph) -> None:
 
 
 def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
-    """A tensor, data axes and reduction axes (which are declared)."""
+    """Return a tensor, data axes and newly declared reduction axes, or ``None`` if too large."""
     lead = lead_of(g)
     data, reduce = [], []
     for letter, text, size in zip("ijkl", lead.shape, lead.size):
@@ -273,7 +273,7 @@ def _reduced(g: Graph) -> tuple[Made, list[Ax], list[Ax]] | None:
 
 
 def _terms(reduce: list[Ax]) -> int:
-    """How many terms a fold has at most, at any size of a call."""
+    """Return the largest number of terms that a reduction has at any sizes of a call."""
     return int(np.prod([max(r.size, 1 if r.text.isdigit() else MOST_SIZE) for r in reduce]))
 
 
@@ -284,14 +284,14 @@ def _reduction(g: Graph) -> None:
     lead, data, reduce = parts
     axes = [*data, *reduce]
     dtype = _dtype(g, lead)
-    # NaN and infinities show in what picks
+    # with special values prefer max and min, which show where NaN and infinities are
     often = ("max", "min") if g.special else ("sum", "sum")
     kind = g.rng.choice((*often, *often, "max", "min", "prod", "argmax", "argmin", "custom"))
     if kind in ("sum", "prod", "custom") and dtype == "bool":
         kind = "max"
     terms = _terms(reduce)
     if kind == "prod" and (dtype == "float16" or (g.special and dtype[0] == "f" and terms > 30)):
-        # it overflows or vanishes, and then the order of the factors shows
+        # it may overflow or underflow, and results would depend on the order of the factors
         kind = "sum"
     a, exact = operand(g, axes, dtype, lead)
     if g.chance(0.6):
@@ -311,7 +311,7 @@ def _reduction(g: Graph) -> None:
     if kind in ("max", "min") and any(r.text == "0" for r in reduce):
         return
     if kind == "prod" and dtype.startswith("float"):
-        # products stay finite in any order: 0 times an overflow would be NaN
+        # keep products finite in any order: 0 times an overflow would be NaN
         a = f"sl.max(sl.min({a}, 4), -4)"
     if kind == "prod":
         g.terms *= 2
@@ -345,7 +345,7 @@ def _reduction(g: Graph) -> None:
 
 
 def _pair_reduction(g: Graph) -> None:
-    """A tuple reducer of one's own: a sum and a maximum together."""
+    """Reduce pairs by a custom reducer: a sum and a maximum, or te's argmax."""
     parts = _reduced(g)
     if parts is None:
         return
@@ -365,7 +365,7 @@ def _pair_reduction(g: Graph) -> None:
     )
     g.kinds.add("pair reducer")
     if second == "int32" and exact_b and g.count % 2:
-        # te's argmax: the first of equal values wins while a schedule keeps their order
+        # te's argmax: the first of several equal values wins if the schedule keeps their order
         position = reduce[0].name
         for r in reduce[1:]:
             position = f"({position})*{r.text} + {r.name}"
@@ -382,7 +382,7 @@ def _pair_reduction(g: Graph) -> None:
 
 
 def _scan(g: Graph) -> None:
-    """A recurrence, with one or two states and now and then a step in between."""
+    """Add a scan with one or two states, sometimes with a stage between state and update."""
     rng = g.rng
     size = rng.choice((2, 3, 5, 7))
     steps = (str(size), size)
@@ -436,7 +436,7 @@ def _scan(g: Graph) -> None:
     exact = dtype != "float32"
     made = [name] if count == 1 else [f"{name}_v{k}" for k in range(count)]
     if count > 1 and g.chance(0.5):
-        # an update may come ahead of the one that it reads
+        # an update may precede the one that it reads
         inits, updates, states = inits[::-1], updates[::-1], states[::-1]
     join = [f"[{', '.join(v)}]" if count > 1 else v[0] for v in (inits, updates, states)]
     g.lines.append(
@@ -447,7 +447,7 @@ def _scan(g: Graph) -> None:
 
 
 def build(g: Graph) -> dict[str, Any]:
-    """The names that the text of ``g`` binds."""
+    """Run the text of ``g`` and return the names that it binds."""
     space: dict[str, Any] = {"sl": sl, "np": np}
     exec(g.source, space)
     return space

@@ -1,4 +1,4 @@
-"""Values for the inputs of a computation, and the sizes it is called with."""
+"""Input values and sizes for calls of a random computation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from tests.fuzz.values import MOST_POINTS, Graph, Made
 
 SIZES = (0, 0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17)
-# no largest finite floats: they overflow in one order of a sum and not in another
+# without the largest finite floats: whether they overflow depends on the order of a sum
 SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 0.0)
 
 
 def other_sizes(rng: Random, g: Graph, count: int = 2) -> list[dict[str, int]]:
-    """More sizes for the same computation, different from those it was made with."""
+    """Draw up to ``count`` other sizes for the same computation."""
     found: list[dict[str, int]] = []
     for _ in range(20 * bool(g.sizes)):
         sizes = {n: rng.choice([s for s in SIZES if s >= g.least[n]]) for n in g.sizes}
@@ -32,7 +32,7 @@ def shape_at(t: Made, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Small exact numbers, and what ``g.special`` asks for; 8-bit integers take every value."""
+    """Draw small exact numbers, any 8-bit integers, and the special values of ``g.special``."""
     rng = np.random.default_rng(seed)
     made = {}
     for t in g.inputs:
@@ -49,7 +49,7 @@ def arrays(g: Graph, seed: int, sizes: Mapping[str, int]) -> dict[str, np.ndarra
             info = np.iinfo(t.dtype)
             values = rng.integers(info.min, info.max, size=shape, endpoint=True)
         else:
-            # a product of large floats would overflow in one order only
+            # whether a product of large floats overflows depends on its order
             values = rng.integers(0 if t.dtype[0] == "u" else -9, 10, size=shape)
             if g.special == "integer limits":
                 info = np.iinfo(t.dtype)
@@ -67,6 +67,6 @@ def _special_floats(g: Graph, dtype: str) -> np.ndarray:
 
 
 def _mixed(rng: np.random.Generator, values: np.ndarray, special: np.ndarray) -> np.ndarray:
-    """``values`` with a few of ``special`` among them, in one array of two."""
+    """Replace a random share of ``values``, or none of them, by values from ``special``."""
     share = rng.choice((0.0, 0.05, 0.3))
     return np.where(rng.random(values.shape) < share, rng.choice(special, values.shape), values)

@@ -1,4 +1,4 @@
-"""What the verifier could not prove, against what it promises."""
+"""Checks that the verifier proves what it promises."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from tests.fuzz.record import Case, Mismatch
 
 
 def check_proofs(case: Case, nest: Nest) -> None:
-    """Every access of a nest whose sizes are numbers is proven in bounds, or counted out.
-
-    What is left depends on values that only a run knows, or on the sizes of a call.
-    """
+    """Check that only accesses that depend on data or on sizes are left unproven; count those."""
     found = report(nest)
     case.counts["nests verified"] += 1
     case.counts["nests not proven"] += bool(found.open)
     for open_ in found.accesses:
-        # the rest are prefetches, which may go anywhere, and reads under conditions on data
+        # prefetches, which need no bounds, and reads under conditions on data are not exact
         what = "the sizes of a call" if open_.needs_sizes else "the run"
         case.counts[f"accesses left to {what}"] += 1
         if open_.exact and not open_.needs_sizes:
@@ -27,7 +24,7 @@ def check_proofs(case: Case, nest: Nest) -> None:
 
 
 def check_proofs_at(case: Case, nest: Nest, sizes: Mapping[str, int]) -> None:
-    """At the sizes of a call nothing is left that depends on them."""
+    """Check that no access stays unproven once the sizes are known."""
     case.counts["nests verified at sizes"] += 1
     for open_ in verify(at_sizes(nest, sizes)):
         if open_.exact:

@@ -1,4 +1,4 @@
-"""What one case was and did."""
+"""The record of one case."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Mismatch(Exception):
 
 @dataclass
 class Case:
-    """What a case did; ``failure`` says what went wrong.
+    """A case and its outcome; ``failure`` says what went wrong.
 
-    ``applied`` are the primitives in order, ``features`` what the case held, and ``counts`` how
-    often something was done.
+    ``applied`` lists the applied primitives in order, ``features`` the covered features, and
+    ``counts`` how often each check ran.
     """
 
     key: str

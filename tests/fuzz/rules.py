@@ -1,7 +1,7 @@
 """``python -m tests.fuzz.rules --cases N``: the tuner's rules on random computations.
 
-Each candidate that the rules make, for a CPU and for a GPU, gives what the oracle gives; as JSON it
-gives the same nest; and its decisions make it again.
+Each candidate, for a CPU and for a GPU, must give the results of the oracle. Its steps as JSON and
+its decisions must give the same nest.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays
 from tests.fuzz.record import Mismatch
 
-# vectors of 4 floats: small computations then have tiles, rests and packed operands
+# vectors of 4 floats, so that small computations have tiles, tails and packed operands
 CPU = sl.Target("cpu", vector_bytes=16, vector_registers=16)
 GPU = sl.Target("cuda")
 DRAWS = 4
-# where rules ask whether work is worth threads, and the steps that are in every other case: all,
-# so that reductions as small as these are made in parts
+# thresholds of the rules for work in threads and in parts; every other case lowers them to FEWEST,
+# so that reductions as small as these are split into parts
 LEAST_STEPS = tuple(f"schedlang.autotune.rules.{file}.LEAST_STEPS" for file in ("nest", "parts"))
 FEWEST = 1
 
 
 def run_case(seed: str, index: int, counts: Counter[str]) -> str:
-    """What failed, or nothing."""
+    """Run a case and return its failure, or an empty string."""
     with ExitStack() as stack:
         for name in LEAST_STEPS if index % 2 else ():
             stack.enter_context(patch(name, FEWEST))

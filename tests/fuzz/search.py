@@ -1,4 +1,4 @@
-"""A random schedule: steps are tried until enough are accepted and the nest fits together."""
+"""Search for a random schedule: try steps until enough are accepted and the nest lowers."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ CUTS = 0.1
 
 
 def schedule_randomly(rng: Random, case: Case, outputs: list[Any], prints: bool) -> Any:
-    """A schedule that lowers, of at least five steps where that many can be found."""
+    """Return a schedule that lowers, with at least five steps if that many can be found."""
     search = _Search(rng, case, sl.schedule(outputs if len(outputs) > 1 else outputs[0]), prints)
     wanted, chosen = rng.choice(STEPS), weights(rng, "stencil" in case.graph.kinds)
     if Random(f"cuts:{case.key}").random() < CUTS:
-        # cut tails and what may break them; drawn apart, so that other cases stay as they are
+        # cut tails and steps that may break them; their own generator leaves other cases unchanged
         chosen.update(split=24, tile=8, fuse=10, reorder=10, vectorize=6, parallel=5, unroll=4)
-    # te programs attach in any order: what does not fit yet is kept now and then
-    patience = rng.choice((0.03, 0.03, 0.03, 0.6))
+    # te programs attach in any order: sometimes keep a step that does not lower yet
+    keep_unfit = rng.choice((0.03, 0.03, 0.03, 0.6))
     for tried in range(MOST_TRIES):
         count = len(case.applied)
         if count >= wanted or (tried >= wanted * 12 and count >= FEWEST):
             if lowers(search.schedule):
                 break
             if count >= 2 * wanted:
-                search.back()
-                patience = 0.0
-        search.step(rng.choices(list(chosen), list(chosen.values()))[0], patience)
-    search.back()
+                search.undo_unfit()
+                keep_unfit = 0.0
+        search.step(rng.choices(list(chosen), list(chosen.values()))[0], keep_unfit)
+    search.undo_unfit()
     search.check_history()
     if search.unfit:
         case.features.add("unfit on the way")
@@ -44,15 +44,18 @@ def schedule_randomly(rng: Random, case: Case, outputs: list[Any], prints: bool)
 
 
 class _Search:
-    """The schedule so far, how it printed after each step, and after which it did not fit."""
+    """The schedule so far, its text after each step, and the steps after which it did not lower."""
 
     def __init__(self, rng: Random, case: Case, schedule: Any, prints: bool) -> None:
         self.rng, self.case, self.schedule, self.prints = rng, case, schedule, prints
         self.texts = [str(schedule)] if prints else []
         self.unfit: list[int] = []
 
-    def step(self, primitive: str, patience: float) -> None:
-        """Try ``primitive`` once; a step that leaves the nest not fitting is mostly undone."""
+    def step(self, primitive: str, keep_unfit: float) -> None:
+        """Try ``primitive`` once, and undo it if the nest does not lower.
+
+        Keep a share ``keep_unfit`` of the steps that would be undone.
+        """
         case, s = self.case, self.schedule
         before = s.copy()
         try:
@@ -62,7 +65,7 @@ class _Search:
         except Impossible:
             return
         except OrderWarning:
-            # which of equal values comes out would depend on the schedule
+            # which of several equal values the reduction picks would depend on the schedule
             self.schedule = before
             return
         except SchedlangError:
@@ -76,14 +79,14 @@ class _Search:
             self.texts.append(str(s))
         if lowers(s):
             return
-        if self.rng.random() < patience:
+        if self.rng.random() < keep_unfit:
             self.unfit.append(len(case.applied))
         else:
             case.counts["steps undone"] += 1
             self.cut(before, len(case.applied) - 1)
 
-    def back(self) -> None:
-        """To the last step after which the nest fitted together."""
+    def undo_unfit(self) -> None:
+        """Go back to the last step after which the nest lowered."""
         count = len(self.case.applied)
         while not lowers(self.schedule.at(count)):
             count -= 1
@@ -104,7 +107,7 @@ class _Search:
 
 
 def lowers(s: Any) -> bool:
-    """Return whether the stages of ``s`` fit together as they are attached now."""
+    """Return whether ``s`` lowers with its current attachments."""
     try:
         lower_state(s.state)
     except LoweringError:

@@ -1,4 +1,4 @@
-"""Random schedule steps over every primitive, mostly ones that are legal."""
+"""Random steps of every primitive, most of them legal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREADS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread")
 
 
 class Impossible(Exception):
-    """There is nothing here to apply the primitive to."""
+    """Raised when a schedule has nothing to apply a primitive to."""
 
 
 def pick(rng: Random, items: Any) -> Any:
@@ -27,7 +27,7 @@ def pick(rng: Random, items: Any) -> Any:
 
 
 def _stage(rng: Random, s: Any) -> Any:
-    """A stage, later ones more often."""
+    """Pick a stage, later ones more often."""
     stages = [v for v in s.stages if s.state.stages[v.name].leaf]
     return pick(rng, stages + stages[-2:])
 
@@ -136,7 +136,7 @@ def _store_at(rng: Random, s: Any) -> None:
     parent = s[spot.stage]
     leaf = parent.leaf_axes
     depth = next(k for k, a in enumerate(leaf) if a is spot.axis)
-    # at its own loop it changes nothing
+    # mostly not at its own loop, which would change nothing
     view.store_at(
         parent, pick(rng, leaf[: max(depth, 1)] if rng.random() < 0.9 else leaf[: depth + 1])
     )
@@ -223,7 +223,7 @@ def _pragma(rng: Random, s: Any) -> None:
 
 
 def _set_store_predicate(rng: Random, s: Any) -> None:
-    """A predicate that holds: what it leaves out is the user's business."""
+    """Set a predicate that always holds: any other would change the result."""
     view = _stage(rng, s)
     if not isinstance(view.op, ComputeOp):
         raise Impossible
@@ -249,9 +249,9 @@ WEIGHTS = {
 
 
 def weights(rng: Random, slides: bool = False) -> dict[str, int]:
-    """How often each primitive is tried in one case; threads only in some cases.
+    """Return how often each primitive is tried in one case; threads only in some cases.
 
-    ``slides`` says that neighbours are read, which storage outside of a loop can keep.
+    ``slides`` says that a stage reads neighbours, which storage outside of a loop can keep.
     """
     found = {p: WEIGHTS.get(p, 1) for p in PRIMITIVES}
     if rng.random() < 0.1:
@@ -262,13 +262,16 @@ def weights(rng: Random, slides: bool = False) -> dict[str, int]:
         # tails within tails
         found.update(split=24, tile=6, compute_at=3, cache_read=1, cache_write=1)
     elif rng.random() < 0.25:
-        # many stages attached, each once, with tails of their own
+        # many attached stages, each with tails of its own
         found.update(compute_at=20, compute_root=0, store_at=2, split=12, cache_read=1)
     return found
 
 
 def attempt(rng: Random, s: Any, primitive: str) -> None:
-    """One call; raises what the schedule raises, or :class:`Impossible`."""
+    """Apply ``primitive`` once.
+
+    Raise :class:`Impossible` if there is nothing to apply it to, or the error of the schedule.
+    """
     PRIMITIVES[primitive](rng, s)
 
 

@@ -19,7 +19,7 @@ MOST_SIZE = 20
 
 @dataclass(frozen=True)
 class Made:
-    """A tensor of the computation: its Python name, shape as text and as numbers."""
+    """A tensor of the computation: its Python name, and its shape as text and as numbers."""
 
     name: str
     shape: tuple[str, ...]
@@ -40,11 +40,11 @@ class Ax:
 
 @dataclass
 class Graph:
-    """The text so far and what it binds; ``ranges`` bounds the values of some inputs.
+    """The text of a computation so far and the names that it binds.
 
-    ``sizes`` are the numbers it was made with and ``least`` what each size must be at least.
-    ``special`` says which inputs hold NaN and infinities, or the limits of their integers.
-    ``kinds`` names what the computation is made of.
+    ``ranges`` bounds the values of some inputs. ``sizes`` holds the value of each symbolic size
+    and ``least`` its minimum. ``special`` says whether inputs hold NaN and infinities, or the
+    limits of their integers. ``kinds`` names the features of the computation.
     """
 
     rng: Random
@@ -85,7 +85,7 @@ def extent_of(g: Graph) -> tuple[str, int]:
 
 
 def need(g: Graph, extent: str, least: int) -> None:
-    """``extent`` (a number, a size, or a size plus a number) must be ``least`` or more."""
+    """Require that ``extent`` (a number, a size, or a size plus a number) is ``least`` or more."""
     name, *more = extent.split(" + ")
     if name in g.least:
         g.least[name] = max(g.least[name], least - sum(map(int, more)))
@@ -115,7 +115,7 @@ def placeholder(
 
 
 def lead_of(g: Graph) -> Made:
-    """A tensor to compute from: a recent one, for long chains."""
+    """Pick a tensor to compute from, mostly a recent one, which makes long chains."""
     usable = [t for t in g.tensors if not t.inner]
     made = [t for t in usable if t not in g.inputs]
     if made and g.chance(0.75):
@@ -124,7 +124,7 @@ def lead_of(g: Graph) -> Made:
 
 
 def index_of(g: Graph, axes: list[Ax], text: str, size: int) -> str | None:
-    """An index expression within ``0..size`` for all values of ``axes``."""
+    """Return an index expression within ``0..size`` for all values of ``axes``, or ``None``."""
     rng = g.rng
     symbolic = not text.isdigit()
     options: list[str] = []
@@ -132,7 +132,7 @@ def index_of(g: Graph, axes: list[Ax], text: str, size: int) -> str | None:
         if a.text == text:
             options += [a.name] * 6 + [f"{text} - 1 - {a.name}"]
             if symbolic:
-                # right, since an iteration has a size of 1 at least
+                # in bounds: where an iteration runs, the size is at least 1
                 options += [
                     f"sl.min({a.name} + {rng.choice((1, 2))}, {text} - 1)",
                     f"sl.min(sl.max({a.name} - 1, 0), {text} - 1)",
@@ -192,7 +192,7 @@ def read(g: Graph, t: Made, axes: list[Ax]) -> str | None:
 
 
 def operand(g: Graph, axes: list[Ax], dtype: str, lead: Made | None = None) -> tuple[str, bool]:
-    """A value of ``dtype``: a read, now and then of a new input; whether it is exact."""
+    """Return a read as a value of ``dtype``, sometimes of a new input, and whether it is exact."""
     for _ in range(8):
         t = lead or lead_of(g)
         lead = None
@@ -207,14 +207,14 @@ def operand(g: Graph, axes: list[Ax], dtype: str, lead: Made | None = None) -> t
 
 
 def cast(g: Graph, text: str, t: Made, dtype: str) -> str:
-    """``text`` in ``dtype``; floats on their way to integers stay small."""
+    """Convert ``text`` to ``dtype``; clamp floats to small values before they become integers."""
     if dtype == "bool":
         return f"({text} > 0)" if t.exact and t.dtype != "bool" else f"({text} == {text})"
     if t.dtype.startswith("float") and not dtype.startswith("float"):
         if not t.exact:
             return f'sl.cast({text} == {text}, "{dtype}")'
         if g.special:
-            # what a NaN is as an integer, no language says
+            # the conversion of a NaN to an integer is undefined
             text = f'sl.select(sl.isnan({text}), sl.const(1, "{t.dtype}"), {text})'
         return f'sl.cast(sl.max(sl.min({text}, 50), 0), "{dtype}")'
     return f'sl.cast({text}, "{dtype}")'
@@ -251,7 +251,7 @@ def combine(
         f"sl.if_then_else({condition_of(g, axes)}, {a}, {b})",
     ]
     if exact:
-        # what is asked about is what is chosen
+        # the condition tests an operand of the choice
         common += [f"sl.if_then_else({a} > {b}, {a}, 0)", f"sl.select({a} > 0, {a}, {b})"]
     made = _one_of(g, common, a, b, dtype)
     g.kinds |= {k for k in ("select", "if_then_else") if made.startswith(f"sl.{k}(")}
@@ -274,7 +274,7 @@ def unary(g: Graph, a: str, dtype: str, exact: bool, axes: list[Ax]) -> tuple[st
         more = (f"np.exp(-sl.abs({a}))", f"sl.sigmoid({a})", f"sl.abs({a})", f"(-{a})")
         rare = [f"sl.log1p(sl.abs({a}))", f"sl.erf({a})"]
         if exact:
-            # these jump: only where no rounding came before
+            # discontinuous functions need operands without rounding
             rare += [f"sl.floor({a})", f"sl.ceil({a})", f"sl.round({a})", f"sl.trunc({a})"]
         return rng.choice((*smooth, *more, f"({a} * 0.5)", f"({a} / 2)", rng.choice(rare))), False
     forms = [f"({a} // 3)", f"({a} % 5)", f"({a} >> 1)", f"({a} + 100)", f"sl.abs({a})"]
@@ -295,5 +295,5 @@ def value_of(
         text, exact = unary(g, text, dtype, exact, axes)
     if g.scalars and dtype == "float32" and g.chance(0.4):
         text = f"({text} * alpha)"
-    # rounding may differ between schedules: only whole numbers may meet a threshold later
+    # rounding may differ between schedules, so only integers may be compared with a threshold
     return text, exact and not dtype.startswith("float")

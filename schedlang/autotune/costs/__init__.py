@@ -1,1 +1,1 @@
-"""The expected cost of candidates, from their loops alone."""
+"""The cost model: estimates of candidates, from their loops alone."""

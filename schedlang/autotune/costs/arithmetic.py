@@ -1,4 +1,4 @@
-"""The arithmetic of a statement, in instructions and in operations."""
+"""The arithmetic of a statement, as instructions and as operations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from schedlang.expr.nodes import Binary, Call, Expr, Select
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import Load, Store
 
-# cycles of a division or a math function a vector
+# cycles of a division and of a math function, per vector
 DIVISION, MATH = 10, 14
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "**")
 CHEAP = ("min", "max", "abs", "bits_float32", "bits_float64", "bits_int32", "bits_int64")
 
 
 def instructions(store: Store, times: Callable[[Expr], float], every: float) -> float:
-    """Return the cycles that the arithmetic of a statement takes.
+    """Return the cycles of the arithmetic of a statement.
 
-    ``times``: how many instructions a node is, of all copies of the statement; ``every``: how many
-    one is that each copy and each vector has of its own, as what a reduction combines.
+    ``times`` returns the number of instructions of a node, over all copies of the statement.
+    ``every`` is that number for a node that each copy and each vector evaluates, such as the update
+    of a reduction.
     """
     total = sum(
         times(node) * _cycles(node) for node in postorder(store.values)
@@ -27,7 +28,7 @@ def instructions(store: Store, times: Callable[[Expr], float], every: float) -> 
     if store.reducer is None:
         return max(total, times(store.values[0]))
     for value in store.values:
-        # a product that is added is one instruction
+        # a multiply-add is one instruction
         fused = isinstance(value, Binary) and value.op == "*" and times(value) == every
         total += 0.0 if fused else every
     return max(total, every)
@@ -42,7 +43,7 @@ def _cycles(node: Expr) -> float:
 
 
 def operations(store: Store) -> int:
-    """Return the arithmetic operations of one lane, without those of the indices of loads."""
+    """Return the number of arithmetic operations of one lane, without the index arithmetic."""
     loads = {id(node) for node in postorder(store.values) if isinstance(node, Load)}
     counted = sum(
         (isinstance(node, Binary) and node.op in ARITHMETIC)

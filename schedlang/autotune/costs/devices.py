@@ -1,4 +1,4 @@
-"""The speed of a GPU: that of this machine as its driver says, else the best known of its kind."""
+"""The speed of a GPU: as this machine's driver reports it, or else from data sheets."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class Speed:
-    """Multiprocessors, their cycles in a second, and bytes a second of global memory."""
+    """The speed of a GPU: multiprocessors, cycles per second, bytes per second of global memory."""
 
     multiprocessors: int
     clock: float
     memory: float
 
 
-# by data sheets and whitepapers of NVIDIA: A100 80GB SXM, Jetson AGX Orin 64GB, H100 SXM
+# from NVIDIA's data sheets and whitepapers: A100 80GB SXM, Jetson AGX Orin 64GB, H100 SXM
 SPEEDS = {
     "sm_80": Speed(108, 1.41e9, 2.039e12),
     "sm_87": Speed(16, 1.3e9, 2.048e11),
     "sm_90": Speed(132, 1.98e9, 3.35e12),
     "sm_90a": Speed(132, 1.98e9, 3.35e12),
-    # guesses: cards of these kinds differ by some times (RTX 3090, RTX 4090, RTX 5090)
+    # those of RTX 3090, RTX 4090, RTX 5090; other cards of these kinds may be several times slower
     "sm_86": Speed(82, 1.7e9, 9.36e11),
     "sm_89": Speed(128, 2.52e9, 1.008e12),
     "sm_120": Speed(170, 2.41e9, 1.792e12),
-    # a guess: the B200's memory is of its data sheet, the rest is not
+    # B200: the memory is from its data sheet, the rest is a guess
     "sm_100": Speed(148, 1.9e9, 8.0e12),
-    # guesses too, but for the memory: B300, GB10
+    # B300, GB10: guesses, except for the memory
     "sm_103": Speed(148, 1.9e9, 8.0e12),
     "sm_121": Speed(48, 2.4e9, 2.73e11),
 }
-# what others are taken for
+# the assumed speed of any other GPU
 DEFAULT = SPEEDS["sm_90"]
 
 
@@ -51,16 +51,15 @@ def speed_of(target: Target) -> Speed:
 
 
 def _here(capability: tuple[int, int]) -> Speed | None:
-    """Return what the driver says of this machine's first GPU, if that is one of a compute
-    capability.
+    """Return the speed of this machine's first GPU, if it has this compute capability.
 
-    That is what candidates are measured on. It is not made the current one: a context there takes
-    hundreds of MB, and in the mode that lets one process have it would keep others out.
+    Candidates are measured on that GPU. No context is created on it, as a context takes hundreds of
+    MB and, in exclusive mode, locks out other processes.
     """
     try:
         return _first(capability)
     except (LookupError, SchedlangError):
-        # not kept: a driver may come to be there
+        # not cached, as a driver may become available
         return None
 
 
@@ -72,10 +71,10 @@ def _first(capability: tuple[int, int]) -> Speed:
     here: Any = cuda.gpus[0]
     if tuple(here.compute_capability) != capability:
         raise LookupError("a GPU of another kind")
-    # in kHz and bits; memory moves data twice a cycle
+    # clock rates are in kHz, the bus width in bits; memory transfers data twice per cycle
     memory = 2 * here.MEMORY_CLOCK_RATE * 1e3 * here.GLOBAL_MEMORY_BUS_WIDTH / 8
     found = Speed(here.MULTIPROCESSOR_COUNT, here.CLOCK_RATE * 1e3, memory)
     if not found.clock or not found.memory:
-        # memory that is the CPU's too may have no clock of its own
+        # memory shared with the CPU may report no clock
         raise LookupError("a GPU that does not say how fast it is")
     return found

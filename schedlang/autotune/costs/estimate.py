@@ -1,9 +1,9 @@
-"""The expected cost of a nest on a CPU, from its loops alone: it orders candidates, no more.
+"""The estimated cost of a nest on a CPU, from its loops alone.
 
-Cycles of arithmetic and of loads, as a core with two vector units counts them, against the bytes
-that each level of caches has to bring (the footprint of the loops that fit it, as in Wolf and Lam,
-"A data locality optimizing algorithm", PLDI 1991). The numbers are round, and only their order
-matters: a search prints how well it agrees with what was measured.
+The model compares the cycles of arithmetic and loads, on a core with two vector units, with the
+bytes that each cache level has to fetch. These follow from the footprint of the loops whose data
+fit the cache (Wolf and Lam, "A data locality optimizing algorithm", PLDI 1991). The estimate only
+ranks candidates. A search reports how well its order agrees with measured times.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.target import Target
 
-# cycles of a multiply-add until its sum can be added to
+# latency of a multiply-add in cycles
 LATENCY = 4
-# bytes a cycle from behind the first, the second and the last level of caches
+# bytes per cycle that a miss in the first, the second and the last level of caches brings
 RATES = (32.0, 16.0, 8.0)
-# what a size that is known at the call is taken for
+# the assumed value of a symbolic size
 SYMBOLIC = 256
 # cycles to start a parallel loop
 LAUNCH = 6000.0
@@ -36,8 +36,10 @@ LAUNCH = 6000.0
 
 @dataclass(frozen=True)
 class Estimate:
-    """``seconds`` orders candidates: less should be faster. ``flops`` counts all arithmetic of a
-    call, as :func:`schedlang.compute.work.flops` counts the least that is needed.
+    """The estimate of a candidate.
+
+    ``seconds`` ranks candidates: less should be faster. ``flops`` is the arithmetic of a call, with
+    repeated work counted each time; :func:`schedlang.compute.work.flops` is the least necessary.
     """
 
     seconds: float
@@ -46,7 +48,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Site:
-    """A statement; ``share``: the part of its lanes and rows that bounds leave."""
+    """A statement in its loops.
+
+    ``guards`` is how many tests around it are inside unrolled or vectorized loops. ``share`` is the
+    part of its lanes and rows that pass the tests of bounds.
+    """
 
     store: Store
     loops: tuple[For, ...]
@@ -55,7 +61,7 @@ class _Site:
 
 
 def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
-    """Return the cost of ``nest`` on ``threads`` cores of ``target``, which is to be a CPU.
+    """Return the estimated cost of ``nest`` on ``threads`` cores of ``target``, a CPU.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1024, 1024), name="A")
@@ -83,7 +89,7 @@ def estimate(nest: Nest, target: Target, threads: int = 2) -> Estimate:
 
 
 def work_of(nest: Nest) -> float:
-    """Return the arithmetic operations of a call; what is computed twice counts twice."""
+    """Return the arithmetic operations of a call, with repeated work counted each time."""
     total = 0.0
     for site in _sites(nest.body):
         total += operations(site.store) * prod(_extent(f) for f in site.loops) * site.share
@@ -91,6 +97,7 @@ def work_of(nest: Nest) -> float:
 
 
 def _sites(body: Stmt) -> Iterator[_Site]:
+    """Yield each store statement with the loops and tests around it."""
     stack: list[tuple[Stmt, tuple[For, ...], int, float]] = [(body, (), 0, 1.0)]
     while stack:
         stmt, loops, guards, share = stack.pop()
@@ -111,9 +118,9 @@ def _sites(body: Stmt) -> Iterator[_Site]:
 
 
 def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
-    """Return ``loops`` with one of several threads as long as ``test`` of its axis alone leaves it.
+    """Return ``loops`` with a parallel loop shortened to the iterations that pass ``test``.
 
-    ``None`` for another test.
+    Returns ``None`` unless the test depends on the axis of a parallel loop alone.
     """
     leaves = {n for n in postorder([test.cond]) if isinstance(n, (Axis, Var, Load))}
     own = [f for f in loops if f.kind == "parallel" and leaves == {f.axis}]
@@ -124,7 +131,7 @@ def _part(test: If, loops: Sequence[For]) -> tuple[For, ...] | None:
 
 
 def _share(test: If, loops: Sequence[For]) -> float:
-    """Return the part of lanes and rows that a bound leaves; 0 or 1 where sizes alone decide."""
+    """Return the part of lanes and rows that passes a test of bounds; 1 for any other test."""
     known = {f.axis: np.arange(_extent(f)) for f in loops if f.kind in ("unroll", "vectorize")}
     leaves = {n for n in postorder([test.cond]) if isinstance(n, (Axis, Var, Load))}
     if not test.note or len(leaves) > 1 or not leaves <= known.keys():
@@ -155,11 +162,11 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
         if kept
         else sum(_load(b, store.indices, lane, [], pieces, copies) for b in store.buffers)
     )
-    # that they overlap little is what agrees best with measured times; a vector wider than the
-    # datapath takes it twice
+    # little overlap of units and loads agrees best with measured times; a vector wider than the
+    # datapath takes several passes
     each = max((units + loads) / 2, stores) * (target.passes if lane else 1)
     if store.reducer is not None:
-        # few sums wait for themselves; through memory each waits for its store too
+        # each sum waits for its previous value; in memory, also for the store
         each = max(each, LATENCY if kept else 3 * LATENCY)
     if site.guards:
         each *= 2.0
@@ -175,8 +182,10 @@ def _cost(site: _Site, target: Target, resident: bool) -> tuple[float, float]:
 def _times(
     store: Store, lane: For | None, written: Sequence[For], pieces: int
 ) -> Callable[[Expr], float]:
-    """Return how many instructions a node is: what copies or lanes have in common is computed
-    once."""
+    """Return a function that counts the instructions of a node, over all copies and vectors.
+
+    A value that copies or lanes share is computed once.
+    """
     axes: dict[int, frozenset[Expr]] = {}
     for node in postorder(store.values):
         own = frozenset([node] if isinstance(node, Axis) else [])
@@ -198,10 +207,10 @@ def _load(
     buffer: Buffer, indices: Sequence[Expr], lane: For | None, written: Sequence[For], pieces: int,
     copies: int,
 ) -> float:  # fmt: skip
-    """Load (or store) instructions of all copies: those that are alike are made once."""
+    """Return the load or store instructions of all copies; equal ones count once."""
     offset = flat(buffer, indices)
-    alike = prod(_extent(f) for f in written if lane_step(offset, f.axis) == 0)
-    count = copies / max(1, alike)
+    equal = prod(_extent(f) for f in written if lane_step(offset, f.axis) == 0)
+    count = copies / max(1, equal)
     if lane is None:
         return count
     step = lane_step(offset, lane.axis)
@@ -209,7 +218,7 @@ def _load(
         return count
     if step == 1:
         return count * pieces
-    # far apart: an element at a time, unless copies side by side make up a square
+    # strided lanes load one element at a time, unless unrolled copies form a square to transpose
     square = any(_extent(f) >= 8 and lane_step(offset, f.axis) == 1 for f in written)
     return count * (2.0 * pieces if square else 1.5 * _extent(lane))
 

@@ -1,9 +1,9 @@
-"""The expected cost of a program on a GPU, from one warp of each kernel: it orders candidates.
+"""The estimated cost of a program on a GPU, from the first warp of each kernel.
 
-Instructions that can be issued, sectors that memory has to move and passes of shared memory, each
-against what a device does in a second, stretched where too few warps run to hide their waits
-(a roofline with occupancy; Williams, Waterman and Patterson, "Roofline", CACM 2009). The addresses
-of a first warp stand for those of all.
+The model is a roofline with occupancy (Williams, Waterman and Patterson, "Roofline", CACM 2009). It
+counts issued instructions, sectors of global memory and passes of shared memory, and divides each
+by the rate of the device. The result is longer if too few warps run to hide latency. The addresses
+of the first warp stand for those of all warps. The estimate only ranks candidates.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from schedlang.gpu_lowering.program import Launch, Program, Repeat, Step, When
 from schedlang.ir.nodes import Buffer, Stmt, Store, walk
 from schedlang.target import Target
 
-# how much more than global memory caches serve
+# the bandwidth of caches, as a multiple of that of global memory
 CACHED = 2.5
-# bytes of them that one multiprocessor takes in a cycle (A100: 5120 in all, by its whitepaper)
-TAKEN = 64
-# warp instructions that a multiprocessor issues in a cycle, and warps that hide a wait
+# bytes per cycle from the cache to one multiprocessor (A100: 5120 in all, by its whitepaper)
+CACHE_RATE = 64
+# warp instructions that a multiprocessor issues per cycle, and warps that hide latency
 ISSUE, HIDING = 4, 12
+# seconds to launch a kernel
 LAUNCH = 3e-6
 
 
@@ -55,7 +56,7 @@ def estimate_gpu(program: Program, target: Target) -> Estimate:
 
 
 def _launches(steps: Sequence[Step], times: int) -> Iterator[tuple[Launch, int]]:
-    """Yield each kernel, and how often the host launches it."""
+    """Yield each kernel with the number of its launches."""
     for step in steps:
         if isinstance(step, Launch):
             yield step, times
@@ -66,6 +67,7 @@ def _launches(steps: Sequence[Step], times: int) -> Iterator[tuple[Launch, int]]
 
 
 def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target) -> float:
+    """Return the estimated seconds of one launch."""
     device, speed = target.device, speed_of(target)
     units = speed.multiprocessors
     held = max(1, registers(launch)) * launch.threads
@@ -73,16 +75,16 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
         device.threads_per_sm // launch.threads, device.blocks_per_sm,
         device.shared_per_sm // max(1, launch.shared_bytes), device.registers_per_sm // held,
     ))  # fmt: skip
-    # the last wave takes as long as a full one
+    # a partial last wave takes as long as a full one
     waves = -(-blocks // (units * resident))
     active = min(resident, -(-blocks // units)) * warps
     stretch = max(1.0, HIDING / active)
-    # blocks that one multiprocessor has to do
+    # blocks per multiprocessor
     share = waves * resident if blocks > units * resident else -(-blocks // units)
     issue = share * warps * work.instructions / ISSUE / speed.clock
     shared = share * warps * work.passes / speed.clock
     moved = warps * work.sectors * SECTOR * max(
-        blocks / (speed.memory * CACHED), share / (TAKEN * speed.clock)
+        blocks / (speed.memory * CACHED), share / (CACHE_RATE * speed.clock)
     )  # fmt: skip
     slow = max(issue, shared, moved)
     spilled = 2.0 if registers(launch) > device.registers else 1.0
@@ -90,10 +92,10 @@ def _seconds(launch: Launch, work: Work, blocks: int, warps: int, target: Target
 
 
 def registers(launch: Launch) -> int:
-    """Return how many registers a thread needs for its local storage and for addresses.
+    """Return the number of registers that a thread needs for local storage and addresses.
 
-    The local storage includes what waits for the next tile of a double buffer. Each element takes a
-    register, even if its dtype is smaller.
+    Local storage includes the elements on their way into a double buffer. Each element takes at
+    least one register, even if its dtype is smaller.
     """
     local = {b for s, _ in walk(launch.body) for b in _buffers(s) if b.scope == "local"}
     return 24 + sum((b.size or 0) * registers_of(b.dtype) for b in local)

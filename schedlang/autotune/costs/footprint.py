@@ -1,4 +1,4 @@
-"""The bytes that the accesses of a statement ask of each level of memory."""
+"""The bytes that the accesses of a statement move between cache levels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedlang.host import LINE, Cache
 from schedlang.ir.nodes import Buffer, For
 from schedlang.ir.offsets import strides
 
-# bytes whose distance in memory is that of their addresses
+# bytes of a page, inside of which virtual and physical addresses agree
 PAGE = 4096
 
 
@@ -28,9 +28,9 @@ class Reach:
 
 @dataclass(frozen=True)
 class Footprint:
-    """The part of a buffer that an access touches: contiguous runs of ``lines`` each.
+    """The part of a buffer that an access touches, as contiguous runs of ``lines`` each.
 
-    ``steps``: by dimension how many runs there are, and the bytes from one to the next.
+    ``steps`` gives, by dimension, the number of runs and the bytes from one to the next.
     """
 
     lines: float
@@ -45,9 +45,10 @@ class Footprint:
         return prod((count for count, _ in self.steps), start=1.0)
 
     def lines_per_set(self, sets: int) -> float:
-        """Return how many of the lines share a set: runs a power of two apart start in few of them.
+        """Return how many of the lines share a cache set.
 
-        Pages may be anywhere in memory, and so in any of the sets of a larger cache.
+        Runs that are a power of two apart start in few sets. Only the distance inside a page
+        counts, since pages may be anywhere in memory.
         """
         way = sets * LINE
 
@@ -63,13 +64,13 @@ def line_traffic(
     accesses: Sequence[Reach], loops: Sequence[For], extent: Callable[[For], int],
     caches: Sequence[Cache], resident: bool = False,
 ) -> list[float]:  # fmt: skip
-    """Return bytes that miss each of ``caches`` while ``loops`` run.
+    """Return the bytes that miss each of ``caches`` while ``loops`` run.
 
-    For each level the outer loops whose data it cannot hold bring what is inside of them anew in
-    each iteration: all data together, and those of an access whose lines fall into few sets.
-    ``resident``: whether the last level has all data of a call before it.
+    If a cache cannot hold the data of an outer loop, its data are fetched again in each iteration.
+    That is decided for all accesses together, and again for an access whose lines fall into few
+    sets. If ``resident``, the last level has all data before the call.
     """
-    # by how many of the outer loops are taken out
+    # by depth: the footprint inside of so many outer loops
     kept = [_footprints(access, loops, extent) for access in accesses]
     found = []
     for cache in caches:
@@ -80,12 +81,12 @@ def line_traffic(
         total = 0.0
         for footprints in kept:
             own = depth
-            # the last level spreads its lines by hashes
+            # the last level hashes addresses to sets, so that no few sets fill up
             while not last and own < len(loops) and (
                 footprints[own].lines_per_set(cache.sets) > cache.ways
             ):  # fmt: skip
                 own += 1
-            # the loop around what fits goes from one piece to the next, and meets each line once
+            # the innermost loop whose data do not fit fetches each line once
             swept = max(0, own - 1)
             total += prod(extent(f) for f in loops[:swept]) * footprints[swept].bytes
         found.append(0.0 if last and resident else total)
@@ -99,7 +100,7 @@ def _footprints(
 
 
 def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) -> list[list[float]]:
-    """Return how many indices each dimension takes while the loops from some depth on run."""
+    """Return the number of indices of each dimension in the loops from each depth on."""
     lins = [to_lin(index) for index in access.indices]
     found = []
     for depth in range(len(loops) + 1):
@@ -109,7 +110,7 @@ def _spans(access: Reach, loops: Sequence[For], extent: Callable[[For], int]) ->
 
 
 def _span(lin: Lin, inner: dict[Axis, int]) -> float:
-    """Return the number of values of an index, holes counted."""
+    """Return the width of the range of an index, holes included."""
     total = 1.0
     for product, coef in lin.terms.items():
         if not product:
@@ -138,7 +139,7 @@ def _footprint(buffer: Buffer, spans: Sequence[float]) -> Footprint:
         count = min(span, length) if isinstance(length, int) else span
         if count <= 1:
             continue
-        # what nobody knows is taken for a distance that fills all sets
+        # assume that an unknown distance fills all sets
         pitch = stride.const * size if stride.const is not None else LINE
         if not steps and pitch <= max(run, LINE) and stride.const is not None:
             run += (count - 1) * pitch

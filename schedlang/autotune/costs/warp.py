@@ -1,4 +1,4 @@
-"""The work of the first warp of a kernel: its addresses stand for those of all warps."""
+"""The work of the first warp of a kernel, which stands for all warps."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, 
 from schedlang.ir.offsets import flat
 from schedlang.target import Target
 
+# instructions that a barrier stands for
 BARRIER = 30
-# what a size that is known at the call is taken for
+# the assumed value of a symbolic size
 SYMBOLIC = 256
 
 
@@ -40,8 +41,11 @@ class Warp:
 
 @dataclass(frozen=True)
 class Around:
-    """The loops around a statement: how often it runs, the loop whose iterations are the lanes
-    of a vector, and the buffers whose sums have names there.
+    """The context of a statement.
+
+    * ``times``: how often it runs.
+    * ``wide``: the vectorized loop around it, if there is one.
+    * ``kept``: the buffers whose sums are kept in registers.
     """
 
     times: float = 1.0
@@ -59,13 +63,14 @@ class Work:
 
 
 def work_of_warp(launch: Launch, nest: Nest, target: Target) -> Work:
-    """Return what the first warp of a kernel of ``nest`` does."""
+    """Return the work of the first warp of a kernel of ``nest``."""
     work = Work()
     _walk(Warp(nest, target, _lanes(launch)), launch.body, Around(), work)
     return work
 
 
 def size_of(extent: int | Expr) -> int:
+    """Return an extent, or ``SYMBOLIC`` if it is not constant."""
     return extent if isinstance(extent, int) else SYMBOLIC
 
 
@@ -92,7 +97,7 @@ def _loop(warp: Warp, loop: For, around: Around, work: Work) -> None:
     if loop.axis.is_reduce and not kept:
         outside = () if wide is None else (wide,)
         kept = kept_by_thread(loop, warp.target, steps_of(loop, warp.nest), outside)
-        # such sums begin with what would be stored ahead of the loop, and are written behind it
+        # sums in registers are stored once, after the loop
         for stmt, _ in walk(loop.body):
             if isinstance(stmt, Store) and kept & set(stmt.buffers):
                 for buffer in stmt.buffers:
@@ -109,7 +114,7 @@ def _store(warp: Warp, store: Store, around: Around, work: Work) -> None:
         if store.reducer is None:
             _access(warp, buffer, store.indices, around, work)
         elif buffer not in around.kept:
-            # read and written
+            # a read and a write
             _access(warp, buffer, store.indices, around, work)
             _access(warp, buffer, store.indices, around, work)
 
@@ -133,7 +138,7 @@ def _access(
 def _request(
     buffer: Buffer, indices: tuple[Expr, ...], lanes: Mapping[Any, Any], width: int
 ) -> tuple[float, float]:
-    """Return the sectors of global memory, or passes of shared memory, of a warp's request."""
+    """Return the sectors of global memory and the passes of shared memory of a warp's request."""
     size = itemsize(buffer.dtype)
     offset = to_expr(flat(buffer, indices))
     values = dict(lanes)
@@ -141,7 +146,7 @@ def _request(
         if isinstance(node, (Axis, Var)) and node not in values:
             values[node] = 0
         if isinstance(node, Load):
-            # an address out of memory: each thread its own
+            # an index read from memory: assume a different one for each thread
             return float(WARP), float(WARP)
     count = len(next(iter(lanes.values()))) if lanes else 1
     at = np.broadcast_to(np.asarray(evaluate(offset, values)), (count,)) * size
@@ -153,7 +158,7 @@ def _request(
 
 
 def _lanes(launch: Launch) -> dict[Any, Any]:
-    """Return the thread indices of a first warp."""
+    """Return the thread indices of the first warp, by axis."""
     extents = [size_of(i.extent) for i in launch.block]
     numbers = np.arange(min(WARP, prod(extents)))
     place = np.unravel_index(numbers, extents[::-1])[::-1] if extents else ()

@@ -1,1 +1,1 @@
-"""Trials as lines of a file, and how near one is to what is asked for."""
+"""The lines of a tuning database, and how far a recorded computation is from another."""

@@ -1,4 +1,4 @@
-"""One line of a tuning database: what it holds, and how it is written and read with no trust."""
+"""One line of a tuning database, written and read with every field checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedlang.compute.rename import Names
 
 FORMAT = "schedlang.tuning"
 VERSION = 1
-# a longer line is neither written nor read into memory
+# the most bytes of a line that is written, or read into memory
 LONGEST = 4 << 20
 _LONGEST_DETAIL = 2000
 _OP = re.compile(r"[0-9a-f]{64}")
@@ -22,11 +22,12 @@ _OP = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Entry:
-    """A trial, where it was made, and the name of its kernel.
+    """A trial, the place that its time holds for, and the name of its kernel.
 
-    ``differs`` says in words what is not as it was asked for; ``names`` are those of the
-    computation that was tuned, empty where they were not recorded; ``line`` is the number of its
-    line in the file at ``path``, ``again`` that of a later one where it was right too, if there is.
+    * ``differs``: how ``where`` differs from the place asked for, in words.
+    * ``names``: the names in the tuned computation, empty if they were not recorded.
+    * ``line``: the number of its line in the file at ``path``.
+    * ``again``: the number of a later line whose trial was right too, if there is one.
     """
 
     where: Where
@@ -40,12 +41,12 @@ class Entry:
 
     @property
     def seconds(self) -> float | None:
-        """The time of a trial that went well and was timed."""
+        """The time of the trial; ``None`` if it failed or was not timed."""
         return self.trial.seconds
 
 
 def to_line(entry: Entry) -> bytes:
-    """Return the line of ``entry``; raise ``ValueError`` for what :func:`from_line` would not take.
+    """Return the line of ``entry``; raise ``ValueError`` where :func:`from_line` would refuse it.
 
     >>> where = Where("0" * 64, (), "cpu", "a machine", (("numba", "0.62"),))
     >>> entry = Entry(where, "C", Trial(0, "ok", "{}", seconds=1.5))
@@ -53,7 +54,7 @@ def to_line(entry: Entry) -> bytes:
     1.5
     """
     where, trial = entry.where, entry.trial
-    # what a compiler or the system said may hold anything
+    # messages of a compiler or the system may hold any characters, at any length
     detail = trial.detail.encode("utf-8", "replace").decode()[:_LONGEST_DETAIL]
     data = {
         "format": FORMAT,
@@ -97,9 +98,9 @@ def to_line(entry: Entry) -> bytes:
 
 
 def from_line(line: bytes) -> Entry:
-    """Return what a line holds, checked field by field.
+    """Return the entry of a line, checked field by field.
 
-    Raises ``ValueError`` that says what is wrong.
+    Raises ``ValueError`` with the reason for an invalid line.
     """
     try:
         data = json.loads(line.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
@@ -108,9 +109,9 @@ def from_line(line: bytes) -> Entry:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
-        # some of its messages end in an "at" of their own
-        said = error.msg.removesuffix(" at")
-        raise ValueError(f"it is not JSON ({said} at character {error.pos})") from None
+        # some of json's messages end in "at"
+        message = error.msg.removesuffix(" at")
+        raise ValueError(f"it is not JSON ({message} at character {error.pos})") from None
     fields = _Fields(data, "it")
     if fields.data.get("format") != FORMAT:
         raise ValueError(f'its "format" is not "{FORMAT}"')
@@ -171,13 +172,13 @@ def _trial(fields: _Fields) -> Trial:
         first=first,
         disturbed=fields.flag("loud"),
         first_disturbed=fields.flag("first_loud"),
-        checked=fields.later("checked"),
-        limits=fields.later("limits"),
+        checked=fields.optional_text("checked"),
+        limits=fields.optional_text("limits"),
     )
 
 
 class _Fields:
-    """An object of the line, whose fields are asked for by kind."""
+    """A JSON object of the line, with a checked getter for each type of field."""
 
     def __init__(self, data: Any, what: str) -> None:
         if not isinstance(data, dict):
@@ -195,8 +196,8 @@ class _Fields:
     def text(self, key: str) -> str:
         return _text(self.get(key), key)
 
-    def later(self, key: str) -> str:
-        """Return a text; empty in a line that was written before there was such a thing."""
+    def optional_text(self, key: str) -> str:
+        """Return a text field, empty if it is missing, as in lines of older versions."""
         return self.text(key) if key in self.data else ""
 
     def items(self, key: str) -> list[Any]:
@@ -215,10 +216,7 @@ class _Fields:
         return tuple(_count(item, key) for item in self.items(key))
 
     def flag(self, key: str) -> bool:
-        """Return whether it is set.
-
-        A line that was written before there was such a thing has none.
-        """
+        """Return a boolean field, False if it is missing, as in lines of older versions."""
         found = self.data.get(key, False)
         if not isinstance(found, bool):
             raise ValueError(f"its {_short(key)} is not true or false")
@@ -252,7 +250,7 @@ def _text(value: Any, key: str) -> str:
 
 
 def _check_plain(decisions: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless decisions are plain data, such as numbers, text and lists."""
+    """Raise ``ValueError`` unless all decisions are numbers, text, booleans, None or lists."""
     stack = list(decisions.values())
     while stack:
         value = stack.pop()
@@ -265,6 +263,7 @@ def _check_plain(decisions: Mapping[str, Any]) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs as a dict; raise ``ValueError`` for a repeated key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("it gives a field twice")

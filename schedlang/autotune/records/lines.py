@@ -1,4 +1,4 @@
-"""Appending lines to a file that several processes write, and reading what was appended."""
+"""Appending lines to a file that several processes share, and reading them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import BinaryIO
 from schedlang.autotune.locks import lock, unlock
 from schedlang.errors import TuningError
 
-# seconds to wait for others; without the lock one write a line has to do
+# seconds to wait for the lock; after that, writing each line in one call has to be enough
 PATIENCE = 5.0
 _CHUNK = 1 << 16
 
@@ -22,11 +22,11 @@ _CHUNK = 1 << 16
 def opened(path: Path, write: bool) -> Iterator[int]:
     """Yield a descriptor of the regular file at ``path``, locked; writing creates the file.
 
-    Raises :class:`~schedlang.errors.TuningError` for what cannot be opened, and
-    ``FileNotFoundError`` for a file to read that is not there.
+    Raises :class:`~schedlang.errors.TuningError` if it cannot be opened, and
+    ``FileNotFoundError`` if the file to read does not exist.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if write else os.O_RDONLY
-    # a pipe without a writer would wait for one, and Windows changes line ends of text
+    # opening a pipe without a writer would block, and Windows changes line ends of text
     flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags, 0o666)
@@ -46,7 +46,7 @@ def opened(path: Path, write: bool) -> Iterator[int]:
         lock(descriptor, write, PATIENCE)
         yield descriptor
     finally:
-        # a process forked meanwhile has the descriptor too, and closing it here would free nothing
+        # closing is not enough: a process forked since then has the descriptor too
         unlock(descriptor)
         os.close(descriptor)
 
@@ -65,7 +65,7 @@ def append(path: Path, line: bytes) -> None:
         try:
             if os.lseek(descriptor, 0, os.SEEK_END) > 0:
                 os.lseek(descriptor, -1, os.SEEK_END)
-                # a process that was killed may have left half a line
+                # a killed process may have left half a line
                 if os.read(descriptor, 1) != b"\n":
                     line = b"\n" + line
             written = os.write(descriptor, line)
@@ -77,7 +77,7 @@ def append(path: Path, line: bytes) -> None:
 
 @dataclass(frozen=True)
 class Line:
-    """``text`` is ``None`` for a line that is too long to be kept; ``ended`` by a newline."""
+    """A line of the file: ``text`` is ``None`` if it is too long; ``ended``: it has a newline."""
 
     text: bytes | None
     length: int
@@ -85,7 +85,7 @@ class Line:
 
 
 def read_lines(file: BinaryIO, longest: int) -> Iterator[Line]:
-    """Yield the lines from where ``file`` stands; of one over ``longest`` bytes only the length."""
+    """Yield the lines from the position of ``file``, without the text of those over ``longest``."""
     while part := file.readline(longest + 1):
         length, ended = len(part), part.endswith(b"\n")
         if ended or length <= longest:

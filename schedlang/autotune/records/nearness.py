@@ -11,7 +11,7 @@ from schedlang.autotune.record import Trial, Where
 from schedlang.autotune.records.entry import Entry
 from schedlang.autotune.text import one_line
 
-# what counts for a size or a vector width that is missing: more than any ratio of two sizes
+# the distance of a missing size or vector width: more than the log2 of any ratio of two sizes
 _UNKNOWN = 64.0
 
 
@@ -26,14 +26,13 @@ def kind(target: str) -> str:
 
 
 def comparable(wanted: Where, found: Where) -> bool:
-    """Return whether one is a guess for the other: the same computation on the same kind of
-    target."""
+    """Return whether both are the same computation, up to extents, on the same kind of target."""
     same = wanted.op == found.op and len(wanted.extents) == len(found.extents)
     return same and kind(wanted.target) == kind(found.target)
 
 
 def distance(wanted: Where, found: Where) -> tuple[float, ...]:
-    """Return all 0 for the same; the worst difference first, so that smaller tuples are nearer."""
+    """Return the distances in sizes, target, machine and versions; a smaller tuple is nearer."""
     mine, theirs = dict(wanted.sizes), dict(found.sizes)
     sizes = sum(_ratio(mine.get(n), theirs.get(n)) for n in {*mine, *theirs})
     sizes += sum(_ratio(a, b) for a, b in zip(wanted.extents, found.extents))
@@ -51,9 +50,9 @@ def distance(wanted: Where, found: Where) -> tuple[float, ...]:
 def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
     """Return the entries with times, the best first.
 
-    Times of different sizes cannot be compared, so that the larger size is preferred. First times
-    tend to be lucky, since each is the least of many; they are scaled by how much slower the race
-    of the same computation found its winner.
+    Times of different sizes cannot be compared, so of equally near sizes the larger is preferred.
+    The best times from before a race are too short, as the least of many noisy ones: they are
+    multiplied by the factor by which the race slowed its winner.
     """
     places: dict[Where, list[Trial]] = {}
     for entry in found:
@@ -64,14 +63,14 @@ def preferred(wanted: Where, found: Sequence[Entry]) -> list[Entry]:
         counts = [*dict(entry.where.sizes).values(), *entry.where.extents]
         size = sum(math.log2(max(1, n)) for n in counts)
         seconds = as_raced(entry.trial, factors[entry.where])
-        # of equals what won a race
+        # of equal times, prefer one from a race
         return *distance(wanted, entry.where), -size, seconds, not entry.trial.raced
 
     return sorted(found, key=key)
 
 
 def differences(wanted: Where, found: Where) -> tuple[str, ...]:
-    """Return what differs, in words, the least first.
+    """Return the differences in words, the least important first.
 
     >>> here = Where("", (("n", 64),), "cpu", "M1", (("numba", "0.62"),))
     >>> differences(here, Where("", (("n", 32),), "cpu", "M2", (("numba", "0.61"),)))
@@ -80,23 +79,23 @@ def differences(wanted: Where, found: Where) -> tuple[str, ...]:
     >>> differences(square, wide)
     ('for extents 5, not 8',)
     """
-    said = [f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
+    parts = [f"with {name} {theirs}, not {mine}" for name, mine, theirs in _versions(wanted, found)]
     if wanted.machine != found.machine:
-        said.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
+        parts.append(f"on {one_line(found.machine)}, not on {one_line(wanted.machine)}")
     if wanted.target != found.target:
-        said.append(f"for {one_line(found.target)}, not for {one_line(wanted.target)}")
+        parts.append(f"for {one_line(found.target)}, not for {one_line(wanted.target)}")
     if dict(wanted.sizes) != dict(found.sizes):
-        said.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
+        parts.append(f"for {_sizes(found)}, not for {_sizes(wanted)}")
     if wanted.extents != found.extents:
-        # an extent stands in the structure once for each tensor and axis that has it
+        # the structure repeats an extent for each tensor and axis that has it
         pairs = dict.fromkeys(p for p in zip(found.extents, wanted.extents) if p[0] != p[1])
         theirs, mine = (", ".join(map(str, side)) for side in zip(*pairs))
-        said.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
-    return tuple(said)
+        parts.append(f"for extents {one_line(theirs)}, not {one_line(mine)}")
+    return tuple(parts)
 
 
 def _versions(wanted: Where, found: Where) -> list[tuple[str, str, str]]:
-    """Name, version here, version there, of what differs."""
+    """Return the name, the version wanted and the version found of each package that differs."""
     mine, theirs = dict(wanted.versions), dict(found.versions)
     names = sorted(n for n in {*mine, *theirs} if mine.get(n) != theirs.get(n))
     absent = "absent"
@@ -111,6 +110,7 @@ def _sizes(where: Where) -> str:
 
 
 def _ratio(a: int | None, b: int | None) -> float:
+    """Return the distance of two sizes: the log2 of their ratio, above 0 unless they are equal."""
     if a is None or b is None:
         return _UNKNOWN
     return abs(math.log2(max(1, a)) - math.log2(max(1, b))) + (a != b) * 1e-9

@@ -1,4 +1,4 @@
-"""An entry of a database, recorded under other names, for the computation at hand."""
+"""Replaying the steps of a database entry on an equal computation with other names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlang.schedule.schedule import Schedule
 
 
 def sizes_in(names: Names, entry: Entry) -> Where:
-    """Return where ``entry`` was made, its sizes called as ``names`` calls them."""
+    """Return the place of ``entry``, with its sizes renamed to those of ``names``."""
     now = dict(zip(entry.names.sizes, names.sizes))
     sizes = sorted((now.get(name, name), value) for name, value in entry.where.sizes)
     return replace(entry.where, sizes=tuple(sizes))
@@ -25,8 +25,8 @@ def sizes_in(names: Names, entry: Entry) -> Where:
 def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
     """Return the steps of ``entry`` in the names of ``outputs``, an equal computation.
 
-    Where names differ, the steps are replayed on a twin that has the recorded ones. Raises
-    :class:`~schedlang.errors.SchedlangError` if they do not fit.
+    If the names differ, the steps are replayed on a copy of ``outputs`` with the recorded names.
+    Raises :class:`~schedlang.errors.SchedlangError` if they do not fit.
     """
     recorded = entry.trial.steps
     if entry.names in (Names(), names_of(outputs)):
@@ -36,18 +36,19 @@ def steps_for(entry: Entry, outputs: Sequence[Tensor]) -> str:
 
 
 def decisions_for(entry: Entry, outputs: Sequence[Tensor]) -> Mapping[str, Decision]:
-    """Return the decisions of ``entry``, unless they are those of knobs that others' names are in.
+    """Return the decisions of ``entry``, empty if their knobs are named after other stages.
 
-    The rules call a knob after the stage it is for; a template of the user's does as it likes.
+    The rules name a knob after its stage. A user's template names knobs freely, so its decisions
+    are kept.
     """
     same = entry.trial.template or entry.names in (Names(), names_of(outputs))
     return entry.trial.decisions if same else {}
 
 
 def replay(entry: Entry, outputs: Sequence[Tensor]) -> Schedule:
-    """Return the schedule of ``entry`` for ``outputs``, which lowers.
+    """Return the schedule of ``entry`` for ``outputs``.
 
-    Raises :class:`~schedlang.errors.SchedlangError` if there is none.
+    Raises :class:`~schedlang.errors.SchedlangError` if the steps do not fit or do not lower.
     """
     made = Schedule.from_json(steps_for(entry, outputs), list(outputs))
     lower_state(made.state)

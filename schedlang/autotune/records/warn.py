@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user, however deep they arise."""
+"""Warnings that point at the user's line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.errors import DatabaseWarning
 
 
 def warn(message: str) -> None:
-    """Warn of what a tuning database has not, at the first caller outside of schedlang."""
+    """Emit a :class:`~schedlang.errors.DatabaseWarning` at the first caller outside schedlang."""
     level, frame = 2, sys._getframe(1)
     inner = ("schedlang", "contextlib")
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inner:

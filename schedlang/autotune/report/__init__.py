@@ -1,1 +1,1 @@
-"""Showing a search: a bar while it runs, a summary, a page."""
+"""The output of a search: a progress bar, a summary and an HTML report."""

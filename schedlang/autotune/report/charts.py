@@ -1,4 +1,4 @@
-"""The charts of a search, as SVG text: its course, and what the estimate was worth."""
+"""The charts of a search as SVG text: the times by trial, and the estimates against the times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROW = 18
 
 
 def value_label(facts: Facts) -> Callable[[float], str]:
-    """Return how what ranks the trials is written: a time, or the estimate, which has no unit."""
+    """Return the formatter of the values that rank the trials: times, or estimates."""
     return duration if facts.timed else estimate_text
 
 
@@ -32,13 +32,13 @@ def estimate_text(value: float) -> str:
 
 
 def svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
-    """Return a picture that says in words what it shows."""
+    """Return an SVG picture of ``parts``, with ``label`` for screen readers."""
     head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
     return "\n".join([head, *parts, "</svg>"])
 
 
 def place(value: float) -> str:
-    """Return a coordinate, short and never ``-0``."""
+    """Return a coordinate as short text, never ``-0``."""
     return f"{round(value, 1) + 0.0:g}"
 
 
@@ -54,7 +54,7 @@ def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def levels(scale: Scale, left: float, right: float, write: Callable[[float], str]) -> list[str]:
-    """Return the lines across a chart at the round numbers of its upright axis."""
+    """Return the horizontal grid lines and labels at the ticks of the vertical axis."""
     parts = []
     for value in scale.ticks():
         y = scale(value)
@@ -68,10 +68,10 @@ def levels(scale: Scale, left: float, right: float, write: Callable[[float], str
 def search_curve(facts: Facts) -> str:
     """Draw each trial's time by its number, the best time so far as steps, and failed trials below.
 
-    The winner's time in the race is drawn apart.
+    A diamond marks the winner's time in the race.
     """
     write, won = value_label(facts), winner(facts)
-    # they end in another order than they are drawn in
+    # trials may end out of order
     known = sorted(ranked(facts), key=lambda item: item[0].number)
     timed = {id(trial) for trial, _ in known}
     rows: dict[str, list[Trial]] = {outcome: [] for outcome in outcome_counts(facts.trials)}
@@ -100,9 +100,9 @@ def search_curve(facts: Facts) -> str:
         parts.append(f'<path class="step" d="{"".join(steps)}H{WIDTH - RIGHT}"/>')
     for trial, value in known:
         kind, size = ("kept", 3) if trial.resumed else ("dot", 3.5)
-        said = escape(f"trial {trial.number}: {write(value)}")
+        title = escape(f"trial {trial.number}: {write(value)}")
         at = f'cx="{place(across(trial.number))}" cy="{place(up(value))}"'
-        parts.append(f'<circle class="{kind}" {at} r="{size}"><title>{said}</title></circle>')
+        parts.append(f'<circle class="{kind}" {at} r="{size}"><title>{title}</title></circle>')
         if trial is won:
             parts.append(f'<circle class="ring" {at} r="7"/>')
     if again:
@@ -120,7 +120,7 @@ def search_curve(facts: Facts) -> str:
 
 
 def _marks(across: Scale, y: float, name: str, trials: Sequence[Trial]) -> list[str]:
-    """Return a row with a stroke for each of some trials."""
+    """Return a labeled row with a mark for each trial."""
     marks = (f"M{place(across(t.number))} {place(y + 4)}v{ROW - 6}" for t in trials)
     return [
         line(LEFT, y + ROW, WIDTH - RIGHT, y + ROW, "grid"),
@@ -129,9 +129,9 @@ def _marks(across: Scale, y: float, name: str, trials: Sequence[Trial]) -> list[
     ]
 
 
-def _diamond(x: float, y: float, said: str) -> str:
+def _diamond(x: float, y: float, title: str) -> str:
     path = f"M{place(x)} {place(y - 6)}l6 6 -6 6 -6 -6z"
-    return f'<path class="again" d="{path}"><title>{escape(said)}</title></path>'
+    return f'<path class="again" d="{path}"><title>{escape(title)}</title></path>'
 
 
 def _trial_numbers(across: Scale, y: float, last: int) -> list[str]:
@@ -142,7 +142,7 @@ def _trial_numbers(across: Scale, y: float, last: int) -> list[str]:
 
 
 def scatter(facts: Facts) -> str:
-    """Return the estimate across, the measured time up."""
+    """Draw the measured times (vertical) against the estimates (horizontal)."""
     known = [(t, t.estimate, v) for t, v in undisturbed(facts) if t.estimate is not None]
     known = [pair for pair in known if math.isfinite(pair[1])]
     width, tall = 560, 300
@@ -150,15 +150,15 @@ def scatter(facts: Facts) -> str:
     up = scale_of([y for _, _, y in known], TOP + tall, TOP)
     parts, won = levels(up, LEFT, width - RIGHT, duration), winner(facts)
     ticks = across.ticks()
-    # each number needs its room
+    # at most seven labels, so that they do not overlap
     for value in ticks[:: 1 + (len(ticks) - 1) // 7]:
         x = across(value)
         parts.append(line(x, TOP, x, TOP + tall, "grid"))
         parts.append(text(x, TOP + tall + 18, estimate_text(value), "soft", "middle"))
     for trial, x, y in known:
-        said = escape(f"trial {trial.number}: {duration(y)}, estimate {estimate_text(x)}")
+        title = escape(f"trial {trial.number}: {duration(y)}, estimate {estimate_text(x)}")
         at = f'cx="{place(across(x))}" cy="{place(up(y))}"'
-        parts.append(f'<circle class="dot" {at} r="3.5"><title>{said}</title></circle>')
+        parts.append(f'<circle class="dot" {at} r="3.5"><title>{title}</title></circle>')
         if trial is won:
             parts.append(f'<circle class="ring" {at} r="7"/>')
     middle = (LEFT + width - RIGHT) / 2

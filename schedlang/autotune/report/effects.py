@@ -1,4 +1,4 @@
-"""The effect of each knob: the times a search measured, by the value each knob had."""
+"""The effect of each knob: the measured times, grouped by the value of the knob."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from schedlang.autotune.knobs import Decision
 from schedlang.autotune.record import Trial
 from schedlang.autotune.report.facts import Facts, undisturbed, winner
 
-# a chart of more values than this cannot be read
+# the most columns of a readable chart
 MOST_COLUMNS = 12
 
 
 @dataclass(frozen=True)
 class Column:
-    """The trials whose knob had one value: its text, what they are ranked by, how many failed."""
+    """The trials with one value of a knob.
+
+    ``label`` is the value as text. ``values`` are pairs of a trial's number and its time (or its
+    estimate, if nothing was timed). ``failed`` counts the trials that failed. ``best`` tells
+    whether the winner is among them.
+    """
 
     label: str
     values: tuple[tuple[int, float], ...]
@@ -35,20 +40,20 @@ class Column:
 
 @dataclass(frozen=True)
 class Effect:
-    """A knob, the part of the variation it explains (:func:`explained`), and its columns.
+    """A knob, the part of the variation that it explains (:func:`explained`), and its columns.
 
-    ``asked`` counts the trials it is known of; where values were too many, the columns end with one
-    for the rest.
+    ``count`` is the number of trials that have the knob and a time. If the knob has too many
+    values, the last column holds the slower ones together.
     """
 
     name: str
     explained: float
-    asked: int
+    count: int
     columns: tuple[Column, ...]
 
 
 def value_text(value: Decision) -> str:
-    """Return a decision as it is shown: lists without brackets, the rest as Python writes it.
+    """Return a decision as text: lists without brackets, other values as Python prints them.
 
     >>> value_text([8, 4]), value_text("tiled"), value_text(True), value_text([[6, 16], []])
     ('8, 4', 'tiled', 'True', '[6, 16], []')
@@ -61,10 +66,10 @@ def value_text(value: Decision) -> str:
 
 
 def explained(groups: Sequence[Sequence[float]]) -> float:
-    """Return the part of the variation that knowing the group takes away, from 0 to 1.
+    """Return the part of the variation that the groups explain, from 0 to 1.
 
-    It is Kelley's epsilon squared: eta squared with the part that as many groups explain by chance
-    taken off (T. L. Kelley, An Unbiased Correlation Ratio Measure, PNAS 21 (1935), 554-559).
+    It is Kelley's epsilon squared: eta squared, corrected for what as many groups explain by chance
+    (T. L. Kelley, An Unbiased Correlation Ratio Measure, PNAS 21 (1935), 554-559).
 
     >>> explained([[1.0, 1.0], [2.0, 2.0]]), explained([[1.0, 2.0], [1.0, 2.0]])
     (1.0, 0.0)
@@ -80,18 +85,18 @@ def explained(groups: Sequence[Sequence[float]]) -> float:
 
 
 def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
-    """Return the knobs that varied, those that explain most first; then the names of the others."""
+    """Return the knobs that varied, those that explain most first, and the names of the others."""
     known = {id(trial): value for trial, value in undisturbed(facts)}
     won = winner(facts)
-    # a ratio of times is what a knob changes, so times are compared by their logarithms
+    # logarithms: a knob scales a time
     logs = bool(known) and min(known.values()) > 0
-    asked: dict[str, list[Trial]] = defaultdict(list)
+    by_knob: dict[str, list[Trial]] = defaultdict(list)
     for trial in facts.trials:
         if id(trial) in known or trial.outcome != "ok":
             for name in trial.decisions:
-                asked[name].append(trial)
+                by_knob[name].append(trial)
     found, same = [], []
-    for name, trials in asked.items():
+    for name, trials in by_knob.items():
         groups: dict[str, list[Trial]] = defaultdict(list)
         for trial in trials:
             groups[json.dumps(trial.decisions[name], sort_keys=True, default=str)].append(trial)
@@ -109,7 +114,7 @@ def knob_effects(facts: Facts) -> tuple[list[Effect], list[str]]:
 def _ordered(
     name: str, groups: Sequence[list[Trial]], known: dict[int, float]
 ) -> list[tuple[str, list[Trial]]]:
-    """Return the groups in order: numbers by value, a few other values by text, many by median."""
+    """Return labeled groups: numbers by value, a few other values by text, many by median time."""
 
     def value(group: list[Trial]) -> Any:
         return group[0].decisions[name]
@@ -135,7 +140,7 @@ def _ordered(
 
 
 def _natural(value: Decision) -> list[float]:
-    """Return the sort key that orders lists of numbers by value, so that 8 comes before 16."""
+    """Return a sort key that orders lists of numbers by value, so that 8 comes before 16."""
     items = value if isinstance(value, (list, tuple)) else [value]
     return [v for v in items if isinstance(v, (int, float))]
 

@@ -1,4 +1,4 @@
-"""The findings of a search, as plain data: all that its summary and its report are made of."""
+"""The findings of a search as plain data, for its summary and its report."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ from schedlang.runtime.evaluate import duration, number
 
 @dataclass(frozen=True)
 class Facts:
-    """One search of schedules for ``name``, which found one: a search without a winner raises.
+    """The findings of a search for schedules of ``name`` that has a winner.
 
-    ``baseline`` is the seconds of the schedule that was not tuned; ``tried`` and ``valid`` count
-    the decisions that were drawn and those that made a candidate; ``rank_correlation`` is between
-    the estimates and the measured seconds (:func:`correlation`); ``timed`` is false where nothing
-    could be measured, and then the estimate ranks. ``best_nest``, ``best_source`` and
-    ``best_python`` (the schedule as code) are the winner's, ``best`` the number of its trial.
-    ``flops`` are one call's operations, if known, ``spent`` the seconds of the whole search.
-
-    ``ended`` says why the search stopped, ``broken`` whether that was an error of what it runs on.
-    ``ran`` tells whether what is ``"ok"`` ran; else it was compiled, and only those that raced ran,
-    on the emulator. ``refused`` are reasons why decisions made no candidate, with how often each,
-    most often first. ``duplicates`` counts candidates that were not measured since an equal one had
-    been; ``unraced`` says whether the race gave no times, and ``finals_took`` the seconds
-    of it and of the untuned schedule, where that was timed at the end.
-    ``untimed`` is why there is no ``baseline``, ``remark`` what is odd about the user's template.
-    ``lost`` counts the jobs that workers elsewhere did not answer, by what became of them.
+    * ``baseline``: the seconds of the untuned schedule; ``untimed``: why it has none.
+    * ``drawn``, ``valid``: how many candidates were drawn, and how many of these were valid.
+      ``refused``: the reasons for the others, each with its count, most frequent first.
+    * ``duplicates``: candidates that were not measured, as an equal one had been.
+    * ``rank_correlation``: that of estimates and measured seconds (:func:`correlation`).
+    * ``timed``: False if nothing could be timed; the estimates then rank the trials. ``ran``: True
+      if the ``"ok"`` trials ran; otherwise they were compiled, and the finalists were emulated.
+    * ``best``: the number of the winner's trial. ``best_nest``, ``best_source``, ``best_python``:
+      its loop nest, its source and its schedule as code.
+    * ``flops``: the operations of one call, if known. ``spent``: the seconds of the search.
+      ``finals_took``: those after the last trial, for the race and the untuned schedule.
+    * ``ended``: why the search stopped. ``broken``: an error stopped it. ``unraced``: the race gave
+      no times. ``remark``: what is odd about the user's template.
+    * ``lost``: how many jobs of an executor were lost, by kind of failure.
     """
 
     name: str
     where: Where
     trials: Sequence[Trial]
     baseline: float | None
-    tried: int
+    drawn: int
     valid: int
     rank_correlation: float | None
     timed: bool
@@ -63,54 +62,55 @@ class Facts:
 
 
 def worth(facts: Facts, trial: Trial) -> float | None:
-    """Return the number that ranks ``trial``, the smaller the better.
+    """Return the value that ranks ``trial``; smaller is better.
 
-    Its seconds in the search, or its estimate where nothing was timed; ``None`` if it has neither.
+    It is the seconds of the trial from before a race, or the estimate if nothing was timed. Returns
+    ``None`` if the trial has none.
     """
     value = seen(trial) if facts.timed else trial.estimate
     if trial.outcome != "ok" or value is None or not math.isfinite(value):
         return None
-    # no call takes 0 seconds: a clock that says so measured nothing
+    # a time of 0 is an error of the clock
     return None if facts.timed and value <= 0 else float(value)
 
 
 def ranked(facts: Facts) -> list[tuple[Trial, float]]:
-    """Return the trials that can be compared, in the order they were made, with what ranks them."""
+    """Return the trials that have a :func:`worth`, with it, in their order in ``facts``."""
     found = ((trial, worth(facts, trial)) for trial in facts.trials)
     return [(trial, value) for trial, value in found if value is not None]
 
 
 def undisturbed(facts: Facts) -> list[tuple[Trial, float]]:
-    """Return the trials of :func:`ranked` that other work did not disturb, if there are any."""
+    """Return the undisturbed trials of :func:`ranked`, or all of them if there are none."""
     found = ranked(facts)
     return [(trial, value) for trial, value in found if not trial.disturbed] or found
 
 
 def winner(facts: Facts) -> Trial:
-    """Return the trial that won."""
+    """Return the best trial."""
     return next(trial for trial in facts.trials if trial.number == facts.best)
 
 
 def race_seconds(facts: Facts) -> float | None:
-    """Return the winner's time of the race, where it had another one before."""
+    """Return the winner's time from the race; ``None`` if it was not raced after its trial."""
     won = winner(facts)
     return won.seconds if won.raced and won.first is not None else None
 
 
 def checked_text(facts: Facts) -> str:
-    """Return what ``"ok"`` means where candidates are only compiled; nothing where they ran."""
+    """Return how many ``"ok"`` trials were only compiled, or an empty text if all ran."""
     if facts.ran:
         return ""
     good = [trial for trial in facts.trials if trial.outcome == "ok"]
-    there = sum(trial.raced and UNCHECKED not in trial.detail for trial in good)
-    return f"{len(good) - there} only compiled, {there} correct on the emulator"
+    emulated = sum(trial.raced and UNCHECKED not in trial.detail for trial in good)
+    return f"{len(good) - emulated} only compiled, {emulated} correct on the emulator"
 
 
 def unchecked_winner(facts: Facts) -> str:
-    """Return what the winner was not put through, and why; nothing where it was checked."""
+    """Return why the emulator did not check the winner, or an empty text if it did or need not."""
     won = winner(facts)
     _, missed, why = won.detail.partition(UNCHECKED)
-    # where it cannot be timed the race is the emulator's alone; on a GPU it is a part of the race
+    # every race of GPU kernels includes the emulator's check
     if not missed and (won.raced or (facts.ran and facts.where.target.partition(" ")[0] != "cuda")):
         return ""
     how = "its result on the GPU was correct" if facts.ran else "it was only compiled"
@@ -119,7 +119,7 @@ def unchecked_winner(facts: Facts) -> str:
 
 
 def outcome_counts(trials: Sequence[Trial]) -> dict[str, int]:
-    """Return how many trials ended in which way, in the order of ``OUTCOMES``, then any other.
+    """Return the number of trials by outcome, in the order of ``OUTCOMES``, then any others.
 
     >>> outcome_counts([Trial(0, "crashed", ""), Trial(1, "ok", ""), Trial(2, "crashed", "")])
     {'ok': 1, 'crashed': 2}
@@ -130,18 +130,17 @@ def outcome_counts(trials: Sequence[Trial]) -> dict[str, int]:
 
 
 def lost_text(facts: Facts) -> str:
-    """Return how many jobs workers elsewhere did not answer, by kind; nothing if they all did."""
+    """Return how many jobs of the executor were lost, by kind, or an empty text if none was."""
     if not facts.lost:
         return ""
     kinds = sorted(facts.lost.items(), key=lambda item: (-item[1], item[0]))
     total = sum(facts.lost.values())
-    said = ", ".join(f"{n} {kind}" for kind, n in kinds)
-    return f"{total} {'job' if total == 1 else 'jobs'} of the executor, sent again: {said}"
+    listed = ", ".join(f"{n} {kind}" for kind, n in kinds)
+    return f"{total} {'job' if total == 1 else 'jobs'} of the executor, sent again: {listed}"
 
 
 def failures(trials: Sequence[Trial]) -> list[tuple[int, str, str]]:
-    """Return what went wrong: how often, how the trials ended, the first line of why; most often
-    first.
+    """Return the count, outcome and first line of detail of each failure, most frequent first.
 
     >>> failures([Trial(0, "crashed", "", detail="signal 11\\nat 0"), Trial(1, "ok", "")])
     [(1, 'crashed', 'signal 11')]
@@ -161,7 +160,7 @@ def correlation(trials: Sequence[Trial]) -> float | None:
 
 
 def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
-    """Return the estimates and the seconds of the trials that have both, undisturbed."""
+    """Return the estimates and the seconds of the undisturbed trials that have both."""
     return [
         (t.estimate, seconds)
         for t in trials
@@ -173,26 +172,25 @@ def compared(trials: Sequence[Trial]) -> list[tuple[float, float]]:
 
 
 def against(baseline: float, seconds: float) -> tuple[str, str]:
-    """Return how many times as fast as the schedule that was not tuned, and what is to be said of
-    that.
+    """Return the speedup over the untuned schedule, and the words that follow it.
 
     >>> against(0.006, 0.002)
     ('3', 'as fast as the untuned schedule (6 ms)')
     >>> against(0.001, 0.002)
     ('0.5', 'as fast as the untuned schedule (1 ms): keep the untuned one')
     """
-    said = f"as fast as the untuned schedule ({duration(baseline)})"
+    words = f"as fast as the untuned schedule ({duration(baseline)})"
     slower = baseline < seconds
-    return number(baseline / seconds), f"{said}: keep the untuned one" if slower else said
+    return number(baseline / seconds), f"{words}: keep the untuned one" if slower else words
 
 
 def gflops(facts: Facts, seconds: float) -> str:
-    """Return the speed in GFLOP/s, or nothing where it is not known."""
+    """Return the speed in GFLOP/s, or an empty text if the operations are not known."""
     return f"{number(facts.flops / seconds * 1e-9, 4)} GFLOP/s" if facts.flops else ""
 
 
 def percent(part: float) -> str:
-    """Return a part of the whole; neither some nor nearly all is rounded away.
+    """Return a part as a percentage. Only 0 is 0%, and only 1 is 100%.
 
     >>> percent(3 / 1500), percent(1499 / 1500), percent(0.0), percent(1.0), percent(0.4)
     ('<1%', '>99%', '0%', '100%', '40%')
@@ -204,7 +202,7 @@ def percent(part: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a wait, for people.
+    """Return a duration in seconds, minutes or hours.
 
     >>> span(0.25), span(42.4), span(61), span(7322)
     ('0.2 s', '42 s', '1 min 1 s', '2 h 2 min')

@@ -1,4 +1,4 @@
-"""One small chart for each knob: what ranks the trials, by the value that the knob had."""
+"""A small chart for each knob: the times of the trials by the value of the knob."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from schedlang.autotune.report.scale import Scale, scale_of
 
 MOST_KNOBS = 24
 WIDTH, LEFT, RIGHT, TOP, TALL, STRIP = 300, 58, 6, 20, 140, 16
-# the width of a letter, about, and the longest text under a column
+# the approximate width of a letter, and the longest label of a column
 LETTER, MOST_LETTERS = 7.0, 14
 
 
 def knob_figures(facts: Facts, effects: Sequence[Effect]) -> str:
-    """Return the charts of ``effects``, all on one scale of times."""
+    """Return the charts of ``effects``, all on one time scale."""
     values = [value for _, value in undisturbed(facts)]
     up = scale_of(values, TOP + TALL, TOP + STRIP)
     return "\n".join(_figure(facts, effect, up) for effect in effects)
@@ -26,12 +26,12 @@ def knob_figures(facts: Facts, effects: Sequence[Effect]) -> str:
 def _figure(facts: Facts, effect: Effect, up: Scale) -> str:
     write = value_label(facts)
     medians = [c.median for c in effect.columns if c.median is not None]
-    said = f"explains {percent(effect.explained)} of the variation"
-    said += f", medians {write(min(medians))} to {write(max(medians))}"
-    if effect.asked < len(undisturbed(facts)):
-        said += f"; in {effect.asked} of {len(undisturbed(facts))} trials"
+    words = f"explains {percent(effect.explained)} of the variation"
+    words += f", medians {write(min(medians))} to {write(max(medians))}"
+    if effect.count < len(undisturbed(facts)):
+        words += f"; in {effect.count} of {len(undisturbed(facts))} trials"
     chart = _chart(facts, effect, up)
-    caption = f'<strong class="mono">{escape(effect.name)}</strong>{escape(said)}'
+    caption = f'<strong class="mono">{escape(effect.name)}</strong>{escape(words)}'
     return f"<figure>{chart}\n<figcaption>{caption}</figcaption></figure>"
 
 
@@ -49,7 +49,7 @@ def _chart(facts: Facts, effect: Effect, up: Scale) -> str:
     for n, column in enumerate(columns):
         middle = LEFT + (n + 0.5) * wide
         for number, value in column.values:
-            # the golden ratio spreads the dots of a column evenly, and always in the same way
+            # the golden ratio spreads the dots of a column evenly and reproducibly
             aside = ((number * 0.6180339887) % 1 - 0.5) * min(0.7 * wide, 36)
             dots.append(f"M{place(middle + aside)} {place(up(value))}h.01")
         if column.median is not None:
@@ -80,12 +80,12 @@ def _chart(facts: Facts, effect: Effect, up: Scale) -> str:
 
 
 def _mark(x: float, y: float) -> str:
-    """Return a wedge under the column of the best trial."""
+    """Return the wedge under the column of the best trial."""
     return f'<path class="step" d="M{place(x - 5)} {place(y + 5)}L{place(x)} {place(y)}l5 5"/>'
 
 
 def _labels(columns: Sequence[Column], wide: float) -> tuple[list[str], float]:
-    """Return what stands under the columns, and how much room it takes."""
+    """Return the labels under the columns, and their height."""
     shown = [
         c.label if len(c.label) <= MOST_LETTERS else c.label[: MOST_LETTERS - 1] + "…"
         for c in columns
@@ -95,7 +95,7 @@ def _labels(columns: Sequence[Column], wide: float) -> tuple[list[str], float]:
     if longest <= wide - 4:
         made = [(LEFT + (n + 0.5) * wide, label) for n, label in enumerate(shown)]
         return [text(x, y, label, "", "middle") for x, label in made], 28
-    # slanted, and where columns are narrower than a line of text, only some
+    # slanted labels; only some of them where columns are narrower than a line of text
     every = 1 + int(13 // wide)
     parts = []
     for n in range(0, len(shown), every):

@@ -1,4 +1,4 @@
-"""HTML by hand: text made safe, tables, and the look of a report."""
+"""HTML of a report: escaped text, tables, code listings and the style sheet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlang.autotune.text import plain
 
 
 def escape(text: object) -> str:
-    """Return ``text`` as HTML and SVG can hold it, in a text or between quotes.
+    """Return ``text`` escaped for HTML and SVG, also for use in quoted attributes.
 
     >>> escape('</pre><b title="x">')
     '&lt;/pre&gt;&lt;b title=&quot;x&quot;&gt;'
@@ -18,7 +18,7 @@ def escape(text: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[str]) -> str:
-    """Return an HTML table; the cells are HTML already.
+    """Return an HTML table of cells that are already HTML.
 
     ``classes`` has one class for each column, ``""`` for none.
 
@@ -40,7 +40,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequence[
 
 def listing(text: str, label: str) -> str:
     """Return a block of code as HTML."""
-    # a browser drops a line end that follows the tag
+    # a browser drops a line end right after the tag, so double it
     start = "\n" if text.startswith("\n") else ""
     return (
         f'<pre tabindex="0" role="region" aria-label="{escape(label)}">'

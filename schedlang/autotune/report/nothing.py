@@ -1,4 +1,4 @@
-"""The reasons of a search without a result, and remedies."""
+"""The error message of a search without a result: reasons and remedies."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ def why_nothing(
     trials: Sequence[Trial], valid: int, refused: Sequence[tuple[str, int]], ended: str,
     hint: str,
 ) -> str:  # fmt: skip
-    """Explain why a search has no winner.
+    """Return the message of a search that has no winner.
 
-    It says how the ``trials`` failed. Without trials it says why the decisions made no candidate
-    (``refused``, with ``valid`` of them legal) and gives the ``hint``, or that the search ``ended``
-    too early.
+    It says how the ``trials`` failed. Without trials, and with no ``valid`` draw, it says why draws
+    were ``refused`` and gives the ``hint``. Otherwise it says that the search ``ended`` too early.
 
     >>> print(why_nothing([Trial(0, "out of memory", "", detail="1 TiB")], 1, [], "the end", LATE))
     none of 1 candidates worked

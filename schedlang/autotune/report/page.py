@@ -1,4 +1,4 @@
-"""The report of a search: one HTML file that needs no network, no script and nothing beside it."""
+"""The report of a search: one self-contained HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ MOST_REASONS = 12
 
 
 def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
-    """Write the report of ``facts`` to ``path`` and return it; equal facts give equal bytes.
+    """Write the report of ``facts`` to ``path`` and return the path; equal facts give equal bytes.
 
-    Raises :class:`~schedlang.errors.TuningError` where no file can be written there.
+    Raises :class:`~schedlang.errors.TuningError` if the file cannot be written.
 
     >>> import tempfile
     >>> from schedlang.autotune.record import Where
@@ -74,7 +74,7 @@ def write_report(path: str | os.PathLike[str], facts: Facts) -> Path:
 
 
 def page(facts: Facts) -> str:
-    """Return the report as HTML, its trials by their numbers."""
+    """Return the report as HTML."""
     facts = replace(facts, trials=sorted(facts.trials, key=lambda trial: trial.number))
     parts = [_head(facts), _numbers(facts), *_warnings(facts)]
     links, sections = [], []
@@ -111,8 +111,8 @@ def _numbers(facts: Facts) -> str:
     if facts.timed and won.seconds:
         cells.append(("best time", duration(won.seconds), gflops(facts, won.seconds)))
         if facts.baseline:
-            ratio, said = against(facts.baseline, won.seconds)
-            cells.append(("speedup over no tuning", f"{ratio}×", said))
+            ratio, words = against(facts.baseline, won.seconds)
+            cells.append(("speedup over no tuning", f"{ratio}×", words))
     elif won.estimate is not None:
         shown = estimate_text(won.estimate)
         cells.append(("best estimate", shown, "no unit; nothing was timed"))
@@ -130,14 +130,14 @@ def _numbers(facts: Facts) -> str:
 
 
 def _warnings(facts: Facts) -> list[str]:
-    """Return what is to be known before anything else."""
+    """Return the warnings at the top of the page."""
     found = []
     if facts.broken:
         found.append(("The search was interrupted.", sentence(f"it ended {ended_text(facts)}")))
     if not facts.timed:
         found.append(("Nothing was timed.", " ".join(NOTHING_TIMED)))
-    if said := unchecked_winner(facts):
-        found.append(("Not checked.", sentence(said)))
+    if unchecked := unchecked_winner(facts):
+        found.append(("Not checked.", sentence(unchecked)))
     return [
         f'<p class="warning"><strong>{title}</strong> {escape(text)}</p>' for title, text in found
     ]
@@ -146,18 +146,18 @@ def _warnings(facts: Facts) -> list[str]:
 def _search(facts: Facts) -> str:
     known = ranked(facts)
     what = "time" if facts.timed else "estimate (nothing was timed)"
-    said = f"Each dot is the {what} of one trial, lower is better; the steps are the best so far"
-    said += ", the ring is the winner"
-    said += ", the diamond its time in the final race." if race_seconds(facts) else "."
+    text = f"Each dot is the {what} of one trial, lower is better; the steps are the best so far"
+    text += ", the ring is the winner"
+    text += ", the diamond its time in the final race." if race_seconds(facts) else "."
     if any(trial.resumed for trial, _ in known):
-        said += " Hollow dots were already in the database."
+        text += " Hollow dots were already in the database."
     if len(known) < len(facts.trials):
-        said += " The rows of marks are the trials without one, by outcome."
+        text += " The rows of marks are the trials without one, by outcome."
     if not known:
-        said = "No trial has a time; each mark is a trial, by outcome."
+        text = "No trial has a time; each mark is a trial, by outcome."
     ended = escape(sentence(f"the search ended: {facts.ended}")) if facts.ended else ""
     chart = f'<figure class="chart wide">{search_curve(facts)}</figure>'
-    return "\n".join(filter(None, (f"<p>{said}</p>", ended and f"<p>{ended}</p>", chart)))
+    return "\n".join(filter(None, (f"<p>{text}</p>", ended and f"<p>{ended}</p>", chart)))
 
 
 def _knobs(facts: Facts) -> str:
@@ -197,9 +197,9 @@ def _outcomes(facts: Facts) -> str:
         )
         rows.append([escape(outcome), str(count), escape(percent(count / total)), picture])
     parts = [table(["outcome", "trials", "part", ""], rows, ["short", "number", "number", "bar"])]
-    parts.append(f"<p>{escape(sentence(space_text(facts)))}</p>" if facts.tried else "")
-    if said := checked_text(facts):
-        parts.append(f"<p>{escape(sentence(f'of the ok trials: {said}'))}</p>")
+    parts.append(f"<p>{escape(sentence(space_text(facts)))}</p>" if facts.drawn else "")
+    if checked := checked_text(facts):
+        parts.append(f"<p>{escape(sentence(f'of the ok trials: {checked}'))}</p>")
     if facts.refused:
         shown = [[str(n), escape(why)] for why, n in facts.refused]
         parts.append("<h3>Why decisions made no candidate, most frequent first</h3>")
@@ -217,12 +217,12 @@ def _outcomes(facts: Facts) -> str:
 def _estimate(facts: Facts) -> str:
     if not facts.timed or not any(t.estimate is not None for t, _ in ranked(facts)):
         return ""
-    said = escape(sentence(f"the estimate: {correlation_text(facts)}"))
-    return f'<p>{said}</p>\n<figure class="chart narrow wide">{scatter(facts)}</figure>'
+    text = escape(sentence(f"the estimate: {correlation_text(facts)}"))
+    return f'<p>{text}</p>\n<figure class="chart narrow wide">{scatter(facts)}</figure>'
 
 
 def sentence(text: str) -> str:
-    """Return ``text`` as a sentence.
+    """Return ``text`` with a capital letter and a full stop.
 
     >>> sentence("too few times")
     'Too few times.'
@@ -233,14 +233,14 @@ def sentence(text: str) -> str:
 def _best(facts: Facts) -> str:
     won, again = winner(facts), race_seconds(facts)
     value = seen(won) if facts.timed else won.estimate
-    said = f": {value_label(facts)(value)}" if value is not None else ""
+    text = f": {value_label(facts)(value)}" if value is not None else ""
     if facts.timed and again is not None:
-        said += (
+        text += (
             f" in the search, {duration(again)} when measured again"
             if value == won.first
             else " when measured again; other work disturbed its first time"
         )
-    parts = [f"<p>Trial {won.number}{escape(said)}.</p>"]
+    parts = [f"<p>Trial {won.number}{escape(text)}.</p>"]
     for title, content in (
         ("As Python, to paste", facts.best_python), ("The loop nest", facts.best_nest),
         ("The source that runs", facts.best_source),
@@ -289,7 +289,7 @@ def _row(trial: Trial) -> Sequence[str]:
 
 
 def _times(trial: Trial) -> str:
-    """Return the time that counts, and the one before a race."""
+    """Return the time of a trial, and its time from before the race, if it has one."""
     if trial.seconds is None:
         return ""
     first = seen(trial)

@@ -1,4 +1,4 @@
-"""The progress of a search: one line on a terminal, or nothing."""
+"""The progress of a search: one line on a terminal, a call per trial, or nothing."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from schedlang.autotune.text import plain
 from schedlang.errors import TuningError, missing_extra
 from schedlang.runtime.evaluate import duration, number
 
-# what ``progress=`` takes
+# the values of ``progress=``
 Setting = Union[bool, Callable[[Trial], object], None]
-# seconds between two drawings of the line: more is flicker, and time taken from what is timed
+# least seconds between two updates of the line: more flickers, and disturbs the timing
 PAUSE = 0.1
 
 
 class Progress(AbstractContextManager["Progress"], Protocol):
-    """Told of each trial: entered when it starts, left however it ends."""
+    """The display of a search: a context that is entered at its start and left at its end."""
 
     def trial(self, trial: Trial) -> None:
-        """Take note that one more trial has ended."""
+        """Show that one more trial has ended."""
 
     def raced(self, best: Trial) -> None:
-        """Take note of the best trial after the fastest were measured again, in turns."""
+        """Show the best trial after the race."""
 
     def note(self, text: str) -> None:
-        """Show the user a sentence, such as what is being waited for."""
+        """Show a message to the user."""
 
 
 def progress_for(setting: Setting, total: int | None, deadline: float | None = None) -> Progress:
-    """Return what shows a search of ``total`` trials that ends by ``deadline`` (of
-    ``time.monotonic``).
+    """Return the display of a search of ``total`` trials that ends by ``deadline``.
 
-    ``None`` is a bar where the standard error is a terminal and rich is installed, else nothing;
-    ``True`` insists on rich, and off a terminal prints its one line at the end; ``False`` is
-    nothing; a function is called with each trial.
+    With ``None`` it is a bar if standard error is a terminal and rich is installed, else nothing.
+    ``True`` requires rich, and prints one line at the end if there is no terminal. ``False`` shows
+    nothing. A function is called with each trial. The deadline is one of ``time.monotonic``.
 
     >>> seen = []
     >>> with progress_for(seen.append, total=1) as progress:
@@ -65,19 +64,19 @@ def progress_for(setting: Setting, total: int | None, deadline: float | None = N
             f"autotune(..., progress={setting!r}): give None, True, False or a function that takes "
             "a trial"
         )
-    return Told(setting)
+    return Callback(setting)
 
 
 def _terminal() -> bool:
     try:
         return sys.stderr.isatty()
     except (AttributeError, ValueError):
-        # there is none (pythonw), or it is closed
+        # no standard error (pythonw), or a closed one
         return False
 
 
 class Silent:
-    """Shows nothing."""
+    """A display that shows nothing."""
 
     def __enter__(self) -> Progress:
         return self
@@ -98,18 +97,18 @@ class Silent:
         pass
 
 
-class Told(Silent):
-    """Hands each trial to a function, and leaves the terminal to it."""
+class Callback(Silent):
+    """A display that calls a function with each trial."""
 
-    def __init__(self, tell: Callable[[Trial], object]) -> None:
-        self._tell = tell
+    def __init__(self, function: Callable[[Trial], object]) -> None:
+        self._function = function
 
     def trial(self, trial: Trial) -> None:
-        self._tell(trial)
+        self._function(trial)
 
 
 class Tally:
-    """The numbers of the line, kept from trial to trial.
+    """The counts and times that the progress line shows.
 
     >>> tally = Tally(total=10, deadline=None, start=0.0)
     >>> tally.add(Trial(0, "ok", "", seconds=0.002))
@@ -127,22 +126,22 @@ class Tally:
 
     def add(self, trial: Trial) -> None:
         self.done += 1
-        # what a database had took no time, and says nothing of how long the rest takes
+        # trials from the database took no time: they do not count for the rate
         self.measured += not trial.resumed
         if trial.outcome != "ok":
             self.failures[trial.outcome] += 1
         elif trial.seconds is not None and trial.seconds == trial.seconds:
-            # the untuned schedule may come after the race, and is the best then
+            # the untuned schedule may be added after the race, as the best trial
             self.raced = self.raced and self.best is not None and self.best <= trial.seconds
             self.best = trial.seconds if self.best is None else min(self.best, trial.seconds)
 
     def rate(self, now: float) -> float | None:
-        """Return the trials a second; ``None`` if there is no measured trial yet."""
+        """Return the trials per second; ``None`` if none is measured yet."""
         spent = now - self.start
         return self.measured / spent if self.measured and spent > 0 else None
 
     def left(self, now: float) -> float | None:
-        """Return seconds to the last trial or the deadline, whichever is sooner."""
+        """Return the seconds to the last trial or the deadline, whichever is sooner."""
         rate, ends = self.rate(now), []
         if self.total is not None and rate is not None:
             ends.append((self.total - self.done) / rate)
@@ -152,7 +151,7 @@ class Tally:
 
     def text(self, now: float) -> str:
         rate, left = self.rate(now), self.left(now)
-        # what matters most stands first: a narrow terminal cuts the end off
+        # the most important first: a narrow terminal cuts off the end
         again = " when measured again" if self.raced else ""
         parts = [f"best {duration(self.best)}{again}" if self.best is not None else "no time yet"]
         if rate is not None:
@@ -164,10 +163,9 @@ class Tally:
 
 
 class Bar(Silent):
-    """The line on a terminal, by rich.
+    """A display of one line on a terminal, by rich.
 
-    It is drawn when a trial ends, not by a thread: one that wakes ten times a second would run
-    beside the kernels that are being timed.
+    It is redrawn as trials end. A thread that redraws it would disturb the kernels being timed.
     """
 
     def __init__(
@@ -186,7 +184,7 @@ class Bar(Silent):
             table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1),
         )  # fmt: skip
         shown = Console(stderr=True) if console is None else console
-        # prints of others go above the line only where both are the same terminal
+        # redirect other prints above the line only if both go to the same terminal
         both = console is None and sys.stdout is not None and sys.stdout.isatty()
         self._lines = Lines(
             BarColumn(bar_width=16), MofNCompleteColumn(), text, console=shown, expand=True,
@@ -227,11 +225,11 @@ class Bar(Silent):
 
     def _draw(self) -> None:
         self._drawn = self._clock()
-        said = plain(self._tally.text(self._drawn))
-        # the untuned schedule is one trial more where it is the best
+        text = plain(self._tally.text(self._drawn))
+        # the untuned schedule is an extra trial if it is the best
         done, total = self._tally.done, self._tally.total
         total = None if total is None else max(total, done)
-        self._lines.update(self._task, completed=done, total=total, description=said)
+        self._lines.update(self._task, completed=done, total=total, description=text)
         self._lines.refresh()
 
 

@@ -1,4 +1,4 @@
-"""Rank correlation: whether one order predicts another, whatever the scales."""
+"""Rank correlation: how well one order predicts another, whatever the scales."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# below this many pairs every order looks like a good one
+# the fewest pairs with a correlation: fewer are often in the same order by chance
 LEAST = 3
 
 
 def ranks(values: Sequence[float]) -> np.ndarray:
-    """Return the place of each value, from 1 up; equal values share the mean of their places.
+    """Return the rank of each value, from 1 up; equal values share the mean of their ranks.
 
     >>> ranks([30.0, 10.0, 20.0, 20.0]).tolist()
     [4.0, 1.0, 2.5, 2.5]
@@ -26,8 +26,8 @@ def ranks(values: Sequence[float]) -> np.ndarray:
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     """Return Spearman's rank correlation of pairs: 1 for the same order, -1 for the opposite one.
 
-    ``None`` for fewer than three pairs, or where one side never varies: there is no order to speak
-    of. Pairs with a NaN are left out.
+    Returns ``None`` for fewer than three pairs, or if one side is constant. Pairs with a NaN are
+    left out.
 
     C. Spearman, The Proof and Measurement of Association between Two Things, American Journal of
     Psychology 15 (1904), 72-101; with ties it is Pearson's correlation of the mean ranks.

@@ -1,4 +1,4 @@
-"""Remarks on a search that has ended, in words."""
+"""Remarks on a search that has ended: hints, and the oddities of a template."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def hint(space: Space) -> str:
-    """Return what to do where no decisions make a candidate."""
+    """Return what to do if no draw makes a candidate."""
     if space.made:
         return LATE if space.late() else BY_RULES
     why = space.reasons.most_common(1)
@@ -24,7 +24,7 @@ def hint(space: Space) -> str:
 
 
 def untimed(search: Search) -> str:
-    """Return why the untuned schedule has no time; nothing where it has one."""
+    """Return why the untuned schedule has no time, or an empty text if it has one."""
     if search.baseline is not None or not search.task.timed:
         return ""
     if search.untuned is not None and search.timeout and search.untuned.outcome in TIMED_OUT:
@@ -39,10 +39,10 @@ def untimed(search: Search) -> str:
 
 
 def remark(search: Search, found: Schedule) -> str:
-    """Return what is odd about a template that made one loop nest and no other."""
+    """Return what is odd about a template that made only one loop nest."""
     if not search.template or len(search.seen) != 1:
         return ""
-    # of knobs of which one set was drawn, or of which others were refused, nothing is known
+    # one draw, or draws that were refused, do not show that the knobs have no effect
     if search.trials[0].decisions and (not search.duplicates or search.space.counts["invalid"]):
         return ""
     if not found.steps:

@@ -1,4 +1,4 @@
-"""From numbers to places on a chart, and the round numbers to write beside an axis."""
+"""The scales of charts: from values to coordinates, and the ticks of an axis."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# what is nearer to 0 is laid out as 0 would be
+# a scale from a value below this is linear, as for 0
 TINY = 1e-100
 
 
 @dataclass(frozen=True)
 class Scale:
-    """``low`` to ``high`` laid out from ``start`` to ``end``, by logarithm where ``log``.
+    """A map from ``low``..``high`` to ``start``..``end``, logarithmic if ``log``.
 
     >>> Scale(1.0, 100.0, 0.0, 200.0, log=True)(10.0)
     100.0
@@ -31,7 +31,7 @@ class Scale:
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Round numbers from ``low`` to ``high``, about 3 to 9 of them.
+        """Return about 3 to 9 round numbers from ``low`` to ``high``.
 
         >>> Scale(1.0, 70.0, 0.0, 1.0, log=True).ticks()
         [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
@@ -43,7 +43,7 @@ class Scale:
             every = 1 + (last - first) // 9
             digits = (1, 2, 5) if last - first <= 3 else (1,)
             decades = range(first, last + 1, every)
-            # text makes the nearest float of a decimal, which a product may miss
+            # parsing gives the float nearest to the decimal, which a product may miss
             made = [float(f"{digit}e{power}") for power in decades for digit in digits]
         else:
             rough = (self.high - self.low) / 5

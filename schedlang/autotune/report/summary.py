@@ -23,20 +23,20 @@ from schedlang.autotune.text import plain
 from schedlang.runtime.evaluate import duration
 
 MOST_LETTERS = 160
-# less of the space than this makes candidates: then it matters why
+# the summary says why draws were refused if a smaller part than this is valid
 LITTLE = 0.1
-# times that differ by less are in no order
+# times within this ratio are too close to rank
 ALIKE = 1.05
-# a time of the race that is so much longer needs a word
+# the summary mentions a time of the race that is longer by this ratio
 ROSE = 1.01
-# what a rank correlation means, from the least that has this meaning
+# the meaning of a rank correlation, by the least value that has it
 MEANINGS = (
     (0.7, "it ranks candidates much as their times do"),
     (0.3, "it ranks candidates roughly as their times do"),
     (-0.3, 'it says little about the times, and search="evolve" relies on it'),
     (-1.0, 'it ranks candidates against their times, and search="evolve" relies on it'),
 )
-# how the winner's code and the report are got in Python
+# how to get the winner's code and the report in Python
 CODE, PAGE = "result.schedule.as_python()", 'result.report("tuning.html") writes a page'
 NO_BASELINE = "the untuned schedule has no time"
 NOTHING_FASTER = "this is the untuned schedule, without a step: no candidate was faster"
@@ -47,7 +47,7 @@ NOTHING_TIMED = (
 
 
 def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
-    """Return the search in about ten lines: what was found, what it cost, how to go on.
+    """Return the summary of a search in about ten lines: its result, its cost, how to go on.
 
     ``code`` and ``page`` say where the winner's schedule and the report are.
 
@@ -78,20 +78,20 @@ def summary(facts: Facts, code: str = CODE, page: str = PAGE) -> str:
     lines.append(unchecked_winner(facts))
     counts = outcome_counts(facts.trials).items()
     lines.append("trials:   " + ", ".join(f"{n} {outcome}" for outcome, n in counts))
-    lines += [f"checked:  {said}" for said in [checked_text(facts)] if said]
+    lines += [f"checked:  {text}" for text in [checked_text(facts)] if text]
     lines.append("measured: " + _measured(facts))
     disturbed = sum(trial.disturbed or trial.detail.endswith(DISTURBED) for trial in facts.trials)
     if disturbed:
         lines.append(f"of which: {disturbed} while {DISTURBED}: search again when it is idle")
-    lines += [f"lost:     {said}" for said in [lost_text(facts)] if said]
+    lines += [f"lost:     {text}" for text in [lost_text(facts)] if text]
     if facts.unraced:
         lines.append(f"race:     {UNRACED}")
-    lines += [f"race:     {said}" for said in [race_text(facts)] if said]
-    lines += [f"ended:    {said}" for said in [ended_text(facts)] if said]
-    lines += [f"template: {said}" for said in [facts.remark] if said]
-    if facts.tried:
+    lines += [f"race:     {text}" for text in [race_text(facts)] if text]
+    lines += [f"ended:    {text}" for text in [ended_text(facts)] if text]
+    lines += [f"template: {text}" for text in [facts.remark] if text]
+    if facts.drawn:
         lines.append("space:    " + space_text(facts))
-    if facts.refused and facts.valid < LITTLE * facts.tried:
+    if facts.refused and facts.valid < LITTLE * facts.drawn:
         why, count = facts.refused[0]
         lines.append(f"refused:  {count} of the others, because: {why}")
     if facts.timed:
@@ -115,7 +115,7 @@ def _short(line: str) -> str:
 
 
 def ended_text(facts: Facts) -> str:
-    """Return why the search stopped; one that broke off says so."""
+    """Return why the search stopped, and that it was an error if it was one."""
     why = facts.ended.removeprefix("autotune: ")
     return f"by an error, and the best so far is kept: {why}" if facts.broken else why
 
@@ -136,15 +136,15 @@ def _measured(facts: Facts) -> str:
 
 
 def space_text(facts: Facts) -> str:
-    """Return what part of the space is any good."""
+    """Return what part of the draws makes a candidate."""
     return (
-        f"{facts.valid} of {facts.tried} drawn sets of decisions make a candidate "
-        f"({percent(facts.valid / facts.tried)})"
+        f"{facts.valid} of {facts.drawn} drawn sets of decisions make a candidate "
+        f"({percent(facts.valid / facts.drawn)})"
     )
 
 
 def correlation_text(facts: Facts) -> str:
-    """Return what the estimate was worth, in words and as a number."""
+    """Return how well the estimates rank the times, in words and as a number."""
     known = compared(facts.trials)
     if facts.rank_correlation is None:
         if len(known) >= LEAST:
@@ -161,13 +161,13 @@ def correlation_text(facts: Facts) -> str:
 
 
 def rank_text(correlation: float) -> str:
-    """Return what a rank correlation with the times means."""
-    said = next(text for least, text in MEANINGS if correlation >= least)
-    return f"{said} (rank correlation {correlation:.2f}; 1 is the same order, 0 none)"
+    """Return the meaning of a rank correlation with the times, and its value."""
+    meaning = next(text for least, text in MEANINGS if correlation >= least)
+    return f"{meaning} (rank correlation {correlation:.2f}; 1 is the same order, 0 none)"
 
 
 def race_text(facts: Facts) -> str:
-    """Return why the best time is not the one that the search saw; nothing where it is."""
+    """Return why the best time is longer than in the winner's trial, empty if it is not."""
     won, again = winner(facts), race_seconds(facts)
     if not facts.timed or again is None or won.first is None:
         return ""

@@ -1,1 +1,1 @@
-"""Rules that make a space of schedules from a computation: they know no operator by name."""
+"""Rules that generate the search space of any computation, without knowledge of operators."""

@@ -1,4 +1,4 @@
-"""The movement of the elements that a stage reads along its axes."""
+"""The reads of a stage, and how their indices change along its axes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from schedlang.ir.rewrite import with_leaves
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """One read of a tensor, its indices in terms of the axes of the stage that reads."""
+    """A read of a tensor, with indices in terms of the axes of the reading stage."""
 
     tensor: Tensor
     indices: tuple[Expr, ...]
 
     def steps(self, axis: Axis, factor: int | None = None) -> tuple[int | None, ...]:
-        """Return how far each index moves with one step of ``axis``; ``None`` where that varies.
+        """Return how far each index moves with one step of ``axis``; ``None`` if that varies.
 
-        With a ``factor`` a step within a tile of so many, which an index such as ``axis // 64``
-        does not see.
+        With a ``factor``, it is a step within a tile of so many, in which an index such as
+        ``axis // 64`` may be constant.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8, 8), name="A")
@@ -39,20 +39,20 @@ class Access:
         return tuple(_step(index, inner) for index in moved)
 
     def fixed(self, axis: Axis, factor: int | None = None) -> bool:
-        """Return whether the same element is read all along ``axis``."""
+        """Return whether the same element is read in all steps of ``axis``."""
         return not any(step != 0 for step in self.steps(axis, factor))
 
     def contiguous(self, axis: Axis, factor: int | None = None) -> bool:
-        """Return whether neighbours in memory are read one after the other along ``axis``."""
+        """Return whether steps of ``axis`` read adjacent elements."""
         steps, last = self.steps(axis, factor), self.innermost
         others = (step for at, step in enumerate(steps) if at != last)
         return bool(steps) and steps[last] == 1 and not any(step != 0 for step in others)
 
     def near(self, axis: Axis, factor: int | None = None) -> bool:
-        """Return whether steps along ``axis`` stay close in memory, so that vectors hold them.
+        """Return whether steps of ``axis`` stay so close in memory that vector loads serve them.
 
-        Strides, quotients, remainders, and indices clamped or reflected by min and max are near; an
-        index that is itself read from a tensor is not.
+        Small strides, quotients, remainders, and indices clamped by min and max are near. An index
+        that is itself read from a tensor is not.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8, 256), name="A")
@@ -75,7 +75,7 @@ class Access:
         return total <= CLOSE
 
     def gathered(self, axis: Axis) -> bool:
-        """Return whether an index depends on an element that is read and changes along ``axis``."""
+        """Return whether an index is read from a tensor and changes along ``axis``."""
         return any(
             isinstance(leaf, Opaque) and axis in _axes(leaf.expr) and any(reads([leaf.expr]))
             for index in self.indices for leaf in to_lin(index).leaves()
@@ -94,48 +94,47 @@ class Access:
 
     @property
     def innermost(self) -> int:
-        """The dimension whose neighbours stand side by side in memory: the last long one."""
+        """The contiguous dimension: the last one longer than 1."""
         shape = self.tensor.shape
         long = (at for at in reversed(range(len(shape))) if to_lin(shape[at]).const != 1)
         return next(long, len(shape) - 1)
 
     def element_by_element(self, axes: Sequence[Axis]) -> bool:
-        """Return whether ``axes`` as one loop go through neighbours in memory, one after the
-        other."""
+        """Return whether ``axes``, fused into one loop, read adjacent elements in order."""
         axes = [a for a in axes if to_lin(a.extent).const != 1]
         if len(axes) == 1:
             return self.contiguous(axes[0])
         shape = self.tensor.shape
         last = [at for at, n in enumerate(shape) if to_lin(n).const != 1][-len(axes) :]
         own = bool(axes) and [self.own_dimension(a) for a in axes] == last
-        # of the outermost one a part will do
+        # the outermost axis may cover a part of its dimension
         return own and all(to_lin(a.extent) == to_lin(shape[d]) for a, d in zip(axes[1:], last[1:]))
 
     def own_dimension(self, axis: Axis) -> int | None:
-        """Return the dimension whose index is ``axis`` alone, if no other one depends on it."""
+        """Return the dimension whose index is ``axis`` alone, if no other index depends on it."""
         moving = [d for d, step in enumerate(self.steps(axis)) if step != 0]
         if len(moving) == 1 and to_lin(self.indices[moving[0]]) == Lin.of(axis):
             return moving[0]
         return None
 
     def axes(self) -> set[Axis]:
-        """Return all axes that stand in an index."""
+        """Return all axes in the indices."""
         return {axis for index in self.indices for axis in _leaves(to_lin(index))}
 
     def depends(self, dimension: int, axes: Collection[Axis]) -> bool:
-        """Return whether the index of a dimension has any of ``axes`` in it."""
+        """Return whether the index of a dimension depends on any of ``axes``."""
         return any(leaf in axes for leaf in _leaves(to_lin(self.indices[dimension])))
 
 
 def accesses(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
-    """Return what ``op`` reads, once each, through those of its producers that are ``inlined``."""
+    """Return the distinct reads of ``op``, with those of ``inlined`` producers in their place."""
     return [a for a in points_read(op, inlined) if a.tensor not in inlined]
 
 
 def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]:
-    """Return what :func:`accesses` does, with the reads of ``inlined`` producers."""
+    """Return the reads of :func:`accesses`, and those of the ``inlined`` producers themselves."""
     found: list[Access] = []
-    # an inlined stage is followed once for each point of it that is read, not for each read
+    # equal reads of an inlined stage are expanded once
     known: set[tuple[Tensor, tuple[Lin, ...]]] = set()
     stack: list[tuple[Tensor, tuple[Expr, ...]]] = list(_reads(op.roots))[::-1]
     while stack:
@@ -156,7 +155,7 @@ def points_read(op: ComputeOp, inlined: Collection[Tensor] = ()) -> list[Access]
 
 
 def labels(operands: Collection[Tensor]) -> dict[Tensor, str]:
-    """Return what a knob calls each operand: its name, or its number where inputs have one name.
+    """Return the label of each operand in knobs: its name, or its number if names are not unique.
 
     >>> import schedlang as sl
     >>> A, B = sl.placeholder((8,), name="A"), sl.placeholder((8,), name="B")
@@ -183,7 +182,7 @@ def _step(index: Lin, axis: Axis) -> int | None:
 
 
 def _rate(index: Lin, axis: Axis) -> float | None:
-    """Return how far an index moves at most in a step of ``axis`` on average, if that is known."""
+    """Return a bound on the average movement of an index in a step of ``axis``, if known."""
     total = 0.0
     for product, coef in index.terms.items():
         moving = [atom for atom in product if axis in _leaves(Lin.of(atom))]

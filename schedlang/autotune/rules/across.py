@@ -1,4 +1,4 @@
-"""Reductions across the threads of a block; few results of long ones by many blocks each."""
+"""The rules for GPU reductions across the threads of a block, or across many blocks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.widths import lane_counts
 from schedlang.compute.tensor import Tensor
 
-# threads that take part in a sum at least
+# the fewest threads that share a reduction
 WARP = 32
-# results fewer than this do not fill a GPU with a thread each
+# fewer results than this do not fill a GPU with one thread each
 FEW = 1 << 14
-# partial results of one result; of all at least, at most; and what one of them reduces at least
+# numbers of partial results per result
 COUNTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+# the fewest and the most partial results in all, and the fewest steps of each: with a block per
+# partial result, and with a thread per partial result
 BLOCKS = (128, 1 << 12, 256)
 COLUMNS = (1 << 13, 1 << 18, 16)
 
@@ -50,14 +52,14 @@ def across(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         s[tensor].unroll(lane)
     if spot is None:
         s[tensor].bind(fused(s, tensor, data_axes(sketch, tensor)), "blockIdx.x")
-        sketch.leads(tensor, ())
+        sketch.set_nest(tensor, ())
 
 
 def partial_results(sketch: Sketch, tensor: Tensor) -> None:
-    """Use rfactor where a long reduction has few results; a small second kernel combines the parts.
+    """Split a long reduction with few results by rfactor; a small second kernel combines the parts.
 
-    Each block makes one partial result, or each thread if neighbours in memory belong to different
-    results.
+    Each block computes one partial result. If adjacent elements belong to different results, each
+    thread does.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     reduce = elements if _columns(sketch, tensor) else across
@@ -70,8 +72,7 @@ def partial_results(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def partial_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """Return how many partial results each result can have to fill a GPU; none where it is full
-    anyway."""
+    """Return the numbers of partial results per result that fill a GPU, none if it is full."""
     results = math.prod(sketch.extents(sketch.op(tensor).axis))
     least, most, each = COLUMNS if _columns(sketch, tensor) else BLOCKS
     return [
@@ -80,20 +81,20 @@ def partial_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
     ]  # fmt: skip
 
 
-def side_by_side(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether threads that share a result read what is read once as it lies in memory."""
+def coalesced(sketch: Sketch, tensor: Tensor) -> bool:
+    """Return whether threads that share a result read elements without reuse contiguously."""
     last = sketch.op(tensor).reduce_axis[-1]
     reads = sketch.reads(tensor)
     return any(read.contiguous(last) for read in reads if not reused(sketch, tensor, read))
 
 
 def steps(sketch: Sketch, tensor: Tensor) -> int:
-    """Return how many values make up one result."""
+    """Return the number of reduction steps of one result."""
     return math.prod(sketch.extents(sketch.op(tensor).reduce_axis))
 
 
 def _columns(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether neighbours in memory belong to different results."""
+    """Return whether adjacent elements in memory belong to different results."""
     op = sketch.op(tensor)
     if not op.axis:
         return False

@@ -1,4 +1,4 @@
-"""A reduction and what reads it, element by element: one nest for both."""
+"""The anchor of a nest: a reduction that is computed inside the loops of its elementwise reader."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from schedlang.expr.simplify import to_lin
 def anchor(
     sketch: Sketch, head: Tensor, fits: Callable[[Sketch, Tensor, int], bool]
 ) -> tuple[Tensor, list[int]] | None:
-    """Return a reduction that ``head`` alone reads, one element a point: computed a tile at a time.
+    """Return a reduction to compute a tile at a time inside ``head``, its only reader.
 
-    With it the dimension of it that each axis of ``head`` goes along. ``fits`` says whether a
-    reduction has a tile, given the dimension that is stored side by side.
+    ``head`` must read one element of it per point. Also returned is, for each axis of ``head``, the
+    dimension of the reduction that it indexes, or -1. ``fits`` says whether a reduction has a tile,
+    given its contiguous dimension.
     """
     axes, last = sketch.op(head).axis, sketch.last(head)
     reads = sketch.reads(head)
@@ -28,7 +29,7 @@ def anchor(
         op = sketch.op(tensor)
         if op.reducer is None or len(op.outputs) > 1 or sketch.consumers(tensor) != [head]:
             continue
-        # read at several points, as with its transpose, it has no tile that is the reader's
+        # a reader of several points, as of a matrix and its transpose, has no common tile
         found = [_positions(sketch, r, axes, last, op.axis) for r in reads if r.tensor is tensor]
         positions = found[0] if all(p == found[0] for p in found) else None
         if positions is None or not fits(sketch, tensor, positions[last]):
@@ -41,9 +42,10 @@ def anchor(
 def _positions(
     sketch: Sketch, read: Access, axes: tuple[Axis, ...], last: int, own: tuple[Axis, ...]
 ) -> list[int] | None:
-    """Return for each axis of the reader the dimension that it alone indexes, or -1 for none.
+    """Return for each axis of the reader the dimension that it alone indexes, or -1.
 
-    The ``last`` long axis must index one, and each dimension that is long must be indexed by one.
+    Returns ``None`` unless the ``last`` axis indexes one, and each dimension longer than 1 is
+    indexed by one axis.
     """
     found = [-1] * len(axes)
     for dimension, index in enumerate(read.indices):

@@ -1,4 +1,4 @@
-"""A reduction whose operands are read again, on a GPU: shared tiles, and sums in each thread."""
+"""The rule for a GPU reduction with reused operands: shared tiles, and sums in each thread."""
 
 from __future__ import annotations
 
@@ -8,51 +8,54 @@ from collections.abc import Sequence
 from schedlang.autotune.rules.access import labels
 from schedlang.autotune.rules.nest import fused
 from schedlang.autotune.rules.scan_steps import data_axes
-from schedlang.autotune.rules.shapes import Shape, asked, reused, shapes
+from schedlang.autotune.rules.shapes import Shape, choose_shape, reused, shapes
 from schedlang.autotune.rules.sketch import Sketch
 from schedlang.autotune.rules.widths import lanes_of_rows
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
 DEPTHS = (4, 8, 16, 32)
-# unrolled multiply-adds of a thread in one step of the outer reduction loop
-MOST_WRITTEN = 1024
+# the most unrolled multiply-adds of a thread in one step of the outer reduction loop
+MOST_UNROLLED = 1024
 
 
 def blocked(sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]) -> None:
-    """Compute ``tensor`` a tile a block inside ``head``, which reads it or is ``tensor`` itself."""
+    """Compute one tile of ``tensor`` per block, inside ``head``: its reader, or ``tensor`` itself.
+
+    ``positions`` gives for each data axis of ``head`` the corresponding axis of ``tensor``, or -1.
+    """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     reads = sketch.reads(tensor)
-    again = {r.tensor for r in reads if reused(sketch, tensor, r)}
+    reread = {r.tensor for r in reads if reused(sketch, tensor, r)}
     found = shapes(sketch, tensor, head, positions)
     knobs.require(bool(found), "no tile has the number of threads of a block")
-    parts = asked(sketch, name, head, found)
+    parts = choose_shape(sketch, name, head, found)
     operands = list(dict.fromkeys(
         r.tensor for r in reads
-        if r.tensor in again and r.tensor in sketch.op(tensor).input_tensors
+        if r.tensor in reread and r.tensor in sketch.op(tensor).input_tensors
     ))  # fmt: skip
     shared = []
     for operand, label in labels(operands).items():
         if knobs.choice(f"{name}.shared.{label}", [True, False]):
             shared.append(s.cache_read(operand, "shared", [tensor]))
     local = s.cache_write(tensor, "local") if head is tensor else tensor
-    near = []
+    local_copies = []
     if bool(shared) and knobs.choice(f"{name}.local", [True, False]):
-        near = [s.cache_read(t, "local", [local]) for t in shared]
+        local_copies = [s.cache_read(t, "local", [local]) for t in shared]
     thread, count = _loops(sketch, head, parts)
     if head is not tensor:
         s[local].set_scope("local")
     s[local].compute_at(s[head], thread)
     outer, inner = _reduction(sketch, local, parts)
-    for copy in near:
+    for copy in local_copies:
         s[copy].compute_at(s[local], inner)
         for axis in s[copy].op.axis:
             s[copy].unroll(axis)
     for tile in shared:
         s[tile].compute_at(s[local], outer)
         _fetch(sketch, tile, count, sketch.extents([outer])[0] > 1)
-    sketch.done |= {head, local, *near, *shared}
-    sketch.leads(head, (), count)
+    sketch.done |= {head, local, *local_copies, *shared}
+    sketch.set_nest(head, (), count)
 
 
 def _loops(sketch: Sketch, head: Tensor, parts: Shape) -> tuple[Axis, int]:
@@ -83,9 +86,9 @@ def _loops(sketch: Sketch, head: Tensor, parts: Shape) -> tuple[Axis, int]:
 
 
 def _reduction(sketch: Sketch, local: Tensor, parts: Shape) -> tuple[Axis, Axis]:
-    """Return the longest reduction axis in steps.
+    """Split the longest reduction axis; return the outer loop and the inner loop.
 
-    The loop over steps, and the innermost loop in one.
+    Shared tiles are computed at the outer loop, local copies at the inner one.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
     op = s[local].op
@@ -100,21 +103,21 @@ def _reduction(sketch: Sketch, local: Tensor, parts: Shape) -> tuple[Axis, Axis]
     sums = math.prod(p.each * p.virtual for p in parts)
     for axis in op.axis:
         s[local].unroll(axis)
-    if sums * depth <= MOST_WRITTEN and knobs.choice(f"{name}.unroll", [True, False]):
+    if sums * depth <= MOST_UNROLLED and knobs.choice(f"{name}.unroll", [True, False]):
         s[local].unroll(inner)
     return outer, inner
 
 
-def _fetch(sketch: Sketch, tile: Tensor, threads: int, again: bool) -> None:
+def _fetch(sketch: Sketch, tile: Tensor, threads: int, repeated: bool) -> None:
     """Make all threads of a block fetch a shared tile together.
 
-    ``again`` says that the tile is fetched repeatedly, so that double buffering may pay.
+    A ``repeated`` fetch may gain from double buffering.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tile)
     op = s[tile].op
     if len(op.axis) > 1 and knobs.choice(f"{name}.transposed", [False, True]):
         s[tile].transform_layout(lambda *dims: (*dims[1:], dims[0]))
-    if again and knobs.choice(f"{name}.double_buffer", [False, True]):
+    if repeated and knobs.choice(f"{name}.double_buffer", [False, True]):
         s[tile].double_buffer()
     element = fused(s, tile, list(op.axis))
     lanes = knobs.choice(f"{name}.lanes", lanes_of_rows([tile]))

@@ -1,4 +1,4 @@
-"""The space of CPU schedules of a computation, as a template: rules over its stages."""
+"""The template of CPU schedules, which applies the rules to each stage of a computation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schedlang.autotune.rules.parts import few_results, part_counts, parts, too_
 from schedlang.autotune.rules.points import points, scattered
 from schedlang.autotune.rules.registers import lane_axes
 from schedlang.autotune.rules.rows import along_memory, along_run, rows
-from schedlang.autotune.rules.scan_steps import timed
+from schedlang.autotune.rules.scan_steps import scan_stages
 from schedlang.autotune.rules.sketch import Sketch, Spot
 from schedlang.autotune.rules.spot import spot_of
 from schedlang.autotune.rules.steps import step_lane, stepped
@@ -26,28 +26,28 @@ from schedlang.target import Target
 def schedule_cpu(
     s: Schedule, knobs: Knobs, target: Target, threads: int, sizes: Mapping[Var, int] | None = None
 ) -> None:
-    """Schedule ``s`` for a CPU of ``threads`` cores; ``knobs`` makes each choice."""
+    """Schedule ``s`` for a CPU with ``threads`` cores, with each choice a knob."""
     sketch = Sketch(s, knobs, target, threads, sizes or {})
     inline(sketch)
-    sketch.timed |= timed(sketch)
+    sketch.scan_stages |= scan_stages(sketch)
     for tensor in reversed(sketch.stages()):
         if tensor in sketch.inlined or tensor in sketch.done:
             continue
-        if sketch.steps_of_scan(tensor):
-            _moment(sketch, tensor)
+        if sketch.is_scan_step(tensor):
+            _time_step(sketch, tensor)
         else:
             _stage(sketch, tensor)
 
 
-def _moment(sketch: Sketch, tensor: Tensor) -> None:
-    """Schedule one time step of a scan, its start or its update: steps run in order."""
+def _time_step(sketch: Sketch, tensor: Tensor) -> None:
+    """Schedule the start or the update of a scan, whose time steps run in order."""
     ways = _tile(sketch, tensor, root=True)
     ways["points"] = partial(points, sketch, tensor, root=True)
     ways[sketch.knobs.choice(f"{sketch.name(tensor)}.how", list(ways))]()
 
 
 def _stage(sketch: Sketch, tensor: Tensor) -> None:
-    """Schedule one stage whose readers are scheduled, with the stages that are computed with it."""
+    """Schedule a stage whose readers are scheduled, with the stages that are computed with it."""
     op = sketch.op(tensor)
     spot = spot_of(sketch, tensor)
     fits = partial(_tileable, tensor)
@@ -64,21 +64,21 @@ def _stage(sketch: Sketch, tensor: Tensor) -> None:
 
 
 def _tileable(head: Tensor, sketch: Sketch, tensor: Tensor, last: int) -> bool:
-    """Return whether a reduction has a tile inside of ``head``, each moment if that is a scan's."""
-    # all moments of what is there ahead of a scan are one tile
-    same = sketch.held(head) == sketch.held(tensor)
+    """Return whether a reduction has a tile inside the loops of ``head``."""
+    # both or neither must be computed in each time step of a scan
+    same = sketch.time_axes(head) == sketch.time_axes(tensor)
     return same and bool(lane_axes(sketch, tensor, last))
 
 
 def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callable[[], None]]:
-    """Return how a stage may be computed: the steps of each way."""
+    """Return the ways to compute a stage: for each, a function that applies its steps."""
     op, root = sketch.op(tensor), spot is None
     ways = _tile(sketch, tensor, root)
-    lane = step_lane(sketch, tensor) if _sums(op) else None
+    lane = step_lane(sketch, tensor) if _is_reduction(op) else None
     if lane is not None:
         ways["steps"] = partial(stepped, sketch, tensor, lane, root=root)
     counts = op.reducer is not None and root and bool(part_counts(sketch, tensor))
-    # in short rows only where nothing else has lanes
+    # short runs only if no other way has lanes
     if op.reducer is not None and (
         along_memory(sketch, tensor)
         or (not ways and not (counts and too_few(sketch, tensor)) and along_run(sketch, tensor))
@@ -87,31 +87,31 @@ def _ways(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> dict[str, Callab
     if counts:
         shared = partial(parts, sketch, tensor)
         if "rows" in ways and too_few(sketch, tensor):
-            # under the name that kept decisions have for it
+            # the name of this way in recorded decisions
             ways["rows"] = shared
         elif few_results(sketch, tensor):
             ways["parts"] = shared
     few_parts = list(ways) == ["parts"] and not too_few(sketch, tensor)
-    # lanes over results are the better ones where those over steps read a stride or a remainder
-    either = list(ways) == ["rows"] and bool(op.axis) and not _straight(sketch, tensor)
+    # lanes over results are better if lanes over steps would read with a stride or a remainder
+    either = list(ways) == ["rows"] and bool(op.axis) and not _contiguous_steps(sketch, tensor)
     if not ways or few_parts or (either and not scattered(sketch, tensor)):
         ways["points"] = partial(points, sketch, tensor, root=root)
     return ways
 
 
 def _tile(sketch: Sketch, tensor: Tensor, root: bool) -> dict[str, Callable[[], None]]:
-    """Return a tile of sums in registers, if the stage has one."""
+    """Return the way of a tile of sums in registers, if the stage has one."""
     op = sketch.op(tensor)
-    if not (_sums(op) and op.axis and lane_axes(sketch, tensor, sketch.last(tensor))):
+    if not (_is_reduction(op) and op.axis and lane_axes(sketch, tensor, sketch.last(tensor))):
         return {}
     return {"tile": partial(tiled, sketch, tensor, tensor, range(len(op.axis)), root=root)}
 
 
-def _straight(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether steps of the last reduction axis read neighbours, or one element for all."""
+def _contiguous_steps(sketch: Sketch, tensor: Tensor) -> bool:
+    """Return whether steps of the last reduction axis read adjacent elements or the same one."""
     axis = sketch.op(tensor).reduce_axis[-1]
     return all(r.fixed(axis) or r.contiguous(axis) for r in sketch.reads(tensor))
 
 
-def _sums(op: ComputeOp) -> bool:
+def _is_reduction(op: ComputeOp) -> bool:
     return op.reducer is not None and len(op.outputs) == 1

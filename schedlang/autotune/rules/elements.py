@@ -1,4 +1,4 @@
-"""A thread an element of a stage, or a few neighbours."""
+"""The rule of one GPU thread per element, or per few adjacent elements."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from schedlang.expr.nodes import Axis
 
 
 def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
-    """Give each thread one element, or a few neighbours.
+    """Give each thread one element, or a few adjacent ones.
 
-    If the stage reads a row that is reduced as well, each block may take one row.
+    If the stage reads a reduction of each row, as softmax does, a block may take one row.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     sketch.done.add(tensor)
@@ -32,9 +32,9 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     if not axes:
         s[tensor].bind(fused(s, tensor, axes), "threadIdx.x")
         return
-    # axes of one element behind the last long one stay inside of a thread
+    # trailing axes of one element stay inside a thread
     at = sketch.last(tensor)
-    axes = axes[: at + 1 - sketch.held(tensor)]
+    axes = axes[: at + 1 - sketch.time_axes(tensor)]
     threads = knobs.choice(f"{name}.threads", _threads(sketch, tensor, axes))
     last = sketch.extents(axes[-1:])[0]
     if (
@@ -48,7 +48,7 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         s[tensor].bind(thread, "threadIdx.x")
         along = tuple(n for n, axis in enumerate(s[tensor].op.axis) if axis in axes[:-1])
         counts = sketch.extents(axes[:-1])
-        sketch.leads(tensor, [Level(row, along, math.prod(counts), counts)], min(threads, last))
+        sketch.set_nest(tensor, [Level(row, along, math.prod(counts), counts)], min(threads, last))
         return
     lanes = knobs.choice(f"{name}.lanes", _lanes(sketch, tensor))
     kept = None
@@ -64,24 +64,23 @@ def elements(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
         s[tensor].vectorize(lane)
     if kept is not None:
         s[kept].compute_at(s[tensor], thread)
-    sketch.leads(tensor, ())
+    sketch.set_nest(tensor, ())
 
 
 def _threads(sketch: Sketch, tensor: Tensor, axes: Sequence[Axis]) -> list[int]:
-    """Return block sizes that leave few threads idle; a block of all elements if these are few."""
+    """Return the block sizes that leave few threads idle, or one block of all elements."""
     length = math.prod(sketch.extents(axes))
-    return [n for n in THREADS if sketch.fills(tensor, length, n)] or [length]
+    return [n for n in THREADS if sketch.little_padding(tensor, length, n)] or [length]
 
 
 def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """Return how many neighbours a thread may take: each access of them is one, or of one
-    element."""
+    """Return the numbers of adjacent elements that a thread can read and write in one access."""
     view, op = sketch.s[tensor], sketch.op(tensor)
     last = op.axis[sketch.last(tensor)]
     if not isinstance(last.extent, int):
         return [1]
     if op.reducer is not None and view.leaf_axes != [*op.axis, *op.reduce_axis]:
-        # sums in lanes have a stage of their own, which a stage with steps cannot give away
+        # sums in lanes need cache_write, which a stage with steps does not allow
         return [1]
     rows = [r.tensor for r in sketch.reads(tensor) if r.contiguous(last)]
     others = [r.tensor.dtype for r in sketch.reads(tensor)]
@@ -90,7 +89,7 @@ def _lanes(sketch: Sketch, tensor: Tensor) -> list[int]:
 
 
 def _sums(sketch: Sketch, tensor: Tensor, lane: int) -> Tensor:
-    """Return the sums of a thread's lanes along an axis, in registers until they are done."""
+    """Keep the sums of a thread's lanes in registers with cache_write; return their stage."""
     s = sketch.s
     kept = first(s.cache_write(tensor, "local"))
     op = sketch.op(kept)
@@ -101,7 +100,7 @@ def _sums(sketch: Sketch, tensor: Tensor, lane: int) -> Tensor:
 
 
 def _reads_rows(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether a reduction is read that is the same all along a row."""
+    """Return whether the stage reads one reduction result in all elements of a row."""
     axis = sketch.op(tensor).axis[sketch.last(tensor)]
     stages = sketch.stages()
     return any(

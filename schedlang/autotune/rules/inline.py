@@ -1,4 +1,4 @@
-"""The choice of stages that are computed where they are read."""
+"""The choice of stages that are computed inline."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Read
 
-# an expression is not computed more often than this many times: arithmetic, math functions
+# the most times that an inlined element is computed, without and with math functions
 MOST, MOST_CALLS = 16, 4
 
 
 def inline(sketch: Sketch) -> None:
-    """Inline what each element of is read once; ask a knob about what is read more often.
+    """Inline stages whose elements are each read once; of others, let a knob decide.
 
-    What calls math functions and is read often keeps a stage of its own, and so does a reduction,
-    and what would be more work than a candidate may be.
+    A stage keeps its own loops if it is a reduction, if its elements are read too often for their
+    cost, or if inlining it would exceed the work of a candidate worth measuring.
     """
     s = sketch.s
     for tensor in sketch.stages():
         op = sketch.op(tensor)
         if op.reducer is not None or len(op.outputs) > 1 or tensor in s.outputs:
             continue
-        if sketch.steps_of_scan(tensor):
+        if sketch.is_scan_step(tensor):
             continue
         often = _times(sketch, tensor)
         copy = isinstance(op.body[0], Read)
-        if not copy and often > (MOST_CALLS if sketch.calls(tensor) else MOST):
+        if not copy and often > (MOST_CALLS if sketch.math_calls(tensor) else MOST):
             continue
         more = _more(sketch, tensor) if often > 1 else 0
-        if not sketch.affords(sketch.again + more):
+        if not sketch.worth_measuring(sketch.recomputed + more):
             continue
         if often <= 1 or sketch.knobs.choice(f"{sketch.name(tensor)}.inline", [False, True]):
             s[tensor].compute_inline()
             sketch.inlined.add(tensor)
-            sketch.again += more
+            sketch.recomputed += more
 
 
 def _more(sketch: Sketch, tensor: Tensor) -> int:
-    """Return how many operations more it is to compute a stage where it is read."""
+    """Return the additional operations of computing a stage inline."""
     before, after = sketch.inlined, sketch.inlined | {tensor}
     readers = sketch.consumers(tensor)
     grown = sum(sketch.work(r, after) - sketch.work(r, before) for r in readers)
@@ -47,7 +47,7 @@ def _more(sketch: Sketch, tensor: Tensor) -> int:
 
 
 def _times(sketch: Sketch, tensor: Tensor) -> float:
-    """Return how often each element is read."""
+    """Return how often each element is read on average."""
     count = 0
     for reader in sketch.consumers(tensor):
         count += sketch.evaluations(reader) * sum(a.tensor is tensor for a in sketch.reads(reader))

@@ -1,4 +1,4 @@
-"""The last long data axis of a stage in lanes."""
+"""Vectorization of the contiguous data axis of a stage."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from schedlang.autotune.rules.sketch import Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
-# vectors side by side
+# numbers of vectors side by side
 VECTORS = (1, 2, 4, 8)
-# no steps to be cut
+# no reduction loop is cut
 NONE: Mapping[int, int] = MappingProxyType({})
 
 
 def vector_counts(length: int, width: int) -> list[int]:
-    """Return how many vectors side by side are no longer than ``length``."""
+    """Return the numbers of vectors side by side that fit into ``length``."""
     return [n for n in VECTORS if n * width <= length]
 
 
 def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
-    """Return how many neighbours of ``length`` may be lanes: a few vectors, or all of them.
+    """Return the possible numbers of lanes along ``length`` elements: whole vectors, or all.
 
-    All are if that is at most ``most`` vectors and a number known ahead, ``whole``.
+    All elements may be lanes if they are at most ``most`` vectors and if ``length`` is constant,
+    as ``whole`` says.
 
     >>> lanes_along(40, 16, 4, True), lanes_along(3, 16, 4, True), lanes_along(3, 16, 4, False)
     ([16, 32, 40], [3], [16])
@@ -36,10 +37,11 @@ def lanes_along(length: int, width: int, most: int, whole: bool) -> list[int]:
 
 
 def whole_steps(sketch: Sketch, tensor: Tensor, whole: Mapping[int, int]) -> list[Axis]:
-    """Return the reduction loops of a stage, of which some are cut behind their ``whole`` steps.
+    """Cut reduction loops of a stage after their ``whole`` steps, and return all of them in order.
 
-    ``whole`` has the number of these by the position of the axis. The step behind them is one that
-    a test leaves points out of; in a loop of its own it keeps no sum out of registers before it.
+    ``whole`` gives the number of full steps by the position of the axis. The last step has a test
+    for missing points. In a loop of its own, it does not keep the sums of the others out of
+    registers.
     """
     axes = sketch.op(tensor).reduce_axis
     found: list[Axis] = []
@@ -54,9 +56,9 @@ def whole_steps(sketch: Sketch, tensor: Tensor, whole: Mapping[int, int]) -> lis
 def in_lanes(
     sketch: Sketch, tensor: Tensor, lanes: int, whole: Mapping[int, int] = NONE
 ) -> list[Axis]:
-    """Make ``lanes`` neighbours along the last long data axis the innermost loop.
+    """Vectorize ``lanes`` elements along the contiguous data axis, as the innermost loop.
 
-    ``whole`` as for :func:`whole_steps`. Returns the other loops over data, which are outermost.
+    ``whole`` is as for :func:`whole_steps`. Returns the other loops over data, which are outermost.
     """
     s = sketch.s
     others = list(s[tensor].op.axis)
@@ -72,16 +74,16 @@ def in_lanes(
 def partial_in_lanes(
     sketch: Sketch, partial: Tensor, row: int | None = None, whole: Mapping[int, int] = NONE
 ) -> None:
-    """Vectorize the last axis of partial results and unroll one axis of rows.
+    """Vectorize the last axis of partial results, and unroll the data axis ``row`` if given.
 
-    ``whole`` as for :func:`whole_steps`.
+    ``whole`` is as for :func:`whole_steps`.
     """
     s = sketch.s
     op = s[partial].op
     lane = op.axis[-1]
-    written = [op.axis[row]] if row is not None else []
-    rest = [a for a in op.axis if a is not lane and a not in written]
-    in_order(s, partial, [*rest, *whole_steps(sketch, partial, whole), *written, lane])
-    for axis in written:
+    unrolled = [op.axis[row]] if row is not None else []
+    rest = [a for a in op.axis if a is not lane and a not in unrolled]
+    in_order(s, partial, [*rest, *whole_steps(sketch, partial, whole), *unrolled, lane])
+    for axis in unrolled:
         s[partial].unroll(axis)
     s[partial].vectorize(lane)

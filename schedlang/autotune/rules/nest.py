@@ -1,4 +1,4 @@
-"""The outer loops of a stage: blocks, what is inside of a block, their order, and threads."""
+"""The outer loops of a stage: tiles, blocks of tiles, their order, and threads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
-# evaluations of a body that are worth starting threads for
+# the fewest evaluations of a body that are worth starting threads for
 LEAST_STEPS = 1 << 13
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop along one data axis, by its position; ``cut``: its last tile is peeled off."""
+    """A loop along the data axis at position ``along``; ``cut``: its last tile is peeled off."""
 
     axis: Axis
     along: int
@@ -29,9 +29,9 @@ class Loop:
 def split_tile(
     sketch: Sketch, head: Tensor, tile: Mapping[int, int], joined: Sequence[int] = ()
 ) -> tuple[list[Loop], dict[int, Axis]]:
-    """Return loops over tiles along each data axis of ``head``, and the loops inside of a tile.
+    """Split the data axes of ``head``; return the loops over tiles and those inside a tile.
 
-    Neighbouring axes that are ``joined`` are one, in the place of the last of them.
+    The adjacent axes ``joined`` are fused first, into one at the place of the last.
     """
     s = sketch.s
     axes = list(s[head].op.axis)
@@ -41,7 +41,7 @@ def split_tile(
         axes[joined[-1]] = fused(s, head, [axes[at] for at in joined])
     outer, inner = [], {}
     for at, (axis, extent) in enumerate(zip(axes, sizes)):
-        if at < sketch.held(head) or at in joined[:-1]:
+        if at < sketch.time_axes(head) or at in joined[:-1]:
             continue
         factor = tile.get(at)
         if factor is None:
@@ -56,7 +56,7 @@ def split_tile(
 
 
 def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
-    """Split the ``outer`` loops into blocks; knobs choose the sizes and the loop orders."""
+    """Split the ``outer`` loops into blocks, with sizes and loop orders from knobs."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(head)
     outside, inside, units = [], [], []
     for loop in outer:
@@ -64,7 +64,7 @@ def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
         if loop.extent == 1:
             units.append(loop)
             continue
-        # what is cut stays one plain loop
+        # a cut loop is not split further
         sizes = [1, loop.extent] if loop.cut else list(divisors(loop.extent))
         size = knobs.choice(f"{label}.block", sizes)
         if size == 1:
@@ -79,32 +79,32 @@ def blocks(sketch: Sketch, head: Tensor, outer: list[Loop]) -> list[Loop]:
     place = {loop.along: n for n, loop in enumerate(order)}
     within = list(knobs.permutation(f"{name}.inner_order", outer)) if len(inside) > 1 else outer
     place_inside = {loop.along: n for n, loop in enumerate(within)}
-    # threads share the loops in front of what is cut, or that alone where they are too few
+    # a cut loop goes behind the loops that threads share, or before them if these are too few
     few = math.prod(loop.extent for loop in outside if not loop.cut) < sketch.threads
     outside.sort(key=lambda loop: (loop.cut != few, place[loop.along]))
     inside.sort(key=lambda loop: place_inside[loop.along])
-    # loops of one iteration come last, where they are in nobody's way
+    # last, as a loop of one iteration would end the fusion of parallel loops
     return [*outside, *inside, *units]
 
 
 def in_threads(sketch: Sketch, head: Tensor, loops: list[Loop], work: int) -> list[Level]:
-    """Make the outermost loops, fused until every thread has work, parallel; the rest follow.
+    """Fuse outermost loops until every thread has work, and make the result parallel.
 
-    ``work``: how many evaluations there are inside of them.
+    ``work`` is the number of evaluations in all loops. Returns the levels of the nest.
     """
     s = sketch.s
     first = next((n for n, loop in enumerate(loops) if loop.cut or loop.extent == 1), len(loops))
-    # what is cut is fused with nothing
+    # a cut loop cannot be fused with others
     alone = first == 0 and bool(loops) and loops[0].extent > 1
     real = loops[: 1 if alone else first]
     counts = [math.prod(loop.extent for loop in real[:n]) for n in range(1, len(real) + 1)]
     enough = [n for n, count in enumerate(counts, 1) if count >= sketch.threads]
     if not enough:
         enough = [len(real)] if real else []
-    # no more loops than give each thread some tens of tasks: each costs indices
+    # stop at some tens of tasks per thread, as each fused loop costs index arithmetic
     useful = [n for n in enough if n == enough[0] or counts[n - 2] < 16 * sketch.threads]
-    # few evaluations, or what a scan computes at one moment, may be too little to start threads for
-    if useful and (work < LEAST_STEPS or sketch.held(head)):
+    # a short stage, or one time step of a scan, may be too little work to start threads for
+    if useful and (work < LEAST_STEPS or sketch.time_axes(head)):
         useful = [0, *useful]
     many = sketch.knobs.choice(f"{sketch.name(head)}.parallel", useful) if useful else 0
     if not many:
@@ -126,7 +126,7 @@ def in_order(s: Schedule, tensor: Tensor, loops: Sequence[Axis]) -> None:
 
 
 def fused(s: Schedule, tensor: Tensor, axes: Sequence[Axis]) -> Axis:
-    """Return one loop over neighbouring ones; over none of them one of a single iteration."""
+    """Fuse adjacent loops into one; without any, make a loop of a single iteration."""
     if not axes:
         return s[tensor].fuse()
     whole = axes[0]

@@ -1,4 +1,4 @@
-"""Copies of operands in the order in which a register tile reads them."""
+"""Packing: copies of operands in the order in which a register tile reads them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis
 
-# steps along the rows that are transposed in registers at once
+# rows that are transposed in registers at once
 SQUARE = 16
-# neighbouring panels that are filled together, so that a line of memory is read once, and the bytes
-# of a row of them: the streams to more panels than that share a set of a cache
-TOGETHER, ROW = 4, 256
+# the most adjacent panels that are filled together, to read each cache line once, and the most
+# bytes of a row of them: the streams to more panels would share cache sets
+MOST_PANELS, ROW_BYTES = 4, 256
 
 
 def pack(
     sketch: Sketch, read: Access, reader: Tensor, axis: Axis, lanes: int,
     home: Home,
 ) -> Tensor:  # fmt: skip
-    """Pack what ``read`` reads for ``reader``: panels of ``lanes`` neighbours along ``axis``.
+    """Pack the operand of ``read`` for ``reader``, in panels of ``lanes`` elements along ``axis``.
 
-    Dimensions that only data axes index come first, then the panel, then the dimensions of the
-    reduction. The packed copy is made ahead, or at a loop of the nest of its reader if that reads
-    it at one place only.
+    The dimensions that only data axes index come first, then the panels, then the dimensions that
+    reduction axes index, then the lanes. The copy is computed at root. It may also be computed at a
+    loop of its reader's nest, if the reader reads the tensor only once. Returns the copy.
     """
     s, op = sketch.s, sketch.op(reader)
     once = sum(r.tensor is read.tensor for r in sketch.reads(reader)) == 1
@@ -39,7 +39,7 @@ def pack(
     inner = [d for d in others if read.depends(d, op.reduce_axis)]
     outer = [d for d in others if d not in inner]
     packed = read.tensor
-    if not _copies(sketch, packed, reader):
+    if not _is_own_copy(sketch, packed, reader):
         packed = s.cache_read(packed, "global", [reader])
     if dimension != len(read.indices) - 1 or lanes < sketch.extents([axis])[0]:
         s[packed].transform_layout(
@@ -55,18 +55,18 @@ def pack(
     panel, lane = s[packed].split(axes[dimension], factor=lanes)
     rows, front = [axes[d] for d in inner], [*(axes[d] for d in outer), panel]
     together = []
-    straight = _as_it_lies(sketch, packed, axes[dimension])
-    if straight:
+    contiguous = _contiguous(sketch, packed, axes[dimension])
+    if contiguous:
         along = [p for p, a in home.along.items() if a is axis]
-        most = min(TOGETHER, ROW // (lanes * itemsize(packed.dtype)))
-        count = _together(sketch, front, along, spot, most)
+        most = min(MOST_PANELS, ROW_BYTES // (lanes * itemsize(packed.dtype)))
+        count = _panels_together(sketch, front, along, spot, most)
         if count > 1:
             front[-1], neighbour = s[packed].split(panel, factor=count)
             together = [neighbour]
     in_order(s, packed, [*front, *rows, *together, lane])
     fixed = all(isinstance(axis.extent, int) for axis in rows)
-    turned = [] if straight else [a for a in rows if a.extent != 1]
-    if turned and fixed and _as_it_lies(sketch, packed, turned[-1]):
+    transposed = [] if contiguous else [a for a in rows if a.extent != 1]
+    if transposed and fixed and _contiguous(sketch, packed, transposed[-1]):
         row = fused(s, packed, rows)
         _, step = s[packed].split(row, factor=SQUARE, tail="cut")
         s[packed].unroll(step)
@@ -76,23 +76,24 @@ def pack(
     return packed
 
 
-def _as_it_lies(sketch: Sketch, packed: Tensor, axis: Axis) -> bool:
-    """Return whether what is copied is read as it stands in memory along ``axis``."""
+def _contiguous(sketch: Sketch, packed: Tensor, axis: Axis) -> bool:
+    """Return whether the source of a copy is contiguous along ``axis``."""
     return any(read.contiguous(axis) for read in sketch.reads(packed))
 
 
-def _together(
+def _panels_together(
     sketch: Sketch, front: Sequence[Axis], along: Sequence[int], spot: Spot | None, most: int
 ) -> int:
-    """Return how many neighbouring panels are filled together: a divisor of the panels of one copy.
+    """Return how many adjacent panels are filled together: a divisor of the panels of one copy.
 
-    ``front``: the loops outside of a panel, that over panels last, which goes ``along`` root axes.
+    ``front`` are the loops outside a panel; the last one, over panels, goes ``along`` these data
+    axes of the nest's head.
     """
     panels = front[-1].extent
     if not isinstance(panels, int):
         return 1
     if spot is None:
-        # each thread has a part of what is copied ahead
+        # leave work for each thread that copies
         most = min(most, prod(sketch.extents(front)) // sketch.threads)
     else:
         counts = spot.nest.iterations(spot.level)
@@ -102,11 +103,10 @@ def _together(
     return max(n for n in divisors(panels) if n <= max(1, most))
 
 
-def _copies(sketch: Sketch, tensor: Tensor, reader: Tensor) -> bool:
-    """Return whether what computes ``tensor`` is for ``reader`` alone and no more than a copy would
-    be.
+def _is_own_copy(sketch: Sketch, tensor: Tensor, reader: Tensor) -> bool:
+    """Return whether ``tensor`` can serve as the packed copy itself.
 
-    A reduction is not: it has a tile of its own.
+    It must be an elementwise stage that only ``reader`` reads. A reduction has its own tile.
     """
     op = tensor.op
     if not isinstance(op, ComputeOp) or op.reducer is not None or len(op.outputs) > 1:

@@ -1,4 +1,4 @@
-"""Few results of a long reduction: each thread reduces parts of it, then these are combined."""
+"""A long reduction with few results: threads reduce parts of it, which are then combined."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 
-# parts a thread: enough to even out threads that others interrupt
+# parts per thread: several balance the load if other processes interrupt a thread
 PARTS = (1, 4)
-# results are few if each thread has no more vectors of them than this
+# results are few if each thread has at most so many vectors of them
 FEW_VECTORS = 4
-# a run of steps shorter than so many vectors is not worth partial results
+# the fewest vectors of a contiguous run that are worth partial results in lanes
 LEAST_RUN = 2
-# rounds in which parts take their steps, where these are no multiple of all parts
+# parts take their steps in about so many rounds, if the steps do not divide evenly
 ROUNDS = 128
-# vectors of partial results side by side
+# the most vectors of partial results side by side
 MOST_VECTORS = 8
 
 
 def few_results(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether threads may share the steps of a reduction better than its results."""
+    """Return whether a reduction has so few results that threads may better share its steps."""
     return results(sketch, tensor) <= FEW_VECTORS * sketch.width(tensor) * sketch.threads
 
 
@@ -35,17 +35,17 @@ def too_few(sketch: Sketch, tensor: Tensor) -> bool:
 
 
 def results(sketch: Sketch, tensor: Tensor) -> int:
-    """Return how many results a reduction has."""
+    """Return the number of results of a reduction."""
     return prod(sketch.extents(sketch.op(tensor).axis))
 
 
 def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
-    """Return into how many parts for each thread the steps of a result can be cut.
+    """Return the possible numbers of parts per thread into which a reduction can be split.
 
-    The list is empty where the steps are few, and for what a scan computes at each moment: threads
-    would start at each.
+    The list is empty if there are few steps. It is empty in a scan, where threads would have to
+    start in each time step.
     """
-    if sketch.threads == 1 or sketch.held(tensor) or sketch.evaluations(tensor) < LEAST_STEPS:
+    if sketch.threads == 1 or sketch.time_axes(tensor) or sketch.evaluations(tensor) < LEAST_STEPS:
         return []
     run = run_of(sketch, tensor)
     shared = _shared(sketch, tensor, run)
@@ -57,7 +57,10 @@ def part_counts(sketch: Sketch, tensor: Tensor) -> list[int]:
 
 
 def parts(sketch: Sketch, tensor: Tensor) -> None:
-    """Split the steps among threads; vectorize along a run of steps or along the last data axis."""
+    """Split a reduction among threads with rfactor, and vectorize each part.
+
+    The lanes go along a contiguous run of reduction axes, or else along the last data axis.
+    """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
     run = run_of(sketch, tensor)
@@ -71,33 +74,33 @@ def parts(sketch: Sketch, tensor: Tensor) -> None:
         lanes = width * knobs.choice(f"{name}.vectors", counts)
     count = sketch.threads * knobs.choice(f"{name}.parts", part_counts(sketch, tensor))
     shared = _shared(sketch, tensor, run)
-    whole = _whole(sketch, shared, count, lanes if shared == run else 1)
-    part = _dealt(sketch, tensor, shared, count, whole)
+    whole = _rounds(sketch, shared, count, lanes if shared == run else 1)
+    part = _split_parts(sketch, tensor, shared, count, whole)
     outside = len(sketch.op(tensor).reduce_axis) - len(run) if shared == run else 0
     partial = first(s.rfactor(tensor, part))
     sketch.done |= {tensor, partial}
-    nest = sketch.leads(partial, [Level(s[partial].op.axis[0], (0,), count)])
+    nest = sketch.set_nest(partial, [Level(s[partial].op.axis[0], (0,), count)])
     rounds = {outside: whole[0]} if whole else {}
     if lanes:
-        # one loop is left of a run that is shared
+        # splitting a run into parts fuses it into one loop
         left = 1 if shared == run else len(run)
         _run_in_lanes(sketch, partial, left, lanes, nest, rounds)
         lanes = 0
     else:
         lanes = _results_in_lanes(sketch, tensor, partial, rounds)
-    _combined(sketch, tensor, count, lanes)
+    _combine(sketch, tensor, count, lanes)
     s[partial].parallel(nest.levels[0].loop)
 
 
 def first(made: Tensor | list[Tensor]) -> Tensor:
-    """Return the first output of what rfactor made of one or of several."""
+    """Return the first output of a stage made by rfactor or cache_write."""
     return made[0] if isinstance(made, list) else made
 
 
-def _whole(sketch: Sketch, shared: list[Axis], count: int, lanes: int) -> tuple[int, int] | None:
-    """Return how many full rounds share out the steps, and how many steps a part takes in each.
+def _rounds(sketch: Sketch, shared: list[Axis], count: int, lanes: int) -> tuple[int, int] | None:
+    """Return the number of full rounds, and the steps that each part takes in one.
 
-    ``None`` if parts of equal length, of whole vectors, cover all steps.
+    Returns ``None`` if the steps divide into equal parts of whole vectors.
     """
     length = prod(sketch.extents(shared))
     fixed = all(isinstance(axis.extent, int) for axis in shared)
@@ -109,14 +112,14 @@ def _whole(sketch: Sketch, shared: list[Axis], count: int, lanes: int) -> tuple[
     return (rounds, block) if rounds > 1 else None
 
 
-def _dealt(
+def _split_parts(
     sketch: Sketch, tensor: Tensor, shared: list[Axis], count: int, whole: tuple[int, int] | None
 ) -> Axis:
-    """Return the loop over parts of the steps.
+    """Split the ``shared`` axes into parts, and return the loop over parts.
 
-    A part is contiguous, or takes one block in each round. With rounds all parts have the same
-    number of steps except in the last one. A contiguous last part would be shorter, so that every
-    step of every part would need a test, with sums in memory.
+    A part is contiguous, or takes one block in each round. With rounds, only the last round needs a
+    test for missing steps. With contiguous parts of unequal length, every step of every part would
+    need one, and sums would stay in memory.
     """
     view = sketch.s[tensor]
     steps = fused(sketch.s, tensor, shared)
@@ -127,9 +130,10 @@ def _dealt(
 
 
 def run_of(sketch: Sketch, tensor: Tensor) -> list[Axis]:
-    """Return the last reduction axes that as one go through memory element by element; the most.
+    """Return the longest run of last reduction axes that, fused, read memory contiguously.
 
-    Of the last one alone vectors may hold what is read in another way, see :func:`fills_lanes`.
+    If there is none, the last axis alone may do if vectors hold what it reads, see
+    :func:`fills_lanes`.
     """
     axes, reads = sketch.op(tensor).reduce_axis, sketch.reads(tensor)
     for start in range(len(axes)):
@@ -157,10 +161,10 @@ def fills_lanes(sketch: Sketch, tensor: Tensor, axis: Axis) -> bool:
 def whole_vectors(
     sketch: Sketch, tensor: Tensor, axis: Axis, counts: Sequence[int]
 ) -> list[int]:  # fmt: skip
-    """Return the ``counts`` of vectors over which quotients and remainders read as over one.
+    """Return the ``counts`` of vectors whose lanes are loaded in the same way as those of one.
 
-    Longer lanes would gather what one vector loads at once. If no count qualifies, all are
-    returned.
+    Indices with a quotient or a remainder may be contiguous over one vector and not over several.
+    If no count qualifies, all are returned.
     """
     width, reads = sketch.width(tensor), sketch.reads(tensor)
 
@@ -172,8 +176,7 @@ def whole_vectors(
 
 
 def _shared(sketch: Sketch, tensor: Tensor, run: list[Axis]) -> list[Axis]:
-    """Return the neighbouring reduction axes that threads share: the outermost, if these are
-    enough."""
+    """Return the adjacent reduction axes to split among threads: the outermost that suffice."""
     axes = list(sketch.op(tensor).reduce_axis)
     outside = axes[: len(axes) - len(run)]
     groups = [outside[:n] for n in range(1, len(outside) + 1)] + ([run] if run else [])
@@ -187,26 +190,26 @@ def _run_in_lanes(
     sketch: Sketch, partial: Tensor, left: int, lanes: int, nest: OuterLoops,
     rounds: Mapping[int, int],
 ) -> None:  # fmt: skip
-    """Vectorize partial results of the last ``left`` reduction axes, for one result at a time."""
+    """Vectorize the last ``left`` reduction axes, with partial results of each result in lanes."""
     s = sketch.s
     run = fused(s, partial, s[partial].op.reduce_axis[-left:])
     over, lane = s[partial].split(run, factor=lanes)
     length = sketch.extents([run])[0]
-    near = first(s.rfactor(partial, lane, factor_axis=len(s[partial].op.axis)))
-    s[near].set_scope("local")
+    lane_sums = first(s.rfactor(partial, lane, factor_axis=len(s[partial].op.axis)))
+    s[lane_sums].set_scope("local")
     part, *data = s[partial].op.axis
-    s[near].compute_at(s[partial], next((a for a in reversed(data) if sketch.long(a)), part))
-    sketch.done.add(near)
-    sketch.home[near] = Home(nest, dict(enumerate(s[near].op.axis[:-1])))
-    last = len(sketch.op(near).reduce_axis) - 1
+    s[lane_sums].compute_at(s[partial], next((a for a in reversed(data) if sketch.long(a)), part))
+    sketch.done.add(lane_sums)
+    sketch.home[lane_sums] = Home(nest, dict(enumerate(s[lane_sums].op.axis[:-1])))
+    last = len(sketch.op(lane_sums).reduce_axis) - 1
     whole = {last: length // lanes} if isinstance(over.extent, int) else {}
-    partial_in_lanes(sketch, near, whole={**whole, **rounds})
+    partial_in_lanes(sketch, lane_sums, whole={**whole, **rounds})
 
 
 def _results_in_lanes(
     sketch: Sketch, tensor: Tensor, partial: Tensor, rounds: Mapping[int, int]
 ) -> int:
-    """Return the last data axis of the partial results in so many lanes, 0 for none."""
+    """Vectorize the last data axis of the partial results; return its lanes, 0 for none."""
     last = sketch.last(partial)
     axis = sketch.op(partial).axis[last]
     length = sketch.extents([axis])[0]
@@ -215,7 +218,7 @@ def _results_in_lanes(
     if not any(r.contiguous(axis) for r in sketch.reads(partial)):
         return 0
     fixed = isinstance(axis.extent, int)
-    if not fixed and not sketch.fills(partial, length, sketch.width(tensor)):
+    if not fixed and not sketch.little_padding(partial, length, sketch.width(tensor)):
         return 0
     many = lanes_along(length, sketch.width(tensor), MOST_VECTORS, fixed)
     lanes = sketch.knobs.choice(f"{sketch.name(tensor)}.lanes", many)
@@ -223,8 +226,8 @@ def _results_in_lanes(
     return lanes if fixed else 0
 
 
-def _combined(sketch: Sketch, tensor: Tensor, count: int, lanes: int) -> None:
-    """Schedule the sum of ``count`` parts: in lanes, and in threads where that is work."""
+def _combine(sketch: Sketch, tensor: Tensor, count: int, lanes: int) -> None:
+    """Schedule the sum of ``count`` parts: in lanes, and in threads if it is much work."""
     much = results(sketch, tensor) * count >= LEAST_STEPS
     axes = sketch.op(tensor).axis
     if much and not lanes:

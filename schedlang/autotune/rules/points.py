@@ -1,4 +1,4 @@
-"""Stages without a tile of sums: neighbours in lanes where that is possible, blocks in threads."""
+"""The rule for stages without a tile of sums: vector lanes if possible, blocks and threads."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder, reads
 
-# a row of at most so many vectors is one vector operation of emitted source
+# the most vectors in a row that is vectorized as a whole
 ROW = 4
 
 
 def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
-    """Schedule the loops of ``tensor`` with its last data axis in lanes.
+    """Schedule the loops of ``tensor``, with its contiguous data axis vectorized if possible.
 
-    ``root`` says that it is computed at root level.
+    ``root`` says that the stage is computed at root.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     op = sketch.op(tensor)
     width = sketch.width(tensor)
     sketch.done.add(tensor)
-    if len(op.axis) == sketch.held(tensor):
+    if len(op.axis) == sketch.time_axes(tensor):
         return
     last = sketch.last(tensor)
-    joined = _joined(sketch, tensor, last) if root else [last]
+    joined = _joined_axes(sketch, tensor, last) if root else [last]
     length = prod(sketch.extents([op.axis[at] for at in joined]))
     lanes = 0
     if length > 1 and not scattered(sketch, tensor):
         whole = all(isinstance(op.axis[at].extent, int) for at in joined)
-        # a vector of which most is masked is slower than elements one by one
-        if whole or sketch.fills(tensor, length, width):
+        # a mostly masked vector is slower than scalar code
+        if whole or sketch.little_padding(tensor, length, width):
             lanes = knobs.choice(f"{name}.lanes", lanes_along(length, width, ROW, whole))
     if not root:
         if lanes:
@@ -45,20 +45,20 @@ def points(sketch: Sketch, tensor: Tensor, root: bool) -> None:
     levels = in_threads(sketch, tensor, loops, sketch.evaluations(tensor)) if loops else []
     if lanes:
         s[tensor].vectorize(inner[last])
-    sketch.leads(tensor, levels)
+    sketch.set_nest(tensor, levels)
 
 
-def _joined(sketch: Sketch, tensor: Tensor, last: int) -> list[int]:
-    """Return the data axes that are one loop: the last long one alone, unless it fills no vector.
+def _joined_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[int]:
+    """Return the data axes to fuse into one loop: usually only the ``last`` one.
 
-    Then those before it are part of it along which all that is read goes on element by element.
+    If that fills no vector, axes before it are added as long as all reads stay contiguous.
     """
     axes = sketch.op(tensor).axis
     short = isinstance(axes[last].extent, int) and axes[last].extent < sketch.width(tensor)
     first, found = last, sketch.reads(tensor)
-    if not short or _counts(sketch, tensor):
+    if not short or _uses_axis_value(sketch, tensor):
         return [last]
-    while first > sketch.held(tensor):
+    while first > sketch.time_axes(tensor):
         row = axes[first - 1 : last + 1]
         if not all(r.element_by_element(row) or all(map(r.fixed, row)) for r in found):
             break
@@ -66,8 +66,8 @@ def _joined(sketch: Sketch, tensor: Tensor, last: int) -> list[int]:
     return list(range(first, last + 1))
 
 
-def _counts(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether a data axis is a number in what is computed, not only in an index."""
+def _uses_axis_value(sketch: Sketch, tensor: Tensor) -> bool:
+    """Return whether the body uses the value of a data axis, not only as an index."""
     waiting = [tensor]
     for made in waiting:
         roots = sketch.op(made).roots
@@ -80,7 +80,7 @@ def _counts(sketch: Sketch, tensor: Tensor) -> bool:
 
 
 def scattered(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether each neighbour reads from far away in everything that is read."""
+    """Return whether adjacent lanes read elements that are far apart, in every read that moves."""
     op = sketch.op(tensor)
     axis, width = op.axis[sketch.last(tensor)], sketch.width(tensor)
     found = [r for r in sketch.reads(tensor) if not r.fixed(axis)]

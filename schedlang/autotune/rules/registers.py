@@ -1,4 +1,4 @@
-"""Tiles of sums that fit vector registers: one data axis in lanes, others written out as rows."""
+"""Tiles of sums that fit vector registers: one data axis in lanes, others unrolled as rows."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 
 MOST_VECTORS = 4
-# tiles along an axis whose last one may be smaller, in a copy of the code for it
+# the fewest tiles along an axis whose last tile may be smaller: that one needs a copy of the code
 LEAST_TILES = 16
-# what is transposed on its way out is compiled lane by lane, and stored a few columns at a time
+# of a tile that is stored transposed: the most vectors, as each lane is compiled, and the fewest
+# rows, which are the contiguous elements of a store
 MOST_TRANSPOSED, LEAST_TRANSPOSED = 2, 4
-# fewer sums than this cannot keep a core's multiply-adds busy: its latency times its rate
+# the fewest sums that keep a core's multiply-adds busy: their latency times their rate
 LEAST_SUMS = 8
-# bytes of a line of a cache
+# bytes of a cache line
 LINE = 64
 
 
 @dataclass(frozen=True)
 class Lane:
-    """A data axis, by position, whose neighbours can be lanes.
+    """A data axis, by position, that can be vectorized.
 
-    ``packed`` are the reads that need another layout for that; ``transposed``: the result leaves
-    in another order than it is kept in.
+    * ``packed``: the reads whose operands must be packed for that.
+    * ``packable``: the reads whose operands may be packed.
+    * ``transposed``: the axis is not the contiguous one of the result, so that a tile is stored
+      transposed.
     """
 
     at: int
@@ -40,17 +43,14 @@ class Lane:
 
 @dataclass(frozen=True)
 class Tile:
-    """Vectors along the lanes, and rows along other data axes."""
+    """A tile of sums: vectors along the lanes, and rows along other data axes."""
 
     vectors: int
     rows: tuple[tuple[int, int], ...]
 
 
 def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
-    """Return the data axes of a reduction that can be lanes.
-
-    ``last`` is the one stored side by side.
-    """
+    """Return the data axes of a reduction that can be lanes; ``last`` is the contiguous one."""
     op, reads = sketch.op(tensor), sketch.reads(tensor)
     width = sketch.width(tensor)
     found = []
@@ -63,7 +63,7 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
         for read in reads:
             if read.fixed(axis, lanes):
                 continue
-            # a copy pays where its elements are read again
+            # packing pays only for elements that are read again
             reused = any(read.fixed(a) for a in others)
             direct = read.tensor in op.input_tensors and _copied(op, read, reads, axis, lanes)
             if read.contiguous(axis, lanes):
@@ -82,9 +82,9 @@ def lane_axes(sketch: Sketch, tensor: Tensor, last: int) -> list[Lane]:
 
 
 def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, lanes: int) -> bool:
-    """Return whether a copy in panels along ``axis`` serves all that is read of a tensor.
+    """Return whether a copy in panels along ``axis`` serves all reads of a tensor.
 
-    What else is read of it is then one element for all lanes, in a panel that no step changes.
+    Any other read must be of one element for all lanes, in a panel that no reduction step changes.
     """
     dimension = read.own_dimension(axis)
     others = [r for r in reads if r.tensor is read.tensor and r is not read]
@@ -94,8 +94,8 @@ def _copied(op: ComputeOp, read: Access, reads: Sequence[Access], axis: Axis, la
 
 
 def row_axes(sketch: Sketch, tensor: Tensor, lane: int) -> list[int]:
-    """Return the data axes along which some element is read again, apart from the lanes."""
-    op, reads, held = sketch.op(tensor), sketch.reads(tensor), sketch.held(tensor)
+    """Return the data axes, other than the lanes, that read some element again."""
+    op, reads, held = sketch.op(tensor), sketch.reads(tensor), sketch.time_axes(tensor)
     return [
         at for at, axis in enumerate(op.axis)
         if at >= held and at != lane and sketch.long(axis) and any(r.fixed(axis) for r in reads)
@@ -107,13 +107,13 @@ def tiles(
 ) -> list[Tile]:
     """Return the tiles whose sums and operands fit the target's vector registers, largest first.
 
-    ``sizes``: how many points there are along each data axis, if not those of ``tensor``.
+    ``sizes`` are the points along each data axis, by default those of ``tensor``.
     """
     own = sketch.sizes_of(tensor)
     found = _best(_fitting(sketch, tensor, lane, last, sizes or own))
     valid = [t for t in found if _rest_fits(sketch, tensor, lane, t)]
     if found and not sizes and (not valid or 2 * sums(found[0]) <= LEAST_SUMS):
-        # of short and of prime axes any last tile may be smaller
+        # on short axes, or those of prime extent, allow a smaller last tile
         short = _fitting(sketch, tensor, lane, last, own, short=True)
         more = _best([t for t in short if _rest_fits(sketch, tensor, lane, t)])
         if more and (not valid or sums(more[0]) >= LEAST_SUMS):
@@ -126,9 +126,9 @@ def tiles(
 def _whole_lines(
     sketch: Sketch, tensor: Tensor, lane: Lane, last: int, known: Sequence[Tile]
 ) -> list[Tile]:
-    """Return tiles that read whole cache lines, if no ``known`` one does with enough sums.
+    """Return tiles that read whole cache lines, if no ``known`` one with enough sums does.
 
-    Their last tiles may be smaller than the rest, if that makes no more work.
+    Their last tiles may be smaller, if they use the core at least as well as the known ones.
     """
     width, most = sketch.target.vector_bytes, max(map(sums, known))
 
@@ -138,16 +138,16 @@ def _whole_lines(
     if width >= LINE or any(map(better, known)):
         return []
     sizes = sketch.sizes_of(tensor)
-    busiest = max(_busy(t, sizes) for t in known)
+    best_use = max(_utilization(t, sizes) for t in known)
     return [
         t for t in _fitting(sketch, tensor, lane, last, sizes, short=True)
-        if better(t) and _busy(t, sizes) >= busiest and _rest_fits(sketch, tensor, lane, t)
+        if better(t) and _utilization(t, sizes) >= best_use and _rest_fits(sketch, tensor, lane, t)
     ]  # fmt: skip
 
 
-def _busy(tile: Tile, sizes: Sequence[int]) -> float:
-    """Return the part of a core's multiply-adds that tiles keep busy, the last ones counted in."""
-    # how many tiles there are of how many sums
+def _utilization(tile: Tile, sizes: Sequence[int]) -> float:
+    """Return the part of a core's multiply-adds that tiles use, smaller last tiles included."""
+    # pairs of a number of tiles and the sums of each
     tiles = [(1, tile.vectors)]
     for at, rows in tile.rows:
         whole, rest = divmod(sizes[at], rows)
@@ -156,7 +156,7 @@ def _busy(tile: Tile, sizes: Sequence[int]) -> float:
 
 
 def _best(found: Sequence[Tile]) -> list[Tile]:
-    """Return the tiles with enough sums, largest first; if none has, those with most sums."""
+    """Return the tiles with enough sums, or else those with the most sums, largest first."""
     enough = [t for t in found if sums(t) >= LEAST_SUMS]
     if found and not enough:
         most = max(map(sums, found))
@@ -169,7 +169,7 @@ def _largest(tile: Tile) -> tuple[int, int, tuple[tuple[int, int], ...]]:
 
 
 def _rest_fits(sketch: Sketch, tensor: Tensor, lane: Lane, tile: Tile) -> bool:
-    """Return whether registers hold the sums and an operand of a last tile of fewer lanes, too."""
+    """Return whether registers also hold the sums and an operand of a last tile of fewer lanes."""
     extent, width = sketch.op(tensor).axis[lane.at].extent, sketch.width(tensor)
     rest = extent % (tile.vectors * width) if isinstance(extent, int) else 0
     copies = sums(tile) // tile.vectors
@@ -180,28 +180,28 @@ def _fitting(
     sketch: Sketch, tensor: Tensor, lane: Lane, last: int, sizes: Sequence[int],
     short: bool = False,
 ) -> list[Tile]:  # fmt: skip
-    """Return the tiles that fit; with ``short`` the last tile of any axis may be smaller."""
+    """Return the tiles that fit; if ``short``, the last tile of any axis may be smaller."""
     width = sketch.width(tensor)
     rows = row_axes(sketch, tensor, lane.at)
     length, extent = sizes[lane.at], sketch.op(tensor).axis[lane.at].extent
-    if not isinstance(extent, int) and not sketch.fills(tensor, length, width):
+    if not isinstance(extent, int) and not sketch.little_padding(tensor, length, width):
         return []
     least = 1 if short else LEAST_TILES
     most = max(1, min(MOST_VECTORS, -(-length // width)))
     whole = [v for v in range(1, most + 1) if length % (v * width) == 0]
     found = []
     for vectors in whole or range(1, most + 1):
-        # a row that is cut, too, makes four copies of the code: only for long ones
+        # cutting rows as well as lanes makes four copies of the code: only for long axes
         cut = short or bool(whole) or length >= LEAST_TILES * vectors * width
         taken = registers(min(vectors * width, length), width)
         room = (sketch.target.vector_registers - taken - 1) // taken
         for chosen in _subsets(rows):
             if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
                 continue
-            # what is transposed is written out, which takes a number of lanes
+            # a transposed store unrolls the lanes, so that their number must be constant
             if lane.transposed and to_lin(extent % (vectors * width)).const is None:
                 continue
-            for counts in _counts([sizes[r] for r in chosen], room, cut, least):
+            for counts in _row_counts([sizes[r] for r in chosen], room, cut, least):
                 rows_ = dict(zip(chosen, counts))
                 if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
                     continue
@@ -209,16 +209,16 @@ def _fitting(
     return found
 
 
-def asked(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
-    """Return one of ``shapes``, as a knob says."""
-    # the label says what it is, so that a kept decision can be read
+def choose_tile(sketch: Sketch, tensor: Tensor, shapes: Sequence[Tile]) -> Tile:
+    """Choose one of ``shapes`` with a knob."""
+    # readable in a recorded decision: the vectors, then the axis and count of each kind of rows
     labels = [[t.vectors, *(list(r) for r in t.rows)] for t in shapes]
     chosen = sketch.knobs.choice(f"{sketch.name(tensor)}.tile", labels)
     return shapes[labels.index(list(chosen))]
 
 
 def sums(tile: Tile) -> int:
-    """Return how many vectors a tile's sums are; one that is filled in part counts as another."""
+    """Return the number of vectors of a tile's sums, partly filled ones included."""
     found = tile.vectors
     for _, count in tile.rows:
         found *= count
@@ -231,13 +231,13 @@ def _subsets(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield from combinations(rows, count)
 
 
-def _counts(
+def _row_counts(
     sizes: Sequence[int], room: int, cut: bool, least: int
 ) -> Iterator[tuple[int, ...]]:  # fmt: skip
-    """Yield rows along each axis, at least 2, at most ``room`` together, that divide their axis.
+    """Yield numbers of rows along each axis, at least 2 each, with a product of at most ``room``.
 
-    Along one of them the last may be cut off, if there are ``least`` tiles: what is cut is compiled
-    a second time.
+    They divide the extents of their axes. With ``cut``, one of them need not, if its axis has
+    ``least`` tiles: its last tile is compiled separately.
     """
     if not sizes:
         yield ()
@@ -245,5 +245,5 @@ def _counts(
     for count in range(2, min(room, sizes[0]) + 1):
         whole = sizes[0] % count == 0
         if whole or (cut and sizes[0] >= least * count):
-            for rest in _counts(sizes[1:], room // count, cut and whole, least):
+            for rest in _row_counts(sizes[1:], room // count, cut and whole, least):
                 yield (count, *rest)

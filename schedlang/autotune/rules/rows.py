@@ -1,4 +1,4 @@
-"""Reductions along memory: partial results in the lanes of vectors."""
+"""The rule for a reduction along contiguous memory: partial results in vector lanes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ROWS = 4
 
 
 def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether vectors of steps of the innermost reduction axis hold what is read."""
+    """Return whether the innermost reduction axis is long and vector loads serve its reads."""
     op = sketch.op(tensor)
     if not op.reduce_axis:
         return False
@@ -29,15 +29,15 @@ def along_memory(sketch: Sketch, tensor: Tensor) -> bool:
 
 
 def along_run(sketch: Sketch, tensor: Tensor) -> bool:
-    """Return whether the last reduction axes are long as one, neighbours in memory all along."""
+    """Return whether the last reduction axes, fused, are a long contiguous run."""
     length = prod(sketch.extents(run_of(sketch, tensor)))
     return length >= LEAST_RUN * sketch.width(tensor)
 
 
 def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
-    """Vectorize partial sums with rfactor and compute them at the sum.
+    """Factor the reduction into vector lanes with rfactor, and compute the partial results nearby.
 
-    ``spot`` is the loop that the sum is computed at.
+    ``spot`` is the loop at which the reduction is computed, if not at root.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     width = sketch.width(tensor)
@@ -45,7 +45,7 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     *_, along = sketch.op(tensor).reduce_axis
     least_steps = 1
     if not along_memory(sketch, tensor):
-        # of a short run, each lane is to have some steps for the one that combines it
+        # a fused run: each lane needs several steps to be worth the step that combines it
         along, least_steps = fused(s, tensor, run_of(sketch, tensor)), LEAST_RUN
     length, fixed = sketch.extents([along])[0], isinstance(along.extent, int)
     counts = whole_vectors(sketch, tensor, along, vector_counts(length // least_steps, width))
@@ -68,11 +68,11 @@ def rows(sketch: Sketch, tensor: Tensor, spot: Spot | None) -> None:
     fits = strip * (lanes // width) < sketch.target.vector_registers
     knobs.require(fits, "more partial results than registers")
     outer, inner = split_tile(sketch, tensor, {at: strip} if strip > 1 else {})
-    # of a single result there is a loop that the partial ones stand in, too
+    # a single result has no loop: make one, at which partial results are computed
     loops = blocks(sketch, tensor, outer) or [Loop(fused(s, tensor, []), at, 1)]
     in_order(s, tensor, [*(x.axis for x in loops), *inner.values()])
     levels = in_threads(sketch, tensor, loops, work)
-    nest = sketch.leads(tensor, levels)
+    nest = sketch.set_nest(tensor, levels)
     sketch.home[partial] = Home(nest, dict(enumerate(s[partial].op.axis[:-1])))
     if levels:
         s[partial].compute_at(s[tensor], levels[-1].loop)

@@ -1,4 +1,4 @@
-"""The stages of a scan: each moment has one step of their time, in kernels of its own."""
+"""The stages of a scan, which compute one step of its time axis at a time."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.expr.nodes import Axis
 
 
-def timed(sketch: Sketch) -> set[Tensor]:
-    """Return the stages whose first axis is a scan's time.
+def scan_stages(sketch: Sketch) -> set[Tensor]:
+    """Return the stages whose first axis is the time axis of a scan.
 
-    Those are its start, its step, and what they compute anew each moment, be it read at the
-    moment itself or at one before.
+    These are its start, its update, and the stages that are computed in each time step. They may be
+    read in the same step or in a later one.
     """
     found: set[Tensor] = set()
     if not any(isinstance(view.op, ScanOp) for view in sketch.s.stages):
         return found
-    anew = _anew(sketch)
+    each_step = _recomputed(sketch)
     for tensor in reversed(sketch.stages()):
-        if sketch.steps_of_scan(tensor) or (tensor in anew and _follows(sketch, tensor, found)):
+        own = tensor in each_step and _read_by_time(sketch, tensor, found)
+        if own or sketch.is_scan_step(tensor):
             found.add(tensor)
     return found
 
 
 def data_axes(sketch: Sketch, tensor: Tensor) -> list[Axis]:
-    """Return the axes that threads share: those of a stage, without a scan's time."""
-    return list(sketch.op(tensor).axis[sketch.held(tensor) :])
+    """Return the data axes of a stage without the time axis of a scan."""
+    return list(sketch.op(tensor).axis[sketch.time_axes(tensor) :])
 
 
-def _follows(sketch: Sketch, tensor: Tensor, found: set[Tensor]) -> bool:
-    """Return whether one of the stages ``found`` reads ``tensor`` at an index that its time
-    decides."""
+def _read_by_time(sketch: Sketch, tensor: Tensor, found: set[Tensor]) -> bool:
+    """Return whether a stage of ``found`` reads ``tensor`` at an index that depends on its time."""
     outputs = sketch.s[tensor].outputs
     return any(
         read.depends(0, [sketch.op(reader).axis[0]])
@@ -39,11 +39,11 @@ def _follows(sketch: Sketch, tensor: Tensor, found: set[Tensor]) -> bool:
     )  # fmt: skip
 
 
-def _anew(sketch: Sketch) -> set[Tensor]:
-    """Return what is computed anew each moment: it reads a state, if through others."""
+def _recomputed(sketch: Sketch) -> set[Tensor]:
+    """Return the tensors computed in each time step: those that depend on a state of a scan."""
     found = {t for v in sketch.s.stages if isinstance(v.op, ScanOp) for t in v.op.state}
     for view in sketch.s.stages:
-        # what another scan gives is there before the first moment
+        # not the results of other scans, which are complete before the first step
         if not isinstance(view.op, ScanOp) and any(t in found for t in view.op.input_tensors):
             found.update(view.outputs)
     return found

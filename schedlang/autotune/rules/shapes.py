@@ -1,4 +1,4 @@
-"""The tiles of a reduction that a block of a GPU's threads can make."""
+"""The tiles of a reduction that a block of GPU threads can compute."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from schedlang.compute.tensor import Tensor
 
 # threads of a block
 THREADS = (64, 128, 256, 512)
-# what one thread computes along an axis; registers for all its sums, and for what is beside them
+# elements of a thread along an axis; the most registers for its sums, and those for everything else
 EACH, MOST_SUMS, OTHERS = (2, 4, 8), 128, 32
-# threads of a block along one axis, and along the only one
+# threads of a block along an axis, and more if there is only one axis
 ALONG, ALONE = (4, 8, 16, 32, 64), (128, 256)
 VIRTUAL = (1, 2)
-# along axes this short a thread may have one element, or all of them
+# the longest axis along which a thread may have one element, and all elements
 SHORT, WHOLE = 16, 8
-# two axes with no more points together than this leave threads for a third one
+# two axes with at most so many points together leave threads for a third axis
 FEW_POINTS = 1024
-# points of a block's tiles for each that there is: what is beyond the edge is work, too
+# the most points of all tiles, those beyond the edge included, for each point of the result
 MOST_PADDED = 1.5
 
 
 @dataclass(frozen=True)
 class Part:
-    """Along one data axis: virtual threads, threads, and elements of a thread."""
+    """The split of one data axis: virtual threads, threads, and elements of a thread."""
 
     at: int
     virtual: int
@@ -49,17 +49,16 @@ Length = tuple[int, int]
 
 
 def reused(sketch: Sketch, tensor: Tensor, read: Access) -> bool:
-    """Return whether the elements of a read are read again along some data axis."""
+    """Return whether some data axis reads the same elements again."""
     return any(read.fixed(a) for a in data_axes(sketch, tensor) if sketch.long(a))
 
 
 def shapes(
     sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int]
 ) -> tuple[Shape, ...]:
-    """Return the tiles of ``tensor`` inside ``head``, along axes on which elements are read again.
+    """Return the tiles of ``tensor`` inside ``head``, along axes that read elements again.
 
-    ``positions`` gives for each data axis of ``head`` the axis of ``tensor`` that it goes along, or
-    -1.
+    ``positions`` gives for each data axis of ``head`` the corresponding axis of ``tensor``, or -1.
     """
     axes, own = sketch.op(head).axis, sketch.op(tensor).axis
     sizes, reads = sketch.extents(axes), sketch.reads(tensor)
@@ -74,12 +73,11 @@ def shapes(
     return _shapes(*lengths, own_registers, room)
 
 
-def asked(sketch: Sketch, name: str, head: Tensor, found: Sequence[Shape]) -> Shape:
-    """Return one of the tiles, as knobs say one after the other: each has what those before it
-    leave."""
+def choose_shape(sketch: Sketch, name: str, head: Tensor, found: Sequence[Shape]) -> Shape:
+    """Choose one of the tiles, with one knob for each number; each knob narrows the next."""
     knobs = sketch.knobs
-    chosen = knobs.choice(f"{name}.axes", list(dict.fromkeys(_places(s) for s in found)))
-    left = [s for s in found if _places(s) == chosen]
+    chosen = knobs.choice(f"{name}.axes", list(dict.fromkeys(_positions(s) for s in found)))
+    left = [s for s in found if _positions(s) == chosen]
     for n, at in enumerate(chosen):
         label = f"{name}.{sketch.axis_name(head, at)}"
         for field, knob in (("each", "each"), ("threads", "threads"), ("virtual", "vthreads")):
@@ -89,7 +87,7 @@ def asked(sketch: Sketch, name: str, head: Tensor, found: Sequence[Shape]) -> Sh
     return left[0]
 
 
-def _places(shape: Shape) -> tuple[int, ...]:
+def _positions(shape: Shape) -> tuple[int, ...]:
     return tuple(part.at for part in shape)
 
 
@@ -99,8 +97,8 @@ def _shapes(
 ) -> tuple[Shape, ...]:
     """Return tiles along two of ``rows``, or along the only one.
 
-    If these are short, threads also go along one of the ``free`` axes, one element each. A sum
-    takes ``each`` of the ``room`` registers that the threads of a block share.
+    If these are short, a tile may have threads along one of the other ``free`` axes, with one
+    element each. A sum takes ``each`` of the ``room`` registers that the threads of a block share.
     """
     found = []
     for chosen in combinations(rows, 2) if len(rows) > 1 else [rows]:
@@ -108,10 +106,12 @@ def _shapes(
         beside: list[Shape] = [()]
         if math.prod(size for _, size in chosen) <= FEW_POINTS:
             others = [x for x in free if x not in chosen]
-            beside += [(Part(at, 1, n, 1),) for at, size in others for n in _counts(size, False)]
+            beside += [
+                (Part(at, 1, n, 1),) for at, size in others for n in _thread_counts(size, False)
+            ]
         sizes = dict(free)
         for parts, more in product(product(*along), beside):
-            # neighbours in memory go to neighbouring threads
+            # in the order of the axes: neighbouring threads get neighbours in memory
             shape = tuple(sorted((*parts, *more), key=lambda part: part.at))
             if _fits(shape, sizes, each, room):
                 found.append(shape)
@@ -119,31 +119,30 @@ def _shapes(
 
 
 def _fits(shape: Shape, sizes: dict[int, int], each: int, room: int) -> bool:
-    """Return whether a tile has as many threads as a block, stays in registers and has few points
-    more."""
+    """Return whether a tile has the threads of a block, fits in registers and pads little."""
     threads = math.prod(p.threads for p in shape)
     sums = each * math.prod(p.each * p.virtual for p in shape)
     padded = math.prod(-(-sizes[p.at] // p.size) * p.size / sizes[p.at] for p in shape)
     enough = min(THREADS) <= threads <= max(THREADS)
-    near = sums <= min(MOST_SUMS, room // threads - OTHERS)
-    return enough and near and padded <= MOST_PADDED
+    in_registers = sums <= min(MOST_SUMS, room // threads - OTHERS)
+    return enough and in_registers and padded <= MOST_PADDED
 
 
 def _parts(at: int, size: int, alone: bool) -> Iterator[Part]:
-    """Return how an axis can be shared among threads."""
+    """Yield the splits of an axis into virtual threads, threads and elements."""
     whole = {size} if size <= WHOLE else set()
     single = {1} if size <= SHORT else set()
     for each in sorted({n for n in EACH if n <= size} | whole | single):
-        for threads in _counts(-(-size // each), alone):
+        for threads in _thread_counts(-(-size // each), alone):
             for virtual in VIRTUAL:
                 if virtual == 1 or virtual * threads * each <= size:
                     yield Part(at, virtual, threads, each)
 
 
-def _counts(size: int, alone: bool) -> list[int]:
-    """Return the thread counts for ``size`` pieces; few pieces may have a thread each."""
+def _thread_counts(size: int, alone: bool) -> list[int]:
+    """Return the thread counts for ``size`` pieces; if these are few, each may have a thread."""
     known = (*ALONG, *ALONE) if alone else ALONG
     return sorted({n for n in known if n <= size} | ({size} if size <= max(known) else set()))
 
 
-__all__ = ["THREADS", "Part", "Shape", "asked", "reused", "shapes"]
+__all__ = ["THREADS", "Part", "Shape", "choose_shape", "reused", "shapes"]

@@ -1,4 +1,4 @@
-"""The object that the rules work on: a schedule, its knobs, and what is known of it so far."""
+"""The sketch that the rules work on: a schedule, its knobs, and facts about its stages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from schedlang.target import Target
 
 @dataclass(frozen=True)
 class Level:
-    """A loop of a nest at which other stages may be computed, and the root axes it goes along.
+    """A loop of a nest at which other stages may be computed.
 
-    ``pieces``: how many iterations go along each of these, where they are several.
+    ``along`` are the data axes, by position, that the loop iterates over. ``pieces`` are its
+    iterations along each of them, if there are several.
     """
 
     loop: Axis
@@ -33,21 +34,21 @@ class Level:
     pieces: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        # along one axis there are as many as iterations
+        # a loop along one axis has all of its iterations there
         known = len(self.pieces) == len(self.along) if self.pieces else len(self.along) <= 1
         assert known, "pieces of each axis"
 
 
 @dataclass(frozen=True)
 class OuterLoops:
-    """The outer loops of ``head``, outermost first; on a GPU the threads of its blocks."""
+    """The outer loops of ``head``, outermost first; on a GPU with the threads of a block."""
 
     head: Tensor
     levels: tuple[Level, ...]
     threads: int = 0
 
     def iterations(self, innermost: Level) -> dict[int, int]:
-        """Return how many iterations go along each root axis, in the levels down to one of them."""
+        """Return the iterations along each data axis of ``head`` in the levels to ``innermost``."""
         found: dict[int, int] = {}
         for level in self.levels:
             for along, count in zip(level.along, level.pieces or (level.extent,)):
@@ -59,8 +60,10 @@ class OuterLoops:
 
 @dataclass(frozen=True)
 class Home:
-    """The nest that a stage stands in, inside of how many of its levels (all, without a number),
-    and which of its axes each data axis of the head is.
+    """The place of a stage in a nest.
+
+    ``along`` maps each data axis of the nest's head to the corresponding axis of the stage.
+    ``depth`` is how many levels are around the stage; all of them if ``None``.
     """
 
     nest: OuterLoops
@@ -70,7 +73,7 @@ class Home:
 
 @dataclass(frozen=True)
 class Spot:
-    """A loop of a nest."""
+    """A loop of a nest, at which a stage is computed."""
 
     nest: OuterLoops
     level: Level
@@ -78,9 +81,13 @@ class Spot:
 
 @dataclass
 class Sketch:
-    """A schedule in the making. ``inlined`` stages have no loops, those of ``done`` have theirs;
-    ``home`` says in which nest a stage stands whose producers may stand there too; ``timed`` are
-    those whose first axis is a scan's time; ``again``: operations that are done again so far.
+    """A partial schedule, with the facts that the rules need.
+
+    * ``inlined``: the stages that are computed inline.
+    * ``done``: the stages that are scheduled.
+    * ``home``: the place of each scheduled stage; its producers may be computed there too.
+    * ``scan_stages``: the stages whose first axis is the time axis of a scan.
+    * ``recomputed``: the operations that are repeated so far.
     """
 
     s: Schedule
@@ -91,65 +98,61 @@ class Sketch:
     inlined: set[Tensor] = field(default_factory=set)
     home: dict[Tensor, Home] = field(default_factory=dict)
     done: set[Tensor] = field(default_factory=set)
-    timed: set[Tensor] = field(default_factory=set)
-    again: float = 0
+    scan_stages: set[Tensor] = field(default_factory=set)
+    recomputed: float = 0
 
     def name(self, tensor: Tensor) -> str:
         return self.s[tensor].name
 
     def axis_name(self, tensor: Tensor, at: int) -> str:
-        """Return what a knob calls a data axis: its name, or its position where axes have one name,
-        or a stage is called like it.
-        """
+        """Return the name of a data axis in knobs: its own, or its position if ambiguous."""
         names = [axis.name for axis in self.op(tensor).axis]
         stage = f"{self.name(tensor)}.{names[at]}"
         own = names.count(names[at]) == 1 and all(view.name != stage for view in self.s.stages)
         return names[at] if own else str(at)
 
     def op(self, tensor: Tensor) -> ComputeOp:
-        """Return the operation of a stage as caches have left it."""
+        """Return the current operation of a stage, which cache_write may have changed."""
         op = self.s[tensor].op
         assert isinstance(op, ComputeOp)
         return op
 
     def stages(self) -> list[Tensor]:
-        """Return the first output of each stage, producers before consumers; scans are left out."""
+        """Return the first output of each stage but scans, producers before consumers."""
         return [v.outputs[0] for v in self.s.stages if isinstance(v.op, ComputeOp)]
 
     def extents(self, axes: Sequence[Axis]) -> tuple[int, ...]:
-        """Return how long axes are, at least 1; symbolic ones at the sizes that are tuned for."""
+        """Return the extents of axes, at least 1; symbolic ones at the sizes to tune for."""
         return tuple(
             max(1, a.extent if isinstance(a.extent, int) else int(evaluate(a.extent, self.sizes)))
             for a in axes
         )
 
     def last(self, tensor: Tensor) -> int:
-        """Return the data axis, by position, whose neighbours stand side by side: the last long
-        one."""
+        """Return the position of the contiguous data axis: the last one longer than 1."""
         axes = self.op(tensor).axis
-        moving = range(self.held(tensor), len(axes))
-        return next((at for at in reversed(moving) if self.long(axes[at])), len(axes) - 1)
+        own = range(self.time_axes(tensor), len(axes))
+        return next((at for at in reversed(own) if self.long(axes[at])), len(axes) - 1)
 
     def bytes(self, tensor: Tensor) -> int:
-        """Return the size of a tensor."""
+        """Return the size of a tensor in bytes."""
         shape = (n if isinstance(n, int) else int(evaluate(n, self.sizes)) for n in tensor.shape)
         return math.prod(shape) * itemsize(tensor.dtype)
 
     def width(self, tensor: Tensor) -> int:
-        """Return how many elements a vector holds; of several outputs the widest ones."""
+        """Return how many elements of every output a vector holds."""
         return min(self.target.vector_width(t.dtype) for t in self.s[tensor].outputs)
 
     def long(self, axis: Axis) -> bool:
-        """Return whether an axis has more than one step, or may have."""
+        """Return whether the extent of an axis is not known to be 1."""
         return not isinstance(axis.extent, int) or axis.extent != 1
 
     def reads(self, tensor: Tensor) -> list[Access]:
-        """Return what the computation of ``tensor`` reads, through what is inlined."""
+        """Return the reads of ``tensor``, including those of stages inlined into it."""
         return accesses(self.op(tensor), self.inlined)
 
     def consumers(self, tensor: Tensor) -> list[Tensor]:
-        """Return the stages that read an output of the stage of ``tensor``, through what is
-        inlined."""
+        """Return the stages that read the stage of ``tensor``, directly or through inlined ones."""
         found: dict[Tensor, None] = {tensor: None}
         for made in (waiting := [tensor]):
             outputs = self.s[made].outputs
@@ -163,29 +166,28 @@ class Sketch:
         return [t for t in found if t is not tensor and t not in self.inlined]
 
     def attach(self, tensor: Tensor, spot: Spot | None) -> None:
-        """Compute a stage in a loop, if one is given."""
+        """Compute a stage at a loop, if one is given."""
         if spot is not None:
             self.s[tensor].compute_at(self.s[spot.nest.head], spot.level.loop)
 
-    def leads(self, tensor: Tensor, levels: Sequence[Level], threads: int = 0) -> OuterLoops:
-        """Return ``tensor`` heads a nest of these loops."""
+    def set_nest(self, tensor: Tensor, levels: Sequence[Level], threads: int = 0) -> OuterLoops:
+        """Record and return the nest of these loops, with ``tensor`` as its head."""
         nest = OuterLoops(tensor, tuple(levels), threads)
         self.home[tensor] = Home(nest, dict(enumerate(self.op(tensor).axis)))
         return nest
 
-    def steps_of_scan(self, tensor: Tensor) -> bool:
-        """Return whether a stage is the start or a step of a scan, whose time is its first axis."""
+    def is_scan_step(self, tensor: Tensor) -> bool:
+        """Return whether a stage is the start or the update of a scan."""
         return any(isinstance(self.s[r].op, ScanOp) for r in self.consumers(tensor))
 
-    def held(self, tensor: Tensor) -> int:
-        """Return how many outer axes stay as they are: the time of what a scan computes each
-        moment."""
-        return int(tensor in self.timed)
+    def time_axes(self, tensor: Tensor) -> int:
+        """Return the number of leading time axes: 1 for a stage of a scan, otherwise 0."""
+        return int(tensor in self.scan_stages)
 
     def sizes_of(self, tensor: Tensor) -> tuple[int, ...]:
-        """Return how many points there are along each data axis, at one moment of a scan."""
-        axes, held = self.op(tensor).axis, self.held(tensor)
-        return (*(1 for _ in axes[:held]), *self.extents(axes[held:]))
+        """Return the points along each data axis, in one time step of a scan."""
+        axes, times = self.op(tensor).axis, self.time_axes(tensor)
+        return (*(1 for _ in axes[:times]), *self.extents(axes[times:]))
 
     def evaluations(self, tensor: Tensor) -> int:
         """Return how many times the body of a stage is evaluated."""
@@ -197,23 +199,22 @@ class Sketch:
         """The operations of all outputs, each stage computed once."""
         return flops(self.s.outputs, self.sizes)
 
-    def affords(self, more: float) -> bool:
-        """Return whether so many operations more than the least leave it worth a measurement."""
+    def worth_measuring(self, more: float) -> bool:
+        """Return whether a candidate with ``more`` operations than the least is worth measuring."""
         return self.least + more <= most_work(self.least)
 
     def work(self, tensor: Tensor, inlined: Collection[Tensor]) -> int:
-        """Return the operations of a stage, with those of what is ``inlined`` into it."""
+        """Return the operations of a stage, including those of stages ``inlined`` into it."""
         op = self.op(tensor)
         made = (a.tensor.op for a in points_read(op, inlined) if a.tensor in inlined)
         each = of_point(op) + sum(of_point(x) for x in made if isinstance(x, ComputeOp))
         return self.evaluations(tensor) * each
 
-    def fills(self, tensor: Tensor, length: int, size: int) -> bool:
-        """Return whether pieces of ``size`` along ``length`` points are little more work than
-        these."""
+    def little_padding(self, tensor: Tensor, length: int, size: int) -> bool:
+        """Return whether padding ``length`` points to whole pieces of ``size`` is little work."""
         padding = -(-length // size) * size / length - 1
-        return self.affords(self.work(tensor, self.inlined) * padding)
+        return self.worth_measuring(self.work(tensor, self.inlined) * padding)
 
-    def calls(self, tensor: Tensor) -> int:
-        """Return how many math functions stand in the body of a stage."""
+    def math_calls(self, tensor: Tensor) -> int:
+        """Return the number of math function calls in the body of a stage."""
         return sum(isinstance(n, Call) for n in postorder(self.op(tensor).roots))

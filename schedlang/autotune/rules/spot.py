@@ -1,4 +1,4 @@
-"""Where a stage is computed: ahead of the nest that reads it, or in one of its loops."""
+"""The choice of where a stage is computed: at root, or at a loop of the nest that reads it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.expr.simplify import to_lin
 
-# a copy may be made this many times over, as by each of a few threads
+# the most times that the same elements may be computed, as by each of a few threads
 MOST_COPIES = 2
 
 
 def spot_of(sketch: Sketch, tensor: Tensor) -> Spot | None:
-    """Return a loop of the one nest that reads ``tensor``, as a knob says; ``None`` is the root."""
+    """Choose the loop at which ``tensor`` is computed; ``None`` is root.
+
+    A loop is possible only if one nest has all readers.
+    """
     readers = sketch.consumers(tensor)
     homes = [sketch.home[r] for r in readers if r in sketch.home]
     nests = {id(home.nest) for home in homes}
@@ -36,30 +39,27 @@ def spot_of(sketch: Sketch, tensor: Tensor) -> Spot | None:
 def place(
     sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: OuterLoops
 ) -> Spot | None:
-    """Return a loop of ``nest``, in which the readers stand, as a knob says.
-
-    ``None`` is ahead of it.
-    """
+    """Choose a loop of ``nest``, which has the readers, for ``tensor``; ``None`` is root."""
     legal = set(range(len(nest.levels)))
     for read, home in reads:
-        legal &= set(_places(read, home))
-    more = {at: _again(sketch, tensor, reads, nest, at) for at in legal}
-    little = [at for at in sorted(legal) if sketch.affords(sketch.again + more[at])]
-    at = sketch.knobs.choice(f"{sketch.name(tensor)}.at", [-1, *little])
-    sketch.again += more.get(at, 0)
+        legal &= set(_legal_levels(read, home))
+    more = {at: _recomputed(sketch, tensor, reads, nest, at) for at in legal}
+    options = [at for at in sorted(legal) if sketch.worth_measuring(sketch.recomputed + more[at])]
+    at = sketch.knobs.choice(f"{sketch.name(tensor)}.at", [-1, *options])
+    sketch.recomputed += more.get(at, 0)
     return None if at < 0 else Spot(nest, nest.levels[at])
 
 
-def _again(
+def _recomputed(
     sketch: Sketch, tensor: Tensor, reads: Sequence[tuple[Access, Home]], nest: OuterLoops, at: int
 ) -> float:
     """Return the operations repeated because neighbouring iterations of a level read the same.
 
-    Where a stage is computed in a loop of 10 iterations over the 100 rows of its reader, and each
-    reads from one row above its own 10 to one below them, 10 * 12 rows are computed of 102.
+    For example, if a reader of 100 rows is split into 10 iterations, and each of them also reads
+    one row above and one below its own, then 10 * 12 rows are computed instead of 102.
     """
     iterations = nest.iterations(nest.levels[at])
-    # the lengths of the readers' axes, and what one iteration has of each
+    # the lengths of the readers' axes, and the part of each in one iteration
     lengths: dict[Axis, int] = {}
     shares: dict[Axis, int] = {}
     for read, home in reads:
@@ -68,12 +68,12 @@ def _again(
         for along, axis in home.along.items():
             lengths[axis] = sketch.extents([axis])[0]
             shares[axis] = -(-lengths[axis] // iterations.get(along, 1))
-    # reads of several stages go by axes of their own: they move apart, and count as no repetition
-    # here; what a candidate does in all is counted once it is lowered
+    # reads by several stages have different axes and count as no repetition here; the lowered
+    # candidate shows all of its work
     read, home = reads[0]
     points = 1.0
     for dimension in range(tensor.ndim):
-        each, total = (_reach(reads, dimension, known) for known in (shares, lengths))
+        each, total = (_box_extent(reads, dimension, known) for known in (shares, lengths))
         if each is not None and total is not None:
             count = prod(
                 iterations.get(along, 1) for along, axis in home.along.items()
@@ -83,30 +83,32 @@ def _again(
     return sketch.work(tensor, sketch.inlined) * (points - 1)
 
 
-def _reach(
+def _box_extent(
     reads: Sequence[tuple[Access, Home]], dimension: int, lengths: Mapping[Axis, int]
 ) -> int | None:
-    """Return how many indices of a dimension all reads reach together; ``None``: they move
-    apart."""
+    """Return the extent of the box of all reads in a dimension.
+
+    Returns ``None`` unless the indices differ only by constants.
+    """
     found = [to_lin(read.indices[dimension]) for read, _ in reads]
     moving = [{p: n for p, n in lin.terms.items() if p} for lin in found]
     if any(m != moving[0] for m in moving):
         return None
     ends = [lin.terms.get((), 0) for lin in found]
-    reach = max(ends) - min(ends) + 1
+    extent = max(ends) - min(ends) + 1
     for product, step in moving[0].items():
         axis = product[0]
         if len(product) != 1 or not isinstance(axis, Axis) or axis not in lengths:
             return None
-        reach += abs(step) * (lengths[axis] - 1)
-    return reach
+        extent += abs(step) * (lengths[axis] - 1)
+    return extent
 
 
-def _places(read: Access, home: Home) -> list[int]:
-    """Return the levels at which what is read can be made without making most of it many times."""
+def _legal_levels(read: Access, home: Home) -> list[int]:
+    """Return the levels at which a read tensor can be computed without repeating most of it."""
     inside = home.nest.levels[: home.depth]
     if not home.along:
-        # nothing is known of the axes: what is computed again shows when candidates are counted
+        # the axes are unknown: the lowered candidate shows its repeated work
         return list(range(len(inside)))
     found, copies = [], 1
     for at, level in enumerate(inside):

@@ -1,9 +1,10 @@
-"""Sums added up where they are stored, a block of steps at a time, past all tiles of a row.
+"""The rule for sums that are accumulated in memory, a block of reduction steps at a time.
 
-An operand that is larger than a cache is then read once, as it lies. That is also the way for sums
-whose steps a remainder selects, as those of a transposed convolution: points whose indices leave
-the same remainder take the same steps and share them with no others, but are no box of which a
-copy could be kept (the polyphase form: Vaidyanathan, Multirate Systems and Filter Banks, 4.3).
+Each block of steps visits all tiles of a row, so that an operand larger than a cache is read once
+and in order. The rule also serves reductions whose steps depend on a remainder, such as a
+transposed convolution. There, all points whose indices leave the same remainder form a phase, which
+takes the same steps (the polyphase form: Vaidyanathan, Multirate Systems and Filter Banks, 4.3).
+The points of a phase are not a box, so that they have no local copy of their sums.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from schedlang.autotune.rules.nest import Loop, in_order, in_threads
 from schedlang.autotune.rules.registers import (
     Lane,
     Tile,
-    asked,
+    choose_tile,
     lane_axes,
     row_axes,
     sums,
@@ -30,24 +31,24 @@ from schedlang.expr.nodes import Axis, Binary, Const
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 
-# steps of the longest reduction loop during which sums stay in registers, while what neighbouring
-# tiles read stays in a cache
+# steps of the longest reduction loop in a block, during which a tile's sums stay in registers and
+# the data that adjacent tiles share stay in a cache
 BLOCKS = (8, 16, 32, 64)
-# groups of tiles along the lanes that threads may share
+# numbers of groups of tiles along the lanes, which threads share
 GROUPS = (1, 2, 4, 8, 16)
-# bytes of an operand that no cache near a core holds
+# bytes of an operand that is too large for the caches of a core
 LARGE = 2 << 20
-# copies of a multiply-add in the code, where taps are written out
+# the most copies of a multiply-add where taps are unrolled
 MOST_TAPS = 512
-# by the position of a data axis: the reduction axis and the modulus of a test on both
+# by position of a data axis: the reduction axis and the modulus of a test on both
 Phases = dict[int, tuple[Axis, int]]
 
 
 def phases(sketch: Sketch, tensor: Tensor) -> Phases:
-    """Return the reduction axis and modulus of a test for each data axis, by position.
+    """Return the phases of a reduction: for a data axis, by position, a reduction axis and modulus.
 
-    The test is on the remainder of the sum or difference of the two axes and a constant. The
-    modulus divides both extents.
+    The condition of the reduction tests the remainder of their sum or difference, and the modulus
+    divides both extents.
     """
     op = sketch.op(tensor)
     found: Phases = {}
@@ -58,7 +59,7 @@ def phases(sketch: Sketch, tensor: Tensor) -> Phases:
         if not isinstance(modulus, int) or modulus < 2:
             continue
         terms = {p: n for p, n in to_lin(node.a).terms.items() if p}
-        axes = list(enumerate(op.axis))[sketch.held(tensor) :]
+        axes = list(enumerate(op.axis))[sketch.time_axes(tensor) :]
         data = [at for at, axis in axes if terms.get((axis,)) in (1, -1)]
         reduce = [axis for axis in op.reduce_axis if terms.get((axis,)) in (1, -1)]
         if len(terms) != 2 or len(data) != 1 or len(reduce) != 1:
@@ -72,9 +73,10 @@ def phases(sketch: Sketch, tensor: Tensor) -> Phases:
 
 
 def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
-    """Return the lanes of such a sum: along memory, with nothing to pack.
+    """Return the lanes of a reduction that this rule serves, or ``None``.
 
-    There are none where neither a remainder selects steps nor an operand is large.
+    The lanes are contiguous and nothing is packed. The reduction must have phases or a large
+    operand.
     """
     op, found = sketch.op(tensor), phases(sketch, tensor)
     last = sketch.last(tensor)
@@ -88,8 +90,11 @@ def step_lane(sketch: Sketch, tensor: Tensor) -> Lane | None:
 
 
 def _streamed(sketch: Sketch, tensor: Tensor, lane: Lane) -> Sequence[Access]:
-    """Return what is worth reading once as it lies: what rows of a tile read again, or all of a
-    column."""
+    """Return the reads of operands that are worth streaming, in order and once.
+
+    If a tile has rows, these are the reads that its rows share. Otherwise they are all reads that
+    are contiguous along the lanes.
+    """
     if row_axes(sketch, tensor, lane.at):
         return lane.packable
     axis = sketch.op(tensor).axis[lane.at]
@@ -98,15 +103,15 @@ def _streamed(sketch: Sketch, tensor: Tensor, lane: Lane) -> Sequence[Access]:
 
 
 def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
-    """Schedule a reduction by its steps, vectorized along ``lane``.
+    """Schedule a reduction that accumulates in memory, vectorized along ``lane``.
 
-    The loops are split into phases, groups along the lanes and tiles that threads share; the steps
-    are split into blocks.
+    Phases, groups of tiles along the lanes and other tiles are shared among threads. Inside of
+    these, the reduction is split into blocks of steps.
     """
     s, width = sketch.s, sketch.width(tensor)
     found = phases(sketch, tensor)
     sizes = _points_of_phase(sketch, tensor, found)
-    tile = asked(sketch, tensor, _tiles(sketch, tensor, lane, found))
+    tile = choose_tile(sketch, tensor, _tiles(sketch, tensor, lane, found))
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     cut = _phased(sketch, tensor, found)
     inner = {at: cut.axes[at] for at in inside}
@@ -116,7 +121,7 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
             tail = "cut" if at in ragged else "auto"
             cut.axes[at], inner[at] = s[tensor].split(cut.axes[at], factor=size, tail=tail)
     counts = {at: -(-sizes[at] // inside.get(at, 1)) for at in range(len(sizes))}
-    moving = list(enumerate(cut.axes))[sketch.held(tensor) :]
+    moving = list(enumerate(cut.axes))[sketch.time_axes(tensor) :]
     past = {
         at: Loop(axis, at, counts[at], at in ragged)
         for at, axis in moving if axis is not inner.get(at)
@@ -128,8 +133,8 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
     in_order(s, tensor, [*(loop.axis for loop in cut.loops), *order])
     if root:
         in_threads(sketch, tensor, cut.loops, sketch.evaluations(tensor))
-    written = cut.taps if prod(sketch.extents(cut.taps)) * sums(tile) <= MOST_TAPS else []
-    for axis in (*written, *rows):
+    unrolled = cut.taps if prod(sketch.extents(cut.taps)) * sums(tile) <= MOST_TAPS else []
+    for axis in (*unrolled, *rows):
         s[tensor].unroll(axis)
     s[tensor].vectorize(inner[lane.at])
     sketch.done.add(tensor)
@@ -137,10 +142,11 @@ def stepped(sketch: Sketch, tensor: Tensor, lane: Lane, root: bool) -> None:
 
 @dataclass
 class _Cut:
-    """A sum's axes with its phases split off.
+    """The axes of a reduction after the phases are split off.
 
-    ``axes`` count the points of a phase, ``loops`` the phases; a split step is a remainder, which a
-    phase's points share, and a tap; ``steps`` are the others.
+    * ``axes``: the data axes, over the points of a phase. ``loops``: the loops over phases.
+    * ``remainders``, ``taps``: the two parts of each reduction axis that is split by a modulus.
+    * ``steps``: the other reduction axes.
     """
 
     axes: list[Axis]
@@ -166,7 +172,7 @@ def _phased(sketch: Sketch, tensor: Tensor, found: Phases) -> _Cut:
 def _threads(
     sketch: Sketch, tensor: Tensor, loops: list[Loop], past: dict[int, Loop], lane: int
 ) -> list[Axis]:
-    """Add the loops that threads share to ``loops``; return the others, which go in blocks."""
+    """Add the loops that threads share to ``loops``; return the others, which go inside blocks."""
     knobs, name, across = sketch.knobs, sketch.name(tensor), []
     if lane in past:
         tiles_there = past.pop(lane)
@@ -179,13 +185,13 @@ def _threads(
         loops += past.values()
     else:
         across += [loop.axis for loop in past.values()]
-    # loops of one iteration are no work to share
+    # last, as loops of one iteration cannot be shared
     loops.sort(key=lambda loop: loop.extent == 1)
     return across
 
 
 def _points_of_phase(sketch: Sketch, tensor: Tensor, found: Phases) -> tuple[int, ...]:
-    """Return how many points of one phase there are along each data axis."""
+    """Return the points of one phase along each data axis."""
     sizes = sketch.sizes_of(tensor)
     return tuple(n // found[at][1] if at in found else n for at, n in enumerate(sizes))
 
@@ -202,7 +208,7 @@ def _tiles(sketch: Sketch, tensor: Tensor, lane: Lane, found: Phases) -> list[Ti
 
 
 def _block_sizes(sketch: Sketch, steps: Sequence[Axis]) -> list[int]:
-    """Return the block sizes that the longest loop can be cut into."""
+    """Return the block sizes that divide the longest loop."""
     length = max(sketch.extents(steps), default=1)
     return [n for n in BLOCKS if n < length and n in divisors(length)]
 
@@ -210,7 +216,7 @@ def _block_sizes(sketch: Sketch, steps: Sequence[Axis]) -> list[int]:
 def _blocks(
     sketch: Sketch, tensor: Tensor, steps: list[Axis]
 ) -> tuple[list[Axis], list[Axis]]:  # fmt: skip
-    """Return the longest of some reduction loops in blocks, as a knob says, and what is inside."""
+    """Split the longest reduction loop into blocks; return the loop over blocks and the others."""
     if not steps:
         return [], []
     lengths = sketch.extents(steps)

@@ -1,4 +1,4 @@
-"""The rules for a target, as a template."""
+"""The template that applies the rules for a target."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from schedlang.target import Target
 def template_for(
     target: Target, threads: int, sizes: Mapping[Var, int] | None = None
 ) -> Callable[[Schedule, Knobs], None]:
-    """Return what makes schedules of any computation for ``target``; a CPU has ``threads`` cores.
+    """Return the template of the rules for ``target``, on a CPU with ``threads`` cores.
 
-    ``sizes`` are the values of symbolic sizes that are tuned for.
+    ``sizes`` are the values of symbolic sizes to tune for.
     """
 
     def rules(s: Schedule, knobs: Knobs) -> None:

@@ -1,4 +1,4 @@
-"""A reduction whose operands are read again: sums in registers, inside of its reader's loops."""
+"""The rule for a CPU reduction with reused operands: a tile of sums in registers."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from math import prod
 from schedlang.autotune.rules.access import Access, labels
 from schedlang.autotune.rules.nest import blocks, in_order, in_threads, split_tile
 from schedlang.autotune.rules.pack import pack
-from schedlang.autotune.rules.registers import Lane, Tile, asked, lane_axes, sums, tiles
+from schedlang.autotune.rules.registers import Lane, Tile, choose_tile, lane_axes, sums, tiles
 from schedlang.autotune.rules.sketch import Home, Level, OuterLoops, Sketch
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 
-# a reduction loop of at most this many steps may be written out, up to so many multiply-adds
+# the most steps of a reduction loop that may be unrolled, and the most multiply-adds then
 SHORT, MOST_UPDATES = 8, 128
-# steps that a condition leaves out cost nothing where all are written out, up to so many
+# the most unrolled steps with a condition: one that is false costs nothing there
 MOST_TESTED = 512
+# steps ahead of its use that an operand is prefetched
 AHEAD = 16
 
 
 def tiled(
     sketch: Sketch, tensor: Tensor, head: Tensor, positions: Sequence[int], root: bool
 ) -> None:
-    """Compute ``tensor`` a tile at a time inside ``head``, which reads it or is ``tensor`` itself.
+    """Compute ``tensor`` a tile at a time inside ``head``: its reader, or ``tensor`` itself.
 
-    ``positions`` gives for each data axis of ``head`` the axis of ``tensor`` that it goes along, or
-    -1.
+    ``positions`` gives for each data axis of ``head`` the corresponding axis of ``tensor``, or -1.
     """
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(tensor)
     last, work = positions[sketch.last(head)], sketch.evaluations(tensor)
     lanes = lane_axes(sketch, tensor, last)
     lane = lanes[knobs.choice(f"{name}.lane", list(range(len(lanes))))]
-    tile = asked(sketch, tensor, tiles(sketch, tensor, lane, last))
+    tile = choose_tile(sketch, tensor, tiles(sketch, tensor, lane, last))
     width = sketch.width(tensor)
     inside = {lane.at: tile.vectors * width, **dict(tile.rows)}
     local = s.cache_write(tensor, "local") if head is tensor else tensor
@@ -63,9 +63,10 @@ def _outer(
     sketch: Sketch, head: Tensor, positions: Sequence[int], inside: dict[int, int], lane: Lane,
     work: int | None,
 ) -> OuterLoops:  # fmt: skip
-    """Return the loops of ``head``: blocks and threads outside, a tile inside.
+    """Schedule the loops of ``head``: blocks and threads outside, a tile inside.
 
-    ``work``: the evaluations inside of all; ``None`` where threads have another nest around it.
+    ``work`` is the number of evaluations in all loops, or ``None`` if the nest is not at root, so
+    that it starts no threads. Returns the outer loops.
     """
     s = sketch.s
     tile = {at: inside[p] for at, p in enumerate(positions) if p in inside}
@@ -82,12 +83,12 @@ def _outer(
     else:
         s[head].vectorize(lane_loop)
     if work is not None:
-        return sketch.leads(head, in_threads(sketch, head, loops, work))
-    return sketch.leads(head, [Level(x.axis, (x.along,), x.extent) for x in loops])
+        return sketch.set_nest(head, in_threads(sketch, head, loops, work))
+    return sketch.set_nest(head, [Level(x.axis, (x.along,), x.extent) for x in loops])
 
 
 def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> None:
-    """Schedule the tile itself: the reduction outside, then unrolled rows, then lanes."""
+    """Schedule the tile: the reduction loops outside, then unrolled rows, then lanes."""
     s, knobs, name = sketch.s, sketch.knobs, sketch.name(local)
     op = s[local].op
     if lane.transposed:
@@ -107,7 +108,7 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> 
     outer = []
     for at, size in ((lane.at, lanes), *tile.rows):
         if not isinstance(op.axis[at].extent, int):
-            # only a split says that what is left of a symbolic axis has a fixed extent
+            # split, so that the tile of a symbolic axis has a constant extent
             over, inner[at] = s[local].split(op.axis[at], factor=size)
             outer.append(over)
     rows = [inner[at] for at, _ in tile.rows]
@@ -130,7 +131,7 @@ def _sums(sketch: Sketch, local: Tensor, lane: Lane, tile: Tile, lanes: int) -> 
 
 
 def _tested(sketch: Sketch, op: ComputeOp, copies: int) -> list[Axis]:
-    """Return the short reduction axes on which a condition decides whether a step counts."""
+    """Return the reduction axes in the condition of ``op``, if unrolling them is not too long."""
     if op.where is None:
         return []
     inside = set(postorder([op.where]))
@@ -141,7 +142,7 @@ def _tested(sketch: Sketch, op: ComputeOp, copies: int) -> list[Axis]:
 def _packed(
     sketch: Sketch, read: Access, local: Tensor, axis: Axis, lanes: int, home: Home
 ) -> None:
-    """Pack an operand, and prefetch it if a knob says so."""
+    """Pack an operand, and prefetch it if a knob chooses to."""
     packed = pack(sketch, read, local, axis, lanes, home)
     inner = sketch.op(local).reduce_axis[-1]
     if sketch.extents([inner])[0] >= 4 * AHEAD and sketch.knobs.choice(

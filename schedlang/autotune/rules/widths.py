@@ -1,4 +1,4 @@
-"""The number of neighbours that a thread of a GPU takes at once."""
+"""The number of adjacent elements that a GPU thread accesses at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LANES = (1, 2, 4, 8, 16)
 
 
 def lane_counts(dtypes: Iterable[str]) -> list[int]:
-    """Return the numbers of neighbours that are one access of each of some dtypes.
+    """Return the numbers of adjacent elements that are one access, for all ``dtypes``.
 
     >>> lane_counts(["float32"]), lane_counts(["float16"]), lane_counts(["float32", "float64"])
     ([1, 2, 4], [1, 2, 4, 8], [1, 2])
@@ -21,10 +21,10 @@ def lane_counts(dtypes: Iterable[str]) -> list[int]:
 
 
 def lanes_of_rows(tensors: Iterable[Tensor], long: bool = False) -> list[int]:
-    """Return the numbers of neighbours that are one access in every row of some tensors.
+    """Return the numbers of adjacent elements that are one access in every row of some tensors.
 
-    A row has to start at a multiple of them, which nobody knows of a symbolic length. ``long`` rows
-    go along the last dimension of more than one element.
+    Rows must start at a multiple of that number, which is unknown if their length is symbolic. Rows
+    go along the last dimension; if ``long``, along the last dimension of more than one element.
 
     >>> import schedlang as sl
     >>> n = sl.var("n")

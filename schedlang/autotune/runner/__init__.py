@@ -1,1 +1,1 @@
-"""Measuring candidates so that nothing they do can hurt: child processes, turns, executors."""
+"""Measurement of candidates in child processes, on this machine or on workers of an executor."""

@@ -1,4 +1,4 @@
-"""Answers of workers elsewhere, checked field by field."""
+"""Checks of the answers of an executor's workers."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from schedlang.autotune.runner.sandbox import Broken
 from schedlang.autotune.text import one_line
 
 NAMES = {field.name for field in fields(Measured)}
-# longer texts are not from schedlang's workers
+# no text in an answer is longer
 LONGEST = 1 << 20
 
 
-class Nonsense(ValueError):
-    """An answer that no worker of schedlang's gives."""
+class InvalidAnswer(ValueError):
+    """Raised for an answer that no worker of schedlang gives."""
 
 
 def measured_of(answer: Any, job: Job, timed: bool) -> Measured:
-    """Return how ``job`` ended. Raise :class:`Nonsense` for what is no answer to it.
+    """Return the outcome of ``job``; raise :class:`InvalidAnswer` for an invalid answer.
 
     >>> measured_of({"number": 3, "outcome": "ok", "seconds": 0.5}, Job(3, ""), True).seconds
     0.5
     """
     if not isinstance(answer, Mapping) or not NAMES >= set(answer):
-        raise Nonsense(f"it answered {one_line(repr(answer))}")
+        raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
     found = {"quiet": True, "detail": "", "machine": "", "took": 0.0, "resources": {}, **answer}
     seconds, outcome = found.get("seconds"), found.get("outcome")
     right = (
@@ -43,33 +43,33 @@ def measured_of(answer: Any, job: Job, timed: bool) -> Measured:
         and (seconds is not None or outcome != "ok" or not timed)
     )  # fmt: skip
     if not right:
-        raise Nonsense(f"it answered {one_line(repr(answer))}")
+        raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
     return Measured(**answer)
 
 
 def raced_of(answer: Any, jobs: Sequence[Job], timed: bool) -> list[Measured]:
-    """Return how a race ended. Raise :class:`Nonsense` for what is no answer to it."""
+    """Return the outcomes of a race; raise :class:`InvalidAnswer` for an invalid answer."""
     if not isinstance(answer, (list, tuple)):
-        raise Nonsense(f"it answered {one_line(repr(answer))}")
+        raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
     known = {job.number: job for job in jobs}
     found = []
     for one in answer:
         number = one.get("number") if isinstance(one, Mapping) else None
         job = known.pop(number, None) if isinstance(number, int) else None
         if job is None:
-            raise Nonsense(f"it answered {one_line(repr(answer))}")
+            raise InvalidAnswer(f"it answered {one_line(repr(answer))}")
         found.append(measured_of(one, job, timed))
     return found
 
 
 def kind_of(why: BaseException) -> str:
-    """Return how a job was lost, in few words.
+    """Return the kind of failure by which a job was lost, in a few words.
 
     >>> kind_of(CancelledError()), kind_of(OSError("gone"))
     ('cancelled', 'OSError')
     """
-    if isinstance(why, Nonsense):
-        return "answered nonsense"
+    if isinstance(why, InvalidAnswer):
+        return "invalid answer"
     if isinstance(why, CancelledError):
         return "cancelled"
     return "could not measure" if isinstance(why, Broken) else type(why).__name__
@@ -84,4 +84,4 @@ def _is_time(value: Any, least: float) -> bool:
     return number and math.isfinite(value) and value >= least
 
 
-__all__ = ["Nonsense", "kind_of", "measured_of", "raced_of"]
+__all__ = ["InvalidAnswer", "kind_of", "measured_of", "raced_of"]

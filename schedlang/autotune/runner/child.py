@@ -1,4 +1,4 @@
-"""A process that is told lines and answers lines, none of which may block or flood its parent."""
+"""A child process that answers lines with lines, and cannot block or flood its parent."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-# bytes of an answer, and answers that may wait: more is not from schedlang's worker
+# the most bytes of an answer, and the most unread answers: schedlang's worker sends no more
 LONGEST, MOST_WAITING = 1 << 20, 8
-# seconds in which a process whose pipe is closed has ended
+# seconds for a process to end after its pipe is closed
 GRACE = 2.0
-# seconds between two looks whether it lives: a process that it started may hold its pipe open
-LOOK = 0.5
-# letters of what it said last
-SAID = 300
+# seconds between checks that the process lives: one that it started may hold its pipe open
+POLL = 0.5
+# bytes from the end of the log that an error message shows
+LOG_TAIL = 300
 
 
 class Child:
-    """Starts ``command``, in a group of its own; what it says otherwise goes to ``log``, a file."""
+    """A process that runs ``command`` in its own group, with its error output in ``log``."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self._log = log
@@ -38,8 +38,8 @@ class Child:
                 env=environment, start_new_session=True,
             )  # fmt: skip
         for work, pipe, lines in (
-            (_tell, self._process.stdin, self._commands),
-            (_listen, self._process.stdout, self._answers),
+            (_write, self._process.stdin, self._commands),
+            (_read, self._process.stdout, self._answers),
         ):
             threading.Thread(target=work, args=(pipe, lines), daemon=True).start()
 
@@ -48,16 +48,16 @@ class Child:
         return self._process.poll() is None
 
     def ask(self, line: bytes, seconds: float) -> bytes | None:
-        """Return the answer to a line, or ``None`` where the pipe was closed.
+        """Return the answer to a line, or ``None`` if the pipe was closed.
 
-        Raises ``queue.Empty`` where there is none in time.
+        Raises ``queue.Empty`` if there is no answer within ``seconds``.
         """
         self._commands.put(line + b"\n")
         end = time.monotonic() + seconds
         while True:
             alive = self.alive
             try:
-                return self._answers.get(timeout=max(0.0, min(LOOK, end - time.monotonic())))
+                return self._answers.get(timeout=max(0.0, min(POLL, end - time.monotonic())))
             except queue.Empty:
                 if not alive:
                     return None
@@ -65,8 +65,8 @@ class Child:
                     raise
 
     def end(self) -> None:
-        """End the process and all that it started."""
-        # a group may outlive its first process; of one that is gone there is nothing to end
+        """Kill the process and all processes that it started."""
+        # the group may outlive its first process, or be gone already
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -75,8 +75,8 @@ class Child:
         self._process.wait()
         self._commands.put(None)
 
-    def ending(self) -> tuple[str, str]:
-        """Return how a process whose pipe is closed ended, as an outcome, and that in words."""
+    def exit_reason(self) -> tuple[str, str]:
+        """Return how a process with a closed pipe ended, as an outcome and in words."""
         try:
             status = self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
@@ -89,18 +89,18 @@ class Child:
             return "crashed", f"ended by signal {_signal(-status)}"
         return "crashed", f"ended with status {status}"
 
-    def said(self) -> str:
-        """Return the end of what it said otherwise."""
+    def log_tail(self) -> str:
+        """Return the end of the log."""
         try:
             with self._log.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - SAID))
-                return file.read(SAID).decode("utf-8", "replace").strip()
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
+                return file.read(LOG_TAIL).decode("utf-8", "replace").strip()
         except OSError:
             return ""
 
 
-def _tell(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
-    """Write what is to be told; a process that does not read blocks this thread alone."""
+def _write(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+    """Write lines to the process; if it does not read, only this thread blocks."""
     with suppress(OSError, ValueError):
         while (line := lines.get()) is not None:
             pipe.write(line)
@@ -109,8 +109,8 @@ def _tell(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
         pipe.close()
 
 
-def _listen(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
-    """Read answers to the end, or to where they are too many or too long to be answers."""
+def _read(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+    """Read answers until the pipe closes, or until they are too many or too long."""
     with suppress(OSError, ValueError), pipe:
         while lines.qsize() < MOST_WAITING:
             line = pipe.readline(LONGEST)
@@ -121,7 +121,7 @@ def _listen(pipe: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
 
 
 def _kills() -> int:
-    """Return how often the system killed a process for want of memory; 0 where it does not say."""
+    """Return how many processes the system has killed for lack of memory; 0 if unknown."""
     with suppress(OSError, ValueError), open("/proc/vmstat", encoding="ascii") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
     return 0

@@ -1,4 +1,4 @@
-"""Measuring on this machine: child processes build at the same time, and are timed one by one."""
+"""Measurement on this machine: child processes build in parallel and are timed one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from schedlang.autotune.runner.sandbox import COMMAND, Sandbox, new_folder
 from schedlang.autotune.runner.task import Task
 from schedlang.autotune.runner.turns import turn
 
-# seconds of building after which what is ready is run
+# seconds of building after which the candidates that are ready are run
 ROUND = 4.0
 
 
@@ -41,13 +41,13 @@ class Built:
     found: Measured
     start: int
 
-    def there(self, box: Sandbox) -> bool:
-        """Return whether that process is still the one."""
+    def in_process(self, box: Sandbox) -> bool:
+        """Return whether the process of ``box`` is still the one that built it."""
         return box.alive and box.starts == self.start
 
 
 class Local:
-    """Child processes on this machine: they build at the same time, and are timed one by one."""
+    """A measurer that uses child processes on this machine."""
 
     def __init__(self, task: Task, workers: int, command: Sequence[str] = COMMAND) -> None:
         self.batch = EACH * workers
@@ -59,10 +59,12 @@ class Local:
     def measure(
         self, jobs: Sequence[Job], best: float | None, deadline: float | None = None
     ) -> Iterator[Measured]:
-        """Yield each job's outcome. What a lost process had built for others is built again.
+        """Yield the outcome of each job.
 
-        So is a candidate that crashed in a process that others had used: then it is alone, and the
-        one to blame. Past the deadline what is built is run until one works; the rest is left out.
+        Candidates that a lost process had built are built again. A candidate that crashed in a
+        process that others had used is measured again in a new process, as the others may be to
+        blame. Past the deadline, built candidates run only until one works, and the rest is left
+        out.
         """
         left, again = deque(jobs), list[Job]()
         while left and not late(deadline):
@@ -72,7 +74,7 @@ class Local:
                 for made in ready:
                     if best is not None and late(deadline):
                         return
-                    if not made.there(box):
+                    if not made.in_process(box):
                         again.append(made.job)
                         continue
                     with turn(alone=True):
@@ -95,7 +97,7 @@ class Local:
             yield result
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
-        # what is only compiled and emulated disturbs nobody more than a build does
+        # without timing, a race needs the machine no more than a build does
         with turn(alone=self._task.timed):
             return race(self._boxes[0], jobs, self._task)
 
@@ -111,17 +113,17 @@ class Local:
     def _built(
         self, jobs: deque[Job], deadline: float | None, best: float | None
     ) -> Generator[Measured, None, list[tuple[list[Built], list[Job]]]]:
-        """Return what each process built for a round, and what is to be built again.
+        """Build jobs for a round; return what each process built, and the jobs to build again.
 
-        A process takes the next job when it is free. What fails comes at once; cut short, no
-        process takes another job.
+        Each process takes the next job when it is free. Failures are yielded at once. If this
+        generator is closed, no process takes another job.
         """
         ended: SimpleQueue[Measured | None] = SimpleQueue()
         with turn(alone=False), ThreadPoolExecutor(len(self._boxes)) as pool:
-            # not ahead of the turn, which may take longer to come
+            # the round starts after the turn, which may take long to come
             until = monotonic() + ROUND
             if deadline is not None:
-                # what is built is to be run as well
+                # leave time to run what is built
                 until = min(until, (monotonic() + deadline) / 2 if best is not None else deadline)
             try:
                 work = [pool.submit(self._build, b, jobs, until, best, ended) for b in self._boxes]
@@ -134,7 +136,7 @@ class Local:
             except GeneratorExit:
                 jobs.clear()
                 if not late(deadline):
-                    # broken off: nobody waits for what is being built
+                    # interrupted: do not wait for builds in progress
                     self._end()
                 raise
             except BaseException:
@@ -145,9 +147,9 @@ class Local:
         self, box: Sandbox, jobs: deque[Job], until: float, best: float | None,
         ended: SimpleQueue[Measured | None],
     ) -> tuple[list[Built], list[Job]]:  # fmt: skip
-        """Return what is ready to run, and what is to be built again.
+        """Build jobs in one process; return what is ready to run, and the jobs to build again.
 
-        What is over goes to ``ended``.
+        Failures go to ``ended``.
         """
         ready: list[Built] = []
         again: list[Job] = []

@@ -1,4 +1,4 @@
-"""Candidates go in, outcomes come out: one of them, in a child process."""
+"""Jobs and their outcomes, and the measurement of one candidate in a child process."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from schedlang.autotune.runner.sandbox import Lost, Sandbox
 from schedlang.autotune.runner.task import Task
 from schedlang.autotune.runner.turns import turn
 
-# seconds in which a command that does nothing is answered
+# seconds for the answer to a trivial command
 PROMPT = 10.0
-# how a command may fail, and the outcomes that these are
+# the failures of a command, and the outcomes that they stand for
 FAILURES = {"error": "{} failed", "wrong answer": "wrong answer", "out of memory": "out of memory"}
-# jobs of a batch for each worker: while one is timed others are built
+# jobs in a batch per worker: others are built while one is timed
 EACH = 4
-# the least seconds that a command is given where time is short
+# the least seconds for a command when time is short
 LEAST = 0.05
 TIMED_OUT = ("build timed out", "run timed out")
-# outcomes that an earlier candidate may have caused, by what it did to the memory of its process
+# outcomes that an earlier candidate may have caused, by corrupting the memory of the process
 DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A schedule to measure: a number of its own, below 0 for what is no candidate, and its
-    schedule as JSON.
+    """A schedule to measure, as JSON ``steps``, with a number that is negative for no candidate.
 
-    It is given up at ``until`` (of ``time.monotonic``), a candidate only where another one works.
+    It is given up at ``until``, by ``time.monotonic``. A candidate is given up only if another one
+    has worked.
     """
 
     number: int
@@ -44,8 +44,10 @@ class Job:
 class Measured:
     """The outcome of a job (:data:`~schedlang.autotune.record.OUTCOMES`), and the time of a call.
 
-    ``quiet`` is false where other work on the machine cut into every sample; ``machine`` is the one
-    that measured, where it is not this one.
+    * ``quiet``: False if other work disturbed every sample.
+    * ``took``: the seconds that building, checking and timing took.
+    * ``resources``: those of each GPU kernel, if the candidate was only compiled.
+    * ``machine``: the machine that measured it, if not this one.
     """
 
     number: int
@@ -59,14 +61,14 @@ class Measured:
 
 
 class Measurer(Protocol):
-    """Measures schedules: a batch of jobs at a time, in any order; ``batch`` is a good size for
-    one, :data:`EACH` for each worker.
+    """A measurer of schedules.
 
-    What is not begun by ``deadline`` (of ``time.monotonic``) is left out, and so is a candidate
-    that is given up. ``race`` builds, checks
-    and times a few once more, in turns, for times that can be compared; it answers nothing where
-    that cannot be. Both raise :class:`~schedlang.autotune.runner.sandbox.Broken` where nothing
-    can be measured any more.
+    ``measure`` yields the outcomes of a batch of jobs, in any order. It leaves out jobs that have
+    not begun by ``deadline`` (of ``time.monotonic``), and candidates that are given up. ``batch``
+    is a good number of jobs, :data:`EACH` per worker. ``race`` builds, checks and times a few
+    candidates again, in turns, for times that can be compared; it returns an empty list if it
+    cannot. Both raise :class:`~schedlang.autotune.runner.sandbox.Broken` if nothing can be measured
+    any more.
     """
 
     @property
@@ -80,7 +82,7 @@ class Measurer(Protocol):
 
 
 def measure_one(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
-    """Build and run a candidate."""
+    """Build and run a candidate, waiting for a turn each time."""
     with turn(alone=False):
         found = build(box, job, within(task, job, best))
     if found.outcome == "ok":
@@ -91,27 +93,27 @@ def measure_one(box: Sandbox, job: Job, task: Task, best: float | None) -> Measu
 
 
 def measure_alone(box: Sandbox, job: Job, task: Task, best: float | None) -> Measured:
-    """Build and run a candidate in a process that has seen no other."""
+    """Build and run a candidate in a new process."""
     box.close()
     return measure_one(box, job, task, best)
 
 
 def doubtful(box: Sandbox, found: Measured) -> bool:
-    """Return whether a process is given up for what another candidate may have done to it."""
+    """Return whether another candidate in the same process may have caused a failure."""
     return found.outcome in DOUBTFUL and not box.alive and box.met != {found.number}
 
 
 def faster(best: float | None, found: Measured) -> float | None:
-    """Return the least time of a candidate so far."""
+    """Return the best time so far, including that of ``found`` if it is a candidate."""
     if found.seconds is None or found.number < 0:
         return best
     return found.seconds if best is None else min(best, found.seconds)
 
 
 def within(task: Task, job: Job, best: float | None) -> Task:
-    """Return ``task`` with the time that is left for ``job``, where that is less than its limits.
+    """Return ``task`` with its limits reduced to the time that is left for ``job``.
 
-    A candidate has all of its time until one works.
+    Until one has worked, a candidate has its full limits.
     """
     if job.until is None or (best is None and job.number >= 0):
         return task
@@ -124,15 +126,15 @@ def within(task: Task, job: Job, best: float | None) -> Task:
 
 
 def given_up(job: Job, found: Measured, best: float | None) -> bool:
-    """Return whether a candidate was ended for want of time, which says nothing of it."""
+    """Return whether a job ran out of the search's time, which says nothing of its schedule."""
     return best is not None and late(job.until) and found.outcome in TIMED_OUT
 
 
 def build(box: Sandbox, job: Job, task: Task) -> Measured:
-    """Compile a candidate in a child process. What that takes to start is not the candidate's."""
+    """Compile a candidate in a child process; ``took`` leaves out the start of the process."""
     start = perf_counter()
     none = Measured(job.number, "ok")
-    reply = asked(box, "build", "build", task.limits.build, none, steps=job.steps)
+    reply = send(box, "build", "build", task.limits.build, none, steps=job.steps)
     if not isinstance(reply, Measured):
         resources = reply.get("resources")
         if isinstance(resources, dict) and all(isinstance(r, dict) for r in resources.values()):
@@ -143,7 +145,7 @@ def build(box: Sandbox, job: Job, task: Task) -> Measured:
 
 
 def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None) -> Measured:
-    """Check a candidate that is built, then time it."""
+    """Check a built candidate, then time it."""
     start = perf_counter()
     found = built
     if task.runs:
@@ -154,16 +156,16 @@ def run(box: Sandbox, job: Job, built: Measured, task: Task, best: float | None)
 
 
 def checked(box: Sandbox, built: Measured, task: Task) -> Measured:
-    """Return ``built``, or how its check failed."""
-    # the first launch on a GPU compiles once more
+    """Check a built candidate; return ``built``, or its failure."""
+    # the first launch on a GPU compiles again
     limit = task.limits.run + task.limits.build * task.target.is_gpu
-    reply = asked(box, "run", "check", limit, built)
+    reply = send(box, "run", "check", limit, built)
     return reply if isinstance(reply, Measured) else built
 
 
 def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any) -> Measured:
-    """Return ``built`` with its time, or how it failed."""
-    reply = asked(box, "run", what, task.limits.run, built, **arguments)
+    """Time a built candidate; return ``built`` with its time, or its failure."""
+    reply = send(box, "run", what, task.limits.run, built, **arguments)
     if isinstance(reply, Measured):
         return reply
     seconds = reply.get("seconds")
@@ -172,12 +174,12 @@ def timed(box: Sandbox, what: str, built: Measured, task: Task, **arguments: Any
     return replace(built, seconds=seconds, quiet=reply.get("quiet") is not False)
 
 
-def asked(
+def send(
     box: Sandbox, phase: str, what: str, seconds: float, known: Measured, **arguments: Any
 ) -> dict[str, Any] | Measured:
-    """Return the answer to a command about a candidate, or how it ended.
+    """Return the answer to a command about a candidate, or the candidate's failure.
 
-    A process is given up where a candidate did more to it than to give a wrong result.
+    The process is ended if the candidate may have harmed it: by more than a wrong result.
     """
     try:
         reply = box.ask(what, seconds, number=known.number, **arguments)
@@ -196,22 +198,23 @@ def asked(
 
 
 def _no_answer(box: Sandbox, known: Measured) -> Measured:
+    """End a process whose answer is malformed, and return the failure."""
     box.close()
     return replace(known, outcome="crashed", detail="its answer is malformed", resources={})
 
 
 def forget(box: Sandbox, numbers: Sequence[int]) -> None:
-    """Let a child process drop kernels; one that is lost has none."""
+    """Make a child process drop kernels, if it is alive."""
     if box.alive:
         with suppress(Lost):
             box.ask("forget", PROMPT, numbers=list(numbers))
 
 
 def late(deadline: float | None) -> bool:
-    """Return whether a deadline (of ``time.monotonic``), if there is one, has come."""
+    """Return whether a deadline (of ``time.monotonic``), if there is one, has passed."""
     return deadline is not None and monotonic() >= deadline
 
 
 def digest(text: str) -> str:
-    """Return a short name for a text."""
+    """Return a short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Timing on a machine that others use too: samples that another process cut into do not count."""
+"""Timing on a shared machine: samples that other processes disturbed do not count."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from schedlang.runtime.timing import SHORTEST, quantile
 
-# undisturbed samples that a time waits for, while there is time
+# undisturbed samples to wait for, while there is time
 LEAST = 3
-# calls that are tried for one that is short, and the least that one takes which is held up
-TRIED, TICK = 3, 2.5e-3
-# the part of a call that does not count
+# the fewest calls, unless one is short enough; seconds of a scheduler tick
+FEWEST_CALLS, TICK = 3, 2.5e-3
+# interruptions that take at most this part of a call are ignored
 LITTLE = 0.02
 
 
 class Time(NamedTuple):
-    """Seconds of a call; ``quiet`` tells whether any of the samples was undisturbed."""
+    """The seconds of a call; ``quiet`` is True if any of its samples was undisturbed."""
 
     seconds: float
     quiet: bool
@@ -26,16 +26,16 @@ class Time(NamedTuple):
 def least_of_calls(
     call: Callable[[], object], enough: float, patience: float, interruptions: Callable[[], int]
 ) -> Time:
-    """Return the seconds of the shortest of a few calls; one of at most ``enough`` will do.
+    """Return the seconds of the shortest of a few calls, stopping at one of at most ``enough``.
 
-    A parallel call that finds another process where its threads should run waits for a tick, and so
-    do the next ones, until the system has put that process elsewhere. So calls that take a tick or
-    more are tried for ``patience`` seconds.
+    If another process runs on a core that a parallel call needs, the call waits for a tick, and so
+    do the next ones, until the system moves that process. So while all calls take a tick or more,
+    they are repeated for ``patience`` seconds.
     """
-    start, tried, shortest, quiet = perf_counter(), 0, float("inf"), False
-    while shortest > enough and (shortest > TICK or tried < TRIED):
+    start, calls, shortest, quiet = perf_counter(), 0, float("inf"), False
+    while shortest > enough and (shortest > TICK or calls < FEWEST_CALLS):
         found = one_call(call, interruptions)
-        shortest, tried = min(shortest, found.seconds), tried + 1
+        shortest, calls = min(shortest, found.seconds), calls + 1
         quiet = quiet or found.quiet
         if perf_counter() - start > patience:
             break
@@ -43,7 +43,7 @@ def least_of_calls(
 
 
 def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Time:
-    """Return the seconds of one call; a tick for each interruption is too little of a long one."""
+    """Return the seconds of one call, quiet if a tick per interruption is little of its time."""
     before = interruptions()
     seconds = _timed(call, 1)
     return Time(seconds, (interruptions() - before) * TICK <= LITTLE * seconds)
@@ -52,12 +52,12 @@ def one_call(call: Callable[[], object], interruptions: Callable[[], int]) -> Ti
 def undisturbed_median(
     call: Callable[[], object], window: float, patience: float, interruptions: Callable[[], int]
 ) -> Time:
-    """Return the median seconds of one call, over samples in which nobody took a core away.
+    """Return the median seconds of one call, over samples without an interruption.
 
-    A parallel kernel waits for its last thread: one thread that is put aside makes a call take a
-    tick of the system's scheduler, many times its own time. Samples last ``window`` seconds
-    together, and up to ``patience`` while few are undisturbed; if none is, the least sample is the
-    answer. ``interruptions`` counts how often this process lost a core so far.
+    A parallel kernel waits for its last thread, so one preempted thread makes a call take a tick of
+    the system's scheduler, many times its own time. The samples last ``window`` seconds together,
+    and up to ``patience`` seconds while few are undisturbed. If none is, the result is the shortest
+    sample. ``interruptions`` returns how often this process has been preempted so far.
 
     >>> found = undisturbed_median(lambda: None, 0.001, 0.002, lambda: 0)
     >>> found.seconds < 1e-3, found.quiet
@@ -89,10 +89,7 @@ def _timed(call: Callable[[], object], batch: int) -> float:
 
 
 def lost_cores() -> int:
-    """Return how often other processes took a core from this one.
-
-    0 where the system does not count.
-    """
+    """Return how often this process has been preempted; 0 if the system does not count it."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""Outputs that show what was written to them and around them, and whether it is right."""
+"""Checks of the outputs of a candidate: stray writes, and the comparison with the oracle."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-# bytes on both sides of an output in which a kernel has no business
+# bytes on both sides of an output that a kernel must not write
 MARGIN = 4096
 FILL = 0xA5
-# one of so many integers may be rounded to a neighbour
+# one of so many integers may be off by 1
 FEW = 100
-# the least tolerance that says of a result that it is wrong, and not rounded
+# an error below this may be rounding: the message names the tolerance that accepts it
 PLAUSIBLE = 0.05
 
 
 class Guarded:
-    """An output with room on both sides that shows whether somebody wrote there."""
+    """An output array with margins on both sides that show stray writes."""
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
@@ -24,7 +24,7 @@ class Guarded:
         self.array = self._room[MARGIN : MARGIN + size].view(dtype).reshape(shape)
 
     def poison(self, want: np.ndarray[Any, Any]) -> None:
-        """Fill the array with what is right nowhere."""
+        """Fill every element with a value other than the expected one, and reset the margins."""
         self._room[:] = FILL
         if self.array.dtype.kind == "f":
             self.array.fill(np.nan)
@@ -35,6 +35,7 @@ class Guarded:
             np.bitwise_not(want, out=self.array)
 
     def intact(self) -> bool:
+        """Return whether the margins are unchanged."""
         edges = (self._room[:MARGIN], self._room[len(self._room) - MARGIN :])
         return all(bool((edge == FILL).all()) for edge in edges)
 
@@ -43,10 +44,10 @@ def unequal(
     name: str, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], tolerance: float,
     rounded: bool = False,
 ) -> str:  # fmt: skip
-    """Return where and how ``got`` is off, or nothing; with a tolerance of 0 it is to be the same.
+    """Return a message about the elements of ``got`` that are off; empty if there are none.
 
-    Of integers that are ``rounded`` from floats one in a hundred may be a neighbour of what is
-    right: that close to the middle between two are few.
+    With a tolerance of 0 all elements must be equal. Of integers ``rounded`` from floats, one in a
+    hundred may be off by 1, as few floats are that close to a rounding boundary.
 
     >>> import numpy as np
     >>> unequal("C", np.array([1.0, 2.0]), np.array([1.0, 3.0]), 1e-3)
@@ -63,7 +64,7 @@ def unequal(
         typical = float(np.sqrt(np.mean(np.square(size[finite])))) if finite.any() else 0.0
         apart = np.abs(got.astype("float64") - want.astype("float64"))
         far = apart > tolerance * (size + typical)
-        # float64 does not tell all integers apart
+        # with tolerance 0 compare exactly: distinct int64 values may be equal in float64
         off = ~same & (far | ~np.isfinite(got) | ~finite | (tolerance == 0))
         needed = float(np.max(np.where(off, apart / (size + typical), 0.0)))
     count = int(np.count_nonzero(off))
@@ -73,7 +74,7 @@ def unequal(
     at = tuple(int(n) for n in np.argwhere(off)[0])
     spot = f"{name}[{', '.join(map(str, at))}]" if at else name
     values = f"{got[at].item()}, not {want[at].item()}"
-    # 6 % more: two digits may be 5 % less
+    # 6 % more, as rounding to two digits may take off 5 %
     would = f"; tolerance={1.06 * needed:.2g} would accept them" if 0 < needed < PLAUSIBLE else ""
     return f"{spot} is {values} ({count} of {off.size} elements differ{would})"
 

@@ -1,4 +1,4 @@
-"""The fastest few once more, in turns: times that can be compared."""
+"""The race: the fastest candidates are timed again, in turns, for times that can be compared."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from schedlang.autotune.runner.measure import (
     TIMED_OUT,
     Job,
     Measured,
-    asked,
     build,
     checked,
     forget,
     late,
+    send,
     timed,
     within,
 )
@@ -23,75 +23,75 @@ from schedlang.autotune.runner.task import Task
 from schedlang.runtime.timing import quantile
 
 RACE_ROUNDS = 5
-# who races has a time already: what is known to work has no more time than there is
-IN_A_RACE = 0.0
-# below all numbers of trials
+# a best time for :func:`within`: finalists have worked, so that the end of the search limits them
+RACING = 0.0
+# the job number of an emulated kernel is this minus that of its trial
 EMULATED = -1000
 
 
 def race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Time the fastest candidates in turns, so that other work on the machine affects all of them.
+    """Time the finalists in turns, so that other work on the machine affects all of them alike.
 
-    Candidates are built and checked once more before. One that also fails in a process of its own
-    is dropped, and the others start again; if one only fails beside the others, each is timed in a
-    process of its own. Without timing candidates are only checked, those for a GPU on the emulator
-    as well.
+    They are first built and checked again. If one fails, it runs again in a new process. If it
+    fails there too, it is dropped and the others start again. If it works there, each finalist is
+    timed in a new process. Kernels for a GPU are also checked on the emulator. If nothing can be
+    timed, that check is the whole race.
     """
     if not task.target.is_gpu:
-        return _heats(box, jobs, task)
+        return _in_turns(box, jobs, task)
     emulated = _emulated(box, jobs, task)
     if not task.timed:
         return emulated
-    said = {one.number: one.detail for one in emulated if one.outcome == "ok"}
-    found = _heats(box, [job for job in jobs if job.number in said], task)
+    details = {one.number: one.detail for one in emulated if one.outcome == "ok"}
+    found = _in_turns(box, [job for job in jobs if job.number in details], task)
     return [
         *(one for one in emulated if one.outcome != "ok"),
-        *(replace(m, detail=said[m.number]) if m.outcome == "ok" else m for m in found),
+        *(replace(m, detail=details[m.number]) if m.outcome == "ok" else m for m in found),
     ]
 
 
-def _heats(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Time the candidates in turns; drop one that fails and start again with the others."""
-    found = _heat(box, jobs, task)
+def _in_turns(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Time the finalists in turns; drop one that fails and start again with the others."""
+    found = _one_race(box, jobs, task)
     if not found or found[-1].outcome == "ok" or len(jobs) == 1 or _late(jobs):
         return found
     failed = [job for job in jobs if job.number == found[-1].number]
     rest = [job for job in jobs if job.number != found[-1].number]
-    alone = _apart(box, failed, task)
+    alone = _each_alone(box, failed, task)
     if alone[-1].outcome == "ok":
-        return alone + _apart(box, rest, task)
+        return alone + _each_alone(box, rest, task)
     box.close()
-    return alone + _heats(box, rest, task)
+    return alone + _in_turns(box, rest, task)
 
 
-def _apart(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Return each in a process that has seen no other."""
+def _each_alone(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Measure each finalist in a new process."""
     found: list[Measured] = []
     for job in jobs:
         if found and _late(jobs):
             break
         box.close()
-        found += _heat(box, [job], task)
+        found += _one_race(box, [job], task)
     return found
 
 
-def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Return the median time of each, or the first that fails."""
+def _one_race(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
+    """Return the median time of each finalist, or only the first that fails."""
     ready: list[Measured] = []
     for job in jobs:
-        built = build(box, job, within(task, job, IN_A_RACE))
+        built = build(box, job, within(task, job, RACING))
         if built.outcome == "ok":
-            built = checked(box, built, within(task, job, IN_A_RACE))
+            built = checked(box, built, within(task, job, RACING))
         if built.outcome != "ok":
             return [built]
         ready.append(built)
     times: dict[int, list[Measured]] = {one.number: [] for one in ready}
     for number in range(RACE_ROUNDS):
-        # a round that all have run is a race
+        # one full round is enough for a race
         if number and _late(jobs):
             break
         for one, job in zip(ready, jobs):
-            found = timed(box, "sample", one, within(task, job, IN_A_RACE))
+            found = timed(box, "sample", one, within(task, job, RACING))
             if found.seconds is None:
                 if number and _late(jobs) and found.outcome in TIMED_OUT:
                     return [_median(o, times[o.number][:number]) for o in ready]
@@ -102,43 +102,43 @@ def _heat(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
 
 
 def _late(jobs: Sequence[Job]) -> bool:
-    """Return whether the race is to end."""
+    """Return whether the deadline of the race has passed."""
     return any(late(job.until) for job in jobs)
 
 
 def _median(one: Measured, rounds: Sequence[Measured]) -> Measured:
-    """Return ``one`` with its median over the undisturbed rounds, if there are any."""
+    """Return ``one`` with its median over the undisturbed rounds, or over all if there are none."""
     quiet = [r.seconds for r in rounds if r.quiet and r.seconds is not None]
     every = [r.seconds for r in rounds if r.seconds is not None]
     return replace(one, seconds=quantile(quiet or every, 0.5), quiet=bool(quiet))
 
 
 def _emulated(box: Sandbox, jobs: Sequence[Job], task: Task) -> list[Measured]:
-    """Return each on the emulator.
+    """Build each finalist and check it on the emulator.
 
-    Where that takes one too long, or too much, the others are left out.
+    After one that takes too long there, or too much memory, the others are only built.
     """
     found: list[Measured] = []
     why = ""
     for job in jobs:
-        known = within(task, job, IN_A_RACE)
+        known = within(task, job, RACING)
         built = build(box, job, known)
         if built.outcome == "ok":
-            built = replace(built, detail=why) if why else _checked_there(box, job, built, known)
+            built = replace(built, detail=why) if why else _check_emulated(box, job, built, known)
             why = built.detail if built.detail.startswith(UNCHECKED) else why
         found.append(built)
     return found
 
 
-def _checked_there(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:
-    """Return ``built``, or how it failed on the emulator, where the kernel has a number of its own.
+def _check_emulated(box: Sandbox, job: Job, built: Measured, task: Task) -> Measured:
+    """Return ``built``, or its failure on the emulator.
 
-    A candidate that is too large for the emulator is returned as it is, with a note in its detail.
+    A kernel that is too large for the emulator counts as built, with a note in its detail.
     """
     limit = task.limits.build + task.limits.run
-    there = replace(built, number=EMULATED - job.number)
-    reply = asked(box, "run", "emulate", limit, there, steps=job.steps)
-    forget(box, [there.number])
+    emulated = replace(built, number=EMULATED - job.number)
+    reply = send(box, "run", "emulate", limit, emulated, steps=job.steps)
+    forget(box, [emulated.number])
     if not isinstance(reply, Measured):
         return built
     if reply.outcome in ("run timed out", "out of memory"):

@@ -1,4 +1,4 @@
-"""Measuring on the workers of an executor, each of which has child processes of its own."""
+"""Measurement on the workers of an executor, each of which has its own child processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from schedlang.autotune.record import machine_for
-from schedlang.autotune.runner.answers import Nonsense, kind_of, measured_of, raced_of
+from schedlang.autotune.runner.answers import InvalidAnswer, kind_of, measured_of, raced_of
 from schedlang.autotune.runner.measure import (
     EACH,
     Job,
@@ -46,36 +46,37 @@ from schedlang.autotune.runner.task import Task, task_from_data
 from schedlang.autotune.runner.turns import turn
 from schedlang.errors import first_line
 
-# seconds after which a child process that nobody needs is ended
+# seconds after which an idle child process is ended
 IDLE = 30.0
-# how often a job is sent whose worker is lost
+# how many times a job is sent if its worker is lost
 TRIES = 2
-# what a worker fails by that cannot measure, whatever the candidate
-UNFIT = (Broken, ImportError, AttributeError, Nonsense)
-# how often what is left is sent again though nothing has come of it, where no worker has ever
-# measured and says why, and elsewhere; the seconds before that grow from the first to the last
-NONE_FIT, SOME_FIT = 2, 8
+# errors of a worker that cannot measure any candidate
+UNFIT = (Broken, ImportError, AttributeError, InvalidAnswer)
+# how many times in a row the remaining jobs are sent again without any result: while no worker has
+# ever measured and each says why, and otherwise
+FEW_RETRIES, MOST_RETRIES = 2, 8
+# seconds before they are sent again, which double each time up to the last
 FIRST_PAUSE, LAST_PAUSE = 0.02, 1.0
-# so many jobs in a row that no worker can measure end a search
+# a search ends after so many jobs in a row that no worker can measure
 MOST_LEFT_OUT = 4
-# how often a race is sent, and how often an executor may refuse a job in a row
-RACES, REFUSALS = 3, 8
+# how many times a race is sent, and how many times in a row an executor may refuse a job
+RACE_TRIES, REFUSALS = 3, 8
 NOTHING = "autotune: the workers of the executor cannot measure: {}{}"
-# seconds between two looks at what was cancelled
-LOOK = 1.0
-# workers of an executor that does not say how many it has
+# seconds between checks for cancelled jobs
+POLL = 1.0
+# assumed workers of an executor that does not say how many it has
 UNKNOWN = 4
-# seconds in which an answer has come
+# seconds for the answer of a worker to arrive
 ANSWER = 2.0
 
 
 class Remote:
-    """The workers of an executor, which may come and go.
+    """A measurer that uses the workers of an executor, which may come and go.
 
-    Jobs are data: a worker needs schedlang, and nothing of the caller's. A job that is lost with
-    its worker is sent once more; one whose worker cannot measure, or answers nonsense, when the
-    others are done. ``lost`` counts them by their kinds.
-    ``patience``: seconds in which at least one job ends.
+    Jobs are plain data: a worker needs only schedlang. A job whose worker is lost is sent once
+    more. A job whose worker cannot measure, or gives an invalid answer, is sent again when the
+    others are done. ``lost`` counts these failures by kind. ``patience`` is the most seconds to
+    wait until any job ends.
     """
 
     def __init__(
@@ -84,20 +85,20 @@ class Remote:
     ) -> None:  # fmt: skip
         self._task = json.dumps(task.data)
         self._executor = executor
-        # of a worker's own Python, where it is the usual one
+        # empty for the default, which each worker runs with its own Python
         self._command = () if tuple(command) == COMMAND else tuple(command)
         self._limits = task.limits
         self._patience = patience or PATIENCE + task.limits.build + 2 * task.limits.run
         self._timed = task.timed
         self._answered = False
-        # jobs that no worker could measure since one was measured
+        # jobs in a row that no worker could measure
         self._left_out = 0
-        # how jobs were lost, and how many each way
+        # lost jobs by kind of failure
         self.lost: Counter[str] = Counter()
 
     @property
     def batch(self) -> int:
-        """A few for each worker that there is now."""
+        """The size of a batch: a few jobs for each worker that there is now."""
         return EACH * width(self._executor)
 
     def measure(
@@ -105,12 +106,12 @@ class Remote:
     ) -> Iterator[Measured]:
         """Yield the outcome of each job as it ends.
 
-        After the deadline running jobs may end, until one works. A job that no worker can measure
-        is left out if others are measured.
+        After the deadline, running jobs are awaited only if no candidate has worked yet. A job that
+        no worker can measure is left out if others are measured.
         """
         waiting: dict[Future[dict[str, Any]], Job] = {}
         lost: Counter[int] = Counter()
-        to_send, held, in_vain, answered = list(jobs), list[Job](), 0, False
+        to_send, held, retries, answered = list(jobs), list[Job](), 0, False
         try:
             while to_send or waiting or held:
                 if late(deadline):
@@ -119,12 +120,12 @@ class Remote:
                     to_send, held = [], []
                     _only_first(waiting, width(self._executor))
                 elif not to_send and not waiting:
-                    # who cannot measure is free at once, and would get all: now the others are, too
+                    # only now: a worker that cannot measure is free at once, and would get all jobs
                     to_send, held = held, []
-                    in_vain += 1
-                    _pause(in_vain, deadline)
+                    retries += 1
+                    _pause(retries, deadline)
                 for job in to_send:
-                    waiting[self._submit(measure_there, _sent(job), best)] = job
+                    waiting[self._submit(measure_in_worker, _to_data(job), best)] = job
                 to_send, failed = [], []
                 for job, future in self._next(waiting, deadline):
                     try:
@@ -132,7 +133,7 @@ class Remote:
                     except Exception as error:
                         failed.append((job, error))
                         continue
-                    self._answered, answered, in_vain, self._left_out = True, True, 0, 0
+                    self._answered, answered, retries, self._left_out = True, True, 0, 0
                     if given_up(job, found, best):
                         continue
                     best = faster(best, found)
@@ -141,55 +142,55 @@ class Remote:
                     self.lost[kind_of(why)] += 1
                     unfit = isinstance(why, UNFIT)
                     lost[job.number] += not unfit
-                    at_once = isinstance(why, OracleTimeout) and not self._answered
-                    patience = NONE_FIT if unfit and not self._answered else SOME_FIT
+                    give_up = isinstance(why, OracleTimeout) and not self._answered
+                    most = FEW_RETRIES if unfit and not self._answered else MOST_RETRIES
                     if not unfit and lost[job.number] < TRIES:
                         to_send.append(job)
                     elif not unfit and self._answered:
-                        detail = f"its worker was lost twice: {_said(why)}"
+                        detail = f"its worker was lost twice: {_reason(why)}"
                         yield Measured(job.number, "crashed", detail=detail)
-                    elif not at_once and in_vain < patience:
+                    elif not give_up and retries < most:
                         held.append(job)
                     else:
                         self._left_out += 1
-                        long = not self._answered or self._left_out >= MOST_LEFT_OUT
-                        if long and not answered:
-                            raise Broken(NOTHING.format(_said(why), needs(why)))
+                        enough = not self._answered or self._left_out >= MOST_LEFT_OUT
+                        if enough and not answered:
+                            raise Broken(NOTHING.format(_reason(why), needs(why)))
         finally:
             for future in waiting:
                 future.cancel()
 
     def race(self, jobs: Sequence[Job]) -> list[Measured]:
-        """Return all on one worker; nothing, where it is lost, and others after it."""
+        """Race all jobs on one worker; return an empty list if each of several workers is lost."""
         limits = self._limits
         each = limits.build + (1 + RACE_ROUNDS) * limits.run
-        # one that fails may be built once more, and for a GPU also for the emulator
+        # each may be built twice: again after a failure, and for a GPU also for the emulator
         end = monotonic() + PATIENCE + 2 * len(jobs) * (each + limits.build)
-        # a worker that ends in time says so a little later
+        # the answer of a worker that ends in time arrives a little later
         end = min([end, *(job.until + ANSWER for job in jobs if job.until is not None)])
-        for _ in range(RACES):
+        for _ in range(RACE_TRIES):
             left = end - monotonic()
             if left <= 0:
                 break
-            future = self._submit(race_there, [_sent(job) for job in jobs])
+            future = self._submit(race_in_worker, [_to_data(job) for job in jobs])
             try:
                 return raced_of(future.result(left), jobs, self._timed)
             except Exception as error:
-                # whatever an executor raises for a worker that is lost, another one may do
+                # executors differ in what they raise for a lost worker; another may do it
                 self.lost[kind_of(error)] += 1
                 future.cancel()
         return []
 
     def close(self) -> None:
-        """End what this task uses in this process; the executor stays the caller's."""
+        """End the idle child processes of this task. The executor belongs to the caller."""
         _close_idle(_key(self._task, self._command))
-        # it holds the inputs
-        _known.cache_clear()
+        # the cached task holds the inputs
+        _cached_task.cache_clear()
 
     def _submit(self, work: Any, *arguments: Any) -> Future[Any]:
         why: Exception | None = None
         for _ in range(REFUSALS):
-            # an executor may take equal calls for one call (dask does): each is made another one
+            # the token makes calls distinct: some executors (dask's) run equal calls only once
             token = uuid4().hex
             try:
                 return self._executor.submit(work, self._task, self._command, token, *arguments)
@@ -201,14 +202,14 @@ class Remote:
     def _next(
         self, waiting: dict[Future[dict[str, Any]], Job], deadline: float | None
     ) -> list[tuple[Job, Future[dict[str, Any]]]]:
-        """Return what ended, taken out of what is waited for.
+        """Wait for the next jobs to end, and take them out of ``waiting``.
 
-        Nothing where the deadline comes first.
+        Returns an empty list if the deadline comes first.
         """
         left = self._patience
         if deadline is not None and not late(deadline):
             left = min(left, deadline - monotonic())
-        done = _over(waiting, left) if waiting else set()
+        done = _ended(waiting, left) if waiting else set()
         if waiting and not done and left == self._patience:
             raise Broken(
                 f"autotune: no worker of the executor has answered within {self._patience:g} s"
@@ -216,50 +217,50 @@ class Remote:
         return sorted(((waiting.pop(f), f) for f in done), key=lambda ended: ended[0].number)
 
 
-def _sent(job: Job) -> dict[str, Any]:
-    """Return a job as data, with the seconds that it has: clocks differ from machine to machine."""
+def _to_data(job: Job) -> dict[str, Any]:
+    """Return a job as data, with the seconds that are left for it, as clocks differ."""
     left = None if job.until is None else job.until - monotonic()
     return asdict(replace(job, until=left))
 
 
-def _received(data: Mapping[str, Any]) -> Job:
-    """Return the job that :func:`_sent` made data of, by the clock of this machine."""
+def _from_data(data: Mapping[str, Any]) -> Job:
+    """Return the job of the data that :func:`_to_data` made, by the clock of this machine."""
     job = Job(**data)
     return job if job.until is None else replace(job, until=monotonic() + job.until)
 
 
-def _said(why: Exception) -> str:
+def _reason(why: Exception) -> str:
     return str(why) if isinstance(why, Broken) else first_line(why)
 
 
-def _pause(in_vain: int, deadline: float | None) -> None:
-    """Wait before what is left is sent again, the longer the more often that was in vain."""
-    seconds = min(LAST_PAUSE, FIRST_PAUSE * 2.0**in_vain)
+def _pause(retries: int, deadline: float | None) -> None:
+    """Wait before the remaining jobs are sent again, longer after each failure."""
+    seconds = min(LAST_PAUSE, FIRST_PAUSE * 2.0**retries)
     sleep(seconds if deadline is None else max(0.0, min(seconds, deadline - monotonic())))
 
 
 def _only_first(waiting: dict[Future[dict[str, Any]], Job], count: int) -> None:
-    """Take back what is not being worked on, as those sent first are."""
+    """Cancel all but the first ``count`` jobs, which workers have begun."""
     for future in list(waiting)[count:]:
         future.cancel()
         del waiting[future]
 
 
-def _over(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
-    """Return the futures that ended or were cancelled.
+def _ended(futures: Collection[Future[Any]], seconds: float) -> set[Future[Any]]:
+    """Wait up to ``seconds``, and return the futures that ended or were cancelled.
 
-    Cancelled ones are looked for, since an executor that shuts down does not report them.
+    It checks for cancelled ones itself, since an executor that shuts down does not report them.
     """
     end = monotonic() + seconds
     while True:
-        done, _ = wait(futures, max(0.0, min(LOOK, end - monotonic())), FIRST_COMPLETED)
+        done, _ = wait(futures, max(0.0, min(POLL, end - monotonic())), FIRST_COMPLETED)
         done |= {future for future in futures if future.cancelled()}
         if done or monotonic() >= end:
             return done
 
 
 def width(executor: Executor) -> int:
-    """Return how many jobs an executor says it works on at once, now."""
+    """Return how many jobs the executor can run at once now."""
     try:
         client = getattr(executor, "_client", None)
         if client is not None:
@@ -273,43 +274,42 @@ def width(executor: Executor) -> int:
         return UNKNOWN
 
 
-def measure_there(
+def measure_in_worker(
     task: str, command: Sequence[str], token: str, job: dict[str, Any], best: float | None
 ) -> dict[str, Any]:
-    """Return a candidate's outcome; runs in a worker of an executor."""
-    candidate = _received(job)
-    with _own_failures(), _kept(task, tuple(command)) as (box, known):
+    """Measure a candidate in a worker of an executor."""
+    candidate = _from_data(job)
+    with _as_broken(), _child(task, tuple(command)) as (box, known):
         found = measure_one(box, candidate, known, best)
         if doubtful(box, found):
             found = measure_alone(box, candidate, known, best)
         return asdict(replace(found, machine=machine_for(known.target)))
 
 
-def race_there(
+def race_in_worker(
     task: str, command: Sequence[str], token: str, jobs: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Run :func:`race` in a worker of an executor."""
-    with _own_failures(), _kept(task, tuple(command)) as (box, known), turn(alone=known.timed):
+    with _as_broken(), _child(task, tuple(command)) as (box, known), turn(alone=known.timed):
         machine = machine_for(known.target)
-        raced = race(box, [_received(job) for job in jobs], known)
+        raced = race(box, [_from_data(job) for job in jobs], known)
         return [asdict(replace(found, machine=machine)) for found in raced]
 
 
 @contextmanager
-def _own_failures() -> Iterator[None]:
-    """Raise failures of this process as its own: a candidate runs in another one."""
+def _as_broken() -> Iterator[None]:
+    """Raise any error of this process as :class:`Broken`, as candidates run in another process."""
     try:
         yield
     except Broken:
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {first_line(error)}{needs(error)}"
-        raise Broken(said) from None
+        raise Broken(f"{type(error).__name__}: {first_line(error)}{needs(error)}") from None
 
 
 @dataclass
 class _Idle:
-    """A child process without work, and what will end it."""
+    """An idle child process, and the timer that ends it."""
 
     box: Sandbox
     folder: Path
@@ -322,7 +322,7 @@ class _Idle:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-# by what they were started for, and the process that did so: one that is forked has none
+# process id, hash of the task, command: a forked process does not share its parent's children
 _Key = tuple[int, str, tuple[str, ...]]
 _IDLE: dict[_Key, list[_Idle]] = {}
 _LOCK = threading.Lock()
@@ -333,14 +333,14 @@ def _key(task: str, command: tuple[str, ...]) -> _Key:
 
 
 @lru_cache(maxsize=2)
-def _known(task: str) -> Task:
+def _cached_task(task: str) -> Task:
     return task_from_data(json.loads(task))
 
 
 @contextmanager
-def _kept(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]]:
-    """Yield a child process to this thread alone; it is kept for more work afterwards."""
-    key, known = _key(task, command), _known(task)
+def _child(task: str, command: tuple[str, ...]) -> Iterator[tuple[Sandbox, Task]]:
+    """Yield a child process for this thread alone, idle or new; it is kept for later jobs."""
+    key, known = _key(task, command), _cached_task(task)
     with _LOCK:
         found = _IDLE[key].pop() if _IDLE.get(key) else None
     if found is None:
@@ -369,7 +369,7 @@ def _expire(key: _Key, idle: _Idle) -> None:
 
 
 def _close_idle(key: _Key | None = None) -> None:
-    """End the child processes of this process that wait for work: for one task, or all."""
+    """End the idle child processes of this process, of one task or of all."""
     with _LOCK:
         keys = [k for k in _IDLE if k == key or (key is None and k[0] == os.getpid())]
         ended = [idle for k in keys for idle in _IDLE.pop(k)]

@@ -1,4 +1,4 @@
-"""The parent's end of a child process that may crash, hang, or be killed: it is started again."""
+"""The parent's side of a child process, which is started again after a crash or a hang."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from schedlang.autotune.runner.task import Task
 from schedlang.errors import TuningError
 
 COMMAND = (sys.executable, "-m", "schedlang.autotune.runner.worker")
-# of the folders that children may remove
+# name prefix of the folders that children may remove
 PREFIX = "schedlang-tune-"
-# seconds in which a process starts and the oracle computes what is right
+# seconds for a process to start, which includes the oracle's computation
 PATIENCE = 300.0
 SLOW_ORACLE = (
     "autotune: the process that measures candidates was not ready within {:g} s, in which NumPy "
     "computes the reference\n  tune for smaller sizes; a search for larger sizes starts from the "
     "result"
 )
-# the commands that write files, and how they fail where the disk is full: that says nothing of a
-# candidate
-WRITING, NO_ROOM = ("open", "build"), "no room"
+# the commands that write files, and their failure if the disk is full, which is no candidate's
+WRITING, DISK_FULL = ("open", "build"), "no room"
 FULL = (
     "autotune: no space is left in {}, where candidates are built: {}\n  set TMPDIR to a folder on "
     "another disk"
@@ -45,15 +44,15 @@ def new_folder() -> Path:
 
 
 class Broken(TuningError):
-    """There is nothing to measure with, or not any more."""
+    """Raised when nothing can be measured, or not any more."""
 
 
 class OracleTimeout(Broken):
-    """It would be the same anywhere."""
+    """Raised when the oracle takes too long. Another worker would be no faster."""
 
 
 class Lost(Exception):
-    """The child did not answer: ``how`` is "timed out", "crashed" or "out of memory"."""
+    """Raised when a child does not answer: it "timed out", "crashed" or went "out of memory"."""
 
     def __init__(self, how: str, detail: str) -> None:
         super().__init__(detail)
@@ -62,12 +61,13 @@ class Lost(Exception):
 
 
 class Sandbox:
-    """One child process; ``folder`` is for what candidates write. It starts with the first command.
+    """A child process that measures candidates. It starts with the first command to build.
 
-    ``command`` runs something in place of schedlang's worker; the folder follows it. ``starts``
-    counts the processes so far, ``starting`` has the seconds that the last command waited for one
-    to start, and ``met`` has the numbers of the jobs that the last one was
-    asked about.
+    * ``folder``: the folder for the files of candidates.
+    * ``command``: the command line of the process, to which the folder is added.
+    * ``starts``: how many processes were started so far.
+    * ``starting``: the seconds that the last command waited for a process to start.
+    * ``met``: the numbers of the jobs that the current process has seen.
     """
 
     def __init__(self, task: Task, folder: Path, command: Sequence[str] = COMMAND) -> None:
@@ -79,8 +79,8 @@ class Sandbox:
         self._log = folder / f"log-{next(_NUMBERS)}.txt"
         self._command = [*command, str(folder)]
         self._child: Child | None = None
-        self._asked = 0
-        self._over = False
+        self._commands = 0
+        self._closed = False
         self._lock = threading.Lock()
 
     @property
@@ -89,9 +89,9 @@ class Sandbox:
         return child is not None and child.alive
 
     def ask(self, what: str, seconds: float, **arguments: Any) -> dict[str, Any]:
-        """Return the answer to a command. Raises :class:`Lost` where there is none in time.
+        """Return the answer to a command; raise :class:`Lost` if there is none in time.
 
-        To build is what a process starts for; what else is asked of one that ended is lost.
+        Only the command to build starts a process. Any other raises :class:`Lost` if there is none.
         """
         self.starting = 0.0
         if what == "build" and not self.alive:
@@ -105,43 +105,40 @@ class Sandbox:
         return self._ask({"do": what, **arguments}, seconds)
 
     def close(self) -> None:
-        """End the process and all that it started; the next command starts another one."""
+        """End the process and all that it started; the next command to build starts another."""
         with self._lock:
             child, self._child = self._child, None
         if child is not None:
             child.end()
 
     def end(self) -> None:
-        """Close for good: no process is started again.
-
-        Another thread may call this.
-        """
-        self._over = True
+        """Close for good, so that no process is started again. Any thread may call this."""
+        self._closed = True
         self.close()
 
     def _ask(self, command: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        child, self._asked = self._child, self._asked + 1
+        child, self._commands = self._child, self._commands + 1
         if child is None:
             raise Lost("crashed", "it was ended")
-        told = {**command, "id": self._asked, "limit": seconds}
+        message = {**command, "id": self._commands, "limit": seconds}
         try:
-            answer = child.ask(json.dumps(told).encode(), seconds)
+            answer = child.ask(json.dumps(message).encode(), seconds)
         except queue.Empty:
             self.close()
             raise Lost("timed out", f"no answer within {seconds:g} s") from None
         if answer is None:
-            how = child.ending()
+            how = child.exit_reason()
             self.close()
             raise Lost(*how)
         try:
             found = json.loads(answer)
         except (ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict) or found.pop("re", None) != self._asked:
+        if not isinstance(found, dict) or found.pop("re", None) != self._commands:
             self.close()
             raise Lost("crashed", "its answer is malformed")
-        # a candidate that runs may answer anything
-        if command["do"] in WRITING and found.get("failed") == NO_ROOM:
+        # only for commands that run no candidate, as a candidate may forge any answer
+        if command["do"] in WRITING and found.get("failed") == DISK_FULL:
             self.close()
             raise Broken(FULL.format(self._folder.parent, found.get("detail", "")))
         return found
@@ -150,7 +147,7 @@ class Sandbox:
         self.close()
         failed = "autotune: the process that measures candidates did not start: "
         with self._lock:
-            if self._over:
+            if self._closed:
                 raise Lost("crashed", "it was ended")
             try:
                 self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -162,12 +159,12 @@ class Sandbox:
         try:
             reply = self._ask({"do": "open", "task": self._task}, PATIENCE)
         except Lost as lost:
-            if self._over:
+            if self._closed:
                 raise
             if lost.how == "timed out":
                 raise OracleTimeout(SLOW_ORACLE.format(PATIENCE)) from None
-            said = child.said()
-            raise Broken(f"{failed}{lost.detail}" + (f"\n{said}" if said else "")) from None
+            log = child.log_tail()
+            raise Broken(f"{failed}{lost.detail}" + (f"\n{log}" if log else "")) from None
         if "failed" in reply:
             self.close()
             detail = str(reply.get("detail", ""))
@@ -188,6 +185,6 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 __all__ = [
-    "COMMAND", "NO_ROOM", "PREFIX", "WRITING", "Broken", "OracleTimeout", "Lost", "Sandbox",
+    "COMMAND", "DISK_FULL", "PREFIX", "WRITING", "Broken", "OracleTimeout", "Lost", "Sandbox",
     "new_folder",
 ]  # fmt: skip

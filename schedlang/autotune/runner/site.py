@@ -1,4 +1,4 @@
-"""Where candidates run: this machine, or what a worker of an executor says of its own."""
+"""The machine on which candidates run: this one, or that of an executor's workers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from schedlang.autotune.text import one_line
 from schedlang.errors import TuningError, first_line
 from schedlang.target import Target
 
-# what a worker without schedlang fails by, or what the answer of another version does
+# the errors of a worker without schedlang, or with another version of it
 OTHER_VERSION = (ImportError, AttributeError, KeyError, TypeError)
-# workers that are asked what they run on, one after the other, while none says it
+# how many times a worker is future to describe its machine, until one does
 ASKED = 4
 
 
 @dataclass(frozen=True)
 class Site:
-    """A machine that measures: its name in the database, its cores, its memory in bytes, and how
-    many threads a parallel kernel has.
+    """A machine that measures candidates.
 
-    ``timed`` tells whether kernels for the target can be timed there; ``memory`` is 0 where the
-    system does not say; ``versions`` are those that kernels are made with there.
+    * ``machine``: its name in the database.
+    * ``cores``, ``threads``: its cores, and the threads of a parallel kernel.
+    * ``memory``: its memory in bytes, 0 if unknown.
+    * ``timed``: kernels for the target can be timed there.
+    * ``versions``: the versions of the packages that kernels are made with there.
     """
 
     machine: str
@@ -39,19 +41,19 @@ class Site:
 
 
 def here(target: Target) -> Site:
-    """Return this machine."""
+    """Return the site of this machine."""
     machine = machine_for(target)
-    # the emulator's time is no GPU's
+    # the emulator's times say nothing of a GPU
     timed = machine != NO_GPU if target.kind == "cuda" else not target.is_gpu
     return Site(machine, cores(), _memory(), threads(), timed, versions())
 
 
 def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -> Site:
-    """Return the machine of the workers; all are taken to be like the first one that answers."""
+    """Return the site of the workers; all are assumed to be like the first that answers."""
     found = None
     for left in reversed(range(ASKED)):
         try:
-            asked = executor.submit(_there, target_data(target))
+            future = executor.submit(_describe, target_data(target))
         except Exception as error:
             if left:
                 continue
@@ -59,14 +61,14 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
                 f"autotune: the executor accepts no jobs: {first_line(error)}"
             ) from None
         try:
-            found = _site_of(asked.result(patience))
+            found = _site_of(future.result(patience))
         except TimeoutError:
-            asked.cancel()
+            future.cancel()
             raise TuningError(
                 f"autotune: no worker of the executor has answered within {patience:g} s"
             ) from None
         except Exception as error:
-            # another one may
+            # another worker may answer
             if left:
                 continue
             raise TuningError(
@@ -85,7 +87,7 @@ def of_workers(executor: Executor, target: Target, patience: float = PATIENCE) -
 
 
 def _site_of(answer: Any) -> Site:
-    """Return what a worker says of its machine; an exception where it says anything else."""
+    """Return the site that a worker describes; raise an exception for an invalid answer."""
     found = Site(**{**answer, "versions": tuple((n, v) for n, v in answer["versions"])})
     counts = (found.cores, found.memory, found.threads)
     if not isinstance(found.machine, str) or not all(type(n) is int and n >= 0 for n in counts):
@@ -94,13 +96,12 @@ def _site_of(answer: Any) -> Site:
 
 
 def needs(error: Exception) -> str:
-    """Return what workers need that fail by ``error``, as the end of a message; nothing if
-    unknown."""
+    """Return the remedy for workers that fail with ``error``, or an empty text if unknown."""
     return ". Install this version of schedlang there" if isinstance(error, OTHER_VERSION) else ""
 
 
-def _there(target: Mapping[str, Any]) -> dict[str, Any]:
-    """Run :func:`here` in a worker of an executor."""
+def _describe(target: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the site of this machine as data; runs in a worker of an executor."""
     return asdict(here(target_from(target)))
 
 

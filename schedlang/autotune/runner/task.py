@@ -1,4 +1,4 @@
-"""The computation to tune, as data that goes to a process elsewhere."""
+"""The task of a search: the computation, its data and its limits, which other processes get."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Limits:
     """The limits of a candidate: seconds to ``build``, seconds to ``run``, bytes of ``memory``.
 
     ``run`` bounds the call that is checked, and again the calls that are timed. ``memory`` bounds
-    what a process takes beyond what it and its threads start with: by default half of the machine's
-    memory, 0 for no limit. A candidate beyond a limit is a failed trial.
+    the memory that a process takes in addition to what it and its threads start with. The default
+    is half of the machine's memory; 0 is no limit. A candidate beyond a limit is a failed trial.
     """
 
     build: float = 20.0
@@ -39,18 +39,18 @@ class Limits:
     memory: int | None = None
 
     def on(self, memory: int) -> Limits:
-        """Return these limits for a machine with ``memory`` bytes."""
+        """Return these limits, with half of ``memory`` bytes if no memory limit is set."""
         return self if self.memory is not None else replace(self, memory=memory // 2)
 
 
 @dataclass(frozen=True)
 class Task:
-    """A computation, where it is to run, on what data, and what counts as right.
+    """A computation to tune, its target, its data and the tolerance of its check.
 
-    ``inputs`` are arrays in the order of the placeholders, or none: then they are made from
-    ``seed``. A result is right where it is off by at most ``tolerance`` of its own size plus the
-    size typical for its array; integers only where floats are cast to integers, of which few may
-    be rounded to a neighbour too.
+    ``inputs`` are arrays in the order of the placeholders; without them they are made from
+    ``seed``. An element may be off by ``tolerance`` times the sum of its magnitude and the root
+    mean square of its array. Integers must be equal, unless floats are cast to integers: then the
+    tolerance holds too, and a few elements may be off by 1. ``timed``: kernels can be timed.
     """
 
     outputs: tuple[Tensor, ...]
@@ -69,7 +69,7 @@ class Task:
 
     @property
     def bytes(self) -> int:
-        """Return what the inputs and outputs take."""
+        """The bytes of all inputs and outputs."""
         tensors = [*placeholders(self.outputs), *self.outputs]
         return sum(prod(self.shape(t)) * np.dtype(t.dtype).itemsize for t in tensors)
 
@@ -81,8 +81,7 @@ class Task:
 
     @cached_property
     def _casts(self) -> bool:
-        """Return whether floats are cast to integers: one may be off where a sum has another
-        order."""
+        """True if floats are cast to integers, so that the order of a sum may change an integer."""
         roots = [root for op in operations(self.outputs) if isinstance(op, ComputeOp)
                  for root in op.roots]  # fmt: skip
         return any(
@@ -91,24 +90,23 @@ class Task:
         )
 
     def tolerance_of(self, tensor: Tensor) -> float:
-        """Return how far elements of an output may be off; 0 where they are to be the same."""
+        """Return the tolerance of an output; 0 if its elements must be equal."""
         return self.tolerance if tensor.dtype in EPSILON or self.rounds(tensor) else 0.0
 
     def rounds(self, tensor: Tensor) -> bool:
-        """Return whether an output is of integers that may be rounded to a neighbour of what is
-        right."""
+        """Return whether an output has integers that may be off by 1, as floats were cast."""
         return self._casts and tensor.dtype not in (*EPSILON, "bool")
 
     @property
     def runs(self) -> bool:
-        """Return whether candidates run: for a GPU that is not there they are only compiled."""
+        """True if candidates run. Without the GPU that they are for, they are only compiled."""
         return self.timed or self.target.kind != "cuda"
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """Return what JSON holds.
+        """The task as JSON data, which :func:`task_from_data` reads.
 
-        :func:`task_from_data` reads it. Made once: inputs may be large.
+        It is computed once, as inputs may be large.
         """
         given = None if self.inputs is None else [_packed(a) for a in self.inputs]
         return {
@@ -121,7 +119,7 @@ class Task:
 
     @cached_property
     def checked(self) -> str:
-        """Return what counts as right, as a text to compare: under another, "ok" may be wrong."""
+        """The tolerance and inputs as text. Trials with another text are not reused."""
         given = sha256()
         for array in self.inputs or ():
             given.update(np.ascontiguousarray(array).tobytes())
@@ -129,31 +127,30 @@ class Task:
 
     @property
     def limited(self) -> str:
-        """Return what a candidate may take, as a text to compare: what failed may do under
-        another."""
+        """The limits as text. Failed trials with another text are not reused."""
         limits = self.limits
         memory = limits.memory or 0
-        held = f"{memory / 2**30:.1f} GiB" if memory >= 2**30 or not memory else f"{memory} bytes"
-        return f"{limits.build:g} s, {limits.run:g} s, {held}"
+        size = f"{memory / 2**30:.1f} GiB" if memory >= 2**30 or not memory else f"{memory} bytes"
+        return f"{limits.build:g} s, {limits.run:g} s, {size}"
 
 
 _TARGET = ("kind", "vector_bytes", "vector_registers", "arch", "datapath_bytes")
 
 
 def target_data(target: Target) -> dict[str, Any]:
-    """Return a target as data, of which :func:`target_from` is the same on any machine."""
+    """Return a target as JSON data, which :func:`target_from` reads on any machine."""
     caches = [[cache.size, cache.ways] for cache in target.caches]
     return {name: getattr(target, name) for name in _TARGET} | {"caches": caches}
 
 
 def target_from(data: Mapping[str, Any]) -> Target:
-    """Return the target that :func:`target_data` holds."""
+    """Return the target of the data that :func:`target_data` made."""
     caches = tuple(Cache(int(size), int(ways)) for size, ways in data["caches"])
     return Target(**{name: data[name] for name in _TARGET}, caches=caches)
 
 
 def task_from_data(data: Mapping[str, Any]) -> Task:
-    """Return the task that :attr:`Task.data` holds: data in, no code."""
+    """Return the task of :attr:`Task.data`. It runs no code from the data."""
     given = data["inputs"]
     return Task(
         from_data(data["computation"]), target_from(data["target"]), dict(data["sizes"]),
@@ -174,10 +171,10 @@ def _unpacked(text: str) -> np.ndarray[Any, Any]:
 
 
 def tolerance_for(outputs: Sequence[Tensor]) -> float:
-    """Return a bound on rounding errors, which grows with the root of a sum's length as they do.
+    """Return a bound on rounding errors; it grows with the square root of the length of a sum.
 
-    Integers and booleans have none. (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
-    edition, section 4.2: the square root stands for errors that are not all of one sign.)
+    It is 0 if no output has floats. The square root holds for errors of random sign (Higham,
+    Accuracy and Stability of Numerical Algorithms, 2nd edition, section 4.2).
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((4,), name="A", dtype="int32")

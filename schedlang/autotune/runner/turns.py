@@ -1,6 +1,6 @@
-"""Turns on one machine: many may build at once, one times, and then nobody builds.
+"""Turns on one machine: many processes may build at once, but only one times, and then none builds.
 
-Every tuning process of a user on a machine takes part, whoever started it.
+All tuning processes of a user on a machine take turns.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from schedlang.autotune.locks import lock, unlock
 
-# seconds to wait for a turn: one who holds it longer is stopped (Ctrl-Z), and is waited for once
+# seconds to wait for a turn: a process that holds it longer is suspended (Ctrl-Z)
 PATIENCE = 300.0
 
 
 @contextmanager
 def turn(alone: bool) -> Iterator[None]:
-    """Hold a turn: ``alone`` for timing, else beside others that build.
+    """Hold a turn: ``alone`` for timing, otherwise shared with others that build.
 
-    Where it cannot be held, run one tuning process at a time.
+    On systems without file locks it has no effect: run only one tuning process at a time there.
     """
-    # Windows has no such number
+    # Windows has no user ids
     own = os.getuid() if hasattr(os, "getuid") else 0
     with held(Path(tempfile.gettempdir()) / f"schedlang-turns-{own}", alone):
         yield
@@ -31,7 +31,7 @@ def turn(alone: bool) -> Iterator[None]:
 
 @contextmanager
 def held(path: Path, alone: bool) -> Iterator[None]:
-    """Hold a lock file, beside others or ``alone``; nothing where it cannot be opened."""
+    """Hold a lock file, exclusively if ``alone``; hold nothing if it cannot be opened."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     except OSError:
@@ -42,14 +42,14 @@ def held(path: Path, alone: bool) -> Iterator[None]:
             _leave(path, handle)
         yield
     finally:
-        # a process forked meanwhile has the handle too, and closing it here would free nothing
+        # closing is not enough: a process forked since then has the handle too
         unlock(handle)
         os.close(handle)
 
 
 def _leave(path: Path, handle: int) -> None:
-    """Leave a lock file to one that is stopped: the next turns are of a new file."""
-    # Windows removes no file that is open, and another one may have been here before
+    """Remove a lock file that a suspended process holds, so that the next turns use a new one."""
+    # Windows cannot remove an open file, and another process may have replaced it already
     with suppress(OSError):
         if os.path.samestat(os.stat(path), os.fstat(handle)):
             path.unlink()

@@ -1,4 +1,4 @@
-"""Building, checking and timing candidates: what runs in a child process."""
+"""The workbench of a child process: it builds, checks and times candidates."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
-# seconds: a timing lasts at least so long, and at most while others take cores away; of a kernel
-# this slow one call is timed, and so of one that takes this many times the best one's time
-WINDOW, PATIENCE, SLOW, FAR = 0.04, 0.4, 0.5, 16
-# operations of a call up to which the emulator also looks for races, thread by thread
-LOOKED_AT = 1 << 22
+# seconds that a timing lasts, and at most lasts while other work disturbs it; seconds of a call
+# that is timed only once; times the best time after which a candidate gets only a few calls
+WINDOW, PATIENCE, SLOW, FAR_BEHIND = 0.04, 0.4, 0.5, 16
+# the most operations of a call in which the emulator also looks for data races
+MOST_CHECKED = 1 << 22
 
 
 class Wrong(Exception):
-    """A result that is not the computation's; ``spoiled``: memory is not either, any more."""
+    """Raised for a wrong result; ``spoiled``: other memory of the process was written too."""
 
     def __init__(self, detail: str, spoiled: bool = False) -> None:
         super().__init__(detail)
@@ -50,13 +50,13 @@ class Wrong(Exception):
 
 
 class Workbench:
-    """The arrays of a task, and the kernels built for it so far, by number."""
+    """The arrays of a task, and the kernels built for it, by job number."""
 
     def __init__(self, task: Task, folder: Path) -> None:
         self.task = task
         self.folder = folder
         self.kernels: dict[int, Kernel] = {}
-        # the time of the call that was checked
+        # the time of the call that was checked, by job number
         self._took: dict[int, Time] = {}
         known = variables(task.outputs)
         self._sizes = task.values
@@ -72,7 +72,7 @@ class Workbench:
         self._digests = [_digest(a) for a in self.inputs]
 
     def build(self, number: int, steps: str) -> dict[str, Any]:
-        """Compile a schedule; what its machine code takes, where it is only compiled."""
+        """Compile a schedule; return the resources of its kernels if these are only compiled."""
         s = Schedule.from_json(steps, list(self.task.outputs))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -88,8 +88,8 @@ class Workbench:
     def check(self, number: int) -> dict[str, Any]:
         """Run once into poisoned outputs and compare with the oracle.
 
-        Raises :class:`Wrong` for a result that is off, and for writes outside of the outputs or
-        into the inputs.
+        Raises :class:`Wrong` for a wrong result, and for writes outside the outputs or to the
+        inputs.
         """
         expected = self.expected()
         for out, want in zip(self._outs, expected):
@@ -100,81 +100,82 @@ class Workbench:
             call()
         self._took[number] = one_call(call, lost_cores)
         fetch()
-        touched = self._touched()
+        stray = self._stray_writes()
         for tensor, out, want in zip(self.task.outputs, self._outs, expected):
             task = self.task
             difference = unequal(
                 tensor.name, out.array, want, task.tolerance_of(tensor), task.rounds(tensor)
             )
             if difference:
-                raise Wrong(difference, bool(touched))
-        if touched:
-            raise Wrong(touched, True)
+                raise Wrong(difference, bool(stray))
+        if stray:
+            raise Wrong(stray, True)
         return {}
 
     def emulate(self, number: int, steps: str) -> dict[str, Any]:
-        """Build a schedule for the GPU's emulator, and check that."""
+        """Build a schedule for the GPU emulator, check its result and look for data races."""
         s = Schedule.from_json(steps, list(self.task.outputs))
         emulator = Target("cuda-emulator", arch=self.task.target.arch)
         kernel = self.kernels[number] = build(s, target=emulator).compile()
         found = self.check(number)
-        if isinstance(kernel, GpuKernel) and self._operations() <= LOOKED_AT:
-            # raises for races, divergent barriers and reads of what nobody wrote
+        if isinstance(kernel, GpuKernel) and self._operations() <= MOST_CHECKED:
+            # raises for data races, divergent barriers and uninitialized reads
             kernel.check(*self._inputs(kernel))
         return found
 
     def time(self, number: int, best: float | None = None) -> dict[str, Any]:
-        """Return the median of a call, in seconds.
+        """Return the median seconds of a call.
 
-        What is far behind ``best`` is not timed for long.
+        A kernel that is far slower than ``best`` is called only a few times.
         """
         call, _ = self._call(number)
         if self._slow(number):
             once = self._took[number]
             if not once.quiet:
-                # what others made slow is seen by calling it again
+                # slow because of other work, perhaps: call it again
                 again = one_call(call, lost_cores)
                 once = self._took[number] = again if again.quiet else min(once, again)
             if once.seconds > SLOW:
                 return once._asdict()
         if best is not None:
-            least = least_of_calls(call, FAR * best, PATIENCE / 2, lost_cores)
-            if least.seconds > FAR * best:
+            least = least_of_calls(call, FAR_BEHIND * best, PATIENCE / 2, lost_cores)
+            if least.seconds > FAR_BEHIND * best:
                 return least._asdict()
         return undisturbed_median(call, WINDOW, PATIENCE, lost_cores)._asdict()
 
     def sample(self, number: int) -> dict[str, Any]:
-        """Return one median, in a turn between those of others; one call of what is slow."""
+        """Return one sample of a race, a short median; of a slow kernel the time of one call."""
         call, _ = self._call(number)
         if self._slow(number):
             return one_call(call, lost_cores)._asdict()
         return undisturbed_median(call, WINDOW / 2, PATIENCE / 2, lost_cores)._asdict()
 
     def _slow(self, number: int) -> bool:
-        """Return whether the call that was checked took too long for many of them."""
+        """Return whether the checked call was so slow that only one call is timed."""
         once = self._took.get(number)
         return once is not None and once.seconds > SLOW
 
     def forget(self, numbers: Sequence[int]) -> dict[str, Any]:
-        """Let kernels go."""
+        """Drop kernels."""
         for number in numbers:
             self.kernels.pop(number, None)
             self._took.pop(number, None)
         return {}
 
     def expected(self) -> list[np.ndarray[Any, Any]]:
-        """Return what the oracle says, computed once for all processes that share the folder."""
+        """Return the oracle's results, computed once for all processes that share the folder."""
         if self._expected is None:
             paths = [self.folder / f"expected_{n}.npy" for n in range(len(self._outs))]
-            # all start at once, and there may not be memory for more than one oracle
+            # processes start together, and memory may not suffice for more than one oracle
             with held(self.folder / "oracle", alone=True):
                 if not all(path.exists() for path in paths):
                     self._compute(paths)
             sizes = [out.array.size for out in self._outs]
-            self._expected = [_guarded(path, size) for path, size in zip(paths, sizes)]
+            self._expected = [_read_only(path, size) for path, size in zip(paths, sizes)]
         return self._expected
 
     def _compute(self, paths: Sequence[Path]) -> None:
+        """Run the oracle and save its results; renaming finished files makes that atomic."""
         oracle = reference(self.task.outputs)
         taken = {v.name: self.scalars[v.name] for v in oracle.variables if v.name in self.scalars}
         found = oracle(*self.inputs, **taken)
@@ -184,12 +185,12 @@ class Workbench:
                 with unfinished.open("wb") as file:
                     np.save(file, array, allow_pickle=False)
             except OSError as error:
-                # NumPy says how little it wrote, and not why
+                # NumPy's error has no errno: it only says how much was written
                 raise OSError(error.errno or errno.ENOSPC, str(error)) from None
             unfinished.replace(path)
 
-    def _touched(self) -> str:
-        """Return what a kernel wrote that is none of its outputs."""
+    def _stray_writes(self) -> str:
+        """Return a message about writes outside the outputs, empty if there are none."""
         for tensor, out in zip(self.task.outputs, self._outs):
             if not out.intact():
                 return f"elements outside {tensor.name} were written"
@@ -199,10 +200,10 @@ class Workbench:
         return ""
 
     def _call(self, number: int) -> tuple[Callable[[], Any], Callable[[], None]]:
-        """Return a call of a kernel, and what brings its outputs here."""
+        """Return a function that calls a kernel, and one that copies its outputs to the host."""
         kernel = self.kernels[number]
         values: list[Any] = []
-        # in the order of the placeholders, whose names may be equal
+        # by order, since placeholders may share a name
         inputs, outs = iter(self.inputs), iter(self._outs)
         for p in kernel.signature.parameters:
             if p.is_output:
@@ -214,7 +215,7 @@ class Workbench:
         return lambda: kernel(*values), lambda: None
 
     def _inputs(self, kernel: Kernel) -> list[Any]:
-        """Return what a call takes where it makes its outputs itself."""
+        """Return the arguments of a call without its outputs."""
         given = iter(self.inputs)
         taken = [p for p in kernel.signature.parameters if not p.is_output]
         return [self.scalars[p.name] if p.is_scalar else next(given) for p in taken]
@@ -236,8 +237,9 @@ class Workbench:
         return rng.uniform(-1, 1, shape).astype(dtype)
 
 
-def _guarded(path: Path, size: int) -> np.ndarray[Any, Any]:
-    """Return an array that a candidate cannot write to; of no elements there is nothing to map."""
+def _read_only(path: Path, size: int) -> np.ndarray[Any, Any]:
+    """Return the array in a file, mapped so that no candidate can write to it."""
+    # an empty array cannot be mapped
     found: np.ndarray[Any, Any] = np.load(path, "r" if size else None, allow_pickle=False)
     return found
 
@@ -258,17 +260,20 @@ def _scalar(dtype: str, rng: np.random.Generator) -> Any:
 def _on_device(
     kernel: Kernel, values: Sequence[Any]
 ) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """Return a call on arrays of the device that returns when the device is done."""
+    """Return a function that calls a kernel on device arrays, and one that fetches its outputs.
+
+    The call returns when the device has finished.
+    """
     from numba import cuda
 
-    held = [cuda.to_device(v) if isinstance(v, np.ndarray) else v for v in values]
+    on_device = [cuda.to_device(v) if isinstance(v, np.ndarray) else v for v in values]
 
     def call() -> None:
-        kernel(*held)
+        kernel(*on_device)
         cuda.synchronize()
 
     def fetch() -> None:
-        for device, host, p in zip(held, values, kernel.signature.parameters):
+        for device, host, p in zip(on_device, values, kernel.signature.parameters):
             if p.is_output:
                 device.copy_to_host(host)
 

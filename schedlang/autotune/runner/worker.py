@@ -1,7 +1,8 @@
-"""A process that builds, checks and times candidates: commands in, answers out, as JSON lines.
+"""The child process that builds, checks and times candidates.
 
-``python -m schedlang.autotune.runner.worker FOLDER``. Whatever a candidate does to this
-process ends here: its parent sees the pipe close, or kills it.
+It runs as ``python -m schedlang.autotune.runner.worker FOLDER``, and reads commands and writes
+answers as JSON lines. A candidate can only harm this process: its parent sees the pipe close, or
+kills it.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from pathlib import Path
 from typing import Any
 
 from schedlang.autotune.record import threads
-from schedlang.autotune.runner.sandbox import NO_ROOM, PREFIX, WRITING
+from schedlang.autotune.runner.sandbox import DISK_FULL, PREFIX, WRITING
 from schedlang.autotune.runner.task import Limits, Task, task_from_data
 from schedlang.autotune.runner.workbench import Workbench, Wrong
 from schedlang.errors import SchedlangError, first_line
 
 COMMANDS = ("build", "check", "emulate", "time", "sample", "forget")
-# seconds after a time limit at which a process ends by itself: its parent is gone or stopped
+# seconds past a time limit after which the process ends itself, as its parent is gone or suspended
 GRACE = 5.0
-# bytes of a file that a candidate may write, the log too, and those of a log that is kept
+# the most bytes of a file that a candidate writes, and of a log that is not truncated
 MOST_WRITTEN, LONG_LOG = 64 << 20, 1 << 20
-# bytes of address space that a thread reserves as it starts: glibc's heap and a stack
-OF_A_THREAD = 72 << 20
-# open files that a guard closes
+# bytes of address space that a new thread reserves: glibc's heap and a stack
+THREAD_BYTES = 72 << 20
+# file descriptors that the guard closes
 MOST_OPEN = 1 << 12
 
 
 def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench) -> None:
-    """Answer until the pipe closes. What candidates print goes to the log."""
+    """Answer commands until the pipe closes. The output of candidates goes to the log."""
     end_with_parent(folder)
     commands = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -50,10 +51,10 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
     bench: Workbench | None = None
     for line in commands:
         command = json.loads(line)
-        what, asked, limit = (command.pop(key) for key in ("do", "id", "limit"))
+        what, command_id, limit = (command.pop(key) for key in ("do", "id", "limit"))
         if os.fstat(2).st_size > LONG_LOG:
             os.ftruncate(2, 0)
-        # where nobody watches
+        # in case the parent cannot end this process
         faulthandler.dump_traceback_later(limit + GRACE, exit=True)
         try:
             if what == "open":
@@ -69,16 +70,16 @@ def serve(folder: Path, bench_for: Callable[[Task, Path], Workbench] = Workbench
             reply = {"failed": "wrong answer", "detail": detail, "spoiled": error.spoiled}
         except Exception as error:
             kind = "" if isinstance(error, SchedlangError) else f"{type(error).__name__}: "
-            how = NO_ROOM if what in WRITING and no_room(error) else "error"
+            how = DISK_FULL if what in WRITING and is_disk_full(error) else "error"
             reply = {"failed": how, "detail": kind + first_line(error)}
         faulthandler.cancel_dump_traceback_later()
-        answers.write(json.dumps({**reply, "re": asked}) + "\n")
+        answers.write(json.dumps({**reply, "re": command_id}) + "\n")
         answers.flush()
     remove(folder)
 
 
 def opened(task: Task, folder: Path, bench_for: Callable[[Task, Path], Workbench]) -> Workbench:
-    """Return a workbench, and limits on what its candidates can do to the machine."""
+    """Limit the memory and files of this process, and return a workbench for ``task``."""
     limit_memory(task.limits)
     bench = bench_for(task, folder)
     bench.expected()
@@ -87,7 +88,7 @@ def opened(task: Task, folder: Path, bench_for: Callable[[Task, Path], Workbench
 
 
 def end_with_parent(folder: Path) -> None:
-    """End this process with its parent, also in the middle of a candidate that hangs."""
+    """End this process with its parent, also while a candidate hangs."""
     parent, pipe = os.getppid(), sys.stdin.fileno()
 
     def watch() -> None:
@@ -96,7 +97,7 @@ def end_with_parent(folder: Path) -> None:
         remove(folder)
         os._exit(1)
 
-    # it cannot run while a candidate holds Python's lock
+    # this thread cannot run while a candidate holds the GIL: hence the guard below
     threading.Thread(target=watch, daemon=True).start()
     if not hasattr(os, "fork"):
         return
@@ -112,16 +113,16 @@ def end_with_parent(folder: Path) -> None:
 
 
 def guard(worker: int, pipe: int, folder: Path) -> None:
-    """Wait until nobody can write to the pipe, then end the worker.
+    """Wait until the parent's end of the pipe is closed, then kill the worker.
 
-    This runs in a process of its own.
+    It runs in a process forked from the worker.
     """
     import select
 
-    # of the pipe for answers the worker alone is to have an end
+    # only the worker may hold the pipe for answers open
     os.closerange(pipe + 1, MOST_OPEN)
     poll = select.poll()
-    # asks for nothing, and is told of a hang-up alone
+    # without events: only a hang-up is reported
     poll.register(pipe, 0)
     poll.poll()
     if os.getppid() == worker:
@@ -130,13 +131,13 @@ def guard(worker: int, pipe: int, folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove the folder of a parent that is gone."""
+    """Remove the folder that candidates wrote to, if it is one of schedlang's."""
     if folder.name.startswith(PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def no_room(error: BaseException) -> bool:
-    """Return whether an error is, or comes of, one of a disk that is full."""
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether a full disk is the error or one of its causes."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -147,7 +148,7 @@ def no_room(error: BaseException) -> bool:
 
 def limit_memory(limits: Limits) -> None:
     """Limit memory to what this process and its threads start with, plus the limit of the task."""
-    # where the whole machine runs short, this process goes before its parent does
+    # if the machine runs out of memory, the system kills this process before its parent
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
     if not limits.memory:
@@ -158,8 +159,8 @@ def limit_memory(limits: Limits) -> None:
         return
     held = _held()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    # the threads of a kernel start at its first call
-    most = held + (threads() - 1) * OF_A_THREAD + limits.memory
+    # the threads of a kernel start later, at its first call
+    most = held + (threads() - 1) * THREAD_BYTES + limits.memory
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard < 0 else min(most, hard), hard))
 
 
@@ -175,7 +176,7 @@ def limit_files() -> None:
 
 
 def _held() -> int:
-    """Return bytes of private data, as RLIMIT_DATA counts them; 0 where the system does not say."""
+    """Return the bytes of private data, as RLIMIT_DATA counts them; 0 if unknown."""
     try:
         with open("/proc/self/status", encoding="ascii") as file:
             found = next((line for line in file if line.startswith("VmData:")), "VmData: 0 kB")
