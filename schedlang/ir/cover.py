@@ -271,7 +271,7 @@ def _join(a: list[Span], b: list[Span]) -> list[Span] | None:
 
 
 def _counts(buffer: Buffer, sites: Sequence[Site]) -> np.ndarray | None:
-    """Return how often each element is written, where that can be counted."""
+    """Return how often each element is written, or ``None`` if there are too many to count."""
     if buffer.size is None or buffer.size > MOST_POINTS:
         return None
     shape = tuple(buffer.shape)

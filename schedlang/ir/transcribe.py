@@ -36,7 +36,7 @@ class Transcript:
 
 @dataclass(eq=False)
 class _Function:
-    """One function being written; ``params`` are the names in scope where it is called."""
+    """A function under construction; ``params`` are the names in scope where it is called."""
 
     name: str
     params: tuple[str, ...]
