@@ -118,18 +118,18 @@ def rfactor_keeps_init(patch: Patch) -> None:
     right = dataflow._factored
 
     def wrong(state: Any, stage: Any, op: Any, axis: Any, place: int) -> Any:
-        defines = dataflow._defines
+        defines = dataflow._new_operation
 
         def keeping(name: str, axes: Any, body: Any, **more: Any) -> Any:
             extra = {"init": (Const(op.init[0].value, op.init[0].dtype),)} if (
                 op.init and isinstance(op.init[0], Const) and more) else {}  # fmt: skip
             return defines(name, axes, body, **more, **extra)
 
-        patch(dataflow, "_defines", keeping)
+        patch(dataflow, "_new_operation", keeping)
         try:
             return right(state, stage, op, axis, place)
         finally:
-            patch(dataflow, "_defines", defines)
+            patch(dataflow, "_new_operation", defines)
 
     patch(dataflow, "_factored", wrong)
 
@@ -202,14 +202,14 @@ def slides_over_rows_it_skips(patch: Patch) -> None:
 
 
 def hoisted_guard_lost(patch: Patch) -> None:
-    right = hoist._closed
+    right = hoist._rebuilt
 
     def wrong(outer: Any, stmts: Any) -> Any:
         made = right(outer, stmts)
         lost = isinstance(outer, For) and isinstance(made[0], hoist.If)
         return list(made[0].body.stmts) if lost else made
 
-    patch(hoist, "_closed", wrong)
+    patch(hoist, "_rebuilt", wrong)
 
 
 def empty_reduction_writes_nothing(patch: Patch) -> None:
