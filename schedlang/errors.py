@@ -7,9 +7,11 @@ user would expect. Messages state what was asked, why it is impossible, and what
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from traceback import walk_tb
 
 # the most characters of a line that a message quotes
@@ -114,6 +116,25 @@ def explain(asked: str, why: str, hint: str = "", nest: str = "") -> str:
     lines += [f"  {line}" for line in hint.splitlines()]
     lines += [f"    {line}" for line in nest.splitlines()]
     return "\n".join(lines)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about ``name``, which suggests the closest of ``known``.
+
+    >>> nearest("splt", ["split", "fuse"])
+    "; did you mean 'split'?"
+    """
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def subscript(stage: str) -> str:
+    """Return the expression by which a script obtains a stage of schedule ``s`` from its name.
+
+    >>> subscript("C"), subscript("C.local")
+    ('s[C]', 's["C.local"]')
+    """
+    return f"s[{stage}]" if stage.isidentifier() else f's["{stage}"]'
 
 
 def first_line(error: object) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from schedlang.errors import MissingNameError, SchedlangError, explain
-from schedlang.schedule.hints import nearest
+from schedlang.errors import MissingNameError, SchedlangError, explain, nearest
 
 MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")

@@ -14,6 +14,7 @@ from schedlang.compute import work
 from schedlang.compute.work import flops, needed_flops
 from schedlang.errors import CallError, CallTypeError
 from schedlang.runtime import ceilings as module
+from schedlang.runtime import evaluate as evaluated
 from schedlang.runtime.ceilings import Ceilings, ceilings
 from schedlang.runtime.evaluate import Evaluation, duration
 from schedlang.runtime.timing import median_and_spread, samples
@@ -197,6 +198,17 @@ def test_short_calls_are_timed_in_batches() -> None:
 def test_spread_is_the_interquartile_range() -> None:
     assert median_and_spread([4.0, 4.0, 4.0, 4.0]) == (4.0, 0.0)
     assert median_and_spread([1.0, 2.0, 3.0, 4.0, 5.0])[1] == pytest.approx(2 / 3)
+
+
+def test_preemptions_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([0, 0, 0, 1000])
+    monkeypatch.setattr(evaluated, "lost_cores", lambda: next(found))
+    quiet, busy = (sl.evaluate(lambda: None, min_time=0.0) for _ in range(2))
+    assert not quiet.busy and busy.busy
+    assert str(busy).endswith(
+        "while other work took a core: measure again when the machine is idle"
+    )
+    assert "other work" not in str(quiet)
 
 
 def test_text() -> None:

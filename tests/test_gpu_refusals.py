@@ -269,9 +269,7 @@ def test_a_second_copy_between_kernels_is_refused() -> None:
     for stage in (B, C):
         s[stage].bind(stage.op.axis[0], "threadIdx.x")
     s[B].double_buffer()
-    with pytest.raises(
-        BuildError, match="double_buffer\(\) of B: no serial loop of a kern"
-    ):
+    with pytest.raises(BuildError, match=r"double_buffer\(\) of B: no serial loop of a kern"):
         sl.build(s, target="cuda")
 
 

@@ -215,7 +215,7 @@ def test_a_read_that_only_some_sizes_allow_is_checked_at_the_call() -> None:
     np.testing.assert_array_equal(f(a), a[np.minimum(np.arange(9) + 2, 7)])
     twin = pickle.loads(pickle.dumps(f))
     for kernel in (f, twin):
-        with pytest.raises(CallError, match="cannot run where n=5: .*index 0 of A.*leaves 0..5"):
+        with pytest.raises(CallError, match="cannot run where n=5: .*index 0 of A.*outside 0..5"):
             kernel(a[:5])
 
 

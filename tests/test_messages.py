@@ -11,8 +11,10 @@ import schedlang as sl
 from schedlang.errors import (
     BoundsError,
     BuildError,
+    CallTypeError,
     ComputeError,
     ComputeTypeError,
+    LoweringError,
     MissingNameError,
     ScheduleError,
 )
@@ -64,8 +66,78 @@ def test_a_name_of_numpy_gets_its_equivalent(name: str, write: str) -> None:
 
 def test_a_primitive_of_halide_gets_its_equivalent() -> None:
     B, _, s = two_stages()
-    with pytest.raises(MissingNameError, match=r"'reorder_storage': use s\[T\]\.transform_layout"):
+    with pytest.raises(MissingNameError, match=r"'reorder_storage': use s\[B\]\.transform_layout"):
         s[B].reorder_storage()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("s[C].axis", "s[C].op.axis"), ("s[C].reduce_axis", "s[C].op.reduce_axis"),
+        ("s[C].splt", "did you mean 'split'"), ("C.axis", "C.op.axis"),
+        ("C.split(i, 4)", "methods of s[C], where s = sl.schedule(C)"), ("C.cost()", "sl.cost(C)"),
+        ("C.graph()", "sl.graph(C)"), ("C.shpe", "did you mean 'shape'"),
+        ("s.cost()", "sl.cost(s)"), ("s.build()", "sl.build(s, args)"), ("s.latex()", "C.latex()"),
+        ("s.split(i, 4)", "s[T].split"),
+    ],
+)  # fmt: skip
+def test_a_name_in_the_wrong_place_gets_the_right_one(written: str, meant: str) -> None:
+    _, C, s = two_stages()
+    with pytest.raises(MissingNameError) as caught:
+        eval(written, {"s": s, "C": C, "i": C.op.axis[0]})
+    assert meant in str(caught.value)
+
+
+def test_a_stage_with_a_dot_in_its_name_is_quoted() -> None:
+    _, C, s = two_stages()
+    L = s.cache_write(C, "local")
+    with pytest.raises(ScheduleError) as caught:
+        s[L].vectorize(C.op.axis[0])
+    assert 'The i of C.local is s["C.local"].op.axis[0].' in str(caught.value)
+    assert s["C.local"].op.axis[0] is s[L].op.axis[0]
+
+
+def test_an_axis_that_rfactor_replaced() -> None:
+    A = sl.placeholder((8,), name="A")
+    k = sl.reduce_axis(8, name="k")
+    S = sl.compute((), lambda: sl.sum(A[k], axis=k), name="S")
+    s = sl.schedule(S)
+    _, lanes = s[S].split(k, factor=4)
+    P = s.rfactor(S, lanes)
+    with pytest.raises(ScheduleError) as caught:
+        s[P].vectorize(lanes)
+    assert 'is s["S.rf"].op.axis[0].' in str(caught.value)
+    assert "rfactor, cache_write and cache_read make stages with new axes" in str(caught.value)
+
+
+def test_several_axes_where_one_is_needed() -> None:
+    _, C, s = two_stages()
+    with pytest.raises(ScheduleError, match="Give one axis, not a tuple of them"):
+        s[C].vectorize(C.op.axis)
+
+
+def test_an_output_of_another_dtype_is_not_to_be_converted() -> None:
+    _, C, s = two_stages()
+    f = sl.build(s, target="python")
+    with pytest.raises(CallTypeError, match="pass an array of float32 to write into"):
+        f(np.ones(8, "float32"), np.zeros(8))
+
+
+def test_missing_arguments_are_listed() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((n // 2,), lambda i: A[i % 8], name="B")
+    with pytest.raises(LoweringError, match=r"A is missing .* inputs and outputs: \[A, B\]"):
+        sl.build(sl.schedule(B), [B])
+    with pytest.raises(LoweringError, match=r"give n itself, as in \[n, A, B\]"):
+        sl.build(sl.schedule(B), [A, B])
+
+
+@pytest.mark.parametrize("host", ["llvm", "cuda"])
+def test_a_target_host_is_no_name(host: str) -> None:
+    _, C, s = two_stages()
+    with pytest.raises(ComputeTypeError, match="target_host has no meaning here"):
+        sl.build(s, None, "llvm", host)
 
 
 @pytest.mark.parametrize("fastmath", ["all", 1, None, {"contract"}])
@@ -95,7 +167,8 @@ def test_an_axis_of_a_copy_is_not_the_schedules_own() -> None:
     assert str(caught.value) == (
         "vectorize(i.inner) on stage C: i.inner belongs to no stage of this schedule\n"
         "  The loops of C: i.outer, i.inner. The i.inner of C is s[C].leaf_axes[1].\n"
-        "  An axis made by another schedule, or by a copy, is not an axis of this one."
+        "  rfactor, cache_write and cache_read make stages with new axes; axes of another "
+        "schedule, or of a copy, are not axes of this one."
     )
 
 

@@ -42,7 +42,7 @@ MATMUL = [
      "split(x, factor=4) on stage C: x belongs to stage D\n  The loops of C: i, j, k"),
     ("", "s[C].split(sl.reduce_axis(4, name='q'), factor=4)",
      "q belongs to no stage of this schedule\n  The loops of C: i, j, k. They are "
-     "s[C].leaf_axes.\n  An axis"),
+     "s[C].leaf_axes.\n  rfactor, cache_write"),
     ("", "s[C].split('i', factor=4)",
      "'i' is not an axis\n  The loops of C: i, j, k"),
     ("s[C].split(i, factor=4)", "s[C].split(i, factor=4)",

@@ -11,7 +11,13 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, Union
 
 from schedlang.compute.row import Row, wrong_count
-from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, MissingNameError
+from schedlang.errors import (
+    BoundsError,
+    ComputeError,
+    ComputeTypeError,
+    MissingNameError,
+    nearest,
+)
 from schedlang.expr import dtypes
 from schedlang.expr.construct import as_expr, binary, const
 from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr, Read, Var
@@ -26,6 +32,8 @@ if TYPE_CHECKING:
 Extent = Union[int, Expr]
 Shape = tuple[Extent, ...]
 
+# functions of schedlang that take a tensor
+FUNCTIONS = ("autotune", "best", "cost", "graph", "reference", "schedule")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -224,7 +232,18 @@ class Tensor:
                     f"tensor {self.name} has no attribute {name!r}, but its elements do: write "
                     f"{self._element()}.{name}(...) inside sl.compute"
                 )
-            raise MissingNameError(f"tensor {self.name} has no attribute {name!r}")
+            message = f"tensor {self.name} has no attribute {name!r}"
+            if name in FUNCTIONS:
+                raise MissingNameError(f"{message}: write sl.{name}({self.name})")
+            if name.startswith("_") or name == "op":
+                raise MissingNameError(message)
+            if hasattr(self.op, name):
+                raise MissingNameError(f"{message}, its operation has: {self.name}.op.{name}")
+            close = nearest(name, (n for n in dir(Tensor) if not n.startswith("_")))
+            raise MissingNameError(
+                f"{message}{close}; steps of a schedule are methods of s[{self.name}], where "
+                f"s = sl.schedule({self.name})"
+            )
 
     def _index(self, position: int, value: Any) -> Expr:
         where = f"index {position} of {self.name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedlang.errors import BuildError, explain
+from schedlang.errors import BuildError, explain, subscript
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Alloc, Block, Buffer, For, If, Load, Note, Stmt, Store, walk
@@ -43,8 +43,8 @@ def check_host(nest: Nest, block: Block) -> None:
                         f"building {nest.name} for CUDA",
                         f"{stmt.axis.name} of stage {stmt.stage} is parallel, and parallel is for "
                         "the threads of a CPU",
-                        f'Bind the loop instead: s[{stmt.stage}].bind(axis, "blockIdx.x"), or '
-                        'build with target="cpu".',
+                        f"Bind the loop instead: {subscript(stmt.stage)}.bind(axis, "
+                        '"blockIdx.x"), or build with target="cpu".',
                     )
                 )
             if not is_region(stmt):
@@ -97,9 +97,9 @@ def _unbound(nest: Nest, stmt: Stmt) -> None:
             f"stage {stage} is at root, where each stage is a kernel of its own, but none of "
             f"its data axes{listed} is bound to blocks or threads",
             f"Bind one, as in\n"
-            f"    outer, inner = s[{stage}].split({axis}, factor=64)\n"
-            f'    s[{stage}].bind(outer, "blockIdx.x")\n'
-            f'    s[{stage}].bind(inner, "threadIdx.x")\n'
+            f"    outer, inner = {subscript(stage)}.split({axis}, factor=64)\n"
+            f'    {subscript(stage)}.bind(outer, "blockIdx.x")\n'
+            f'    {subscript(stage)}.bind(inner, "threadIdx.x")\n'
             "(fuse() makes an axis to bind where there is none), or compute the stage inside "
             "another one: compute_at, compute_inline.",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from schedlang.errors import BuildError, explain
+from schedlang.errors import BuildError, explain, subscript
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
@@ -178,9 +178,9 @@ class _ThreadBody:
                     f"building {self.title} for CUDA",
                     f"the threads of {', '.join(sorted(tags))} reduce stage {region.stage} "
                     "together, but its storage is local, which is private to a thread",
-                    f'Share it: s[{region.stage}].set_scope("shared"). Then attach it at a loop '
-                    "outside the thread loops and bind its data axes to the other threads: at a "
-                    "thread loop, each thread would store the elements of the whole block.",
+                    f'Share it: {subscript(region.stage)}.set_scope("shared"). Then attach it at a '
+                    "loop outside the thread loops and bind its data axes to the other threads: at "
+                    "a thread loop, each thread would store the elements of the whole block.",
                 )
             )
 
@@ -223,7 +223,7 @@ class _ThreadBody:
                     f"vectorize({loop.axis.name}) on stage {loop.stage}",
                     "its elements are reduced across threads, which vector lanes cannot "
                     "synchronize with",
-                    f"Use s[{loop.stage}].unroll({loop.axis.name}).",
+                    f"Use {subscript(loop.stage)}.unroll({loop.axis.name}).",
                 )
             )
 

@@ -310,8 +310,8 @@ class _Walker:
             self.unproven.append(Unproven(buffer, position, index, self.stage, exact, sized))
         elif found:
             text = (
-                f"index {position} of {buffer.name}, {self.text(index)}, leaves 0..{extent}: it "
-                f"is {found[0]}{found[1]}"
+                f"index {position} of {buffer.name}, {self.text(index)}, is {found[0]}"
+                f"{found[1]}, outside 0..{extent}"
             )
             if stores:
                 self.fail(text)

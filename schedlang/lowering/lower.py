@@ -146,15 +146,18 @@ def check_args(state: State, args: Sequence[Any]) -> list[Arg]:
         checked.append(arg)
     for tensor in [*placeholders(state.outputs), *state.outputs]:
         if tensor not in tensors:
+            listed = ", ".join(t.name for t in [*placeholders(state.outputs), *state.outputs])
             raise LoweringError(
-                f"{tensor.name} is missing from the arguments; give all inputs and outputs"
+                f"{tensor.name} is missing from the arguments; give all inputs and outputs: "
+                f"[{listed}]"
             )
     have = sizes_of(checked) | {a for a in checked if isinstance(a, Var)}
     for v in scalars:
         if v not in have:
             raise LoweringError(
-                f"no argument determines the size {v.name}; give {v.name} itself, or a tensor of "
-                f"which {v.name} is a dimension"
+                f"no argument determines the size {v.name}; give {v.name} itself, as in "
+                f"[{', '.join([v.name, *(a.name for a in checked)])}], or a tensor of which "
+                f"{v.name} is a dimension"
             )
     return checked
 

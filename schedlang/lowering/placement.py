@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
-from schedlang.errors import explain
+from schedlang.errors import explain, subscript
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import reads
 from schedlang.stage.relations import position
@@ -130,7 +130,8 @@ def _store_refusal(
             return explain(
                 asked, f"{stage.name} has scope shared, but there each thread of {axis.name} "
                 f"({kind}) of {owner} would need rows of its own",
-                f'Store it outside {axis.name}, or call s[{stage.name}].set_scope("local").',
+                f"Store it outside {axis.name}, or call {subscript(stage.name)}"
+                '.set_scope("local").',
             )  # fmt: skip
         if not found and kind not in ("", "unroll"):
             return explain(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import explain
+from schedlang.errors import explain, subscript
 from schedlang.expr.nodes import Axis
 from schedlang.ir.nodes import Block, Store, walk
 from schedlang.ir.threads import unknown_threads
@@ -104,8 +104,9 @@ def wrong_threads(
                 f"own {scope_name} storage, of which it would fill only a part"
             )
             hint = (
-                f'Use storage that the threads share, s[{child.name}].set_scope("shared"), or '
-                f"leave {axis.name} unbound."
+                f"Use storage that the threads share, {subscript(child.name)}"
+                '.set_scope("shared"), or leave '
+                f"{axis.name} unbound."
             )
             found.append(explain(asked, why, hint))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 from schedlang.compute.tensor import ScanOp, Tensor
-from schedlang.errors import VerifyError, explain
+from schedlang.errors import VerifyError, explain, subscript
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.nodes import Block, Buffer
 from schedlang.ir.sites import sites_of
@@ -34,7 +34,10 @@ def scan_rows(
         if stage.name in placement.steps and isinstance(stage.attach, Inline):
             why = (f"{stage.name} is inlined into a scan, which computes it row by row without "
                    "storing it")  # fmt: skip
-            hint = f"Leave it out of the arguments, or leave out s[{stage.name}].compute_inline()."
+            hint = (
+                "Leave it out of the arguments, or leave out "
+                f"{subscript(stage.name)}.compute_inline()."
+            )
             yield Problem(explain(asked, why, hint), stage.name)
 
 
@@ -64,7 +67,7 @@ def not_whole(
             hint = (
                 f"Leave {stage.name} out of the arguments, or compute it at root and let the loop "
                 f"read a copy:\nT = s.cache_read({stage.name}, 'local', [...]), "
-                f"s[{stage.name}].compute_root(), s[T].compute_at(...)"
+                f"{subscript(stage.name)}.compute_root(), s[T].compute_at(...)"
             )
             yield Problem(explain(asked, why, hint), stage.name)
 

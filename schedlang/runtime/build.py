@@ -123,6 +123,11 @@ def build(
     """
     _checked(schedule, "build", te_options)
     _check_list("build", args, target, name, fastmath)
+    if name in ("llvm", "cuda"):
+        raise ComputeTypeError(
+            f'sl.build(..., name="{name}"): the fourth argument is the name of the kernel; te\'s '
+            "target_host has no meaning here: leave it out"
+        )
     made = unwritten(schedule, args, or_emulator(Target.of(target)), name, fastmath)
     made.write()
     return made

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from time import perf_counter
 from typing import Any
 
 from schedlang.compute.arrays import as_numpy
@@ -15,10 +16,12 @@ from schedlang.errors import CallError, CallTypeError
 from schedlang.runtime.ceilings import COPIED_BYTES, ceilings
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder
-from schedlang.runtime.timing import median_and_spread, samples
+from schedlang.runtime.timing import TICK, lost_cores, median_and_spread, samples
 
 # beyond this spread a percentage means little
 WIDE = 1.0
+# other work took a core if the ticks of its turns make this part of the time
+BUSY = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Evaluation:
     that it allows, divided by ``seconds``; above 1 the arrays stayed in a cache. Unknown values are
     ``None``.
 
+    ``busy`` is true if other work took a core of this process so often that the times say little
+    about ``f`` (always false where the system does not count that).
+
     ``emulated`` is true if a CPU emulated a GPU: the times are then not those of a GPU.
     """
 
@@ -47,6 +53,7 @@ class Evaluation:
     fraction: float | None = None
     bound: str = ""
     emulated: bool = False
+    busy: bool = False
 
     def __str__(self) -> str:
         fastest = f"(fastest {duration(self.fastest)})"
@@ -63,6 +70,8 @@ class Evaluation:
             parts.append("a GPU emulated on the CPU, whose time says nothing about a GPU")
         if self.fraction is not None:
             parts.append(f"{self.fraction:.2f} of what {self.bound} allows")
+        if self.busy:
+            parts.append("while other work took a core: measure again when the machine is idle")
         return ", ".join(parts)
 
 
@@ -137,20 +146,22 @@ def evaluate(
             flops, dtype = needed_flops(outputs, known), outputs[0].dtype
         if moved is None:
             moved = sum(a.nbytes for a, p in zip(taken, f.signature.parameters) if not p.is_scalar)
+    before, start = lost_cores(), perf_counter()
     found = samples(lambda: f(*given), repeat, min_time)
+    busy = (lost_cores() - before) * TICK > BUSY * (perf_counter() - start)
     seconds, spread = median_and_spread(found)
     fastest = min(found)
     gflops = None if flops is None else flops / seconds * 1e-9
     gbps = None if moved is None else moved / seconds * 1e-9
     if emulated or (flops is None and moved is None):
-        return Evaluation(seconds, spread, fastest, len(found), emulated=emulated)
+        return Evaluation(seconds, spread, fastest, len(found), emulated=emulated, busy=busy)
     # small arrays may stay in a cache, so their rate tells nothing about the memory's ceiling
     large = moved is not None and moved >= 2 * COPIED_BYTES
     limits = ceilings(dtype, gflops or 0.0, (gbps or 0.0) if large else 0.0)
     arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
     bound = "arithmetic" if arithmetic >= memory else "memory"
     fraction = max(arithmetic, memory) / seconds
-    return Evaluation(seconds, spread, fastest, len(found), gflops, gbps, fraction, bound)
+    return Evaluation(seconds, spread, fastest, len(found), gflops, gbps, fraction, bound, busy=busy)
 
 
 def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:

@@ -251,7 +251,8 @@ class Kernel(TeModule):
             left = [u for u in verify(at_sizes(self._nest, sizes)) if u.exact]
         except VerifyError as error:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
-            raise CallError(f"kernel {self.name} cannot run where {given}: {error}") from None
+            why = str(error).removeprefix(f"{self._nest.name}: ")
+            raise CallError(f"kernel {self.name} cannot run where {given}: {why}") from None
         if left:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             raise CallError(left[0].refusal(f"kernel {self.name} where {given},"))

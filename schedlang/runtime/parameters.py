@@ -203,9 +203,9 @@ class Binder:
         """Check dtype, rank, fixed extents, contiguity and writability of one array."""
         p, where = self.signature.parameters[position], self.places[position]
         if value.dtype != self.dtypes[position]:
-            raise CallTypeError(
-                f"{where} got dtype {value.dtype}: convert it with {p.name}.astype({p.dtype!r})"
-            )
+            fix = f"pass an array of {p.dtype} to write into" if p.is_output else (
+                f"convert it with {p.name}.astype({p.dtype!r})")  # fmt: skip
+            raise CallTypeError(f"{where} got dtype {value.dtype}: {fix}")
         if value.ndim != len(p.shape):
             raise CallError(f"{where} got shape {value.shape}, which has {value.ndim} dimensions")
         for k, extent in enumerate(p.shape):

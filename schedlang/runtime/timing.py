@@ -7,6 +7,8 @@ from time import perf_counter
 
 # the clock's resolution and cost distort shorter samples
 SHORTEST = 2e-4
+# the seconds of a tick of the system's scheduler
+TICK = 2.5e-3
 
 
 def samples(run: Callable[[], object], repeat: int = 5, min_time: float = 0.2) -> list[float]:
@@ -58,3 +60,12 @@ def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
     median = quantile(values, 0.5)
     width = quantile(values, 0.75) - quantile(values, 0.25)
     return median, width / median if median else 0.0
+
+
+def lost_cores() -> int:
+    """Return how often this process has been preempted; 0 if the system does not count it."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw

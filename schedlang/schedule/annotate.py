@@ -9,6 +9,7 @@ from textwrap import indent
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.schedule.hints import partial_sums
 from schedlang.schedule.loops import Result
@@ -71,11 +72,11 @@ def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str, ask
         for own, known in other.kinds.items():
             if known in ("vectorize", "unroll") or (known == "parallel") == (kind == "parallel"):
                 continue
-            cpu, gpu = ("it", f"{own.name} of {other.name}") if kind == "parallel" else (
-                f"{own.name} of {other.name}", "it")  # fmt: skip
+            mine, theirs = ("CPU", "GPU") if kind == "parallel" else ("GPU", "CPU")
             refuse(
-                asked, f"{cpu} would run on the threads of a CPU and {gpu} on those of a GPU, "
-                "and no target has both", "Use parallel for a CPU, bind for a GPU.",
+                asked, f"{axis.name} would run on the threads of a {mine}, and {own.name} of "
+                f"{other.name} runs on those of a {theirs}; no target has both",
+                "Use parallel for a CPU, bind for a GPU.",
                 state, axis,
             )  # fmt: skip
 
@@ -113,7 +114,8 @@ def _refuse_symbolic(state: State, stage: Stage, axis: Axis, asked: str, does: s
     if isinstance(axis.extent, Expr):
         refuse(
             asked, f"the extent of {axis.name}, {axis.extent}, is known only at run time, {does}",
-            f"Split it first: outer, inner = s[{stage.name}].split({axis.name}, factor=8).\n"
+            f"Split it first: outer, inner = {subscript(stage.name)}"
+            f".split({axis.name}, factor=8).\n"
             "Or first attach the stage at a loop where it computes a region of fixed size.",
             state, axis,
         )  # fmt: skip
@@ -205,7 +207,7 @@ def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None)
     if name == NONTEMPORAL and isinstance(stage.attach, Inline):
         refuse(
             asked, f"{stage.name} is inlined and stores nothing",
-            f"Call s[{stage.name}].compute_root() first.",
+            f"Call {subscript(stage.name)}.compute_root() first.",
         )  # fmt: skip
     if name == NONTEMPORAL and stage.reduce_leaves:
         refuse(

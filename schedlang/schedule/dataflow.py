@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from schedlang.compute.tensor import ComputeOp, Tensor
+from schedlang.errors import subscript
 from schedlang.expr.construct import select
 from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import both
@@ -104,7 +105,7 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     if isinstance(stage.attach, Inline):
         refuse(
             asked, f"{stage.name} is inlined and stores nothing",
-            f"Call s[{stage.name}].compute_root() first.",
+            f"Call {subscript(stage.name)}.compute_root() first.",
         )  # fmt: skip
     _refuse_attached(state, op.reduce_axis, asked, "cache_write")
     name = state.unique_name(f"{stage.name}.{scope}")
@@ -134,7 +135,7 @@ def _refuse_attached(state: State, axes: Sequence[Axis], asked: str, primitive: 
                 refuse(
                     asked,
                     f"stage {other.name} is computed at {found.name}, which moves to a new stage",
-                    f"Call {primitive} first, then s[{other.name}].compute_at(...).",
+                    f"Call {primitive} first, then {subscript(other.name)}.compute_at(...).",
                 )  # fmt: skip
 
 

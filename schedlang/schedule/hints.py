@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
+from schedlang.errors import nearest, subscript
 from schedlang.expr.nodes import Axis
 from schedlang.stage.relations import Relation, Split, parts, sources
 from schedlang.stage.state import Stage
 
 OF_SCHEDULE = ("cache_read", "cache_write", "rfactor")
+# functions of schedlang that take a schedule
+FUNCTIONS = {
+    "cost": "cost(s)",
+    "lower": "lower(s, args)",
+    "build": "build(s, args)",
+    "compile": "build(s, args)",
+    "evaluate": "evaluate(f, *arrays) of the kernel f = sl.build(s, args)",
+}
 # Halide's names for primitives that have another name here
 REPLACEMENTS = {
     "reorder_storage": "transform_layout(lambda i, j: (j, i))",
@@ -19,20 +27,29 @@ REPLACEMENTS = {
 }
 
 
-def no_attribute(name: str, known: Iterable[str]) -> str:
-    """Return a message that a stage has no attribute ``name``; ``known`` are its attributes."""
+def no_attribute(stage: str, name: str, known: Iterable[str], of_operation: bool) -> str:
+    """Return a message that a stage has no attribute ``name``; ``known`` are its attributes.
+
+    With ``of_operation`` its operation has that attribute.
+    """
+    own = subscript(stage)
     if name in OF_SCHEDULE:
         return f"{name} is a method of the schedule: s.{name}(...)"
     if name in REPLACEMENTS:
-        return f"a stage has no method {name!r}: use s[T].{REPLACEMENTS[name]}"
+        return f"a stage has no method {name!r}: use {own}.{REPLACEMENTS[name]}"
+    if of_operation:
+        return f"stage {stage} has no attribute {name!r}, its operation has: {own}.op.{name}"
     public = [n for n in known if not n.startswith("_")]
-    return f"a stage has no attribute {name!r}{nearest(name, public)}"
+    return f"stage {stage} has no attribute {name!r}{nearest(name, public)}"
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """Return the end of a message about ``name``, which suggests the closest of ``known``."""
-    close = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def no_attribute_of_schedule(name: str, known: Iterable[str], output: str) -> str:
+    """Return a message that a schedule has no attribute ``name``; ``known`` are its attributes."""
+    if name in FUNCTIONS:
+        return f"a schedule has no attribute {name!r}: write sl.{FUNCTIONS[name]}"
+    if name == "latex":
+        return f"a schedule has no attribute 'latex', its tensors have: {output}.latex()"
+    return f"a schedule has no attribute {name!r}{nearest(name, known)}"
 
 
 def partial_sums(stage: Stage, axis: Axis) -> str:

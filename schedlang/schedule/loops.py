@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.promises import keep
 from schedlang.schedule.refuse import (
@@ -155,7 +156,8 @@ def reorder(state: State, stage: Stage, axes: tuple[Axis, ...]) -> Result:
             refuse(
                 asked, f"{other.name} is stored at {store.axis.name} and computed at "
                 f"{spot.axis.name}, which would then be outside {store.axis.name}",
-                f"Reorder first, then call s[{other.name}].store_at(...).", state, spot.axis,
+                f"Reorder first, then call {subscript(other.name)}.store_at(...).",
+                state, spot.axis,
             )  # fmt: skip
     made = state.updated(stage.with_(leaf=tuple(leaf)))
     return keep(made, state, stage.name, asked, axes[0]), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.compute.tensor import ScanOp
+from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis
 from schedlang.lowering.placement import effective_readers, legal_places, place, places_text
 from schedlang.schedule.loops import Result
@@ -53,7 +54,7 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
             asked,
             f"{stage.name} is stored at {stage.store.axis.name} of {stage.store.stage}, which does "
             f"not enclose {axis.name}",
-            f"Call s[{stage.name}].compute_root() first, then compute_at and store_at.",
+            f"Call {subscript(stage.name)}.compute_root() first, then compute_at and store_at.",
         )  # fmt: skip
     return state.updated(stage.with_(attach=At(parent.name, axis))), None
 
@@ -95,13 +96,13 @@ def compute_inline(state: State, stage: Stage) -> Result:
     if stage.op.reducer is not None:
         refuse(
             asked, f"{stage.name} is a reduction, which must be stored to accumulate",
-            f"Use s[{stage.name}].compute_at(...) instead.",
+            f"Use {subscript(stage.name)}.compute_at(...) instead.",
         )  # fmt: skip
     held = next(iter(state.attached(stage)), None)
     if held is not None:
         refuse(
             asked, f"stage {held.name} is computed at one of its loops, which inlining removes",
-            f"First attach {held.name} elsewhere, or call s[{held.name}].compute_root().",
+            f"First attach {held.name} elsewhere, or call {subscript(held.name)}.compute_root().",
         )  # fmt: skip
     if stage.predicate is not None:
         refuse(

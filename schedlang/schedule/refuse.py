@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from schedlang.compute.tensor import ScanOp, divide_whole
-from schedlang.errors import ScheduleError, explain
+from schedlang.errors import ScheduleError, explain, subscript
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
 from schedlang.ir.printer import INDENT, statement_lines
@@ -101,9 +101,12 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     if namesake is not None:
         hint += f" The {axis.name} of {stage.name} is {_axis_expression(stage, namesake)}."
     elif owner is None:
-        hint += f" They are s[{stage.name}].leaf_axes."
+        hint += f" They are {subscript(stage.name)}.leaf_axes."
     if owner is None:
-        hint += "\nAn axis made by another schedule, or by a copy, is not an axis of this one."
+        hint += (
+            "\nrfactor, cache_write and cache_read make stages with new axes; axes of another "
+            "schedule, or of a copy, are not axes of this one."
+        )
     refuse(asked, f"{axis.name} {whose}", hint)
 
 
@@ -114,6 +117,8 @@ def _axis_suggestion(stage: Stage, value: object) -> str:
             return f" Write {_axis_expression(stage, axis)}."
         if type(value) is int and value in (position, position - len(stage.leaf)):
             return f" Write {_axis_expression(stage, axis)} instead of {value}."
+    if isinstance(value, (tuple, list)):
+        return f" Give one axis, not a {type(value).__name__} of them."
     return ""
 
 
@@ -123,7 +128,7 @@ def _axis_expression(stage: Stage, axis: Axis) -> str:
                         ("leaf_axes", stage.leaf)):  # fmt: skip
         for position, own in enumerate(axes):
             if own is axis:
-                return f"s[{stage.name}].{field}[{position}]"
+                return f"{subscript(stage.name)}.{field}[{position}]"
     return axis.name
 
 
@@ -136,7 +141,7 @@ def update_axis(stage: Stage) -> str:
     if isinstance(stage.op, ScanOp):
         for update in stage.op.update:
             if update.ndim > 1:
-                return f": s[{update.name}].op.axis[1]"
+                return f": {subscript(update.name)}.op.axis[1]"
     return ""
 
 
@@ -150,7 +155,7 @@ def not_time(state: State, stage: Stage, axis: Axis, asked: str) -> None:
             refuse(
                 asked, f"{axis.name} is the time axis of scan {scan.name}, which runs its steps "
                 "one after another in a loop of its own",
-                f"Schedule the other axes, s[{stage.name}].op.axis[1:] ({others}).",
+                f"Schedule the other axes, {subscript(stage.name)}.op.axis[1:] ({others}).",
             )  # fmt: skip
 
 
@@ -173,7 +178,7 @@ def plain(state: State, stage: Stage, axis: Axis, asked: str) -> None:
             if getattr(spot, "axis", None) is axis:
                 refuse(
                     asked, f"stage {other.name} is {what} at {axis.name}, which this step removes",
-                    f"Split and fuse first, then call s[{other.name}].compute_at(...).",
+                    f"Split and fuse first, then call {subscript(other.name)}.compute_at(...).",
                     state, axis,
                 )  # fmt: skip
     carried = [f"the pragma {name!r}" for a, name, _ in stage.pragmas if a is axis]

@@ -20,7 +20,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import lower_state
 from schedlang.schedule import trace
-from schedlang.schedule.hints import nearest
+from schedlang.schedule.hints import no_attribute_of_schedule
 from schedlang.schedule.order import warn_of_lost_order
 from schedlang.schedule.refuse import names, refuse, shown
 from schedlang.schedule.stage import StageView
@@ -81,7 +81,8 @@ class Schedule:
                     f"where T is the tensor whose loops it changes; the stages are {listed}"
                 )
             known = [n for n in dir(Schedule) if not n.startswith("_")]
-            raise MissingNameError(f"a schedule has no attribute {name!r}{nearest(name, known)}")
+            output = self.outputs[-1].name if "_start" in self.__dict__ else "C"
+            raise MissingNameError(no_attribute_of_schedule(name, known, output))
 
     def __getitem__(self, key: Any) -> StageView:
         if isinstance(key, StageView):

@@ -56,7 +56,10 @@ class StageView:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise MissingNameError(no_attribute(name, dir(StageView)))
+            if "_schedule" not in self.__dict__:
+                raise AttributeError(name)
+            of_operation = not name.startswith("_") and hasattr(self._stage.op, name)
+            raise MissingNameError(no_attribute(self.name, name, dir(StageView), of_operation))
 
     def __repr__(self) -> str:
         return f"<Stage {self.name}: {', '.join(a.name for a in self._stage.leaf)}>"

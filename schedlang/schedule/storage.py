@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from schedlang.compute.graph import variables
-from schedlang.errors import SchedlangError
+from schedlang.errors import SchedlangError, subscript
 from schedlang.expr.construct import as_expr
 from schedlang.expr.interval import Ranges
 from schedlang.expr.nodes import Axis, Expr, Read, Var
@@ -153,7 +153,7 @@ def double_buffer(state: State, stage: Stage) -> Result:
     if isinstance(stage.attach, Inline):
         refuse(
             asked, f"{stage.name} is inlined and has no buffer",
-            f"Call s[{stage.name}].compute_root() or compute_at first.",
+            f"Call {subscript(stage.name)}.compute_root() or compute_at first.",
         )  # fmt: skip
     return state.updated(stage.with_(double_buffer=True)), None
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple
 
-from schedlang.runtime.timing import SHORTEST, quantile
+from schedlang.runtime.timing import SHORTEST, TICK, quantile
 
 # undisturbed samples to wait for, while there is time
 LEAST = 3
-# the fewest calls, unless one is short enough; seconds of a scheduler tick
-FEWEST_CALLS, TICK = 3, 2.5e-3
+# the fewest calls, unless one is short enough
+FEWEST_CALLS = 3
 # interruptions that take at most this part of a call are ignored
 LITTLE = 0.02
 
@@ -86,12 +86,3 @@ def _timed(call: Callable[[], object], batch: int) -> float:
     for _ in range(batch):
         call()
     return perf_counter() - start
-
-
-def lost_cores() -> int:
-    """Return how often this process has been preempted; 0 if the system does not count it."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw

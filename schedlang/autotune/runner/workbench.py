@@ -16,7 +16,6 @@ import numpy as np
 from schedlang.autotune.runner.noise import (
     Time,
     least_of_calls,
-    lost_cores,
     one_call,
     undisturbed_median,
 )
@@ -31,6 +30,7 @@ from schedlang.runtime.build import build
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
 from schedlang.runtime.kernel import Kernel
+from schedlang.runtime.timing import lost_cores
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
