@@ -161,7 +161,8 @@ def evaluate(
     arithmetic, memory = limits.seconds(flops or 0, 0), limits.seconds(0, moved or 0)
     bound = "arithmetic" if arithmetic >= memory else "memory"
     fraction = max(arithmetic, memory) / seconds
-    return Evaluation(seconds, spread, fastest, len(found), gflops, gbps, fraction, bound, busy=busy)
+    found_rates = (gflops, gbps, fraction, bound)
+    return Evaluation(seconds, spread, fastest, len(found), *found_rates, busy=busy)
 
 
 def _with_outputs(kernel: Kernel, arrays: Sequence[Any]) -> list[Any]:
