@@ -267,5 +267,10 @@ class Read(Expr):
     weak: bool = False
 
     @property
+    def source(self) -> str:
+        """The name of what is read."""
+        return self.tensor.name
+
+    @property
     def children(self) -> tuple[Expr, ...]:
         return self.indices

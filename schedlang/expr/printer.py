@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr, Select, Unary, Var
 from schedlang.expr.visit import postorder
 
 PRECEDENCE = {
@@ -60,18 +60,16 @@ def shortened(node: Expr, printed: str) -> str | None:
 def text(
     root: Expr,
     name: Callable[[Expr], str] | None = None,
-    special: Callable[[Expr, dict[int, tuple[str, int]]], tuple[str, int] | None] | None = None,
     named: Callable[[Expr, str], str | None] = shortened,
 ) -> str:
     """Return ``root`` as one line.
 
-    ``name`` prints axes and variables. ``special`` may print any node, or return ``None``.
-    ``named`` may replace the text of a part, such as by the name of a temporary.
+    ``name`` prints axes and variables. ``named`` may replace the text of a part, such as by the
+    name of a temporary.
     """
     done: dict[int, tuple[str, int]] = {}
     for node in postorder([root]):
-        printed = special(node, done) if special is not None else None
-        done[id(node)] = printed or _print(node, done, name)
+        done[id(node)] = _print(node, done, name)
         if node is not root:
             other = named(node, done[id(node)][0])
             if other is not None:
@@ -111,6 +109,8 @@ def _print(
             return f"select({', '.join(parts)})", ATOM
         operands = [paren(*done[id(c)], 2) for c in (node.a, node.cond, node.b)]
         return f"{operands[0]} if {operands[1]} else {operands[2]}", _CONDITIONAL
-    if isinstance(node, Read):
-        return f"{node.tensor.name}[{index_text(node.indices, done)}]", ATOM
-    raise TypeError(f"no text for {type(node).__name__}")
+    # a read of a tensor, or of a buffer of the loop nest
+    source, indices = getattr(node, "source", None), getattr(node, "indices", ())
+    if source is None:
+        raise TypeError(f"no text for {type(node).__name__}")
+    return f"{source}[{index_text(indices, done)}]", ATOM

@@ -63,6 +63,11 @@ class Load(Expr):
     weak: bool = False
 
     @property
+    def source(self) -> str:
+        """The name of what is read."""
+        return self.buffer.name
+
+    @property
     def children(self) -> tuple[Expr, ...]:
         return self.indices
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from schedlang.expr.nodes import Axis, Binary, Call, Expr, Select, Var
-from schedlang.expr.printer import ATOM, LONGEST, index_text, is_index, shortened, text
+from schedlang.expr.printer import LONGEST, is_index, shortened, text
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import (
     Alloc,
@@ -84,12 +84,7 @@ def expr_text(
         assert isinstance(node, (Axis, Var))
         return names.get(node, node.name) if isinstance(node, Axis) else node.name
 
-    def special(node: Expr, done: dict[int, tuple[str, int]]) -> tuple[str, int] | None:
-        if isinstance(node, Load):
-            return f"{node.buffer.name}[{index_text(node.indices, done)}]", ATOM
-        return None
-
-    return text(value, leaf, special, named)
+    return text(value, leaf, named)
 
 
 class Temporaries:
