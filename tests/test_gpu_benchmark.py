@@ -168,4 +168,4 @@ def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     if driver.is_available():
         pytest.skip("there is a GPU")
     assert cuda.choose([]) == 2
-    assert "shows no NVIDIA GPU: nothing is timed" in capsys.readouterr().out
+    assert "This machine has no NVIDIA GPU to time kernels on" in capsys.readouterr().out

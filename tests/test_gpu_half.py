@@ -36,8 +36,8 @@ def test_a_failure_of_nvvm_is_a_build_error() -> None:
     with (
         pytest.raises(BuildError, match="kernel C for sm_90: NVVM failed to compile .*: .*\n"
                                         "  Make the tile"),
-        nvidia._refused("kernel C for sm_90"),
+        nvidia._nvvm_errors("kernel C for sm_90"),
     ):
         raise nvvm.nvvmError(9)
-    with pytest.raises(KeyError), nvidia._refused("kernel C for sm_90"):
+    with pytest.raises(KeyError), nvidia._nvvm_errors("kernel C for sm_90"):
         raise KeyError("another")
