@@ -82,7 +82,7 @@ class Standing:
 
     @property
     def reached(self) -> bool:
-        """Whether it beats both schedulers, and reaches the goal of the loops or the ceiling."""
+        """True if it beats both schedulers, and reaches the goal of the loops or the ceiling."""
         near = (self.loops or 0.0) >= OF_LOOPS or (self.ceiling or 0.0) >= OF_CEILING
         return self.both and (self.halide or 0.0) > 1 and near
 

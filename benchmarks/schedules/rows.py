@@ -6,18 +6,27 @@ import schedlang as sl
 from benchmarks.schedules import Made, scheduled
 from benchmarks.works import Work
 
+# lanes that are added one by one
+FEW = 4
+
 
 def in_lanes(
     s: sl.Schedule, T: sl.Tensor, axis: sl.Axis, lanes: int, at: sl.StageView, loop: sl.Axis
 ) -> None:
-    """Split a reduction into partial results in vector lanes, and compute both at ``loop``."""
-    P = s.rfactor(T, s[T].split(axis, factor=lanes)[1], factor_axis=1)
-    for stage in (P, T):
-        if s[stage].name != at.name:
-            s[stage].compute_at(at, loop)
-    s[P].set_scope("local")
-    s[P].reorder(*s[P].op.reduce_axis, s[P].op.axis[1])
-    s[P].vectorize(s[P].op.axis[1])
+    """Reduce in vector lanes, then their results in a quarter of the lanes, and so on.
+
+    All of it is computed at ``loop``. Added one by one, as many results would wait for each other.
+    """
+    while lanes >= FEW:
+        P = s.rfactor(T, s[T].split(axis, factor=lanes)[1], factor_axis=1)
+        s[P].compute_at(at, loop)
+        s[P].set_scope("local")
+        s[P].reorder(*s[P].op.reduce_axis, s[P].op.axis[1])
+        s[P].vectorize(s[P].op.axis[1])
+        (axis,) = s[T].op.reduce_axis
+        lanes //= 4
+    if s[T].name != at.name:
+        s[T].compute_at(at, loop)
 
 
 @scheduled("row_sum")
