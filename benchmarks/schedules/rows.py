@@ -48,7 +48,7 @@ def row_sum(work: Work, target: sl.Target) -> Made:
 def softmax(work: Work, target: sl.Target) -> Made:
     """Compute one row at a time, which stays in the first-level cache from maximum to quotient."""
     rows, width = work.sizes["rows"], work.sizes["width"]
-    lanes = 2 * target.vector_width("float32")
+    lanes = 4 * target.vector_width("float32")
     X = sl.placeholder((rows, width), name="X")
     k, r = sl.reduce_axis(width, name="k"), sl.reduce_axis(width, name="r")
     M = sl.compute((rows,), lambda i: sl.max(X[i, k], axis=k), name="M")
@@ -72,9 +72,9 @@ def softmax(work: Work, target: sl.Target) -> Made:
 
 @scheduled("layer_norm")
 def layer_norm(work: Work, target: sl.Target) -> Made:
-    """Compute one row at a time while it is in the cache, and prefetch the next one."""
+    """Compute one row at a time, which stays in the first-level cache from mean to result."""
     rows, width = work.sizes["rows"], work.sizes["width"]
-    lanes = 2 * target.vector_width("float32")
+    lanes = 4 * target.vector_width("float32")
     X = sl.placeholder((rows, width), name="X")
     gain, bias = sl.placeholder((width,), name="gain"), sl.placeholder((width,), name="bias")
     k, r = sl.reduce_axis(width, name="k"), sl.reduce_axis(width, name="r")
@@ -91,7 +91,6 @@ def layer_norm(work: Work, target: sl.Target) -> Made:
     _, lane = s[Y].split(j, factor=lanes)
     s[Y].vectorize(lane)
     s[Y].parallel(i)
-    s[Y].prefetch(X, i, 1)
     for T, axis in ((S, k), (V, r)):
         in_lanes(s, T, axis, lanes, s[Y], i)
     s[R].compute_at(s[Y], i)
