@@ -150,6 +150,9 @@ def _peak(body: Block) -> Any:
 def _larger(a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
+    # sympy keeps the 0 of Max(0, bytes) where it cannot prove bytes to be 0 or more
+    if 0 in (a, b):
+        return a + b
     import sympy
 
     return sympy.Max(a, b)
