@@ -269,9 +269,7 @@ def _size(name: str, value: Any, cost_of: str = "") -> Any:
     raise ComputeError(f"{name} = {value!r}: a size must be an integer, 0 or more")
 
 
-def _mapping(
-    sizes: Any, asked: str, call: str, known: Mapping[str, Any]
-) -> Mapping[Size, Any]:
+def _mapping(sizes: Any, asked: str, call: str, known: Mapping[str, Any]) -> Mapping[Size, Any]:
     """Return ``sizes`` if it is a mapping; ``asked`` and ``call`` have a place for the argument."""
     if sizes is None or isinstance(sizes, Mapping):
         return sizes or {}
