@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, prod
 from typing import Any
 
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ONE, ZERO, Div, Lin, to_expr
-from schedlang.expr.nodes import Axis
+from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.rules import floordiv
+from schedlang.expr.simplify import to_lin
 from schedlang.expr.symbolic import to_sympy
 
 Extents = Mapping[Axis, Lin]
@@ -22,31 +24,77 @@ def as_sympy(lin: Lin) -> Any:
     return to_sympy(to_expr(lin))
 
 
-def as_number(lin: Lin) -> Any:
-    """Return ``lin`` as an ``int`` if it is constant, else as a sympy expression."""
-    return as_sympy(lin) if lin.const is None else lin.const
+def length_of(extent: Lin) -> Any:
+    """Return how often a loop of ``extent`` runs: an ``int`` or a sympy expression."""
+    if extent.const is not None:
+        return max(0, extent.const)
+    if proven(extent):
+        return as_sympy(extent)
+    import sympy
+
+    return sympy.Max(0, as_sympy(extent))
+
+
+@lru_cache(maxsize=1024)
+def proven(lin: Lin, least: int = 0) -> bool:
+    """Return whether ``lin >= least`` is proven at all sizes of 1 or more."""
+    if Ranges().nonneg(lin - least):
+        return True
+    above = {size: Lin.of(size) + 1 for size in lin.leaves() if isinstance(size, Var)}
+    return bool(above) and Ranges().nonneg(to_lin(to_expr(lin), above) - least)
 
 
 def bytes_of(extents: Iterable[Lin], dtype: str) -> Any:
     """Return the bytes of an array: an ``int`` or a sympy expression."""
-    return itemsize(dtype) * prod(map(as_number, extents))
+    return itemsize(dtype) * prod(map(length_of, extents))
+
+
+def where_positive(value: Any, lins: Iterable[Lin], least: int = 1) -> Any:
+    """Return ``value``, or 0 at sizes where one of ``lins`` is below 1.
+
+    Those that are proven to be ``least`` or more are not compared.
+    """
+    for lin in lins:
+        if value != 0 and not proven(lin, least):
+            import sympy
+
+            value = sympy.Piecewise((value, as_sympy(lin) > 0), (0, True))
+    return value
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The values ``base + step*j`` for all ``base`` in ``0..width`` and ``j`` in ``0..count``."""
+    """The values ``base + step*j`` for all ``base`` in ``0..width`` and ``j`` in ``0..count``.
+
+    ``stepped`` are the axes that make up ``j``.
+    """
 
     width: Lin
     step: Lin
     count: Lin
+    stepped: tuple[Axis, ...] = ()
 
 
-def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any | None:
+@dataclass(frozen=True)
+class Formula:
+    """A number of points; at sizes where ``step`` is 0, it does not depend on ``stepped``.
+
+    ``value`` divides by ``step``, so that another formula is due at these sizes. ``step`` is
+    ``None`` if it is never 0.
+    """
+
+    value: Any
+    step: Lin | None = None
+    stepped: tuple[Axis, ...] = ()
+
+
+def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Formula | None:
     """Return the number of points at which all of ``rows`` are 0 or more.
 
     Return ``None`` if there is no formula. There are formulas for conditions on one linear form,
     as in ``low <= 32*outer + inner < high``: the tail of a split, a box at the edge of a tensor, a
-    triangle, a band.
+    triangle, a band. All axes of ``extents`` occur in this form. The formula holds if no extent is
+    negative.
     """
     forms = [_form(row) for row in rows]
     if any(form is None for form in forms):
@@ -91,7 +139,15 @@ def closed_count(extents: Extents, rows: Sequence[Lin], ranges: Ranges) -> Any |
     most = sympy.Min(*above) if above else everything
     least = sympy.Max(*below) if below else sympy.Integer(0)
     ordered = all(ranges.nonneg(high - low) for high in highs for low in lows)
-    return most - least if ordered else sympy.Max(0, most - least)
+    value = most - least if ordered else sympy.Max(0, most - least)
+    if parts.count == ONE or proven(parts.step, 1):
+        return Formula(value)
+    return Formula(value, parts.step, parts.stepped)
+
+
+def without_axes(row: Lin, axes: Sequence[Axis]) -> Lin:
+    """Return ``row`` without the terms of ``axes``."""
+    return Lin({p: c for p, c in row.terms.items() if not any(axis in p for axis in axes)})
 
 
 def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
@@ -138,7 +194,7 @@ def _form(row: Lin) -> dict[Axis, Lin] | None:
 def _sign(coef: Lin, ranges: Ranges) -> int:
     if coef.const is not None:
         return 1 if coef.const > 0 else -1 if coef.const < 0 else 0
-    # a size of 0 is harmless: the space is empty then, and the count is 0
+    # a coefficient of 0 counts as positive: see Formula
     if ranges.nonneg(coef):
         return 1
     return -1 if ranges.nonneg(-coef) else 0
@@ -155,12 +211,12 @@ def _scale(form: Mapping[Axis, Lin], extents: Extents) -> tuple[Scale, int] | No
     if not left:
         return Scale(width, width, ONE), unit
     smallest = min(left, key=lambda a: _magnitude(left[a]))
-    step = left[smallest]
+    step, stepped = left[smallest], tuple(left)
     top = _digits(left, extents, step)
     if left:
         return None
     count = _quotient(top, step)
-    return None if count is None else (Scale(width, step, count), unit)
+    return None if count is None else (Scale(width, step, count, stepped), unit)
 
 
 def _magnitude(coef: Lin) -> int:

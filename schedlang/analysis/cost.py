@@ -14,7 +14,7 @@ from schedlang.analysis.traffic import Traffic, storage_bytes, traffic
 from schedlang.compute.graph import first_rows, operations, placeholders, variables
 from schedlang.compute.tensor import Tensor
 from schedlang.compute.work import computed
-from schedlang.errors import ComputeError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.simplify import to_lin
@@ -60,7 +60,7 @@ class Cost:
 
         Raise :class:`~schedlang.errors.ComputeError` if a name is no size of the computation, or
         if a value is 0: the formulas hold for positive sizes, and ``sl.cost(..., sizes={n: 0})``
-        counts for 0.
+        counts for 0. Raise :class:`~schedlang.errors.ComputeTypeError` if ``sizes`` is no mapping.
 
         >>> import schedlang as sl
         >>> n = sl.var("n")
@@ -70,7 +70,8 @@ class Cost:
         """
         known = {s.name: s for s in self.symbols}
         values: dict[Any, Any] = {}
-        for size, value in [*(sizes or {}).items(), *named.items()]:
+        given = _mapping(sizes, "at({})" + f" of the cost of {self.name}", "at({})", known)
+        for size, value in [*given.items(), *named.items()]:
             name = str(size)
             if name not in known:
                 listed = f"its sizes are {', '.join(known)}" if known else "it has no sizes"
@@ -186,7 +187,8 @@ def cost(what: Any, sizes: Mapping[Size, Any] | None = None) -> Cost:
     expressions in the symbolic sizes. ``sizes`` replaces some sizes by numbers before counting.
     Counts with numbers are exact even if a guard on symbolic sizes has no formula.
 
-    Raise :class:`~schedlang.errors.ComputeTypeError` for any other argument, and
+    Raise :class:`~schedlang.errors.ComputeTypeError` for any other argument,
+    :class:`~schedlang.errors.ComputeError` for a name that is no size, and
     :class:`~schedlang.errors.LoweringError` for a schedule that cannot be lowered.
 
     >>> import schedlang as sl
@@ -267,11 +269,25 @@ def _size(name: str, value: Any, cost_of: str = "") -> Any:
     raise ComputeError(f"{name} = {value!r}: a size must be an integer, 0 or more")
 
 
+def _mapping(sizes: Any, asked: str, call: str, known: Mapping[str, Any]) -> Mapping[Size, Any]:
+    """Return ``sizes`` if it is a mapping; ``asked`` and ``call`` have a place for the argument."""
+    if sizes is None or isinstance(sizes, Mapping):
+        return sizes or {}
+    example = ", ".join(f"{name}: 8" for name in known) or "n: 8"
+    raise ComputeTypeError(
+        explain(
+            asked.format(repr(sizes)[:100]), "the sizes are not a mapping from size to number",
+            f"Call {call.format('{' + example + '}')}.",
+        )
+    )  # fmt: skip
+
+
 def _sizes(outputs: Sequence[Tensor], sizes: Mapping[Size, Any] | None) -> dict[Var, int]:
     """Return ``sizes`` with the computation's own variables as keys."""
     known = {v.name: v for v in variables(outputs) if v.is_size}
     found: dict[Var, int] = {}
-    for size, value in (sizes or {}).items():
+    given = _mapping(sizes, "sl.cost(..., sizes={})", "sl.cost(..., sizes={})", known)
+    for size, value in given.items():
         name = str(size)
         if name not in known:
             listed = f"its sizes are {', '.join(known)}" if known else "it has no symbolic sizes"

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.analysis.conditions import AtLeast, Either, Item, Never, Other, leaves_of
+from schedlang.analysis.conditions import AtLeast, Either, Item, Never, Other, items_of, leaves_of
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.linear import Atom, Div, Extreme, Lin, Mod, Opaque
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque
 from schedlang.expr.nodes import Axis
 
 MOST_POINTS = 1 << 24
 BLOCK = 1 << 18
+# counts and values up to this number, and sums of two of them, fit in 64 bits
+MOST_INT64 = 1 << 61
 
 
 def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None:
@@ -29,21 +32,23 @@ def enumerated(extents: Mapping[Axis, int], items: Sequence[Item]) -> int | None
     points = prod(tried.values())
     if points > MOST_POINTS:
         return None
-    # use Python's integers if the sum may exceed 64 bits
-    kind: Any = object if prod(extents.values()) >= 2**62 else np.int64
+    ranges = Ranges({axis: (ZERO, Lin.of(n - 1)) for axis, n in extents.items()})
+    largest = max((_largest(item, ranges) for item in items), default=0)
+    # object arrays hold Python's integers, which do not overflow
+    kind: Any = object if max(largest, prod(extents.values())) > MOST_INT64 else np.int64
     total = 0
     for start in range(0, points, BLOCK):
         flat = np.arange(start, min(points, start + BLOCK))
         values: dict[Any, Any] = {}
         for axis, n in tried.items():
-            values[axis] = flat % n
+            values[axis] = (flat % n).astype(kind, copy=False)
             flat = flat // n
         count = np.ones(len(flat), kind)
         for axis, of_axis in solved.items():
             count = count * _lengths(axis, extents[axis], of_axis, values)
         for item in items:
             if not any(item in of_axis for of_axis in solved.values()):
-                count = count * np.asarray(_holds(item, values)).astype(bool)
+                count = count * np.asarray(_holds(item, values, ranges)).astype(bool)
         total += int(count.sum())
     return total
 
@@ -82,25 +87,57 @@ def _lengths(axis: Axis, extent: int, items: Sequence[Item], values: Mapping[Any
     return np.maximum(high - low + 1, 0)
 
 
-def _holds(item: Item, values: Mapping[Any, Any]) -> Any:
-    if isinstance(item, AtLeast):
-        return value_of(item.lin, values) >= 0
-    if isinstance(item, Either):
-        sides = [_all_hold(side, values) for side in (item.first, item.second)]
-        return sides[0] | sides[1]
-    if isinstance(item, Other):
-        return _all_hold(((item.cond, item.holds),), values)
+def _holds(item: Item, values: Mapping[Any, Any], ranges: Ranges) -> Any:
+    # a condition may exclude points at which a later one divides by zero
+    with np.errstate(all="ignore"):
+        if isinstance(item, AtLeast):
+            return value_of(item.lin, values) >= 0
+        if isinstance(item, Either):
+            first, second = (
+                [_holds(inner, values, ranges) for inner in items_of(side, ranges)]
+                for side in (item.first, item.second)
+            )
+            return _every(first) | _every(second)
+        if isinstance(item, Other):
+            return np.asarray(evaluate(item.cond, values)).astype(bool) == item.holds
     assert isinstance(item, Never)
     return False
 
 
-def _all_hold(held: Sequence[tuple[Any, bool]], values: Mapping[Any, Any]) -> Any:
-    result: Any = True
-    # a condition may exclude points at which a later one divides by zero
-    with np.errstate(all="ignore"):
-        for cond, truth in held:
-            result = result & (np.asarray(evaluate(cond, values)).astype(bool) == truth)
+def _every(conditions: Sequence[Any]) -> Any:
+    result: Any = np.True_
+    for cond in conditions:
+        result = result & np.asarray(cond).astype(bool)
     return result
+
+
+def _largest(item: Item, ranges: Ranges) -> int:
+    """Return a bound of the absolute values in the evaluation of ``item``."""
+    if isinstance(item, AtLeast):
+        return _magnitude(item.lin, ranges)
+    if isinstance(item, Either):
+        inner = [i for side in (item.first, item.second) for i in items_of(side, ranges)]
+        return max((_largest(i, ranges) for i in inner), default=0)
+    # other conditions have the arithmetic of their dtype
+    return 0
+
+
+def _magnitude(lin: Lin, ranges: Ranges) -> int:
+    """Return a bound of the absolute value of ``lin``, and of the values it is computed from."""
+    return sum(
+        abs(coef) * prod(_magnitude_of_atom(atom, ranges) for atom in product)
+        for product, coef in lin.terms.items()
+    )
+
+
+def _magnitude_of_atom(atom: Atom, ranges: Ranges) -> int:
+    if isinstance(atom, (Div, Mod)):
+        return _magnitude(atom.num, ranges) + _magnitude(atom.den, ranges)
+    if isinstance(atom, Extreme):
+        return sum(_magnitude(arg, ranges) for arg in atom.args)
+    assert isinstance(atom, Axis)
+    # at least 1, so that a product bounds its factors
+    return (ranges.of_atom(atom)[1] or 0) + 1
 
 
 def value_of(lin: Lin, values: Mapping[Any, Any]) -> Any:

@@ -10,7 +10,12 @@ import networkx as nx
 
 from schedlang.analysis.closed import bytes_of
 from schedlang.analysis.points import Counter
-from schedlang.analysis.points_of_stage import stage_flops, stage_reads
+from schedlang.analysis.points_of_stage import (
+    guarded_reads,
+    narrowed,
+    stage_flops,
+    stage_reads,
+)
 from schedlang.analysis.subject import Subject, subject_of
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.tensor import ComputeOp, Extent, PlaceholderOp, ScanOp, Tensor
@@ -46,8 +51,8 @@ def graph(what: Any) -> Any:
 
     * ``accesses``: the distinct read expressions; ``text``: the same as strings,
     * ``reads``: the number of elements read when the consumer is computed once,
-    * ``bytes``: the bytes of the smallest box that holds the elements read; a gather counts the
-      whole dimension.
+    * ``bytes``: the bytes of a box that holds the elements read. Conditions on one axis shrink
+      the box, others do not; a gather counts the whole dimension.
 
     A scan reads nothing itself: its init and updates are stored as its rows. The state of a scan is
     a node of its own, so that the graph has no cycle.
@@ -139,11 +144,14 @@ class _Graph:
             if op.axis and axis is op.axis[0]:
                 low = low + to_lin(first)
             ranges.known[axis] = (low, to_lin(axis.lo) + to_lin(axis.extent) - 1)
+        within: dict[Tensor, list[tuple[Read, Ranges]]] = {}
+        for read, held in guarded_reads(op):
+            inside = narrowed(ranges, held) if held else ranges
+            if inside is not None:
+                within.setdefault(read.tensor, []).append((read, inside))
         for accesses in found.values():
             tensors = dict.fromkeys(read.tensor for read in accesses)
-            moved = sum(
-                _box_bytes(t, [r for r in accesses if r.tensor is t], ranges) for t in tensors
-            )
+            moved = sum(_box_bytes(t, within.get(t, []), ranges) for t in tensors)
             count = sum(counts[t] for t in tensors)
             self._edge(accesses[0].tensor, stage.name, tuple(accesses), count, moved)
 
@@ -190,14 +198,14 @@ def _bytes(tensor: Tensor) -> Any:
     return bytes_of([to_lin(extent) for extent in tensor.shape], tensor.dtype)
 
 
-def _box_bytes(tensor: Tensor, accesses: Sequence[Read], ranges: Ranges) -> Any:
-    """Return the bytes of the smallest box of ``tensor`` that holds all ``accesses``."""
+def _box_bytes(tensor: Tensor, accesses: Sequence[tuple[Read, Ranges]], ranges: Ranges) -> Any:
+    """Return the bytes of a box of ``tensor`` that holds all ``accesses`` in their ranges."""
     extents = []
     for position, extent in enumerate(tensor.shape):
         size = to_lin(extent)
         low, high = size, ZERO
-        for read in accesses:
-            first, last = _span(read.indices[position], size, ranges)
+        for read, inside in accesses:
+            first, last = _span(read.indices[position], size, inside)
             low, high = extreme("min", [low, first], ranges), extreme("max", [high, last], ranges)
         length = extreme("max", [high - low, ZERO], ranges)
         extents.append(length)

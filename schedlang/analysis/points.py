@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import lcm, prod
-from typing import Any
+from typing import Any, TypeVar
 
-from schedlang.analysis.closed import as_number, as_sympy, closed_count, needed
+from schedlang.analysis.closed import (
+    Formula,
+    as_sympy,
+    closed_count,
+    length_of,
+    needed,
+    where_positive,
+    without_axes,
+)
 from schedlang.analysis.conditions import (
     AtLeast,
     Either,
@@ -32,6 +40,8 @@ from schedlang.ir.printer import expr_text
 MOST_FIXED = 64
 # the most disjunctions in one count; each doubles the work
 MOST_EITHER = 6
+
+ItemT = TypeVar("ItemT", bound=Item)
 
 _ALWAYS: Held = (Const(True, "bool"), True)
 Loops = tuple[tuple[Axis, Lin], ...]
@@ -82,7 +92,7 @@ class Counter:
             inside = {axis: free.pop(axis) for axis in axes}
             result = result * self._component(inside, part, ranges, depth)
         for extent in free.values():
-            result = result * as_number(extent)
+            result = result * length_of(extent)
         return result
 
     def _component(
@@ -92,7 +102,7 @@ class Counter:
         if key not in self.known:
             found = self._exact_count(extents, items, ranges, depth)
             if found is None:
-                self.known[key] = prod(as_number(e) for e in extents.values()), False
+                self.known[key] = prod(length_of(e) for e in extents.values()), False
                 for item in items:
                     self._note_bound(item)
             else:
@@ -115,7 +125,7 @@ class Counter:
         either = next((item for item in items if isinstance(item, Either)), None)
         if either is not None:
             return self._count_either(extents, items, either, ranges, depth)
-        if not symbolic or not all(isinstance(item, AtLeast) for item in items):
+        if not all(isinstance(item, AtLeast) for item in items):
             return None
         return self._formula(extents, items, ranges, MOST_FIXED)
 
@@ -141,38 +151,62 @@ class Counter:
     ) -> Any | None:
         """Count by formula, for up to ``most`` values of short axes one by one."""
         rows = needed([item.lin for item in items if isinstance(item, AtLeast)], ranges)
-        if not rows:
-            return prod(as_number(e) for e in extents.values())
+        result: Any = 1
+        free = dict(extents)
+        # without the rows that are implied, some axes may be free or apart
+        for axes, part in _components([AtLeast(row, _ALWAYS) for row in rows], extents):
+            inside = {axis: free.pop(axis) for axis in axes}
+            found = self._connected(inside, [row.lin for row in part], ranges, most)
+            if found is None:
+                return None
+            result = result * found
+        return result * prod(length_of(extent) for extent in free.values())
+
+    def _connected(
+        self, extents: Mapping[Axis, Lin], rows: Sequence[Lin], ranges: Ranges, most: int
+    ) -> Any | None:
+        """Count by formula the points at which ``rows`` hold, which connect all ``extents``."""
         if not extents:
             return _condition(rows)
         found = closed_count(extents, rows, ranges)
         if found is not None:
-            return found
+            value = self._with_zero_step(found, extents, rows, most)
+            return None if value is None else where_positive(value, extents.values(), 0)
         spaces = _split_space(extents, rows, most)
         total: Any = 0
         for inside, values in spaces:
-            known = Ranges({axis: (ZERO, extent - 1) for axis, extent in inside.items()})
-            fixed = [to_lin(to_expr(row), values, known) for row in rows]
-            part = self._parts(inside, fixed, known, most // len(spaces))
+            part = self._parts(inside, rows, values, most // len(spaces))
             if part is None:
                 return None
             total = total + part
         return total if spaces else None
 
-    def _parts(
-        self, extents: Mapping[Axis, Lin], rows: Sequence[Lin], ranges: Ranges, most: int
+    def _with_zero_step(
+        self, found: Formula, extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int
     ) -> Any | None:
+        """Return the formula ``found``, with another for the sizes at which its step is 0."""
+        if found.step is None:
+            return found.value
+        others = {a: e for a, e in extents.items() if a not in found.stepped}
+        part = self._parts(others, [without_axes(row, found.stepped) for row in rows], {}, most)
+        if part is None:
+            return None
+        import sympy
+
+        at_zero = part * prod(length_of(extents[axis]) for axis in found.stepped)
+        return sympy.Piecewise((at_zero, sympy.Eq(as_sympy(found.step), 0)), (found.value, True))
+
+    def _parts(
+        self, extents: Mapping[Axis, Lin], rows: Sequence[Lin], values: Mapping[Axis, Lin],
+        most: int,
+    ) -> Any | None:  # fmt: skip
+        """Count by formula the points at which ``rows`` hold with ``values`` put in."""
+        ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in extents.items()})
+        rows = [to_lin(to_expr(row), values, ranges) for row in rows]
         if any(ranges.nonneg(-row - 1) for row in rows):
             return 0
         items = [AtLeast(row, _ALWAYS) for row in rows if not ranges.nonneg(row)]
-        result: Any = 1
-        free = dict(extents)
-        for axes, part in _components(items, extents):
-            found = self._formula({axis: free.pop(axis) for axis in axes}, part, ranges, most)
-            if found is None:
-                return None
-            result = result * found
-        return result * prod(as_number(extent) for extent in free.values())
+        return self._formula(extents, items, ranges, most)
 
     def _note_bound(self, item: Item) -> None:
         self.exact = False
@@ -241,10 +275,10 @@ def _condition(rows: Sequence[Lin]) -> Any:
 
 
 def _components(
-    items: Sequence[Item], extents: Mapping[Axis, Lin]
-) -> list[tuple[list[Axis], list[Item]]]:
+    items: Sequence[ItemT], extents: Mapping[Axis, Lin]
+) -> list[tuple[list[Axis], list[ItemT]]]:
     """Return groups of ``items`` that share no axes, each with its axes."""
-    groups: list[tuple[set[Axis], list[Item]]] = []
+    groups: list[tuple[set[Axis], list[ItemT]]] = []
     for item in items:
         axes = {leaf for leaf in leaves_of(item) if isinstance(leaf, Axis)}
         joined = [item]

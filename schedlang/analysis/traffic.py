@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.analysis.closed import bytes_of
+from schedlang.analysis.closed import bytes_of, proven, where_positive
 from schedlang.analysis.conditions import Held
 from schedlang.analysis.evaluated import evaluations
 from schedlang.analysis.points import Counter, Loops
@@ -31,10 +31,16 @@ class Traffic:
 
 @dataclass(frozen=True)
 class _Context:
-    """The loops and guards context a statement."""
+    """The loops and guards around a statement."""
 
     loops: Loops = ()
     held: tuple[Held, ...] = ()
+
+    def within(self, stmt: For | If) -> _Context:
+        """Return the context of the body of ``stmt``."""
+        if isinstance(stmt, For):
+            return replace(self, loops=(*self.loops, (stmt.axis, to_lin(stmt.extent))))
+        return replace(self, held=(*self.held, (stmt.cond, True)))
 
 
 def traffic(nest: Nest) -> Traffic:
@@ -51,17 +57,15 @@ def traffic(nest: Nest) -> Traffic:
         if isinstance(stmt, Block):
             stack.extend((s, context) for s in reversed(stmt.stmts))
         elif isinstance(stmt, For):
-            loop = (stmt.axis, to_lin(stmt.extent))
-            stack.append((stmt.body, _Context((*context.loops, loop), context.held)))
+            stack.append((stmt.body, context.within(stmt)))
         elif isinstance(stmt, If):
             _evaluate(found, counter, context, [stmt.cond])
-            inside = _Context(context.loops, (*context.held, (stmt.cond, True)))
-            stack.append((stmt.body, inside))
+            stack.append((stmt.body, context.within(stmt)))
         elif isinstance(stmt, Store):
             _store(found, counter, context, stmt)
         elif isinstance(stmt, Fetch):
             _evaluate(found, counter, context, stmt.indices)
-    found.allocated = _peak(nest.body)
+    found.allocated = _peak(nest.body, counter)
     found.bounds = tuple(counter.bounds)
     return found
 
@@ -121,35 +125,58 @@ def storage_bytes(buffer: Buffer) -> Any:
     return copies * bytes_of([to_lin(extent) for extent in buffer.shape], buffer.dtype)
 
 
-def _peak(body: Block) -> Any:
+def _peak(body: Block, counter: Counter) -> Any:
     """Return the peak of allocated bytes, with one copy of storage made inside a loop."""
     peaks: dict[int, Any] = {}
-    stack: list[tuple[Stmt, bool]] = [(body, False)]
+    stack: list[tuple[Stmt, _Context, bool]] = [(body, _Context(), False)]
     while stack:
-        stmt, ready = stack.pop()
-        if isinstance(stmt, (For, If)):
-            if not ready:
-                stack += [(stmt, True), (stmt.body, False)]
-            else:
-                peaks[id(stmt)] = peaks[id(stmt.body)]
+        stmt, context, ready = stack.pop()
+        if not ready:
+            stack.append((stmt, context, True))
+            if isinstance(stmt, Block):
+                stack += [(inner, context, False) for inner in stmt.stmts]
+            elif isinstance(stmt, (For, If)):
+                stack.append((stmt.body, context.within(stmt), False))
         elif isinstance(stmt, Block):
-            if not ready:
-                stack += [(stmt, True), *((s, False) for s in stmt.stmts)]
-                continue
-            held: Any = 0
-            most: Any = 0
-            for inner in stmt.stmts:
-                if isinstance(inner, Alloc):
-                    held = held + storage_bytes(inner.buffer)
-                else:
-                    most = _larger(most, held + peaks.get(id(inner), 0))
-            peaks[id(stmt)] = _larger(most, held)
+            peaks[id(stmt)] = _peak_of_block(stmt, peaks)
+        elif isinstance(stmt, (For, If)):
+            peaks[id(stmt)] = _if_reached(peaks[id(stmt.body)], stmt, context, counter)
     return peaks[id(body)]
+
+
+def _peak_of_block(block: Block, peaks: dict[int, Any]) -> Any:
+    held: Any = 0
+    most: Any = 0
+    for inner in block.stmts:
+        if isinstance(inner, Alloc):
+            held = held + storage_bytes(inner.buffer)
+        else:
+            most = _larger(most, held + peaks.get(id(inner), 0))
+    return _larger(most, held)
+
+
+def _if_reached(peak: Any, stmt: For | If, context: _Context, counter: Counter) -> Any:
+    """Return ``peak``, or 0 at sizes where the body of ``stmt`` never runs."""
+    if peak == 0 or (isinstance(stmt, For) and proven(to_lin(stmt.extent), 1)):
+        return peak
+    if isinstance(stmt, For) and not context.held:
+        # the loops around it have this condition already
+        return where_positive(peak, [to_lin(stmt.extent)])
+    inside = context.within(stmt)
+    times = counter.count(inside.loops, inside.held)
+    if isinstance(times, int) or times.is_number:
+        return peak if times > 0 else 0
+    import sympy
+
+    return sympy.Piecewise((peak, times > 0), (0, True))
 
 
 def _larger(a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
+    # sympy keeps the 0 of Max(0, bytes) where it cannot prove bytes to be 0 or more
+    if 0 in (a, b):
+        return a + b
     import sympy
 
     return sympy.Max(a, b)
