@@ -12,7 +12,7 @@ import pytest
 import schedlang as sl
 from schedlang import te
 from schedlang.compute.data import from_data, to_data
-from schedlang.errors import ComputeError, ComputeTypeError, OrderWarning
+from schedlang.errors import ComputeError, ComputeTypeError, OrderWarning, PrecisionWarning
 
 
 def argmax(first: bool = True, magnitude: bool = False) -> Callable[..., Any]:
@@ -96,6 +96,51 @@ def test_the_step_that_loses_the_order_warns(prepare: Any, magnitude: bool) -> N
                                           "order") as caught:
         step()
     assert len(caught) == 1 and caught[0].filename == __file__
+
+
+def test_a_symbolic_extent_warns_too() -> None:
+    n = sl.var("n")
+    X = sl.placeholder((n,), name="X")
+    k = sl.reduce_axis(n, name="k")
+    C = sl.compute((1,), lambda i: argmax()((sl.cast(k, "int32"), X[k]), axis=k), name="B")
+    s = sl.schedule(list(C))
+    _, inner = s[C[0]].split(k, nparts=2)
+    with pytest.warns(OrderWarning, match="rfactor over the outermost loop, k.outer, keeps"):
+        s.rfactor(list(C), inner)
+    assert len(s.steps) == 2
+    s = sl.schedule(list(C))
+    outer, _ = s[C[0]].split(k, nparts=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        s.rfactor(list(C), outer)
+    got = sl.build(s, target="python")(VALUES)
+    assert (got[0][0], got[1][0]) == (1, 5)
+
+
+@pytest.mark.parametrize("prepare", [_rfactor_inner, _reorder, _bind])
+def test_a_warning_that_is_an_error_leaves_the_schedule_unchanged(prepare: Any) -> None:
+    C = best(argmax(), 32)
+    s = sl.schedule(list(C))
+    step = prepare(s, C)
+    before = (s.steps, s.state, str(s), s.to_json())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OrderWarning)
+        for _ in range(2):
+            with pytest.raises(OrderWarning, match="depends on that order"):
+                step()
+            assert (s.steps, s.state, str(s), s.to_json()) == before
+    got = sl.build(s, target="python")(VALUES[:32])
+    assert (got[0][0], got[1][0]) == (1, 5)
+
+
+def test_the_warning_of_float64_is_an_error_each_time() -> None:
+    X = sl.placeholder((4,), "uint8", name="X")
+    C = sl.compute((4,), lambda i: (X[i] * 0.5).astype("float32"), name="C")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrecisionWarning)
+        for _ in range(2):
+            with pytest.raises(PrecisionWarning):
+                sl.schedule(C)
 
 
 def test_reordered_reduction_axes_warn() -> None:

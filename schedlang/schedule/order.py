@@ -68,8 +68,9 @@ def lost_order(
     if stage is None or not depends_on_order(stage) or not in_order(stage):
         return ""
     if primitive == "rfactor":
-        outer = next(iter(_nontrivial(ordered_axes(stage) or ())), args["axis"])
-        if args["axis"] is outer or args["axis"].extent == 1:
+        axis = args["axis"]
+        outer = next(iter(_nontrivial(ordered_axes(stage) or ())), axis)
+        if axis is outer or not _nontrivial([axis]):
             return ""
         hint = f"rfactor over the outermost loop, {outer.name}, keeps the order."
     elif in_order(after.stages[name]):
