@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.laws import ties_of
+from schedlang.compute.laws import exceptions_of
 from schedlang.compute.reducer import Reducer
 from schedlang.compute.tensor import check_extent, check_name
 from schedlang.errors import ComputeError, ComputeTypeError, explain
@@ -376,7 +376,8 @@ def comm_reducer(
     can have: values of what it reduces, folded from the identity. A combiner that fails raises
     :class:`~schedlang.errors.ComputeError`. The exception is one that fails to commute only where
     the values it compares are equal: then the first element wins while a schedule keeps the order,
-    and a step that changes the order warns (:class:`~schedlang.errors.OrderWarning`).
+    and a step that changes the order warns (:class:`~schedlang.errors.OrderWarning`). A step that
+    adds partial results warns if the result depends on the identity that they start from.
 
     ``samples`` is a list of elements (numbers, or tuples of them) to test in place of sampled ones,
     for a combiner that is valid only for certain inputs. ``trusted`` skips the tests.
@@ -391,8 +392,8 @@ def comm_reducer(
         reducer = _custom(name, fcombine, fidentity, [s.dtype for s in sources])
         made = reduction(reducer, sources, axis, where, init, len(sources))
         if not trusted:
-            ties = ties_of(reducer, sources, made.where, samples)
-            reducer = replace(reducer, ties=ties)
+            found = exceptions_of(reducer, sources, made.where, made.init, samples)
+            reducer = replace(reducer, **found._asdict())
         made.reducer = replace(reducer, vouched=trusted or samples is not None)
         return made
 
