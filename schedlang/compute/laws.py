@@ -16,6 +16,7 @@ import numpy as np
 from schedlang.compute.reducer import Reducer
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
+from schedlang.expr.construct import const
 from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Read, Var
 from schedlang.expr.visit import postorder
@@ -264,8 +265,12 @@ def _drawn(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
                 f"{len(row)}"
             )
     drawn = rng.integers(0, len(rows), (3 * LONGEST, TRIPLES))
-    return tuple(np.array([r[k] for r in rows]).astype(v.dtype)[drawn]
-                 for k, v in enumerate(reducer.lhs))  # fmt: skip
+    try:
+        columns = [[const(r[k], v.dtype).value for r in rows] for k, v in enumerate(reducer.lhs)]
+    except ComputeTypeError as error:
+        kinds = ", ".join(v.dtype for v in reducer.lhs)
+        raise ComputeTypeError(f"{asked}: {error}; an element is of {kinds}") from None
+    return tuple(np.array(c, v.dtype)[drawn] for c, v in zip(columns, reducer.lhs))
 
 
 def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:
