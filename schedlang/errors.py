@@ -75,7 +75,10 @@ class SpillWarning(UserWarning):
 
 
 class OrderWarning(UserWarning):
-    """A step reorders a reduction whose result depends on the order of equal values."""
+    """A step changes the result of a reduction.
+
+    The combiner or its identity prefers one of equal values, or the identity is not neutral.
+    """
 
 
 class PrecisionWarning(UserWarning):

@@ -157,6 +157,14 @@ REFUSALS = {
     "value of a mode that has its own": (
         lambda: pad(A, 1, mode="edge", value=3), ComputeError,
         "mode='edge', value=3.: this mode pads with elements of A; leave out value=, or use mode="),
+    "value text": (
+        lambda: pad(A, 1, value="a"), ComputeTypeError,
+        r"pad\(A, value=...\): str 'a' is not a number of"),
+    "value list": (
+        lambda: pad(A, 1, value=[1]), ComputeTypeError, r"list \[1\] is not a number of"),
+    "value too large": (
+        lambda: pad(placeholder((2,)), 1, value=10**400), ComputeTypeError,
+        "an integer of 1329 bits does not fit float32"),
     "value dtype": (lambda: pad(A, 1, value=var("x", "float64")), ComputeTypeError,
                     "the value is float64, but A is float32; cast it with"),
     "value tensor": (lambda: pad(A, 1, value=A), ComputeTypeError, "is used where an element"),

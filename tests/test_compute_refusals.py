@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,53 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "identity that is no number": (
         one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda t: n)(V[k], axis=k)),
         ComputeError, "the identity n is not a constant"),
+    "combiner of one operand": (
+        lambda: r.comm_reducer(lambda x: x, lambda t: 0, name="m"),
+        ComputeTypeError, r"reducer m: fcombine cannot be called as fcombine\(x, y\); it combines"),
+    "combiner that is no function": (
+        lambda: r.comm_reducer(None, lambda t: 0, name="m"),
+        ComputeTypeError, "fcombine is None, not a function; write e.g. fcombine=lambda x, y"),
+    "identity that is no function": (
+        lambda: r.comm_reducer(lambda x, y: x + y, 0, name="m"),
+        ComputeTypeError, "fidentity is 0, not a function; write e.g. fidentity=lambda dtype: 0"),
+    "identity of no dtype": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda: 0)(V[k], axis=k)),
+        ComputeTypeError, "fidentity cannot be called with 1 dtype; it takes the dtype of each"),
+    "identity of three dtypes": (
+        one(lambda i: r.comm_reducer(lambda x, y: x, lambda a, b, c: 0)((V[k], V[k]), axis=k)),
+        ComputeTypeError, "fidentity cannot be called with 2 dtypes"),
+    "combiner that reads a tensor": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y + V[0], lambda t: 0)(V[k], axis=k)),
+        ComputeError, r"fcombine uses V\[0\], but may use only its operands and constants"),
+    "trusted combiner that reads a tensor": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y + V[0], lambda t: 0, trusted=True)(
+            V[k], axis=k)),
+        ComputeError, r"(?s)fcombine uses V\[0\].*Use V\[0\] in the expression to reduce"),
+    "combiner that uses an axis": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y + k, lambda t: 0)(V[k], axis=k)),
+        ComputeError, "fcombine uses k, but may use only"),
+    "combiner that uses a size": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y + n, lambda t: 0)(V[k], axis=k)),
+        ComputeError, "fcombine uses n, but may use only"),
+    "combiner of parts for one value": (
+        one(lambda i: r.comm_reducer(lambda x, y: x[0] + y[0], lambda t: 0)(V[k], axis=k)),
+        ComputeTypeError, "(?s)fails with TypeError: .*Here x and y are single values"),
+    "combiner of three parts for two": (
+        one(lambda i: r.comm_reducer(lambda x, y: (x[2], y[2]), lambda a, b: (0, 0))(
+            (V[k], V[k]), axis=k)),
+        ComputeTypeError, "(?s)fails with IndexError: .*Here x and y have 2 parts each"),
+    "combiner that returns nothing": (
+        one(lambda i: r.comm_reducer(lambda x, y: None, lambda t: 0, name="m")(V[k], axis=k)),
+        ComputeTypeError, "the result of fcombine of reducer m: NoneType None cannot be used"),
+    "identity that is nothing": (
+        one(lambda i: r.comm_reducer(lambda x, y: x, lambda t: None, name="m")(V[k], axis=k)),
+        ComputeTypeError, "the result of fidentity of reducer m: NoneType None cannot be used"),
+    "reduction of nothing": (
+        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="m")((), axis=k)),
+        ComputeError, r"sl.m\(\(\), ...\): there is nothing to reduce; give an expression"),
+    "trust that is no flag": (
+        lambda: r.comm_reducer(lambda x, y: x + y, lambda t: 0, trusted="no"),
+        ComputeTypeError, "trusted is 'no'; give True or False"),
     "reducer name": (
         lambda: r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="a b"),
         ComputeError, "a reducer"),
@@ -389,6 +437,41 @@ def test_a_late_check_refuses_the_first_row():
 
 
 AXIS = r"an axis made by sl\.reduce_axis\n.*\n +k = sl\.reduce_axis\(n, name=\"k\"\)"
+SAMPLES: list[tuple[str, object, str]] = [
+    ("float32", "a", "str 'a' is not a number of float32"),
+    ("float32", None, "NoneType None is not a number of float32"),
+    ("float32", 1j, "complex 1j is not a number of float32"),
+    ("float32", np.ones(2), "ndarray .* is not a number of float32"),
+    ("float32", 10**400, "an integer of 1329 bits does not fit float32"),
+    ("int32", 10**30, "0 does not fit int32"),
+    ("int32", 1.5, "1.5 is not a value of int32"),
+    ("int32", float("nan"), "nan is not a value of int32"),
+    ("uint8", -1, "-1 does not fit uint8"),
+]
+
+
+@pytest.mark.parametrize("others", [[], [1]])
+@pytest.mark.parametrize(("dtype", "value", "match"), SAMPLES)
+def test_samples_that_are_no_elements(dtype, value, match, others):
+    X, q = placeholder((4,), dtype, name="X"), r.reduce_axis(4, name="q")
+    given = [*others, value]
+    add = r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="add", samples=given)
+    with pytest.raises(ComputeTypeError, match=f"samples=...\\) of add: .*{match}"):
+        compute((1,), lambda i: add(X[q], axis=q), name="C")
+
+
+@pytest.mark.parametrize(("dtype", "value", "match"), SAMPLES)
+def test_constants_that_are_no_numbers(dtype, value, match):
+    with pytest.raises(ComputeTypeError, match=match):
+        const(value, dtype)
+
+
+def test_constants_of_other_kinds_of_numbers():
+    for value in (np.array(3.0), np.float32(3), np.int8(3), Fraction(3), True + 2):
+        assert const(value, "float32").value == const(value, "int32").value == 3
+    assert const(Fraction(1, 2), "float32").value == 0.5
+
+
 own = r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="own")
 
 

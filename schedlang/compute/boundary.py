@@ -130,7 +130,10 @@ def _filler(tensor: Tensor, value: Any) -> Expr:
     if isinstance(value, Tensor):
         value = value.as_scalar()
     if not isinstance(value, Expr):
-        return const(value, tensor.dtype)
+        try:
+            return const(value, tensor.dtype)
+        except ComputeTypeError as error:
+            raise ComputeTypeError(f"pad({tensor.name}, value=...): {error}") from None
     filler: Expr = value
     if filler.dtype != tensor.dtype:
         raise ComputeTypeError(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from schedlang.compute.fold import ACCUMULATORS, combine, contraction, fold, ufunc_of
+from schedlang.compute.fold import ACCUMULATORS, Masked, combine_kept, contraction, fold, ufunc_of
 from schedlang.compute.tensor import ComputeOp, Tensor, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr import dtypes
@@ -183,7 +183,11 @@ def _reduce_by_ufunc(
 
 
 def _partial(stage: Prepared, arrays: Arrays, box: Box) -> np.ndarray:
-    (value,) = _sources(stage, arrays, box)
+    value, *mask = _sources(stage, arrays, box)
+    if mask:
+        assert stage.op.reducer is not None
+        (unit,) = stage.op.reducer.identity
+        value = np.where(mask[0], value, np.array(unit.value, unit.dtype))
     own = stage.op.body[0].dtype
     kind = None if stage.ufunc in (np.minimum, np.maximum) else ACCUMULATORS.get(own, own)
     return stage.ufunc.reduce(value, axis=tuple(range(stage.folded)), dtype=kind)
@@ -205,14 +209,18 @@ def _reduce_by_combiner(
     budget = _budget(stage.program)
     steps = _row_major(lengths, stage.folded, budget)
     for outer in boxes(spans[stage.folded :], steps[stage.folded :]):
-        total = _start(stage, arrays, outer)
+        total = Masked(_start(stage, arrays, outer))
         for inner in boxes(spans[: stage.folded], steps[: stage.folded]):
             parts = _sources(stage, arrays, (*inner, *outer))
             shape = [stop - start for start, stop in outer]
-            rows = tuple(np.broadcast_to(p, (*p.shape[: stage.folded], *shape)).reshape(-1, *shape)
-                         for p in parts)  # fmt: skip
-            total = combine(stage.op.reducer, total, fold(stage.op.reducer, rows))
-        for out, value in zip(outs, total):
+            flat = [np.broadcast_to(p, (*p.shape[: stage.folded], *shape)).reshape(-1, *shape)
+                    for p in parts]  # fmt: skip
+            kept = None if stage.op.where is None else flat.pop()
+            rows = fold(stage.op.reducer, Masked(tuple(flat), kept))
+            total = combine_kept(stage.op.reducer, total, rows)
+            # the start is always kept
+            total = Masked(total.parts)
+        for out, value in zip(outs, total.parts):
             out[_slices(outer)] = value
 
 
@@ -246,21 +254,17 @@ def _start(stage: Prepared, arrays: Arrays, outer: Box) -> tuple[np.ndarray, ...
     return tuple(np.broadcast_to(v, shape).astype(k) for v, k in zip(first, kinds))
 
 
-def _sources(stage: Prepared, arrays: Arrays, box: Box) -> tuple[np.ndarray, ...]:
-    """Return the values to reduce, broadcast to ``box`` along the reduction axes."""
-    reducer = stage.op.reducer
-    assert reducer is not None
-    values = _run(stage, stage.program, arrays, box)
-    if stage.op.where is not None:
-        *values, mask = values  # type: ignore[assignment]
-        values = tuple(np.where(mask, v, np.array(c.value, c.dtype))
-                       for v, c in zip(values, reducer.identity))  # fmt: skip
+def _sources(stage: Prepared, arrays: Arrays, box: Box) -> list[np.ndarray]:
+    """Return the values to reduce, broadcast to ``box`` along the reduction axes.
+
+    The condition ``where`` is the last, if there is one.
+    """
     folded = [stop - start for start, stop in box[: stage.folded]]
     full = []
-    for value in values:
+    for value in _run(stage, stage.program, arrays, box):
         shape = np.shape(value) or (1,) * len(box)
         full.append(np.broadcast_to(value, (*folded, *shape[stage.folded :])))
-    return tuple(full)
+    return full
 
 
 def _budget(program: Program) -> int:

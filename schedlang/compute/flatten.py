@@ -155,7 +155,10 @@ class Writer:
                 self.items.append(self.expression(formal))
             parts = [self.expressions(p) for p in (reducer.lhs, reducer.rhs, reducer.result,
                                                    reducer.identity)]  # fmt: skip
-            vouched = [reducer.ties] if reducer.vouched else []
+            examples = [reducer.ties, reducer.identity_ties, reducer.restarts]
+            while not examples[-1] and len(examples) > 1:
+                examples.pop()
+            vouched = examples if reducer.vouched else []
             self.add(reducer, ["reducer", self.name(reducer.name), *parts, *vouched])
         return self.place(reducer)
 

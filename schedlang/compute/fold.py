@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,23 @@ from schedlang.expr.nodes import Binary, Call
 
 # sums and products of shorter floats accumulate in float64 and are rounded once
 ACCUMULATORS = {"float16": "float64", "float32": "float64"}
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Rows of elements, one array a part, and where they are kept (``None``: everywhere)."""
+
+    parts: tuple[np.ndarray, ...]
+    kept: Any = None
+
+    def __getitem__(self, key: Any) -> Masked:
+        kept = None if self.kept is None else self.kept[key]
+        return Masked(tuple(p[key] for p in self.parts), kept)
+
+    def followed_by(self, rest: Masked) -> Masked:
+        parts = tuple(np.concatenate(pair) for pair in zip(self.parts, rest.parts))
+        kept = None if self.kept is None else np.concatenate([self.kept, rest.kept])
+        return Masked(parts, kept)
 
 
 def ufunc_of(reducer: Reducer) -> Any:
@@ -46,13 +64,28 @@ def combine(
     return tuple(np.broadcast_to(r, shape) for r in results)
 
 
-def fold(reducer: Reducer, rows: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    """Return the rows of each part reduced to one, by combining neighbours in a tree."""
-    while len(rows[0]) > 1:
-        even = len(rows[0]) // 2 * 2
-        joined = combine(reducer, [r[0:even:2] for r in rows], [r[1:even:2] for r in rows])
-        rows = tuple(np.concatenate([j, r[even:]]) for j, r in zip(joined, rows))
-    return tuple(r[0] for r in rows)
+def combine_kept(reducer: Reducer, left: Masked, right: Masked) -> Masked:
+    """Return ``left`` and ``right`` combined where both are kept, else the one that is kept."""
+    both = combine(reducer, left.parts, right.parts)
+    if left.kept is None and right.kept is None:
+        return Masked(both)
+    here = np.True_ if left.kept is None else left.kept
+    there = np.True_ if right.kept is None else right.kept
+    parts = tuple(np.where(there, np.where(here, z, y), x)
+                  for x, y, z in zip(left.parts, right.parts, both))  # fmt: skip
+    return Masked(parts, here | there)
+
+
+def fold(reducer: Reducer, rows: Masked) -> Masked:
+    """Return the rows of each part reduced to one, by combining neighbours in a tree.
+
+    Rows that are not kept are left out, not replaced by the identity: it may tie with an element.
+    """
+    while len(rows.parts[0]) > 1:
+        even = len(rows.parts[0]) // 2 * 2
+        joined = combine_kept(reducer, rows[0:even:2], rows[1:even:2])
+        rows = joined.followed_by(rows[even:])
+    return rows[0]
 
 
 def contraction(

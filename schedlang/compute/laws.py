@@ -2,20 +2,23 @@
 
 A state is a fold of a few elements from the identity. The elements are values of the reduced
 expressions, evaluated at sampled axes and inputs. So a state such as (count, mean, sum of squares)
-is always one that occurs, which independent random numbers would not be.
+is always one that occurs, which independent random numbers would not be. The elements themselves
+are combined too, since a schedule may combine them before or after the identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from schedlang.compute.reducer import Reducer
 from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.expr import dtypes
+from schedlang.expr.construct import const
 from schedlang.expr.evaluate import plan
-from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Expr, Read, Var
+from schedlang.expr.nodes import COMPARISONS, Axis, Binary, Const, Expr, Read, Var
 from schedlang.expr.visit import postorder
 
 # the number of tested triples of states, and the most elements in a state
@@ -23,39 +26,141 @@ TRIPLES, LONGEST = 96, 3
 # extent of sampled axes whose own is symbolic
 REACH = 16
 
+NOT_NEUTRAL = "fidentity is not a neutral element of fcombine"
+
 Parts = tuple[np.ndarray, ...]
 
 
-def ties_of(
-    reducer: Reducer, sources: Sequence[Expr], where: Expr | None, samples: Any = None
-) -> str:
+class Exceptions(NamedTuple):
+    """Examples of what makes a result depend on the schedule, each ``""`` if there is none.
+
+    See :class:`Reducer`, which has fields of the same names.
+    """
+
+    ties: str = ""
+    identity_ties: str = ""
+    restarts: str = ""
+
+
+def exceptions_of(
+    reducer: Reducer, sources: Sequence[Expr], where: Expr | None, init: Sequence[Expr] | None,
+    samples: Any = None,
+) -> Exceptions:  # fmt: skip
     """Test that ``reducer`` is commutative and associative and that its identity is neutral.
 
-    It reduces ``sources`` where ``where`` holds; ``samples`` are elements to use in their place.
-    Return an example of two states that do not commute because the combiner compares equal values,
-    or ``""`` if there is none.
+    It reduces ``sources`` where ``where`` holds, from ``init``; ``samples`` are elements to use in
+    their place. Return examples of where the laws fail only for ties, or only from ``init``.
 
     Raises :class:`ComputeError` for a combiner that fails otherwise.
     """
     rng = np.random.default_rng(0)
-    elements = _elements(sources, where, rng) if samples is None else _drawn(reducer, samples, rng)
+    if samples is None:
+        elements = _elements(sources, where, rng)
+        extreme = _elements(sources, where, rng, _around(reducer.identity), finite=False)
+    else:
+        elements = extreme = _drawn(reducer, samples, rng)
     unit = tuple(np.full(TRIPLES, c.value, c.dtype) for c in reducer.identity)
+    starts = []
+    if init is not None:
+        given = elements if samples is not None else _elements(init, None, rng)
+        fixed = [np.full(TRIPLES, v.value, v.dtype) if isinstance(v, Const) else g[-1]
+                 for v, g in zip(init, given)]  # fmt: skip
+        starts = [tuple(fixed)]
     with np.errstate(all="ignore"):
-        a, b, c = (_state(reducer, unit, elements, k) for k in range(3))
-        ab, ba = _combine(reducer, a, b), _combine(reducer, b, a)
-        tied = _tied(reducer, a, b)
-        untied = tuple(np.where(tied, x, y) for x, y in zip(ab, ba))
-        _refuse(reducer, "fcombine is not commutative", (a, b), ab, untied)
-        nested = _combine(reducer, a, _combine(reducer, b, c))
-        _refuse(reducer, "fcombine is not associative", (a, b, c), _combine(reducer, ab, c), nested)
-        broken = "fidentity is not a neutral element of fcombine"
-        _refuse(reducer, broken, (a,), _combine(reducer, unit, a), a)
-        wrong = np.flatnonzero(~_equal(ab, ba, (a, b)))
+        ties = _check_states(reducer, unit, elements)
+        _check_elements(reducer, unit, elements)
+        states = [_state(reducer, unit, extreme, 0), *starts]
+        identity_ties = next(filter(None, (_replaced(reducer, s, unit) for s in states)), "")
+        starts += [_combine(reducer, s, _row(elements, 0)) for s in starts]
+        restarts = next(filter(None, (_restarted(reducer, s, unit, _finite(extreme, elements))
+                                      for s in starts)), "")  # fmt: skip
+    return Exceptions(ties or identity_ties, identity_ties, restarts)
+
+
+def _check_states(reducer: Reducer, unit: Parts, elements: Parts) -> str:
+    """Test the laws on states; return an example of two that do not commute because they tie."""
+    a, b, c = (_state(reducer, unit, elements, k) for k in range(3))
+    ab, ba = _combine(reducer, a, b), _combine(reducer, b, a)
+    tied = _tied(reducer, a, b)
+    untied = tuple(np.where(tied, x, y) for x, y in zip(ab, ba))
+    _refuse(reducer, "fcombine is not commutative", (a, b), ab, untied)
+    nested = _combine(reducer, a, _combine(reducer, b, c))
+    _refuse(reducer, "fcombine is not associative", (a, b, c), _combine(reducer, ab, c), nested)
+    _refuse(reducer, NOT_NEUTRAL, (a,), _combine(reducer, unit, a), a)
+    wrong = np.flatnonzero(~_equal(ab, ba, (a, b)))
     if not wrong.size:
         return ""
     k = int(wrong[0])
     first, second, one, other = (_shown(s, k) for s in (a, b, ab, ba))
     return f"{first} with {second} gives {one}, but in the other order {other}"
+
+
+def _check_elements(reducer: Reducer, unit: Parts, elements: Parts) -> None:
+    """Test the laws on elements that are not yet combined with the identity."""
+    state = _state(reducer, unit, elements, 0)
+    a, b, c, d = (_row(elements, LONGEST + k) for k in range(4))
+    _refuse_absorbing(reducer, unit, elements)
+    started = _combine(reducer, unit, a)
+    found, wanted = _combine(reducer, state, a), _combine(reducer, state, started)
+    # the identity may win a tie with the state
+    tied = _tied(reducer, state, started)
+    untied = tuple(np.where(tied, x, y) for x, y in zip(found, wanted))
+    _refuse(reducer, "fcombine is not associative", (state, unit, a), found, untied)
+    left = _combine(reducer, _combine(reducer, _combine(reducer, started, b), c), d)
+    tree = _combine(reducer, _combine(reducer, a, b), _combine(reducer, c, d))
+    _refuse(reducer, "fcombine is not associative", (unit, a, b, c, d), left,
+            _combine(reducer, unit, tree))  # fmt: skip
+
+
+def _refuse_absorbing(reducer: Reducer, unit: Parts, elements: Parts) -> None:
+    """Raise for an identity of which a part absorbs that part of each element, as 0 * x does."""
+    rows = [_row(elements, k) for k in range(len(elements[0]))]
+    combined = [_combine(reducer, unit, row) for row in rows]
+    for part, neutral in enumerate(unit):
+        kept = [_equal((c[part],), (neutral,), ()) for c in combined]
+        changed = ~np.stack([_equal((r[part],), (neutral,), ()) for r in rows])
+        if np.all(kept) and changed.any():
+            row, k = np.argwhere(changed)[0]
+            _fail(reducer, NOT_NEUTRAL, k, (unit, rows[row]), combined[row], rows[row])
+
+
+def _replaced(reducer: Reducer, state: Parts, unit: Parts) -> str:
+    """Return an example of a state that the identity replaces because the two tie, or ``""``."""
+    found = _combine(reducer, state, unit)
+    same = [np.logical_and.reduce([(x == y) | ((x != x) & (y != y)) for x, y in zip(found, side)])
+            for side in (state, unit)]  # fmt: skip
+    lost = np.flatnonzero(_tied(reducer, state, unit) & same[1] & ~same[0])
+    if not lost.size:
+        return ""
+    k = int(lost[0])
+    return f"{_shown(state, k)} with the identity {_shown(unit, k)} gives {_shown(found, k)}"
+
+
+def _restarted(reducer: Reducer, start: Parts, unit: Parts, elements: Parts) -> str:
+    """Return an element that gives another result if the identity is combined with it first."""
+    for k in range(len(elements[0])):
+        element = _row(elements, k)
+        alone = _combine(reducer, unit, element)
+        one, other = _combine(reducer, start, element), _combine(reducer, start, alone)
+        wrong = np.flatnonzero(~_equal(one, other, (start, element)))
+        if wrong.size:
+            s, e, u, a, x, y = (_shown(v, int(wrong[0]))
+                                for v in (start, element, unit, alone, one, other))  # fmt: skip
+            return (f"{s} with {e} gives {x}, but the identity {u} with {e} gives {a}, and "
+                    f"{s} with that gives {y}")  # fmt: skip
+    return ""
+
+
+def _row(elements: Parts, k: int) -> Parts:
+    return tuple(e[k] for e in elements)
+
+
+def _finite(elements: Parts, others: Parts) -> Parts:
+    """Return ``elements``, with ``others`` in place of those that are not finite."""
+    good = np.ones(elements[0].shape, bool)
+    for part in elements:
+        good &= np.isfinite(part) if part.dtype.kind == "f" else True
+    return tuple(np.where(good, x, y) for x, y in zip(elements, others))
 
 
 def _combine(reducer: Reducer, left: Parts, right: Parts) -> Parts:
@@ -77,14 +182,36 @@ def _state(reducer: Reducer, unit: Parts, elements: Parts, position: int) -> Par
     return state
 
 
-def _pool(dtype: str) -> np.ndarray:
+def _pool(dtype: str, more: Sequence[float] = ()) -> np.ndarray:
     if dtype == "bool":
         return np.array([False, True])
-    return np.array([0, 1, 2, 3, 5] if dtype[0] == "u" else [-3, -2, 0, 1, 2, 3, 5], dtype)
+    pool: list[float] = [0, 1, 2, 3, 5] if dtype[0] == "u" else [-3, -2, 0, 1, 2, 3, 5]
+    if dtypes.is_float(dtype):
+        extra = [v for v in more if np.isinf(v) or abs(v) <= np.finfo(dtype).max]
+    else:
+        low, high = dtypes.limits(dtype)
+        extra = [int(v) for v in more if np.isfinite(v) and low <= int(v) <= high]
+    return np.array([*pool, *extra], dtype)
 
 
-def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Generator) -> Parts:
-    """Return sampled values of ``sources``; a column has elements of one output element."""
+def _around(identity: Sequence[Const]) -> list[float]:
+    """Return the values of the identity and values around them, to tie with it or to pass it."""
+    found: list[float] = []
+    for value in dict.fromkeys(c.value for c in identity if c.value == c.value):
+        found += [value] * 4
+        if np.isfinite(value):
+            found += [value - 1, value + 1, 2 * value - 1, 2 * value + 1]
+    return found
+
+
+def _elements(
+    sources: Sequence[Expr], where: Expr | None, rng: np.random.Generator,
+    more: Sequence[float] = (), finite: bool = True,
+) -> Parts:  # fmt: skip
+    """Return sampled values of ``sources``; a column has elements of one output element.
+
+    Inputs are drawn from small numbers and ``more``. Elements are not NaN, and ``finite`` if asked.
+    """
     shape = (3 * LONGEST, TRIPLES)
     roots = [*sources, *(() if where is None else (where,))]
     order = list(postorder(roots))
@@ -106,7 +233,7 @@ def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Genera
             leaves = postorder(node.indices)
             varies = any(isinstance(n, Read) or (isinstance(n, Axis) and n.is_reduce)
                          for n in leaves)  # fmt: skip
-            drawn = rng.choice(_pool(node.dtype), shape if varies else (1, shape[1]))
+            drawn = rng.choice(_pool(node.dtype, more), shape if varies else (1, shape[1]))
             known[key] = np.broadcast_to(drawn, shape)
         return known[key]
 
@@ -115,10 +242,11 @@ def _elements(sources: Sequence[Expr], where: Expr | None, rng: np.random.Genera
     parts = tuple(np.broadcast_to(v, shape) for v in found[: len(sources)])
     good = np.broadcast_to(True if where is None else found[-1], shape).astype(bool)
     for part in parts:
-        good = good & np.isfinite(part) if part.dtype.kind == "f" else good
+        if part.dtype.kind == "f":
+            good = good & (np.isfinite(part) if finite else ~np.isnan(part))
     if not good.any():
         return tuple(rng.choice(_pool(s.dtype), shape) for s in sources)
-    # replace elements that are masked out or not finite by others
+    # replace elements that are masked out or not allowed by others
     chosen = rng.choice(np.flatnonzero(good), shape)
     return tuple(np.where(good, part, part.ravel()[chosen]) for part in parts)
 
@@ -137,8 +265,12 @@ def _drawn(reducer: Reducer, samples: Any, rng: np.random.Generator) -> Parts:
                 f"{len(row)}"
             )
     drawn = rng.integers(0, len(rows), (3 * LONGEST, TRIPLES))
-    return tuple(np.array([r[k] for r in rows]).astype(v.dtype)[drawn]
-                 for k, v in enumerate(reducer.lhs))  # fmt: skip
+    try:
+        columns = [[const(r[k], v.dtype).value for r in rows] for k, v in enumerate(reducer.lhs)]
+    except ComputeTypeError as error:
+        kinds = ", ".join(v.dtype for v in reducer.lhs)
+        raise ComputeTypeError(f"{asked}: {error}; an element is of {kinds}") from None
+    return tuple(np.array(c, v.dtype)[drawn] for c, v in zip(columns, reducer.lhs))
 
 
 def _tied(reducer: Reducer, left: Parts, right: Parts) -> np.ndarray:
@@ -188,9 +320,13 @@ def _refuse(
     reducer: Reducer, broken: str, given: tuple[Parts, ...], left: Parts, right: Parts
 ) -> None:
     wrong = np.flatnonzero(~_equal(left, right, given))
-    if not wrong.size:
-        return
-    k = int(wrong[0])
+    if wrong.size:
+        _fail(reducer, broken, int(wrong[0]), given, left, right)
+
+
+def _fail(
+    reducer: Reducer, broken: str, k: int, given: tuple[Parts, ...], left: Parts, right: Parts
+) -> NoReturn:
     listed = ", ".join(_shown(state, k) for state in given)
     raise ComputeError(
         explain(

@@ -25,7 +25,6 @@ def warn_of_float64(outputs: Sequence[Tensor]) -> None:
     if found is None or found[0] in _warned:
         return
     op, node = found
-    _warned.add(op)
     warn_user(
         explain(
             f"{op.name} computes {_as_written(node)} in float64",
@@ -35,6 +34,8 @@ def warn_of_float64(outputs: Sequence[Tensor]) -> None:
         ),
         PrecisionWarning,
     )
+    # only now: a warning that the user turned into an error must come again
+    _warned.add(op)
 
 
 def widened(outputs: Sequence[Tensor]) -> tuple[ComputeOp, Expr] | None:

@@ -10,7 +10,7 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.define import check_leaves
 from schedlang.compute.flatten import FORMAT, VERSION, expr_to_data
 from schedlang.compute.fold import ufunc_of
-from schedlang.compute.laws import ties_of
+from schedlang.compute.laws import exceptions_of
 from schedlang.compute.reduce import Reducer, argmax, argmin, reduce_axis
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import (
@@ -268,8 +268,9 @@ def _leaf(reader: _Reader, name: Any) -> Expr:
 
 
 def _reducer(
-    reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any, ties: Any = None
-) -> Reducer:
+    reader: _Reader, name: Any, lhs: Any, rhs: Any, result: Any, identity: Any, ties: Any = None,
+    identity_ties: Any = "", restarts: Any = "",
+) -> Reducer:  # fmt: skip
     check_name(name, "a reducer")
     left, right = (
         tuple(reader.ref(p, Var, "an operand of the combiner") for p in _list(side, "an operand"))
@@ -291,9 +292,11 @@ def _reducer(
             )
     if not left:
         raise ComputeError(f"reducer {name} has no operands")
-    if ties is not None and not isinstance(ties, str):
-        raise ComputeError(f"reducer {name}: an example of ties is {_short(ties)}, not text")
-    return Reducer(name, left, right, results, units, ties is not None, ties or "")
+    examples = ("" if ties is None else ties, identity_ties, restarts)
+    for text in examples:
+        if not isinstance(text, str):
+            raise ComputeError(f"reducer {name}: an example of ties is {_short(text)}, not text")
+    return Reducer(name, left, right, results, units, ties is not None, *examples)
 
 
 def _is_arg(reducer: Reducer) -> bool:
@@ -349,7 +352,7 @@ def _compute(
     if start is not None and [v.dtype for v in start] != kinds:
         raise ComputeError(f"{name}: the dtypes of init must be {', '.join(kinds)}")
     if fold is not None and not fold.vouched and ufunc_of(fold) is None and not _is_arg(fold):
-        fold = replace(fold, ties=ties_of(fold, values, cond))
+        fold = replace(fold, **exceptions_of(fold, values, cond, start)._asdict())
     op = ComputeOp(name, axes, values, folded, fold, cond, start)
     shape = check_shape(op.shape, name)
     labels = _names(names, len(values))

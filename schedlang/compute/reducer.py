@@ -12,9 +12,12 @@ class Reducer:
     """A commutative, associative combiner of tuples: ``result`` over ``lhs`` and ``rhs``.
 
     ``ties`` is an example of two states that do not commute because equal values are compared; it
-    is empty for a combiner that always commutes. ``vouched`` says that the user vouches for the
-    combiner, by ``trusted`` or ``samples``. Sources: TVM's ``comm_reducer``, which assumes
-    commutativity and associativity; here they are tested (:mod:`schedlang.compute.laws`).
+    is empty for a combiner that always commutes. ``identity_ties`` is one of a state that the
+    identity replaces because the two tie. ``restarts`` is one of an element for which the identity
+    is not neutral, so that a reduction with ``init`` depends on how often a schedule starts from
+    the identity. ``vouched`` says that the user vouches for the combiner, by ``trusted`` or
+    ``samples``. Sources: TVM's ``comm_reducer``, which assumes commutativity and associativity;
+    here they are tested (:mod:`schedlang.compute.laws`).
     """
 
     name: str
@@ -24,3 +27,5 @@ class Reducer:
     identity: tuple[Const, ...]
     vouched: bool = False
     ties: str = ""
+    identity_ties: str = ""
+    restarts: str = ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,9 @@ def const(value: ExprLike, dtype: object = None) -> Const:
         return Const(value, "bool")
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:
-            raise ComputeTypeError(f"{value} fits no integer dtype: the largest have 64 bits")
+            raise ComputeTypeError(
+                f"{_shown(value)} fits no integer dtype: the largest have 64 bits"
+            )
         return Const(value, dtypes.INDEX, weak=True)
     if isinstance(value, float):
         return Const(value, "float64", weak=True)
@@ -49,19 +53,51 @@ def const(value: ExprLike, dtype: object = None) -> Const:
 
 
 def _checked(value: Any, dtype: str) -> Any:
-    """Return ``value`` as a Python number of ``dtype``; raise for an integer out of range."""
-    if dtype == "bool":
-        return bool(value)
-    if dtypes.is_float(dtype):
-        return float(value)
-    if isinstance(value, float) and not value.is_integer():
+    """Return ``value`` as a Python number of ``dtype``; raise for one that does not fit."""
+    number = _number(value)
+    if number is None:
         raise ComputeTypeError(
-            f"{value} is not a value of {dtype}: round it, or convert it with sl.cast"
+            f"{type(value).__name__} {value!r} is not a number of {dtype}: give an int, a float or "
+            "a bool"
+        )
+    if dtype == "bool":
+        return bool(number)
+    if dtypes.is_float(dtype):
+        try:
+            return float(number)
+        except OverflowError:
+            most = np.finfo(dtype).max
+            raise ComputeTypeError(
+                f"{_shown(number)} does not fit {dtype}, whose largest number is {most}"
+            ) from None
+    if isinstance(number, float) and not number.is_integer():
+        raise ComputeTypeError(
+            f"{number} is not a value of {dtype}: round it, or convert it with sl.cast"
         )
     low, high = dtypes.limits(dtype)
-    if not low <= int(value) <= high:
-        raise ComputeTypeError(f"{value} does not fit {dtype} ({low}..{high})")
-    return int(value)
+    if not low <= number <= high:
+        raise ComputeTypeError(f"{_shown(number)} does not fit {dtype} ({low}..{high})")
+    return int(number)
+
+
+def _number(value: Any) -> int | float | None:
+    """Return ``value`` as a Python number, or ``None`` if it is none."""
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, (str, bytes, complex, np.complexfloating)) or np.ndim(value):
+        return None
+    for convert_to in (operator.index, float):
+        # a float in an array has __index__, but no index
+        with suppress(TypeError):
+            return convert_to(value)
+    return None
+
+
+def _shown(value: int | float) -> str:
+    """Return a number as text, or its size if it has very many digits."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
 
 
 def as_expr(value: ExprLike) -> Expr:

@@ -89,6 +89,15 @@ def is_both(node: Expr) -> TypeGuard[Select]:
     return node.dtype == "bool" and not node.b.value
 
 
+def conditions(where: Expr | None) -> list[Expr]:
+    """Return the conditions that ``where`` joins; each is evaluated only if those before hold."""
+    found: list[Expr] = []
+    while where is not None and is_both(where):
+        found.append(where.cond)
+        where = where.a
+    return found if where is None else [*found, where]
+
+
 def _merge(regions: dict[Region, None], places: dict[int, Region]) -> list[int]:
     """Merge the regions that need a part; return the choices before which to evaluate it.
 

@@ -11,7 +11,7 @@ from schedlang.compute.bounds import facts_of
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import explain
 from schedlang.expr.interval import Ranges
-from schedlang.expr.lazy import is_both
+from schedlang.expr.lazy import conditions
 from schedlang.expr.linear import Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.simplify import to_lin
@@ -51,7 +51,7 @@ def _point(n: Nesting, scope: Scope) -> Made:
         return _predicated(n, scope, [put]), pending
     tests: list[tuple[Expr, str]] = []
     ranges = scope.ranges
-    for cond, note in zip(_conditions(op.where), chain(stage.where_notes, repeat(""))):
+    for cond, note in zip(conditions(op.where), chain(stage.where_notes, repeat(""))):
         test = instantiate((cond,), values, n.job.placement.inline, ranges)
         if isinstance(test.roots[0], Const):
             if not test.roots[0].value:
@@ -66,15 +66,6 @@ def _point(n: Nesting, scope: Scope) -> Made:
     for asked, note in reversed(tests):
         drafts = [If(asked, block(drafts), note, where=True)]
     return _predicated(n, scope, drafts), pending
-
-
-def _conditions(where: Expr | None) -> list[Expr]:
-    """Return the conditions that ``where`` joins; each is evaluated only if those before hold."""
-    found: list[Expr] = []
-    while where is not None and is_both(where):
-        found.append(where.cond)
-        where = where.a
-    return found if where is None else [*found, where]
 
 
 def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:

@@ -1,7 +1,8 @@
-"""The order of reductions, and warnings where a step changes it.
+"""Warnings where a step changes the result of a reduction.
 
 Some combiners commute except for ties. They return the first of equal values only if the loops
-combine the elements in the order of the reduction axes.
+combine the elements in the order of the reduction axes. The identity may tie with a value too, or
+be neutral only for some elements. Then the result depends on where partial results start from it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,15 @@ from typing import Any
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.errors import OrderWarning, explain, warn_user
-from schedlang.expr.nodes import Axis
+from schedlang.expr.interval import Ranges
+from schedlang.expr.lazy import conditions, is_choice
+from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.nodes import Axis, Binary, Expr
+from schedlang.expr.simplify import to_lin
 from schedlang.stage.relations import Fuse, Split
 from schedlang.stage.state import THREADS, Stage, State
+
+TRUSTED = "If ties do not matter, say so: sl.comm_reducer(..., trusted=True)."
 
 
 def ordered_axes(stage: Stage) -> list[Axis] | None:
@@ -55,42 +62,91 @@ def _nontrivial(axes: Any) -> list[Axis]:
     return [a for a in axes if not (isinstance(a.extent, int) and a.extent <= 1)]
 
 
-def depends_on_order(stage: Stage) -> bool:
-    """Return whether ties make the result of ``stage`` depend on the order of combination."""
-    return isinstance(stage.op, ComputeOp) and bool(stage.op.reducer and stage.op.reducer.ties)
-
-
 def lost_order(
     before: State, after: State, primitive: str, name: str, args: Mapping[str, Any]
 ) -> str:
-    """Return a warning if a step changes the order of a reduction, else an empty string."""
+    """Return a warning if a step makes the result of a reduction another, else an empty string."""
     stage = before.stages.get(name)
-    if stage is None or not depends_on_order(stage) or not in_order(stage):
+    op = None if stage is None else stage.op
+    if stage is None or not isinstance(op, ComputeOp) or op.reducer is None:
         return ""
+    asked, reducer = f"{primitive} on stage {name}", op.reducer
+    if reducer.ties and in_order(stage):
+        hint = _order_hint(stage, after, primitive, name, args)
+        if hint:
+            why = (f"it changes the order in which {reducer.name} combines values, and where "
+                   f"values tie the result depends on that order: {reducer.ties}")  # fmt: skip
+            return explain(
+                asked, why,
+                f"{hint}\nOr break ties in fcombine, e.g. by the smaller index, as sl.argmax does. "
+                f"{TRUSTED}",
+            )  # fmt: skip
+    if reducer.identity_ties and primitive == "rfactor" and _may_be_empty(before, after, op):
+        why = (f"a partial result without elements is the identity of {reducer.name}, which "
+               f"replaces a value that ties with it: {reducer.identity_ties}")  # fmt: skip
+        hint = "Let fcombine choose the first of its operands on ties, or an identity that "
+        return explain(asked, why, f"{hint}no element ties with.\n{TRUSTED}")
+    if reducer.restarts and op.init is not None and _restarts(stage, after, primitive, name):
+        why = (f"partial results start from the identity of {reducer.name}, which is not neutral, "
+               f"while a reduction without them starts from init=: {reducer.restarts}")  # fmt: skip
+        return explain(
+            asked, why,
+            "Give sl.comm_reducer an identity that leaves every element as it is.\nIf such "
+            "elements do not occur, pass typical ones, samples=[...], or trusted=True.",
+        )  # fmt: skip
+    return ""
+
+
+def _order_hint(
+    stage: Stage, after: State, primitive: str, name: str, args: Mapping[str, Any]
+) -> str:
+    """Return advice for a step that changes the order, or an empty string if it keeps it."""
     if primitive == "rfactor":
-        outer = next(iter(_nontrivial(ordered_axes(stage) or ())), args["axis"])
-        if args["axis"] is outer or args["axis"].extent == 1:
+        axis = args["axis"]
+        outer = next(iter(_nontrivial(ordered_axes(stage) or ())), axis)
+        if axis is outer or not _nontrivial([axis]):
             return ""
-        hint = f"rfactor over the outermost loop, {outer.name}, keeps the order."
-    elif in_order(after.stages[name]):
+        return f"rfactor over the outermost loop, {outer.name}, keeps the order."
+    if in_order(after.stages[name]):
         return ""
-    else:
-        hint = "Loops in the order of the elements, run by one thread, keep it."
-    reducer = stage.op.reducer  # type: ignore[union-attr]
-    assert reducer is not None
-    return explain(
-        f"{primitive} on stage {name}",
-        f"it changes the order in which {reducer.name} combines values, and where values tie the "
-        f"result depends on that order: {reducer.ties}",
-        f"{hint}\nOr break ties in fcombine, e.g. by the smaller index, as sl.argmax does. If "
-        "ties do not matter, say so: sl.comm_reducer(..., trusted=True).",
-    )
+    return "Loops in the order of the elements, run by one thread, keep it."
+
+
+def _restarts(stage: Stage, after: State, primitive: str, name: str) -> bool:
+    """Return whether a step adds partial results, which start from the identity."""
+    return primitive == "rfactor" or (not _across(stage) and _across(after.stages[name]))
+
+
+def _across(stage: Stage) -> bool:
+    """Return whether threads reduce together."""
+    return any(stage.kinds.get(a) in THREADS for a in stage.reduce_leaves)
+
+
+def _may_be_empty(before: State, after: State, op: ComputeOp) -> bool:
+    """Return whether a partial result that rfactor added to ``after`` may have no elements."""
+    made = next(s.op for n, s in after.stages.items() if n not in before.stages)
+    if op.where is not None or not isinstance(made, ComputeOp):
+        return True
+    # the guards of splits: they hold in the first iteration of all loops, or they may never hold
+    if made.reducer is None:
+        return any(is_choice(value) for value in made.body)
+    first: dict[Any, Lin] = {a: ZERO for a in made.reduce_axis}
+    return not all(_always(test, first) for test in conditions(made.where))
+
+
+def _always(test: Expr, values: Mapping[Any, Lin]) -> bool:
+    """Return whether ``test`` provably holds wherever the axes in ``values`` have these values."""
+    if not isinstance(test, Binary) or test.op not in ("<", "<=", ">", ">="):
+        return False
+    a, b = (to_lin(side, values) for side in test.children)
+    low, high = (a, b) if test.op[0] == "<" else (b, a)
+    return Ranges().nonneg(high - low - (len(test.op) == 1))
 
 
 def warn_of_lost_order(
     before: State, after: State, primitive: str, name: str, args: Mapping[str, Any]
 ) -> None:
-    """Warn, at the user's line, if a step changes the order of a reduction."""
+    """Warn, at the user's line, if a step makes the result of a reduction another."""
     message = lost_order(before, after, primitive, name, args)
     if message:
         warn_user(message, OrderWarning)

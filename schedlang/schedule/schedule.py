@@ -128,14 +128,17 @@ class Schedule:
         return outputs[output]
 
     def apply(self, primitive: str, stage: str, **args: Any) -> Any:
-        """Check one step, record it, and return what the primitive returns."""
+        """Check one step, record it, and return what the primitive returns.
+
+        A step that raises, be it a warning turned into an error, is not recorded.
+        """
         before = self.state
         state, result = perform(before, primitive, stage, args)
         near = [stage, *(v.name for v in args.values() if isinstance(v, Stage))]
         recorded = Step(primitive, stage, {k: encode(before, v, near) for k, v in args.items()})
+        warn_of_lost_order(before, state, primitive, stage, args)
         self._steps = (*self._steps, recorded)
         self._states = (*self._states, state)
-        warn_of_lost_order(before, state, primitive, stage, args)
         return result
 
     def _stage(self, key: Any, asked: str) -> Stage:
