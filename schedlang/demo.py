@@ -85,7 +85,7 @@ def panels_per_group(
 
     A group fits half of a core's second-level cache, where it stays for all rows of A.
     """
-    fitting = (target or sl.Target()).caches[1].size // 2 // (4 * depth * lanes)
+    fitting = (target or sl.Target()).caches[:2][-1].size // 2 // (4 * depth * lanes)
     sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
     return next(sizes, 1)
 

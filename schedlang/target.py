@@ -188,12 +188,12 @@ class Target:
         kind = str(self.kind)
         for name in ("vector_bytes", "vector_registers", "datapath_bytes"):
             value = getattr(self, name)
-            size = name != "vector_registers"
+            is_size = name != "vector_registers"
             valid = is_whole(value) and value >= 0
-            if not valid or (size and int(value).bit_count() > 1):
-                least = "a power of two, such as 16, 32 or 64" if size else "a whole number, at least 1"
+            if not valid or (is_size and int(value).bit_count() > 1):
+                kinds = ("a whole number, at least 1", "a power of two, such as 16, 32 or 64")
                 raise BuildError(
-                    f"Target({kind!r}, {name}={value!r}): {name} must be {least}; leave it out for "
+                    f"Target({kind!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave it out for "
                     "the value of this machine"
                 )
             if name == "vector_bytes" and kind in GPU and value not in (0, 16):
