@@ -193,8 +193,8 @@ class Target:
             if not valid or (is_size and int(value).bit_count() > 1):
                 kinds = ("a whole number, at least 1", "a power of two, such as 16, 32 or 64")
                 raise BuildError(
-                    f"Target({kind!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave it out for "
-                    "the value of this machine"
+                    f"Target({kind!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave "
+                    "it out for the value of this machine"
                 )
             if name == "vector_bytes" and kind in GPU and value not in (0, 16):
                 raise BuildError(
