@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from schedlang.host import (
     host_vectors,
     is_whole,
 )
+from schedlang.tvm_names import missing
 
 # the kinds of targets; te programs may also use the spellings below
 KINDS = ("cpu", "python", "cuda", "cuda-emulator")
@@ -273,6 +274,18 @@ class Target:
 
     def __exit__(self, *raised: object) -> None:
         _AROUND.set(_AROUND.get()[:-1])
+
+
+_TARGETS = ("a target is given by its name", 'Use tvm.target.Target("llvm") or Target("cuda").')
+REFUSED = dict.fromkeys(
+    ("create", "cuda", "llvm", "rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"),
+    _TARGETS,
+)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise missing(__name__, name, REFUSED, "tvm.target")
 
 
 def or_emulator(target: Target) -> Target:
