@@ -5,12 +5,16 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable
+from math import inf
+from numbers import Real
 from time import perf_counter, sleep
 from typing import Any, TextIO
 
 import numpy as np
 
 import schedlang as sl
+from schedlang.errors import ComputeError
+from schedlang.host import is_whole
 from schedlang.schedule.schedule import Schedule
 
 DEFINITION = """\
@@ -85,7 +89,7 @@ def panels_per_group(
 
     A group fits half of a core's second-level cache, where it stays for all rows of A.
     """
-    fitting = (target or sl.Target()).caches[1].size // 2 // (4 * depth * lanes)
+    fitting = (target or sl.Target()).caches[:2][-1].size // 2 // (4 * depth * lanes)
     sizes = (n for n in range(min(fitting, panels // 2), 1, -1) if panels % (2 * n) == 0)
     return next(sizes, 1)
 
@@ -95,8 +99,21 @@ def run(
 ) -> int:
     """Print every level; unless ``only_print`` is set, also build, check and time the kernel.
 
-    Return the exit status.
+    Return the exit status. ``n`` is the number of rows of the matrices.
+
+    >>> run(0)
+    Traceback (most recent call last):
+        ...
+    schedlang.errors.ComputeError: demo.run(n=0): the matrices have n rows; give 1 or more
     """
+    if not is_whole(n) or n < 1:
+        raise ComputeError(f"demo.run(n={n!r}): the matrices have n rows; give 1 or more")
+    if not isinstance(seconds, Real) or not 0 <= seconds < inf:
+        raise ComputeError(
+            f"demo.run(seconds={seconds!r}): the time of the measurement must be a finite number, "
+            "0 or more; 0 measures five times"
+        )
+    n = int(n)
     file = out or sys.stdout
 
     def say(text: str = "") -> None:

@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schedlang.errors import BuildError
 
 LINE = 64
 KIB = 1024
-# the most bytes of the last-level cache that count for a core: the cores share it, and a virtual
-# machine reports the cache of its whole host
+# the most bytes of the last level that count for each core that shares it: a virtual machine
+# reports the cache of its whole host
 LARGEST_SHARE = 16 * KIB * KIB
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -21,6 +26,8 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 class Cache:
     """A level of data caches: its size in bytes, and its associativity.
 
+    If cores share it, ``size`` is that of the whole level.
+
     >>> Cache(32 * 1024, 8).sets
     64
     """
@@ -28,9 +35,22 @@ class Cache:
     size: int
     ways: int
 
+    def __post_init__(self) -> None:
+        if not is_whole(self.size) or not is_whole(self.ways) or self.ways < 1 or self.sets < 1:
+            raise BuildError(
+                f"Cache(size={self.size!r}, ways={self.ways!r}): size is a whole number of bytes, "
+                f"at least {LINE} for each of its ways, of which there is at least one; give "
+                "Cache(32 * 1024, 8) for 32 KiB with 8 ways"
+            )
+
     @property
     def sets(self) -> int:
         return self.size // (self.ways * LINE)
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether ``value`` is a whole number of Python or NumPy, and no truth value."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 # typical caches of server cores
@@ -52,25 +72,37 @@ def host_vectors() -> tuple[int, int]:
 
 @lru_cache(maxsize=1)
 def host_caches() -> tuple[Cache, Cache, Cache]:
-    """Return the data caches of this machine's first core; an unknown level has a typical size."""
+    """Return the data caches that this machine's first core uses.
+
+    An unknown level has a typical size. The last level counts at most ``LARGEST_SHARE`` for each
+    core that shares it.
+    """
     found = dict(zip((1, 2, 3), USUAL_CACHES))
-    found.update(_cache_facts(CACHES))
+    facts = dict(_cache_facts(CACHES))
+    # the threads of one core share its first level
+    threads = facts[1][1] if 1 in facts else 1
+    for level, (cache, sharing) in facts.items():
+        most = max(1, sharing // threads) * LARGEST_SHARE if level == 3 else cache.size
+        found[level] = Cache(min(cache.size, most), cache.ways)
     return found[1], found[2], found[3]
 
 
-def _cache_facts(folder: Path) -> Iterator[tuple[int, Cache]]:
-    """Yield the data caches that Linux describes in ``folder``, with their levels."""
+def _cache_facts(folder: Path) -> Iterator[tuple[int, tuple[Cache, int]]]:
+    """Yield the data caches that Linux describes in ``folder``, by level.
+
+    With each comes the number of threads of the machine that share it.
+    """
     for at in sorted(folder.glob("index*")):
         try:
             kind = (at / "type").read_text(encoding="ascii").strip()
             level = int((at / "level").read_text(encoding="ascii"))
             size = int((at / "size").read_text(encoding="ascii").strip().removesuffix("K")) * KIB
             ways = int((at / "ways_of_associativity").read_text(encoding="ascii"))
-            cores = _listed((at / "shared_cpu_list").read_text(encoding="ascii"))
+            sharing = _listed((at / "shared_cpu_list").read_text(encoding="ascii"))
         except (OSError, ValueError):
             continue
-        if kind in ("Data", "Unified") and level <= 3 and size > 0 and ways > 0:
-            yield level, Cache(size if level < 3 else min(size, cores * LARGEST_SHARE), ways)
+        if kind in ("Data", "Unified") and level <= 3 and ways > 0 and size >= ways * LINE:
+            yield level, (Cache(size, ways), sharing)
 
 
 def _listed(text: str) -> int:

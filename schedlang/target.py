@@ -5,17 +5,32 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from schedlang.errors import BuildError
-from schedlang.host import KIB, USUAL_CACHES, Cache, host_caches, host_datapath, host_vectors
+from schedlang.host import (
+    KIB,
+    USUAL_CACHES,
+    Cache,
+    host_caches,
+    host_datapath,
+    host_vectors,
+    is_whole,
+)
+from schedlang.tvm_names import missing
 
 # the kinds of targets; te programs may also use the spellings below
 KINDS = ("cpu", "python", "cuda", "cuda-emulator")
 GPU = ("cuda", "cuda-emulator")
 _SPELLINGS = {"llvm": "cpu", "c": "cpu", "nvptx": "cuda"}
+# te's options that mean nothing here: the CPU is this machine's, and limits follow from the arch
+IGNORED = frozenset(
+    "mcpu mattr mtriple mfloat-abi mabi num-cores vector-width libs model device keys tag host "
+    "system-lib runtime max_num_threads thread_warp_size max_threads_per_block "
+    "max_shared_memory_per_block registers_per_block".split()
+)
 
 
 class Kind(str):
@@ -96,12 +111,18 @@ class Target:
     registers. Both default to those of this machine. If the size differs from this machine's, the
     number defaults to 32 for 64 bytes or more (AVX-512), else to 16. ``datapath_bytes`` is the part
     of a register on which a core computes at once. It is half a register if vectors take two
-    passes, as on Zen 4; wider vectors then save instructions but no arithmetic.
+    passes, as on Zen 4; wider vectors then save instructions but no arithmetic. A datapath that is
+    wider than a register counts as one register.
 
-    ``caches`` are the data caches of a core, first level first. They default to those of this
-    machine, or to typical ones if the size of a register differs from this machine's.
+    ``caches`` are the data caches that a core uses, first level first. A level that cores share
+    counts whole. They default to those of this machine, or to typical ones if the size of a
+    register differs from this machine's.
 
     ``arch`` is the architecture of a GPU, by default sm_90, and ``device`` holds its limits.
+
+    ``kind`` may be a target string of te: ``"cuda -arch=sm_80"`` sets ``arch``, and options that
+    change nothing here are ignored, such as ``-mcpu`` of a CPU. ``target=`` is te's name for
+    ``kind``, and ``host=`` does nothing.
 
     >>> Target("cpu", vector_bytes=32).vector_width("float32")
     8
@@ -121,57 +142,67 @@ class Target:
     caches: tuple[Cache, ...] = ()
 
     def __post_init__(self, target: str | None, host: Any) -> None:
-        words = (target or self.kind).split()
-        kind = _SPELLINGS.get(words[0], words[0]) if words else ""
-        if kind not in KINDS:
-            raise BuildError(f"unknown target {target or self.kind!r}: choose {choices()}")
+        kind, option = _kind_and_arch(self.kind if target is None else target)
         object.__setattr__(self, "kind", Kind(kind))
-        if kind not in GPU and self.arch:
-            raise BuildError(
-                f"Target({kind!r}, arch={self.arch!r}): arch is the architecture of a GPU; leave "
-                f"it out for {kind}"
-            )
-        if kind in GPU and self.vector_bytes not in (0, 16):
-            raise BuildError(
-                f"Target({kind!r}, vector_bytes={self.vector_bytes}): a GPU thread accesses at "
-                "most 16 bytes at once; leave out vector_bytes"
-            )
-        if kind not in GPU and not _power_of_two(self.vector_bytes or 1):
-            raise BuildError(
-                f"Target({kind!r}, vector_bytes={self.vector_bytes!r}): vector_bytes must be a "
-                "power of two, such as 16, 32 or 64; leave it out for the value of this machine"
-            )
+        self._check_arch(option)
+        self._check_numbers()
+        caches = _checked_caches(kind, self.caches)
         if kind in GPU:
-            object.__setattr__(self, "arch", self.arch or DEFAULT_ARCH)
-            if self.arch not in DEVICES:
-                raise BuildError(
-                    f"Target({kind!r}, arch={self.arch!r}): choose one of {', '.join(DEVICES)}"
-                )
             object.__setattr__(self, "vector_bytes", self.vector_bytes or 16)
             object.__setattr__(self, "vector_registers", self.vector_registers or 64)
         width, registers = host_vectors()
-        if self.vector_bytes not in (0, width):
-            registers = 32 if self.vector_bytes >= 64 else 16
-        if self.datapath_bytes and not _power_of_two(self.datapath_bytes):
-            raise BuildError(
-                f"Target({kind!r}, datapath_bytes={self.datapath_bytes!r}): datapath_bytes must be "
-                "a power of two; leave it out for the value of this machine"
-            )
-        valid = all(isinstance(cache, Cache) and cache.sets > 0 for cache in self.caches)
-        if not valid or len(self.caches) > 3:
-            raise BuildError(
-                f"Target({kind!r}, caches={self.caches!r}): caches are up to three levels, each a "
-                "schedlang.target.Cache(size, ways) with its size in bytes; left out, they are "
-                "this machine's"
-            )
         own = self.vector_bytes in (0, width)
-        caches = tuple(self.caches) or (host_caches() if own else USUAL_CACHES)
-        object.__setattr__(self, "caches", caches)
+        if not own:
+            registers = 32 if self.vector_bytes >= 64 else 16
+        object.__setattr__(self, "caches", caches or (host_caches() if own else USUAL_CACHES))
         object.__setattr__(self, "vector_bytes", self.vector_bytes or width)
         known = host_datapath() if self.vector_bytes == width else self.vector_bytes
         at_once = min(self.datapath_bytes or known, self.vector_bytes)
         object.__setattr__(self, "datapath_bytes", at_once)
         object.__setattr__(self, "vector_registers", self.vector_registers or registers)
+
+    def _check_arch(self, option: str | None) -> None:
+        """Set ``arch``, which is ``option`` if the target string has one; raise if it is wrong."""
+        kind, arch = str(self.kind), self.arch
+        if option is not None and arch not in ("", option):
+            raise BuildError(
+                f"Target({kind!r}, arch={arch!r}): the target string already has -arch={option}; "
+                "give the architecture once"
+            )
+        if arch == "" and option is None:
+            arch = DEFAULT_ARCH if kind in GPU else ""
+        elif option is not None:
+            arch = option
+        if kind not in GPU and arch != "":
+            raise BuildError(
+                f"Target({kind!r}, arch={arch!r}): arch is the architecture of a GPU; leave it out "
+                f"for {kind}"
+            )
+        if kind in GPU and arch not in tuple(DEVICES):
+            raise BuildError(
+                f"Target({kind!r}, arch={arch!r}): choose one of {', '.join(DEVICES)}"
+            )
+        object.__setattr__(self, "arch", arch)
+
+    def _check_numbers(self) -> None:
+        """Raise if a size or a number of registers is wrong; 0 is a value that is left out."""
+        kind = str(self.kind)
+        for name in ("vector_bytes", "vector_registers", "datapath_bytes"):
+            value = getattr(self, name)
+            is_size = name != "vector_registers"
+            valid = is_whole(value) and value >= 0
+            if not valid or (is_size and int(value).bit_count() > 1):
+                kinds = ("a whole number, at least 1", "a power of two, such as 16, 32 or 64")
+                raise BuildError(
+                    f"Target({kind!r}, {name}={value!r}): {name} must be {kinds[is_size]}; leave "
+                    "it out for the value of this machine"
+                )
+            if name == "vector_bytes" and kind in GPU and value not in (0, 16):
+                raise BuildError(
+                    f"Target({kind!r}, vector_bytes={value!r}): a GPU thread accesses at most 16 "
+                    "bytes at once; leave out vector_bytes"
+                )
+            object.__setattr__(self, name, int(value))
 
     @property
     def device(self) -> Device:
@@ -245,6 +276,18 @@ class Target:
         _AROUND.set(_AROUND.get()[:-1])
 
 
+_TARGETS = ("a target is given by its name", 'Use tvm.target.Target("llvm") or Target("cuda").')
+REFUSED = dict.fromkeys(
+    ("create", "cuda", "llvm", "rocm", "opencl", "metal", "vulkan", "arm_cpu", "mali", "hexagon"),
+    _TARGETS,
+)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise missing(__name__, name, REFUSED, "tvm.target")
+
+
 def or_emulator(target: Target) -> Target:
     """Return ``target``, or the emulator instead if ``SCHEDLANG_CUDA=emulator`` asks for it."""
     wanted = os.environ.get("SCHEDLANG_CUDA", "")
@@ -260,6 +303,41 @@ def choices() -> str:
     return ", ".join(f'"{kind}"' for kind in KINDS[:-1]) + f' or "{KINDS[-1]}"'
 
 
-def _power_of_two(value: Any) -> bool:
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    return whole and int(value).bit_count() == 1 and value > 0
+def _kind_and_arch(text: Any) -> tuple[str, str | None]:
+    """Return the kind of a target string, and its GPU architecture if it names one.
+
+    >>> _kind_and_arch("cuda -arch=sm_80"), _kind_and_arch("llvm -mcpu core-avx2 -num-cores=4")
+    (('cuda', 'sm_80'), ('cpu', None))
+    """
+    if not isinstance(text, str):
+        raise BuildError(f"Target({text!r}): a target is given by its name; choose {choices()}")
+    words = text.split()
+    kind = _SPELLINGS.get(words[0], words[0]) if words else ""
+    if kind not in KINDS:
+        raise BuildError(f"unknown target {text!r}: choose {choices()}")
+    arch, rest = None, words[1:]
+    while rest:
+        word, equals, value = rest.pop(0).partition("=")
+        if not equals and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        option = word.lstrip("-")
+        if option == "arch" or (option == "mcpu" and kind in GPU):
+            arch = value
+        elif option not in IGNORED or not word.startswith("-"):
+            raise BuildError(
+                f"target {text!r}: unknown option {word!r}; leave it out. Of te's options, "
+                'schedlang uses -arch, as in "cuda -arch=sm_80", and ignores those that change '
+                "nothing here, such as -mcpu and -libs for a CPU"
+            )
+    return kind, arch
+
+
+def _checked_caches(kind: str, caches: Any) -> tuple[Cache, ...]:
+    valid = isinstance(caches, (tuple, list)) and len(caches) <= 3
+    if not valid or not all(isinstance(cache, Cache) for cache in caches):
+        raise BuildError(
+            f"Target({kind!r}, caches={caches!r}): caches are a tuple of up to three levels, each "
+            "a schedlang.target.Cache(size, ways) with its size in bytes; left out, they are this "
+            "machine's"
+        )
+    return tuple(caches)

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from schedlang.tvm_names import missing
+
+_PASSES = (
+    "modules and passes of TVM's IR are not part of schedlang",
+    "Steps of the schedule change the loop nest; tvm.lower(s, args) shows it.",
+)
+REFUSED = dict.fromkeys(
+    ("Sequential", "Pass", "PassInfo", "module_pass", "function_pass", "PrintIR"), _PASSES
+)
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise missing(__name__, name, REFUSED, "tvm.transform")
+
 
 
 class PassContext:

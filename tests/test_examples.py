@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from schedlang import demo
+from schedlang.errors import ComputeError
 from tests.marks import slow_but
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -67,6 +71,21 @@ def test_the_demo_prints_steps_and_checks_its_result(tmp_path: Path) -> None:
         assert part in done.stdout
     path = done.stdout.split("open it:\n")[1].split("\n")[0].strip()
     assert "def C_kernel" in Path(path).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [({"n": 0}, "n=0"), ({"n": -4}, "n=-4"), ({"n": 2.5}, "n=2.5"), ({"n": "8"}, "n='8'"),
+     ({"n": 8, "seconds": -1}, "seconds=-1"), ({"n": 8, "seconds": float("inf")}, "seconds=inf")],
+)  # fmt: skip
+def test_the_demo_checks_its_arguments(given: dict[str, Any], match: str) -> None:
+    with pytest.raises(ComputeError, match=match):
+        demo.run(**given)
+
+
+def test_the_demo_runs_at_its_smallest_size() -> None:
+    out = io.StringIO()
+    assert demo.run(1, seconds=0, out=out) == 0 and "Checked" in out.getvalue()
 
 
 def test_printing_the_demo_imports_no_numba() -> None:

@@ -21,7 +21,14 @@ import pytest
 import schedlang as sl
 from schedlang.codegen.dialect import NAMES
 from schedlang.codegen.names import RESERVED, SAVED
-from schedlang.errors import BuildError, CallError, CallTypeError, LoweringError, SchedlangError
+from schedlang.errors import (
+    BuildError,
+    CallError,
+    CallTypeError,
+    ComputeError,
+    LoweringError,
+    SchedlangError,
+)
 from schedlang.runtime import threads
 from schedlang.runtime.build import unwritten
 from schedlang.runtime.bundle import read_library
@@ -664,3 +671,27 @@ def test_an_output_named_like_a_name_of_its_file(name: str, tmp_path: Path) -> N
 
 def test_every_name_of_a_saved_file_is_reserved() -> None:
     assert set(read_library().imports) <= SAVED | RESERVED | set(NAMES)
+
+
+@pytest.mark.parametrize("length", [100, 300, 500])
+@pytest.mark.parametrize("target", ["cpu", "python", "cuda-emulator"])
+def test_a_long_name_makes_a_short_file_name(length: int, target: str) -> None:
+    A = sl.placeholder((8,), name="A" * length)
+    C, D = (sl.compute((8,), lambda i, k=k: A[i] * k, name="C" * length) for k in (2, 3))
+    for factor, tensor in ((2, C), (3, D)):
+        s = sl.schedule(tensor)
+        if target == "cuda-emulator":
+            s[tensor].bind(tensor.op.axis[0], sl.thread_axis("threadIdx.x"))
+        f = sl.build(s, target=target)
+        assert f.name == "C" * length and len(Path(f.path).name) < 100
+        assert sl.build(s, target=target).path == f.path
+        np.testing.assert_array_equal(f(np.ones(8, "float32")), np.full(8, factor, "float32"))
+
+
+def test_a_longer_name_is_refused() -> None:
+    with pytest.raises(ComputeError, match=r"501 characters \(A{20}\.{3}\) cannot name a placeh"):
+        sl.placeholder((8,), name="A" * 501)
+    A = sl.placeholder((8,), name="A")
+    s = sl.schedule(sl.compute((8,), lambda i: A[i], name="C"))
+    with pytest.raises(ComputeError, match="cannot name a kernel.*at most 500 characters"):
+        sl.build(s, name="k" * 501)

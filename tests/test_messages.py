@@ -35,6 +35,53 @@ def test_an_unknown_target_lists_the_known_ones(target: str) -> None:
         sl.build(s, target=target)
 
 
+@pytest.mark.parametrize("target", [5, None, {"kind": "cuda"}, ["cpu"], sl.Target("cpu")])
+def test_a_target_is_given_by_its_name(target: Any) -> None:
+    with pytest.raises(BuildError, match=r"given by its name; choose \"cpu\", \"python\""):
+        sl.Target(target)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "python", "cuda"])
+@pytest.mark.parametrize("name", ["vector_bytes", "vector_registers", "datapath_bytes"])
+@pytest.mark.parametrize("value", [None, "a", -5, 16.0, True, [16], np.array([16, 32])])
+def test_numbers_of_a_target_are_checked(kind: str, name: str, value: Any) -> None:
+    with pytest.raises(BuildError, match=rf"{name}=(.|\n)* must be a (.|\n)*; leave it out"):
+        sl.Target(kind, **{name: value})
+
+
+def test_a_target_string_of_te_keeps_its_architecture() -> None:
+    for text in ("cuda -arch=sm_80", "cuda -libs=cudnn -arch sm_80", "nvptx -mcpu=sm_80"):
+        assert sl.Target(text) == sl.Target("cuda", arch="sm_80")
+    assert sl.Target.of("cuda-emulator -arch=sm_86").device.shared_opt_in == 99 * 1024
+    for text in ("llvm -mcpu=core-avx2 -num-cores 4", "c -mtriple=aarch64-linux-gnu -system-lib"):
+        assert sl.Target(text) == sl.Target("cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("cuda -arch=sm_12", "arch='sm_12'.*choose one of sm_80"),
+        ("cuda -arch=", "arch=''.*choose one of sm_80"),
+        ("llvm -arch=sm_80", "arch='sm_80'.*leave it out for cpu"),
+        ("cuda -archs=sm_80", "unknown option '-archs'; leave it out"),
+        ("cuda sm_80", "unknown option 'sm_80'; leave it out"),
+        ("cpu vector_bytes=32", "unknown option 'vector_bytes'; leave it out"),
+    ],
+)
+def test_an_option_of_a_target_string_is_checked(text: str, match: str) -> None:
+    with pytest.raises(BuildError, match=match):
+        sl.Target(text)
+
+
+def test_an_architecture_is_given_once() -> None:
+    assert sl.Target("cuda -arch=sm_80", arch="sm_80").arch == "sm_80"
+    with pytest.raises(BuildError, match="already has -arch=sm_80; give the architecture once"):
+        sl.Target("cuda -arch=sm_80", arch="sm_90")
+    for arch in (None, 80, ["sm_80"]):
+        with pytest.raises(BuildError, match="choose one of sm_80"):
+            sl.Target("cuda", arch=arch)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator", "nvptx"])
 def test_a_stage_without_threads_names_the_axis_to_bind(target: str) -> None:
     _, _, s = two_stages()

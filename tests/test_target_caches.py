@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,9 @@ ZEN4 = [("Data", 1, "32K", 8, "0-1"), ("Instruction", 1, "32K", 8, "0-1"),
         ("Unified", 2, "1024K", 8, "0-1"), ("Unified", 3, "32768K", 16, "0-15")]  # fmt: skip
 VIRTUAL = [("Data", 1, "48K", 12, "0"), ("Unified", 2, "2048K", 16, "0"),
            ("Unified", 3, "491520K", 15, "0-1")]  # fmt: skip
+# the same virtual machine with two threads on each of its two cores
+THREADS = [("Data", 1, "48K", 12, "0-1"), ("Unified", 2, "2048K", 16, "0-1"),
+           ("Unified", 3, "491520K", 15, "0-3")]  # fmt: skip
 
 
 def described(folder: Path, caches: list[tuple[str, int, str, int, str]]) -> Path:
@@ -36,6 +40,8 @@ def described(folder: Path, caches: list[tuple[str, int, str, int, str]]) -> Pat
 @pytest.mark.parametrize(("caches", "sizes"), [
     (ZEN4, [32, 1024, 32 * KIB]),
     (VIRTUAL, [48, 2048, 32 * KIB]),
+    (THREADS, [48, 2048, 32 * KIB]),
+    ([("Data", 1, "48K", 1024, "0")], [32, 1024, 16 * KIB]),
     ([("Data", 1, "32K", 8, "0"), ("Unified", 2, "many", 8, "0")], [32, 1024, 16 * KIB]),
     ([], [32, 1024, 16 * KIB]),
 ])  # fmt: skip
@@ -64,10 +70,26 @@ def test_a_worker_gets_the_caches_as_data() -> None:
     assert target_from(json.loads(json.dumps(target_data(target)))) == target
 
 
-@pytest.mark.parametrize("caches", [(1 << 20,), (Cache(0, 8),), USUAL_CACHES + USUAL_CACHES[2:]])
-def test_invalid_caches_are_refused(caches: tuple[Cache, ...]) -> None:
-    with pytest.raises(BuildError, match=r"caches=.*Cache\(size, ways\)"):
+@pytest.mark.parametrize(
+    "caches",
+    [(1 << 20,), USUAL_CACHES + USUAL_CACHES[2:], 5, None, "L1", USUAL_CACHES[0], {1: 2}],
+)
+def test_invalid_caches_are_refused(caches: Any) -> None:
+    with pytest.raises(BuildError, match=r"caches=(.|\n)*Cache\(size, ways\)"):
         sl.Target("cpu", caches=caches)
+
+
+def test_caches_may_be_a_list() -> None:
+    assert sl.Target("cpu", caches=list(USUAL_CACHES)).caches == USUAL_CACHES  # type: ignore
+
+
+@pytest.mark.parametrize(
+    ("size", "ways"),
+    [(0, 8), (64, 0), (-512, -8), (511, 8), ("a", 8), (32768.0, 8), (None, 8), (32768, True)],
+)
+def test_an_invalid_cache_is_refused(size: Any, ways: Any) -> None:
+    with pytest.raises(BuildError, match=r"Cache\(size=.*give Cache\(32 \* 1024, 8\)"):
+        Cache(size, ways)
 
 
 @pytest.mark.parametrize(("second", "group"), [(1 << 20, 8), (2 << 20, 16)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from schedlang.ir.verify import report, verify
 from schedlang.lowering.lower import lower_state
 from tests.nests import axis, buffer, guard, load, loop, nest, store
 
-N = Var("n")
+N, M = Var("n"), Var("m")
 
 
 def product(m, n, k):
@@ -76,10 +77,33 @@ def pieces(s, A, B, C):
     s[C].parallel(C.op.axis[0])
 
 
-WAYS = [blocked, split_twice, cut_twice, fused, fused_with_tails, partial_sums, pieces]
+def columns_fused(s, A, B, C):
+    i, j = C.op.axis
+    s[C].reorder(j, i)
+    s[C].parallel(s[C].fuse(j, i))
 
 
-@pytest.mark.parametrize("sizes", [(1024, 1024, 1024), (1000, 1003, 997), (N, N, 64), (N, 96, N)])
+def columns_fused_with_tails(s, A, B, C):
+    i, j = C.op.axis
+    s[C].reorder(j, i)
+    outer, inner = s[C].split(s[C].fuse(j, i), factor=8, tail="guard")
+    s[C].parallel(outer)
+    s[C].vectorize(inner)
+
+
+def columns_fused_and_cut(s, A, B, C):
+    i, j = C.op.axis
+    s[C].reorder(j, i)
+    s[C].split(s[C].fuse(j, i), factor=8, tail="cut")
+
+
+WAYS = [columns_fused, columns_fused_with_tails, columns_fused_and_cut, blocked, split_twice, cut_twice, fused, fused_with_tails, partial_sums, pieces]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(1024, 1024, 1024), (1000, 1003, 997), (N, N, 64), (N, 96, N), (16, N, 8), (N // 2, M, 8)],
+)
 @pytest.mark.parametrize("way", WAYS)
 def test_usual_schedules_are_proven_at_any_size(way, sizes, monkeypatch):
     # with counting disabled, a nest that passes is proven
@@ -89,6 +113,50 @@ def test_usual_schedules_are_proven_at_any_size(way, sizes, monkeypatch):
     s = sl.schedule(tensors[-1])
     way(s, *tensors)
     assert report(lower_state(s.state)).open == ()
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_fused_axes_are_proven_in_any_order(order):
+    A = sl.placeholder((N, M, M + 1), name="A")
+    C = sl.compute(A.shape, lambda i, j, k: A[i, j, k] * 2, name="C")
+    s = sl.schedule(C)
+    first, second, third = (C.op.axis[k] for k in order)
+    s[C].reorder(first, second, third)
+    s[C].parallel(s[C].fuse(s[C].fuse(first, second), third))
+    assert report(lower_state(s.state)).open == ()
+
+
+@pytest.mark.parametrize("extent", [N // 2, (N + 1) // 2, N // 3 + 1, N // 2 * M])
+@pytest.mark.parametrize("tail", ["cut", "guard"])
+def test_parts_of_sizes_are_proven(extent, tail):
+    A = sl.placeholder((extent, 4), name="A")
+    C = sl.compute(A.shape, lambda i, j: A[i, j] * 2, name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[0], factor=4, tail=tail)
+    s[C].parallel(outer)
+    assert report(lower_state(s.state)).open == ()
+
+
+def test_a_cut_of_a_part_of_a_size_needs_no_guard():
+    A = sl.placeholder((N // 2,), name="A")
+    C = sl.compute(A.shape, lambda i: A[i] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].split(C.op.axis[0], factor=4, tail="cut")
+    assert "if" not in str(s)
+    f = sl.build(s, target="python")
+    for size in (0, 1, 2, 7, 8, 9, 23):
+        a = np.arange(size // 2, dtype="float32")
+        np.testing.assert_array_equal(f(a, size), a * 2)
+
+
+def test_a_fused_loop_in_the_wrong_order_is_refuted():
+    wide, f = buffer("D", 3, 4), axis("f", 12)
+    with pytest.raises(VerifyError, match="D.* is finalised"):
+        report(nest([], [wide], loop(f, store(wide, (f // 4, f % 3 * 0 + f % 2), 0.0))))
+    symbolic, g = buffer("D", N, M), axis("g", N * M)
+    for indices in ((g % N, g // M), (g // N, g % N), (g % N, g % M)):
+        found = report(nest([], [symbolic], loop(g, store(symbolic, indices, 0.0)), sizes=(N, M)))
+        assert "it is not proven that each element of D is written exactly once" in found.open
 
 
 def test_ordinary_kernels_do_not_warn():

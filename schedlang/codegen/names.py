@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import keyword
 import re
 import sys
@@ -25,10 +26,28 @@ SAVED = frozenset({
 })  # fmt: skip
 
 
+# the most characters of a function's name and of the name that begins a file's
+LONGEST = 64
+
+
 def identifier(name: str) -> str:
     """Return ``name`` with each character that no identifier may contain replaced by ``_``."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
     return f"_{text}" if not text or text[0].isdigit() else text
+
+
+def short_name(name: str) -> str:
+    """Return ``name``, or its start and a hash if it is longer than ``LONGEST`` characters.
+
+    Files are named after functions, and a file name has at most 255 bytes. numba's cache joins two
+    such names.
+
+    >>> short_name("C_kernel"), len(short_name("C" * 300))
+    ('C_kernel', 64)
+    """
+    if len(name) <= LONGEST:
+        return name
+    return f"{name[: LONGEST - 13]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 class Names:

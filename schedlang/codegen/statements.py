@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlang.codegen.context import Context, Lanes
 from schedlang.codegen.expression import Expressions
-from schedlang.codegen.names import Names
+from schedlang.codegen.names import Names, short_name
 from schedlang.codegen.stores import Stores
 from schedlang.codegen.sums import Start, Starts, Sum, Sums, kept_buffers, steps_of, vectors
 from schedlang.codegen.truth import condition, first_lane
@@ -130,12 +130,12 @@ class Statements:
         return name
 
     def function_name(self, wanted: str) -> str:
-        """Return a name for a function, other than that of the public function.
+        """Return a short name for a function, other than that of the public function.
 
         An argument may have that name, since it hides the public function only locally.
         """
-        name = self.names.fresh(wanted)
-        return self.names.fresh(f"{wanted}_body") if name == self.public else name
+        name = self.names.fresh(short_name(wanted))
+        return self.names.fresh(short_name(f"{wanted}_body")) if name == self.public else name
 
     @contextmanager
     def indented(self) -> Iterator[None]:

@@ -118,6 +118,9 @@ class ScanOp:
 
 Operation = Union[PlaceholderOp, ComputeOp, ScanOp]
 
+# LLVM cuts names at 1024 characters, and emitted names add to the user's
+LONGEST_NAME = 500
+
 
 class Tensor:
     """A named array of ``shape`` and ``dtype``; ``T[i, j]`` reads one element of it.
@@ -357,6 +360,11 @@ def check_name(name: object, what: str) -> str:
         raise ComputeError(
             f"{name!r} cannot name {what}: a name must be a Python identifier (letters, digits, "
             "_), since it appears in printed nests and in emitted source"
+        )
+    if len(name) > LONGEST_NAME:
+        raise ComputeError(
+            f"a name of {len(name)} characters ({name[:20]}...) cannot name {what}: LLVM cuts long "
+            f"names, so that two may become one; give a name of at most {LONGEST_NAME} characters"
         )
     return name
 

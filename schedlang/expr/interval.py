@@ -281,19 +281,37 @@ def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
 
 
 def _without_div(lin: Lin) -> Lin:
-    """Return ``lin`` with each ``d * (x // d)`` replaced by ``x - x % d``, so that terms cancel."""
+    """Return ``lin`` with each ``d * (x // d)`` replaced by ``x - x % d``, so that terms cancel.
+
+    Beside ``x // a``, ``b * (x // (a*b))`` is replaced by ``x // a - x // a % b``.
+    """
     result = lin
     for product, coef in lin.terms.items():
         for position, quotient in enumerate(product):
             if not isinstance(quotient, Div):
                 continue
             rest = Lin({product[:position] + product[position + 1 :]: coef})
-            times = _multiple(rest, quotient.den)
-            if times is not None:
-                whole = (quotient.num - Lin.of(Mod(quotient.num, quotient.den))) * times
-                result = result - Lin({product: coef}) + whole
-                break
+            for num, den in _dividends(quotient, lin):
+                times = _multiple(rest, den)
+                if times is not None:
+                    whole = (num - Lin.of(Mod(num, den))) * times
+                    result = result - Lin({product: coef}) + whole
+                    break
+            else:
+                continue
+            break
     return result
+
+
+def _dividends(quotient: Div, lin: Lin) -> Iterator[tuple[Lin, Lin]]:
+    """Yield ``(x, d)`` with ``quotient == x // d``, where ``x`` may be a quotient in ``lin``."""
+    yield quotient.num, quotient.den
+    size = quotient.den.const
+    for atom in lin.atoms():
+        if isinstance(atom, Div) and atom.num == quotient.num:
+            part = atom.den.const
+            if size and part and 1 < part < size and size % part == 0:
+                yield Lin.of(atom), Lin.of(size // part)
 
 
 def _multiple(lin: Lin, den: Lin) -> int | None:

@@ -49,12 +49,16 @@ def ceildiv(num: Lin, den: Lin) -> Lin:
 
 
 def merge_div_mod(lin: Lin) -> Lin:
-    """Return ``lin`` with each ``den*(x // den) + x % den`` replaced by ``x``."""
+    """Return ``lin`` with each ``den*(x // den) + x % den`` replaced by ``x``.
+
+    Both terms may have further factors, the same in both.
+    """
     for product, coef in lin.terms.items():
-        if len(product) != 1 or not isinstance(product[0], Mod):
-            continue
-        modulo = product[0]
-        whole = floordiv(modulo.num, modulo.den, Ranges()) * modulo.den * coef
-        if all(lin.terms.get(p) == c for p, c in whole.terms.items()):
-            return merge_div_mod(lin - Lin({product: coef}) - whole + modulo.num * coef)
+        for position, modulo in enumerate(product):
+            if not isinstance(modulo, Mod):
+                continue
+            factor = Lin({product[:position] + product[position + 1 :]: coef})
+            whole = floordiv(modulo.num, modulo.den, Ranges()) * modulo.den * factor
+            if all(lin.terms.get(p) == c for p, c in whole.terms.items()):
+                return merge_div_mod(lin - Lin({product: coef}) - whole + modulo.num * factor)
     return lin

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import walk
-from schedlang.ir.printer import INDENT, expr_text, header, statement_lines, storage_text
+from schedlang.ir.printer import (
+    INDENT,
+    expr_text,
+    header,
+    printed_names,
+    statement_lines,
+    storage_text,
+)
 
 
 def program_text(program: Program) -> str:
@@ -35,10 +42,10 @@ def _steps(nest: Nest, steps: Sequence[Step], depth: int) -> list[str]:
 
 def launch_lines(nest: Nest, launch: Launch) -> list[str]:
     """Return the lines of one kernel: its indices, then its statements."""
-    lines = [f"kernel {launch.name}:"]
+    lines, taken = [f"kernel {launch.name}:"], printed_names(nest)
     for index in launch.indices:
         name = nest.names.get(index.axis, index.axis.name)
         lines.append(f"{INDENT}{name} = {index.tag} in 0..{expr_text(index.extent, nest.names)}")
     for stmt, depth in walk(launch.body):
-        lines += [INDENT * (depth + 1) + line for line in statement_lines(stmt, nest.names)]
+        lines += [INDENT * (depth + 1) + line for line in statement_lines(stmt, nest.names, taken)]
     return lines

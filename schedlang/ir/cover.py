@@ -24,7 +24,7 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.digits import Digits, Span, radix, varies
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.points import MOST_POINTS, grid
-from schedlang.ir.sites import Site, flat
+from schedlang.ir.sites import Site, flat, orders
 
 
 def check_finalised(buffer: Buffer, sites: Sequence[Site]) -> bool:
@@ -55,7 +55,11 @@ def covers(buffer: Buffer, plain: Sequence[Site]) -> bool:
     if _covered([_piece_of(s, s.indices) for s in plain]) == whole:
         return True
     size = prod((to_lin(e) for e in buffer.shape), start=Lin.of(1))
-    return _covered([_piece_of(s, [flat(buffer, s.indices)]) for s in plain]) == [(ZERO, size)]
+    # a loop of fused axes is one digit of the position, if the dimensions are in the axes' order
+    return any(
+        _covered([_piece_of(s, [flat(buffer, s.indices, order)]) for s in plain]) == [(ZERO, size)]
+        for order in orders(buffer, [index for s in plain for index in s.indices])
+    )
 
 
 @dataclass(frozen=True, eq=False)

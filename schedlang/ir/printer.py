@@ -6,7 +6,7 @@ A long chain of selects takes one line for each of its choices.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING
 
 from schedlang.expr.nodes import Axis, Binary, Call, Expr, Select, Var
@@ -38,9 +38,9 @@ WIDEST_LINE = 100
 
 def nest_text(nest: Nest) -> str:
     """Return the whole nest: a header with the arguments, a blank line, the statements."""
-    lines = [header(nest), ""]
+    lines, taken = [header(nest), ""], printed_names(nest)
     for stmt, depth in walk(nest.body):
-        lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names)]
+        lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names, taken)]
     return "\n".join(lines)
 
 
@@ -49,6 +49,12 @@ def header(nest: Nest) -> str:
     listed = ", ".join(argument_text(a) for a in inputs)
     results = ", ".join(argument_text(b) for b in nest.outputs)
     return f"{nest.name}({listed}) -> {results}"
+
+
+def printed_names(nest: Nest) -> frozenset[str]:
+    """Return the names of a nest's arguments, sizes, buffers and loops."""
+    things = (*nest.args, *nest.sizes, *nest.buffers)
+    return frozenset(nest.names.values()).union(thing.name for thing in things)
 
 
 def argument_text(arg: Buffer | Var) -> str:
@@ -91,23 +97,22 @@ class Temporaries:
     """The named temporaries of a printed statement.
 
     A subexpression gets a name if its text is long, or if it is used more than once and not
-    short. ``indices`` are the texts of the index expressions that get a name too.
+    short. No name is ``taken``. ``indices`` are the texts of the index expressions that get a name
+    too.
     """
 
     def __init__(
-        self, values: Sequence[Expr], taken: set[str], indices: frozenset[str] = frozenset()
+        self, values: Sequence[Expr], taken: Set[str], indices: frozenset[str] = frozenset()
     ) -> None:
         self.lines: list[str] = []
         self._indices = indices
         self._index_names: dict[str, str] = {}
         self._uses: dict[int, int] = {}
-        self._taken = taken
+        self._taken = set(taken)
         self._names: dict[int, str] = {}
         for node in postorder(values):
             for child in node.children:
                 self._uses[id(child)] = self._uses.get(id(child), 0) + 1
-            if isinstance(node, Load):
-                taken.add(node.buffer.name)
         self._always = _evaluated(values)
 
     def __call__(self, node: Expr, printed: str) -> str | None:
@@ -149,8 +154,13 @@ def _evaluated(values: Sequence[Expr]) -> set[int]:
     return found
 
 
-def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
-    """Return the lines of one statement, without those of its body."""
+def statement_lines(
+    stmt: Stmt, names: dict[Axis, str], taken: frozenset[str]
+) -> list[str]:
+    """Return the lines of one statement, without those of its body.
+
+    ``taken`` are the :func:`printed_names` of its nest, which no temporary gets.
+    """
     if isinstance(stmt, For):
         return [loop_text(stmt, names)]
     if isinstance(stmt, If):
@@ -172,7 +182,7 @@ def statement_lines(stmt: Stmt, names: dict[Axis, str]) -> list[str]:
     if isinstance(stmt, Note):
         return [f"# {line}" for line in stmt.text.splitlines()]
     if isinstance(stmt, Store):
-        return store_lines(stmt, names)
+        return store_lines(stmt, names, taken)
     assert not isinstance(stmt, Block)
     raise TypeError(type(stmt).__name__)
 
@@ -205,11 +215,11 @@ def _inside(indices: Sequence[Expr], names: dict[Axis, str]) -> str:
     return ", ".join(expr_text(i, names) for i in indices) or "()"
 
 
-def store_lines(store: Store, names: dict[Axis, str]) -> list[str]:
+def store_lines(store: Store, names: dict[Axis, str], taken: frozenset[str]) -> list[str]:
     """Return the lines of a store; if one is too wide, repeated indices are named first."""
-    lines = _store_lines(store, names, frozenset())
+    lines = _store_lines(store, names, taken, frozenset())
     repeated = _repeated(store, names) if max(map(len, lines)) > WIDEST_LINE else frozenset()
-    return _store_lines(store, names, repeated) if repeated else lines
+    return _store_lines(store, names, taken, repeated) if repeated else lines
 
 
 def _repeated(store: Store, names: dict[Axis, str]) -> frozenset[str]:
@@ -229,10 +239,11 @@ def _divides(node: Expr) -> bool:
     return isinstance(node, Binary) and node.op in ("//", "%")
 
 
-def _store_lines(store: Store, names: dict[Axis, str], indices: frozenset[str]) -> list[str]:
+def _store_lines(
+    store: Store, names: dict[Axis, str], taken: frozenset[str], indices: frozenset[str]
+) -> list[str]:
     inside = _inside(store.indices, names)
     targets = [f"{b.name}[{inside}]" for b in store.buffers]
-    taken = {*names.values(), *(b.name for b in store.buffers)}
     parts = Temporaries(store.values, taken, indices)
     values = [expr_text(v, names, parts) for v in store.values]
     if len(values) > 1 and store.reducer is None:
@@ -278,4 +289,4 @@ def _in_parens(value: Expr, printed: str) -> str:
     return f"({printed})" if isinstance(value, Select) and value.lazy else printed
 
 
-__all__ = ["argument_text", "bytes_text", "expr_text", "header", "nest_text"]
+__all__ = ["argument_text", "bytes_text", "expr_text", "header", "nest_text", "printed_names"]

@@ -25,7 +25,7 @@ from schedlang.expr.simplify import merge_div_mod, to_lin
 from schedlang.ir.digits import coefficient
 from schedlang.ir.nodes import Buffer, For, Load
 from schedlang.ir.points import MOST_POINTS, grid
-from schedlang.ir.sites import Site, flat
+from schedlang.ir.sites import Site, flat, orders
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,9 @@ class Access:
             return tuple(map(merge_div_mod, self.site.indices))
         return tuple(merge_div_mod(to_lin(i, ranges=self.site.ranges)) for i in self.at)
 
-    @cached_property
-    def place(self) -> Lin:
-        """The flat position of the element in its buffer."""
-        return flat(self.buffer, self.indices)
+    def place(self, order: Sequence[int]) -> Lin:
+        """Return the flat position of the element in its buffer of dimensions in ``order``."""
+        return flat(self.buffer, self.indices, order)
 
 
 def check_races(
@@ -122,9 +121,13 @@ def _differ_always(loop: For, position: int, a: Access, b: Access) -> bool | Non
     if any(other.differ_in_rolling_row(x, y) for x, y in pairs):
         return True
     if len(pairs) > 1:
-        joined = [(a.place, b.place), *_implied_pairs(pairs, a.site.ranges, b.site.ranges)]
+        first, *rest = orders(a.buffer, (*a.indices, *b.indices))
+        implied = _implied_pairs(pairs, a.site.ranges, b.site.ranges)
+        joined = [(a.place(first), b.place(first)), *implied]
         further = [other.steps(x, y) for x, y in joined]
         if any(map(other.quickly_differ, further)) or any(map(other.differ, further)):
+            return True
+        if any(other.differ(other.steps(a.place(order), b.place(order))) for order in rest):
             return True
     if any(map(other.differ, steps)):
         return True

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin, total
-from schedlang.expr.simplify import merge_div_mod, to_lin
+from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Block, Buffer, For, If, Stmt, Store
+
+# the most dimensions of a buffer of which all orders are tried
+MOST_ORDERED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +57,26 @@ def sites_of(body: Block, buffer: Buffer) -> list[Site]:
     return found
 
 
-def flat(buffer: Buffer, indices: Sequence[Lin]) -> Lin:
-    """Return the flat position of an element; ``//`` and ``%`` of one loop are merged."""
-    strides = [Lin.of(1)]
-    for k in reversed(range(1, len(buffer.shape))):
-        strides.insert(0, strides[0] * to_lin(buffer.shape[k]))
-    return merge_div_mod(total(i * s for i, s in zip(indices, strides)))
+def flat(buffer: Buffer, indices: Sequence[Lin], order: Sequence[int] | None = None) -> Lin:
+    """Return the flat position of an element; ``//`` and ``%`` of one loop are merged.
+
+    ``order`` lists the dimensions, the one of stride 1 last; by default they are row-major.
+    """
+    place, stride = ZERO, Lin.of(1)
+    for k in reversed(range(len(buffer.shape)) if order is None else order):
+        place, stride = place + indices[k] * stride, stride * to_lin(buffer.shape[k])
+    return merge_div_mod(place)
 
 
-__all__ = ["Site", "flat", "scope_of", "sites_of"]
+def orders(buffer: Buffer, indices: Sequence[Lin]) -> Iterable[tuple[int, ...]]:
+    """Return the orders of dimensions in which to prove facts about ``indices``, row-major first.
+
+    The others matter if loops are fused, so that an index has a remainder.
+    """
+    rank = len(buffer.shape)
+    if rank <= MOST_ORDERED and any(map(has_mod, indices)):
+        return permutations(range(rank))
+    return [tuple(range(rank))]
+
+
+__all__ = ["Site", "flat", "orders", "scope_of", "sites_of"]

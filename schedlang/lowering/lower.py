@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders, variables
@@ -67,8 +67,10 @@ def lower_state(
             )
     placement = place(state, tensors)
     alias = _aliases(state)
-    buffers = _buffers(checked)
-    names = _stage_names(state, {b.name for b in buffers.values()})
+    variable = {v.name for v in variables(state.outputs)}
+    buffers = _buffers(checked, variable)
+    taken = {b.name for b in buffers.values()} | variable
+    names = _stage_names(state, taken)
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
     clipped: set[Tensor] = set()
     while True:
@@ -98,7 +100,7 @@ def lower_state(
     found = sizes_of(checked)
     sizes = tuple(v for v in variables(state.outputs) if v in found)
     title = name or state.outputs[-1].op.name
-    return Nest(title, listed, outputs, body, sizes, loop_names(body))
+    return Nest(title, listed, outputs, body, sizes, loop_names(body, taken))
 
 
 def _stage_names(state: State, taken: set[str]) -> dict[str, str]:
@@ -173,9 +175,10 @@ def _aliases(state: State) -> dict[Any, Any]:
     return alias
 
 
-def _buffers(args: Sequence[Arg]) -> dict[Tensor, Buffer]:
+def _buffers(args: Sequence[Arg], taken: Set[str]) -> dict[Tensor, Buffer]:
+    """Return the buffers of the tensors of ``args``; their names are distinct and not ``taken``."""
     made: dict[Tensor, Buffer] = {}
-    names: set[str] = {a.name for a in args if isinstance(a, Var)}
+    names = {a.name for a in args if isinstance(a, Var)} | taken
     for arg in args:
         if isinstance(arg, Tensor):
             name, count = arg.name, 0

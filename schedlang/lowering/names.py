@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
+
 from schedlang.expr.nodes import Axis
-from schedlang.ir.nodes import Block, For, If
+from schedlang.ir.nodes import Alloc, Block, For, If, walk
 
 
-def loop_names(root: Block) -> dict[Axis, str]:
+def loop_names(root: Block, given: Iterable[str] = ()) -> dict[Axis, str]:
     """Return the name of each loop variable.
 
-    A name that equals that of an enclosing loop is extended by its stage's name.
+    A name that equals that of an enclosing loop, of an allocation or of ``given`` is extended by
+    its stage's name. ``given`` are the names of the arguments and sizes.
     """
     names: dict[Axis, str] = {}
+    other = {*given, *(s.buffer.name for s, _ in walk(root) if isinstance(s, Alloc))}
     stack: list[tuple[Block, tuple[Axis, ...]]] = [(root, ())]
     while stack:
         block, around = stack.pop()
@@ -19,13 +23,15 @@ def loop_names(root: Block) -> dict[Axis, str]:
             if isinstance(stmt, If):
                 stack.append((stmt.body, around))
             elif isinstance(stmt, For):
-                _name(names, stmt, around)
+                _name(names, stmt, around, other)
                 stack.append((stmt.body, (*around, stmt.axis)))
     return names
 
 
-def _name(names: dict[Axis, str], loop: For, around: tuple[Axis, ...]) -> None:
-    taken = {names[a] for a in around if a is not loop.axis}
+def _name(
+    names: dict[Axis, str], loop: For, around: tuple[Axis, ...], other: Set[str]
+) -> None:
+    taken = other | {names[a] for a in around if a is not loop.axis}
     name = names.get(loop.axis, loop.axis.name)
     if name in taken:
         name = f"{loop.stage}.{loop.axis.name}"

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
+from schedlang.codegen.names import short_name
 from schedlang.errors import BuildError
 
 # several threads may call a kernel for the first time at once
@@ -58,7 +59,7 @@ def write(text: str, name: str) -> Path:
     """
     key = hashlib.sha256((runtime_key() + text).encode()).hexdigest()[:16]
     folder = cache_folder() / "kernels"
-    path = folder / f"{name}_{key}.py"
+    path = folder / f"{short_name(name)}_{key}.py"
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return path
     temporary = ""

@@ -9,7 +9,7 @@ from schedlang.compute.tensor import ScanOp, divide_whole
 from schedlang.errors import ScheduleError, explain, subscript
 from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.ir.nodes import For, walk
-from schedlang.ir.printer import INDENT, statement_lines
+from schedlang.ir.printer import INDENT, printed_names, statement_lines
 from schedlang.lowering.lower import lower_state
 from schedlang.lowering.plan import runs_over
 from schedlang.stage.relations import parts
@@ -31,11 +31,11 @@ def marked_nest(state: State, axis: Axis) -> str:
     """Return the lines of the nest around the loop over ``axis``, with an arrow at that loop."""
     nest = lower_state(state, strict=False)
     lines: list[str] = []
-    mark = -1
+    mark, taken = -1, printed_names(nest)
     for stmt, depth in walk(nest.body):
         if isinstance(stmt, For) and runs_over(stmt.axis, axis) and mark < 0:
             mark = len(lines)
-        lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names)]
+        lines += [INDENT * depth + line for line in statement_lines(stmt, nest.names, taken)]
     if mark < 0:
         return ""
     lines[mark] += "    <-- here"
