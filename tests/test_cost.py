@@ -157,6 +157,84 @@ def test_a_triangular_where_has_a_formula() -> None:
         assert sl.cost(C, sizes={n: size}).flops == size * (size + 1) // 2
 
 
+def test_an_axis_whose_row_follows_from_another_counts_whole() -> None:
+    (n,) = sizes("n")
+    A = sl.placeholder((n,), name="A")
+    k, m = (sl.reduce_axis(n, name=name) for name in "km")
+    where = [lambda i: (k <= i) & (k <= i + m), lambda i: (k <= i + m) & (k <= i)]
+    for cond in where:
+        C = sl.compute((n,), lambda i, w=cond: sl.sum(A[k], axis=[k, m], where=w(i)), name="C")
+        found, size = sl.cost(C), sympy.Symbol("n", integer=True, positive=True)
+        assert sympy.expand(found.flops - size**2 * (size + 1) / 2) == 0 and found.notes == ()
+        assert sl.cost(C, sizes={n: 10}).flops == 550
+
+
+def test_a_step_of_zero_has_a_formula() -> None:
+    (n,) = sizes("n")
+    A = sl.placeholder((n,), name="A")
+    B = sl.compute((n,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((sl.max(n - 2, 0),), lambda i: B[i] + B[i + 2], name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[0], nparts=3)
+    s[B].compute_at(s[C], outer)
+    found = sl.cost(s)
+    for size in (1, 2, 3, 20):
+        assert found.at(n=size).loads == sl.cost(s, sizes={n: size}).loads
+
+
+def test_storage_of_a_loop_that_never_runs_is_not_allocated() -> None:
+    (n,) = sizes("n")
+    A, B = scaled(n)
+    C = sl.compute((n,), lambda i: B[i] + 1, name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(C.op.axis[0], factor=8, tail="cut")
+    s[B].compute_at(s[C], outer)
+    found = sl.cost(s)
+    for size, wanted in ((5, 28), (7, 28), (8, 32), (9, 32)):
+        assert found.at(n=size).allocated == sl.cost(s, sizes={n: size}).allocated == wanted
+
+
+def test_no_count_is_negative() -> None:
+    (n,) = sizes("n")
+    A = sl.placeholder((n,), name="A")
+    C = sl.compute((n - 2,), lambda i: A[i] + A[i + 2], name="C")
+    found = sl.cost(sl.schedule(C)).at(n=1)
+    assert (found.flops, found.loads, found.stores, found.bytes) == (0, 0, 0, 4)
+
+
+@pytest.mark.parametrize(
+    "extent, cond, wanted",
+    [
+        (10**10, lambda k, i: k * 10**10 <= i * 10**19, 3 * 10**9 + 3),
+        (3 << 22, lambda k, i: k * 2**40 <= i * 2**62, 1 + (1 << 22) + 1 + (1 << 23) + 1),
+        (9, lambda k, i: k % 3 * 2**61 <= i * 2**61 - 1, 3 + 6),
+        (9, lambda k, i: (k * 2**61 < i * 2**62) | (k * 2**60 == 2**62), 2 + 4 + 3),
+    ],
+)
+def test_conditions_beyond_64_bits(extent: int, cond: Any, wanted: int) -> None:
+    A, k = sl.placeholder((3,), name="A"), sl.reduce_axis(extent, name="k")
+    C = sl.compute((3,), lambda i: sl.sum(A[i], axis=k, where=cond(k, i)), name="C")
+    found = sl.cost(C)
+    assert found.flops == wanted and found.notes == ()
+
+
+def test_a_formula_counts_numbers_that_are_too_many_to_try() -> None:
+    N = 10**10
+    A, k = sl.placeholder((N,), name="A"), sl.reduce_axis(N, name="k")
+    C = sl.compute((N,), lambda i: sl.sum(A[k], axis=k, where=k <= i), name="C")
+    assert sl.cost(C).flops == N * (N + 1) // 2 and sl.cost(C).notes == ()
+
+
+def test_sizes_that_are_no_mapping_are_refused() -> None:
+    (n,) = sizes("n")
+    s = sl.schedule(scaled(n)[1])
+    for wrong in (8, [n], "n"):
+        with pytest.raises(ComputeTypeError, match=r"(?s)sizes=.*not a mapping.*sizes={n: 8}"):
+            sl.cost(s, sizes=wrong)  # type: ignore[arg-type]
+        with pytest.raises(ComputeTypeError, match=r"(?s)at\(.*not a mapping.*at\({n: 8}\)"):
+            sl.cost(s).at(wrong)  # type: ignore[arg-type]
+
+
 def test_a_condition_on_elements_is_an_upper_bound_and_says_so() -> None:
     A, k = sl.placeholder((8,), name="A"), sl.reduce_axis(8, name="k")
     C = sl.compute((4,), lambda i: sl.sum(A[k], axis=k, where=A[k] > 0), name="C")

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.analysis.points import Counter
+from schedlang.expr.interval import weak_range
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.simplify import to_lin
@@ -135,6 +137,99 @@ def test_formulas_agree_with_points_at_every_size(data: Any) -> None:
         wanted = brute([extent, inner], axes, conds, {n: size})
         made = found if isinstance(found, int) else int(found.subs({n: size}))
         assert made >= wanted if counter.bounds else made == wanted, (size, str(found))
+
+
+def linear(draw: Any, axes: list[Axis]) -> Expr:
+    """Draw a sum of ``axes`` with small coefficients."""
+    total: Expr | int = draw(st.integers(-2, 2))
+    for axis in axes:
+        total = total + axis * draw(st.sampled_from((0, 1, 1, -1, 2)))
+    return to_expression(total)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(st.data())
+def test_formulas_of_several_rows_agree_with_points(data: Any) -> None:
+    n = sl.var("n")
+    extents = [
+        data.draw(st.sampled_from((n, n, 4, n - 2, n // 3, sl.max(n - 2, 0)))) for _ in range(3)
+    ]
+    axes = [Axis(name, extent) for name, extent in zip("xyz", extents)]
+    left, right = linear(data.draw, axes[:2]), linear(data.draw, axes[:2])
+    # the second follows from the first, and connects another axis
+    conds = [left <= right, left <= right + axes[2]]
+    if data.draw(st.booleans()):
+        conds.append(axes[0] < n - data.draw(st.integers(-1, 2)))
+    counter = Counter()
+    loops = tuple((a, to_lin(a.extent)) for a in axes)
+    found = sympy.sympify(counter.count(loops, [(c, True) for c in conds]))
+    for size in (1, 2, 3, 5, 8):
+        lengths = [max(0, int(sympy.sympify(e).subs(n, size))) for e in extents]
+        wanted = brute(lengths, axes, conds, {n: size})
+        made = int(found.subs({n: size}))
+        assert made >= wanted if counter.bounds else made == wanted, (size, str(found))
+
+
+def reads_of(kind: str, B: sl.Tensor, n: Any) -> Any:
+    """Return the body of a consumer that reads ``B``."""
+    return {
+        "halves": lambda i: B[i // 2] * B[(i + 1) // 2],
+        "window": lambda i: B[i] + B[i + 2],
+        "pad": lambda i: sl.if_then_else((i >= 1) & (i < n), B[sl.max(i - 1, 0)], 0.0),
+        "clamp": lambda i: B[sl.min(sl.max(i - 1, 0), n)] + B[i],
+    }[kind]
+
+
+def random_consumer(rng: Random) -> sl.Schedule:
+    """Return a schedule of two stages in ``n`` whose loops may run zero times."""
+    n = sl.var("n")
+    A = sl.placeholder((2 * n + 4,), name="A")
+    B = sl.compute((2 * n + 4,), lambda i: A[i] + 1, name="B")
+    extent = rng.choice((n, n - 2, sl.max(n - 2, 0), n // 2, n // 3, n + 1))
+    kind = rng.choice(("halves", "window", "pad", "clamp", "triangle"))
+    if kind == "triangle":
+        k, m = (sl.reduce_axis(rng.choice((n, 3, n - 2)), name=name) for name in "km")
+        where = (lambda i: (k <= i) & (k <= i + m)) if rng.random() < 0.7 else lambda i: k <= i
+        C = sl.compute(
+            (extent,), lambda i: sl.sum(B[i] * A[k], axis=[k, m], where=where(i)), name="C"
+        )
+    else:
+        C = sl.compute((extent,), reads_of(kind, B, n), name="C")
+    s = sl.schedule(C)
+    sizes = {rng.choice(("factor", "nparts")): rng.choice((2, 3, 8))}
+    loops = s[C].split(C.op.axis[0], tail=rng.choice(("guard", "auto")), **sizes)
+    if "factor" in sizes and weak_range(C.op.axis[0].extent)[0] == 0 and rng.random() < 0.5:
+        s = sl.schedule(C)
+        loops = s[C].split(C.op.axis[0], tail="cut", **sizes)
+    if rng.random() < 0.8:
+        s[B].compute_at(s[C], rng.choice(loops))
+        if rng.random() < 0.25:
+            s[B].store_root()
+    return s
+
+
+COUNTS = ("flops", "bytes", "loads", "stores", "allocated", "executed")
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_formulas_agree_with_counts_at_small_sizes(block: int) -> None:
+    exact = 0
+    for seed in range(block * 12, block * 12 + 12):
+        s = random_consumer(Random(f"formulas:{seed}"))
+        nest = lower_state(s.state)
+        found = sl.cost(s)
+        exact += not found.notes
+        for size in (1, 2, 3, 5, 8, 9):
+            made, wanted = found.at(n=size), sl.cost(s, sizes={"n": size})
+            for what in COUNTS:
+                one, other = getattr(made, what), getattr(wanted, what)
+                assert one >= other if found.notes else one == other, f"{seed} {size} {what} {nest}"
+        for size in (0, 1, 2, 5):
+            run = interpret(nest, [np.zeros(2 * size + 4, "float32")], complete=False)
+            wanted = sl.cost(s, sizes={"n": size})
+            ran = sum(run.loads.values()), sum(run.stores.values())
+            assert wanted.notes == () and (wanted.loads, wanted.stores) == ran, f"{seed}\n{nest}"
+    assert exact > 3
 
 
 @pytest.mark.parametrize("block", range(2))

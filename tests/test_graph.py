@@ -172,3 +172,17 @@ def test_a_graph_of_a_long_chain() -> None:
     assert len(made) == 1501 and nx.dag_longest_path_length(made) > 0
     assert sl.cost(T).flops == 4 * 1500
     assert T._repr_latex_() is None and T.latex().count("&=") == 1500
+
+
+def test_conditions_on_one_axis_shrink_the_box_of_an_edge() -> None:
+    A, k, n = sl.placeholder((8,), name="A"), sl.reduce_axis(8, name="k"), sl.var("n")
+    C = sl.compute((8,), lambda i: sl.if_then_else(i < 4, A[i], 0.0), name="C")
+    D = sl.compute((), lambda: sl.sum(A[k], axis=k, where=(k * 2 < 8) & (k >= 1)), name="D")
+    E = sl.compute((8,), lambda i: sl.if_then_else(i < 4, A[i], A[i - 2]), name="E")
+    for tensor, wanted in ((C, (4, 16)), (D, (3, 12)), (E, (8, 24))):
+        edge = sl.graph(tensor).edges["A", tensor.name]
+        assert (edge["reads"], edge["bytes"]) == wanted
+    V = sl.placeholder((n,), name="V")
+    F = sl.compute((n,), lambda i: sl.if_then_else(i < 4, V[i], 0.0), name="F")
+    moved = sl.graph(F).edges["V", "F"]["bytes"]
+    assert [moved.subs({n: size}) for size in (2, 4, 9)] == [8, 16, 16]

@@ -150,6 +150,22 @@ def without_axes(row: Lin, axes: Sequence[Axis]) -> Lin:
     return Lin({p: c for p, c in row.terms.items() if not any(axis in p for axis in axes)})
 
 
+def largest(extents: Extents, rows: Sequence[Lin]) -> list[Lin] | None:
+    """Return linear ``rows`` at the point where all are largest; ``None`` if there is no such."""
+    at: dict[Axis, Lin] = {}
+    for row in rows:
+        form = _form(row)
+        if form is None:
+            return None
+        for axis, coef in form.items():
+            if not (proven(coef) or proven(-coef)):
+                return None
+            end = extents[axis] - 1 if proven(coef) else ZERO
+            if at.setdefault(axis, end) != end:
+                return None
+    return [to_lin(to_expr(row), at) for row in rows]
+
+
 def needed(rows: Sequence[Lin], ranges: Ranges) -> list[Lin]:
     """Return ``rows``, which must be 0 or more, without those implied by others."""
     kept = list(rows)

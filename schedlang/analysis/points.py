@@ -11,6 +11,7 @@ from schedlang.analysis.closed import (
     Formula,
     as_sympy,
     closed_count,
+    largest,
     length_of,
     needed,
     where_positive,
@@ -216,6 +217,17 @@ class Counter:
             self.bounds.setdefault(f"as if {expr_text(cond, self.names)} always held")
 
 
+def largest_rows(loops: Loops, held: Sequence[Held]) -> list[Lin] | None:
+    """Return forms that are all 0 or more if and only if ``held`` hold at a point of ``loops``.
+
+    Return ``None`` if no point is the best for all conditions. The loops are not empty.
+    """
+    ranges = Ranges({axis: (ZERO, extent - 1) for axis, extent in loops})
+    items = items_of(held, ranges)
+    rows = [item.lin for item in items if isinstance(item, AtLeast)]
+    return largest(dict(loops), rows) if len(rows) == len(items) else None
+
+
 Space = tuple[dict[Axis, Lin], dict[Axis, Lin]]
 
 
@@ -293,4 +305,4 @@ def _components(
     return [([a for a in extents if a in axes], found) for axes, found in groups]
 
 
-__all__ = ["Counter", "Loops"]
+__all__ = ["Counter", "Loops", "largest_rows"]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schedlang.analysis.closed import bytes_of, proven, where_positive
+from schedlang.analysis.closed import bytes_of, where_positive
 from schedlang.analysis.conditions import Held
 from schedlang.analysis.evaluated import evaluations
-from schedlang.analysis.points import Counter, Loops
+from schedlang.analysis.points import Counter, Loops, largest_rows
 from schedlang.compute.work import of_step, operations_of
 from schedlang.expr.nodes import Expr
 from schedlang.expr.simplify import to_lin
@@ -157,12 +157,14 @@ def _peak_of_block(block: Block, peaks: dict[int, Any]) -> Any:
 
 def _if_reached(peak: Any, stmt: For | If, context: _Context, counter: Counter) -> Any:
     """Return ``peak``, or 0 at sizes where the body of ``stmt`` never runs."""
-    if peak == 0 or (isinstance(stmt, For) and proven(to_lin(stmt.extent), 1)):
-        return peak
-    if isinstance(stmt, For) and not context.held:
-        # the loops around it have this condition already
+    if peak == 0:
+        return 0
+    if isinstance(stmt, For):
         return where_positive(peak, [to_lin(stmt.extent)])
     inside = context.within(stmt)
+    conditions = largest_rows(inside.loops, inside.held)
+    if conditions is not None:
+        return where_positive(peak, [row + 1 for row in conditions])
     times = counter.count(inside.loops, inside.held)
     if isinstance(times, int) or times.is_number:
         return peak if times > 0 else 0
