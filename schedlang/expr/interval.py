@@ -9,7 +9,7 @@ from math import gcd
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.polynomial import polynomial, quick
-from schedlang.expr.rules import Interval, extreme, floordiv
+from schedlang.expr.rules import Interval, extreme, floordiv, mod
 
 UNBOUNDED: Interval = (None, None)
 
@@ -314,7 +314,7 @@ def _replaced(quotient: Div, factor: Lin, lin: Lin) -> Lin | None:
     for num, den in _dividends(quotient, lin):
         times = _multiple(factor, den)
         if times is not None:
-            return (num - Lin.of(Mod(num, den))) * times
+            return (num - mod(num, den, Ranges())) * times
     return None
 
 
