@@ -60,8 +60,8 @@ ROWS = [
     ("s[B].compute_at(s[C], k); s[B].store_at(s[C], i); s[C].parallel(i)", "s[C].reorder(j, i)",
      None),
     # threads of a CPU, of a GPU
-    ("s[C].parallel(i)", "s[C].bind(j, 'threadIdx.x')", "and no target has both"),
-    ("s[B].bind(y, 'blockIdx.x')", "s[C].parallel(i)", "and no target has both"),
+    ("s[C].parallel(i)", "s[C].bind(j, 'threadIdx.x')", "no target has both"),
+    ("s[B].bind(y, 'blockIdx.x')", "s[C].parallel(i)", "no target has both"),
     # annotations that an inlined stage would lose
     ("s[B].pragma(x, 'nontemporal')", "s[B].compute_inline()", "an inlined stage stores nothing"),
     ("s[B].double_buffer()", "s[B].compute_inline()", "an inlined stage stores nothing"),

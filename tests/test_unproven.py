@@ -77,6 +77,12 @@ def pieces(s, A, B, C):
     s[C].parallel(C.op.axis[0])
 
 
+def cut_in_half(s, A, B, C):
+    outer, inner = s[C].split(C.op.axis[0], factor=8, tail="cut")
+    s[C].split(inner, factor=4, tail="cut")
+    s[C].parallel(outer)
+
+
 def columns_fused(s, A, B, C):
     i, j = C.op.axis
     s[C].reorder(j, i)
@@ -97,7 +103,10 @@ def columns_fused_and_cut(s, A, B, C):
     s[C].split(s[C].fuse(j, i), factor=8, tail="cut")
 
 
-WAYS = [columns_fused, columns_fused_with_tails, columns_fused_and_cut, blocked, split_twice, cut_twice, fused, fused_with_tails, partial_sums, pieces]
+WAYS = [
+    columns_fused, columns_fused_with_tails, columns_fused_and_cut, blocked, split_twice,
+    cut_twice, cut_in_half, fused, fused_with_tails, partial_sums, pieces,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -126,7 +135,10 @@ def test_fused_axes_are_proven_in_any_order(order):
     assert report(lower_state(s.state)).open == ()
 
 
-@pytest.mark.parametrize("extent", [N // 2, (N + 1) // 2, N // 3 + 1, N // 2 * M])
+EXTENTS = [N // 2, N % 8, (N + 1) // 2, N // 3 + 1, N // 2 * 2, N // 2 * M]
+
+
+@pytest.mark.parametrize("extent", EXTENTS)
 @pytest.mark.parametrize("tail", ["cut", "guard"])
 def test_parts_of_sizes_are_proven(extent, tail):
     A = sl.placeholder((extent, 4), name="A")
@@ -134,6 +146,15 @@ def test_parts_of_sizes_are_proven(extent, tail):
     s = sl.schedule(C)
     outer, _ = s[C].split(C.op.axis[0], factor=4, tail=tail)
     s[C].parallel(outer)
+    assert report(lower_state(s.state)).open == ()
+
+
+@pytest.mark.parametrize("parts", [{"factor": 8}, {"nparts": 3}])
+def test_fused_windows_of_a_symbolic_size_are_proven(parts):
+    A = sl.placeholder(((N - 3) // 2 + 1, N // 2 + 1), name="A")
+    C = sl.compute(A.shape, lambda i, j: A[i, j] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].split(s[C].fuse(*C.op.axis), **parts)
     assert report(lower_state(s.state)).open == ()
 
 

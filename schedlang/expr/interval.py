@@ -9,7 +9,7 @@ from math import gcd
 from schedlang.expr.linear import ZERO, Atom, Div, Extreme, Lin, Mod, Opaque, Product
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.polynomial import polynomial, quick
-from schedlang.expr.rules import Interval, extreme, floordiv
+from schedlang.expr.rules import Interval, extreme, floordiv, mod
 
 UNBOUNDED: Interval = (None, None)
 
@@ -283,35 +283,50 @@ def _coefficients_nonneg(lin: Lin, ranges: Ranges) -> bool:
 def _without_div(lin: Lin) -> Lin:
     """Return ``lin`` with each ``d * (x // d)`` replaced by ``x - x % d``, so that terms cancel.
 
-    Beside ``x // a``, ``b * (x // (a*b))`` is replaced by ``x // a - x // a % b``.
+    Nested quotients come first, since their dividends may cancel others. Beside ``x // a``,
+    ``b * (x // (a*b))`` is replaced by ``x // a - x // a % b``.
     """
     result = lin
-    for product, coef in lin.terms.items():
-        for position, quotient in enumerate(product):
-            if not isinstance(quotient, Div):
-                continue
+    while True:
+        found = [
+            (_depth(atom), product, position, atom)
+            for product in result.terms
+            for position, atom in enumerate(product) if isinstance(atom, Div)
+        ]  # fmt: skip
+        for _, product, position, quotient in sorted(found, key=lambda x: -x[0]):
+            coef = result.terms[product]
             rest = Lin({product[:position] + product[position + 1 :]: coef})
-            for num, den in _dividends(quotient, lin):
-                times = _multiple(rest, den)
-                if times is not None:
-                    whole = (num - Lin.of(Mod(num, den))) * times
-                    result = result - Lin({product: coef}) + whole
-                    break
-            else:
-                continue
-            break
-    return result
+            whole = _replaced(quotient, rest, result)
+            if whole is not None:
+                result = result - Lin({product: coef}) + whole
+                break
+        else:
+            return result
+
+
+def _depth(quotient: Div) -> int:
+    """Return how many quotients are nested in ``quotient``, itself included."""
+    return 1 + max((_depth(a) for a in quotient.num.atoms() if isinstance(a, Div)), default=0)
+
+
+def _replaced(quotient: Div, factor: Lin, lin: Lin) -> Lin | None:
+    """Return ``factor * quotient`` without that quotient, a term of ``lin``, if possible."""
+    for num, den in _dividends(quotient, lin):
+        times = _multiple(factor, den)
+        if times is not None:
+            return (num - mod(num, den, Ranges())) * times
+    return None
 
 
 def _dividends(quotient: Div, lin: Lin) -> Iterator[tuple[Lin, Lin]]:
-    """Yield ``(x, d)`` with ``quotient == x // d``, where ``x`` may be a quotient in ``lin``."""
-    yield quotient.num, quotient.den
+    """Yield ``(x, d)`` with ``quotient == x // d``; quotients that ``lin`` has come first."""
     size = quotient.den.const
     for atom in lin.atoms():
         if isinstance(atom, Div) and atom.num == quotient.num:
             part = atom.den.const
             if size and part and 1 < part < size and size % part == 0:
                 yield Lin.of(atom), Lin.of(size // part)
+    yield quotient.num, quotient.den
 
 
 def _multiple(lin: Lin, den: Lin) -> int | None:

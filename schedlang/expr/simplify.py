@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import Lin, Mod, to_expr
+from schedlang.expr.linear import Div, Lin, Mod, to_expr
 from schedlang.expr.nodes import Expr
 from schedlang.expr.polynomial import polynomial, quick
-from schedlang.expr.rules import floordiv
+from schedlang.expr.rules import floordiv, mod
 
 
 def to_lin(
@@ -51,14 +51,24 @@ def ceildiv(num: Lin, den: Lin) -> Lin:
 def merge_div_mod(lin: Lin) -> Lin:
     """Return ``lin`` with each ``den*(x // den) + x % den`` replaced by ``x``.
 
-    Both terms may have further factors, the same in both.
+    Both terms may have further factors, the same in both. ``x`` may be a remainder, such as
+    ``n % 8`` in ``4*(n % 8 // 4) + n % 4``.
     """
     for product, coef in lin.terms.items():
         for position, modulo in enumerate(product):
             if not isinstance(modulo, Mod):
                 continue
             factor = Lin({product[:position] + product[position + 1 :]: coef})
-            whole = floordiv(modulo.num, modulo.den, Ranges()) * modulo.den * factor
-            if all(lin.terms.get(p) == c for p, c in whole.terms.items()):
-                return merge_div_mod(lin - Lin({product: coef}) - whole + modulo.num * factor)
+            for num in (modulo.num, *_remainders(modulo, lin)):
+                whole = floordiv(num, modulo.den, Ranges()) * modulo.den * factor
+                if all(lin.terms.get(p) == c for p, c in whole.terms.items()):
+                    return merge_div_mod(lin - Lin({product: coef}) - whole + num * factor)
     return lin
+
+
+def _remainders(modulo: Mod, lin: Lin) -> Iterator[Lin]:
+    """Yield each dividend ``x`` of a quotient in ``lin`` of which ``modulo`` is ``x % den``."""
+    for atom in lin.atoms():
+        if isinstance(atom, Div) and atom.den == modulo.den:
+            if mod(atom.num, atom.den, Ranges()) == Lin.of(modulo) != atom.num:
+                yield atom.num

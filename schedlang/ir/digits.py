@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from schedlang.expr.interval import Ranges
-from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.linear import ONE, ZERO, Lin
 from schedlang.expr.nodes import Axis
 
 Span = tuple[Lin, Lin]
@@ -18,7 +18,7 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
     Over the loops of ``axes``, it takes each value of ``start .. start + count`` once.
     """
     start = ZERO
-    digits: list[tuple[Axis, Lin]] = []
+    weights: dict[Axis, Lin] = {}
     for product, coef in lin.terms.items():
         axes = [leaf for leaf in Lin({product: 1}).leaves()
                 if isinstance(leaf, Axis) and leaf in extents]  # fmt: skip
@@ -28,11 +28,9 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
         rest = tuple(atom for atom in product if atom is not axes[0])
         if len(axes) > 1 or len(rest) != len(product) - 1:
             return None
-        digits.append((axes[0], Lin({rest: coef})))
-    if len({axis for axis, _ in digits}) != len(digits):
-        return None
+        weights[axes[0]] = weights.get(axes[0], ZERO) + Lin({rest: coef})
     count = Lin.of(1)
-    left = list(digits)
+    left = list(weights.items())
     while left:
         # a digit of extent 1 is always 0, whatever its weight
         found = next((d for d in left if d[1] == count or extents[d[0]].const == 1), None)
@@ -41,7 +39,7 @@ def radix(lin: Lin, extents: dict[Axis, Lin]) -> tuple[Lin, set[Axis], Lin] | No
         left.remove(found)
         if extents[found[0]].const != 1:
             count = count * extents[found[0]]
-    return start, {axis for axis, _ in digits}, count
+    return start, set(weights), count
 
 
 def varies(lin: Lin, axes: Container[object] | None = None) -> bool:
@@ -97,7 +95,7 @@ class Digits:
             return False
         if not self.ranges.le(limit, found[2]):
             return False
-        unit = next((a for a in found[1] if number.terms.get((a,)) == 1), None)
+        unit = next((a for a in found[1] if coefficient(number, a)[0] == ONE), None)
         if unit is None:
             return False
         digit = Axis("digit", 0)
