@@ -95,8 +95,8 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
              for f in occupied(to_lin(a.extent) - starts.get(a, 0)))  # fmt: skip
     ranges = ranges.assuming(tuple(facts))
     order = list(postorder(op.roots))
-    guards = _guards(op, order, ranges)
-    unknown = _unknown(order)
+    guards = guards_of(op, order, ranges)
+    unknown = unknown_nodes(order)
     note = ""
     for node in order:
         if isinstance(node, Read):
@@ -104,7 +104,7 @@ def check_reads(op: ComputeOp, first: Mapping[Axis, int] | None = None, late: bo
             note = _check_read(op, node, ranges, guard, late, note, unknown) or note
 
 
-def _unknown(order: Sequence[Expr]) -> set[int]:
+def unknown_nodes(order: Sequence[Expr]) -> set[int]:
     """Return the ``id`` of each node whose value depends on data or on a symbolic size.
 
     One walk serves all reads, since a walk for each would take cubic time in a deep expression.
@@ -116,7 +116,7 @@ def _unknown(order: Sequence[Expr]) -> set[int]:
     return found
 
 
-def _guards(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
+def guards_of(op: ComputeOp, order: Sequence[Expr], ranges: Ranges) -> dict[int, Guard]:
     """Return the guard of each node, by ``id``: the facts that hold at all of its uses."""
     known: dict[int, Guard] = {id(root): _ALWAYS for root in op.roots}
     if op.where is not None:
@@ -156,7 +156,7 @@ def _check_read(
     """Raise if ``read`` is out of bounds, unless its tensor may be the state of a scan.
 
     In that case return a note, which the error message of a later read appends. ``note`` is that of
-    an earlier read. ``unknown`` is the result of :func:`_unknown`.
+    an earlier read. ``unknown`` is the result of :func:`unknown_nodes`.
     """
     conditional, facts, path = guard
     ranges = scope.assuming(facts)
@@ -173,7 +173,7 @@ def _check_read(
         uncertain = opaque or (conditional and not _certain(lin, size, ranges))
         if uncertain or not _linear(lin):
             last = size.const
-            exact = _exact_range(index, path, scope, unknown) if last is not None else None
+            exact = exact_range(index, path, scope, unknown) if last is not None else None
             if exact is not None and last is not None:
                 low, high = exact
                 below, above = low < 0, high >= last
@@ -210,7 +210,7 @@ def _clamped(index: Expr, extent: int | Expr, below: bool, above: bool) -> str:
     return f"sl.max({text}, 0)" if below or not above else text
 
 
-def _exact_range(
+def exact_range(
     index: Expr, path: Path | None, ranges: Ranges, unknown: Container[int]
 ) -> tuple[int, int] | None:
     """Return the least and the largest ``index`` over all points where ``path`` holds.

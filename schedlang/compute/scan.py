@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedlang.compute.recurrence import check_recurrence
 from schedlang.compute.tensor import (
     ComputeOp,
     PlaceholderOp,
@@ -28,7 +29,9 @@ def scan(
     computed tensors of shape ``(k, ...)``. ``update`` are computed tensors of the state's shape, of
     which the rows from ``k`` on are used. Returns a tensor for one state, a list for several.
 
-    Raises :class:`~schedlang.errors.ComputeError` if the shapes or dtypes do not match.
+    Raises :class:`~schedlang.errors.ComputeError` if the shapes or dtypes do not match, or if an
+    update reads the row that it computes or a later one. Warns with
+    :class:`~schedlang.errors.UnprovenWarning` if the row that it reads depends on data.
 
     >>> import schedlang as sl
     >>> X = sl.placeholder((5, 4), name="X")
@@ -73,6 +76,7 @@ def scan(
         tuple(states),
         tuple(_list(inputs, "inputs")),
     )
+    check_recurrence(op)
     several = isinstance(state, (tuple, list))
     names = [name] if len(states) == 1 else [f"{name}.v{k}" for k in range(len(states))]
     outputs = tuple(

@@ -1,0 +1,121 @@
+"""The check of recurrences: a step of a scan reads only rows of its states before its own."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from schedlang.compute.bounds import exact_range, guards_of, unknown_nodes
+from schedlang.compute.graph import operations
+from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.errors import ComputeError, UnprovenWarning, explain, warn_user
+from schedlang.expr.construct import binary
+from schedlang.expr.interval import Interval, Ranges, occupied
+from schedlang.expr.linear import Lin
+from schedlang.expr.nodes import Read
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+
+
+def check_recurrence(scan: ScanOp) -> None:
+    """Check that each update of ``scan`` reads earlier rows, directly or through other operations.
+
+    Raises :class:`ComputeError` for a read of the row that a step computes, or of a later one.
+    Warns with :class:`UnprovenWarning` for a read of a row that is not proven to be earlier.
+    """
+    # the range of the rows of a state that a tensor reads, minus its own row
+    reach: dict[Tensor, Interval] = dict.fromkeys(scan.state, (0, 0))
+    for op in operations(scan.update):
+        if not isinstance(op, ComputeOp) or any(t in scan.init for t in op.outputs):
+            continue
+        own = any(t in scan.update for t in op.outputs)
+        found: list[Interval] = []
+        for read, rows, reached in _distances(scan, op, reach):
+            inner = reach[read.tensor]
+            total = _sum(rows, inner)
+            if own and (total[1] is None or total[1] >= 0):
+                always = total[0] is not None and total[0] >= 0
+                _report(scan, op, read, always or (reached and inner[0] == inner[1]))
+                total = (None, -1)
+            found.append(total)
+        if found:
+            lows, highs = zip(*found)
+            both = (None if None in lows else min(lows), None if None in highs else max(highs))
+            reach.update(dict.fromkeys(op.outputs, both))
+
+
+def _distances(
+    scan: ScanOp, op: ComputeOp, tensors: Container[Tensor]
+) -> Iterator[tuple[Read, Interval, bool]]:
+    """Yield each read of ``tensors``, with the range of the row read minus the row of ``op``.
+
+    Yield also whether both ends of the range are reached.
+    """
+    order = list(postorder(op.roots))
+    ranges, unknown = _ranges(scan, op), unknown_nodes(order)
+    guards = guards_of(op, order, ranges)
+    for read in order:
+        if not isinstance(read, Read) or read.tensor not in tensors:
+            continue
+        if not op.axis:
+            yield read, (None, None), False
+            continue
+        _, facts, path = guards[id(read)]
+        known = ranges.assuming(facts)
+        rows = to_lin(read.indices[0], ranges=known) - Lin.of(op.axis[0])
+        low, high = known.interval(rows)
+        if (high is None or high >= 0) and id(read.indices[0]) not in unknown:
+            exact = exact_range(binary("-", read.indices[0], op.axis[0]), path, ranges, unknown)
+            if exact is not None:
+                yield read, exact, True
+                continue
+        if (high is None or high >= 0) and known.nonneg(-rows - 1):
+            high = -1
+        if (low is None or low < 0) and known.nonneg(rows):
+            low = 0
+        yield read, (low, high), False
+
+
+def _ranges(scan: ScanOp, op: ComputeOp) -> Ranges:
+    """Return the ranges of the axes of ``op`` in a step; each axis has an iteration."""
+    ranges = Ranges()
+    start = to_lin(scan.scan_axis.lo)
+    if op.axis:
+        ranges.known[op.axis[0]] = (start, to_lin(op.axis[0].extent) - 1)
+    extents = [to_lin(a.extent) for a in (*op.axis[1:], *op.reduce_axis)]
+    extents += [to_lin(a.extent) - start for a in op.axis[:1]]
+    return ranges.assuming(tuple(fact for extent in extents for fact in occupied(extent)))
+
+
+def _sum(a: Interval, b: Interval) -> Interval:
+    low = None if a[0] is None or b[0] is None else a[0] + b[0]
+    high = None if a[1] is None or b[1] is None else a[1] + b[1]
+    return low, high
+
+
+def _report(scan: ScanOp, op: ComputeOp, read: Read, certain: bool) -> None:
+    """Raise for a read of a row that is not yet computed; warn if that is not ``certain``."""
+    row = op.axis[0].name if op.axis else "its own"
+    if not certain:
+        warn_user(
+            f"scan {scan.name}: it is not proven that {op.name} reads only rows before row {row}, "
+            f"at {read}; compare the result with sl.reference",
+            UnprovenWarning,
+        )
+        return
+    earlier = ", ".join([f"{row} - 1", *map(str, read.indices[1:])])
+    hint = f"Read an earlier row, such as {read.tensor.name}[{earlier}]."
+    if len(scan.state) > 1 and read.tensor in scan.state:
+        update = scan.update[scan.state.index(read.tensor)]
+        if update.op is not op:
+            same = ", ".join([row, *map(str, read.indices[1:])])
+            hint += f" The row that the same step computes is {update.name}[{same}]."
+    raise ComputeError(
+        explain(
+            f"scan {scan.name}",
+            f"{op.name} reads {read}, but the rows from {row} on are not computed yet",
+            hint,
+        )
+    )
+
+
+__all__ = ["check_recurrence"]
