@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.codegen.budget import guarded
 from schedlang.errors import SpillWarning
 from tests.test_sums import inside_loops
 
@@ -157,3 +158,20 @@ def test_a_condition_that_no_split_made_gives_no_warning():
     C = sl.compute((8, 32), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k, where=k <= j), name="C")
     f, texts = built(tile(C), 512)
     assert texts == [] and "k <= j" in str(f.loop_nest)
+
+
+def test_rows_of_symbolic_length_are_advised_to_cache_the_tile() -> None:
+    """A cut would be refused, since its rest cannot be unrolled; the rest of j warns no more."""
+    M, N = sl.var("M"), sl.var("N")
+    A, B = sl.placeholder((M, 64), name="A"), sl.placeholder((64, N), name="B")
+    k = sl.reduce_axis(64, name="k")
+    C = sl.compute((M, N), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    io, ii = s[C].split(C.op.axis[0], factor=4, tail="guard")
+    jo, ji = s[C].split(C.op.axis[1], factor=8, tail="cut")
+    s[C].reorder(io, jo, k, ii, ji)
+    s[C].unroll(ii)
+    s[C].vectorize(ji)
+    (warning,) = guarded(sl.lower(s), sl.Target("cpu", vector_bytes=32))
+    assert "i.outer*4 + i.inner < M" in warning
+    assert warning.endswith('Compute the tile with s.cache_write(C, "local").')

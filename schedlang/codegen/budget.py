@@ -8,6 +8,8 @@ from dataclasses import replace
 from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.codegen.tiles import Tile, Update, need, size, tile_of, updates
 from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Var
+from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.program import Program
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
@@ -23,16 +25,20 @@ def spills(nest: Nest, target: Target) -> list[str]:
 
 
 def guarded(nest: Nest, target: Target) -> list[str]:
-    """Return a sentence for each tile that the tail test of a split keeps out of registers.
+    """Return a sentence for each stage whose tile the tail test of a split keeps out of registers.
 
     There is none if the stage also has an update without that test, or if all reduction loops are
     unrolled, since LLVM decides then.
     """
     found = [update for update in updates(nest) if update.step.kind == "serial"]
     free = {update.store.stage for update in found if update.tail is None}
-    return _distinct(
-        _kept_out(update, nest, target) for update in found if update.store.stage not in free
-    )
+    # the first of a stage: later ones are in the rests of cuts
+    first: dict[str, str] = {}
+    for update in found:
+        text = _kept_out(update, nest, target)
+        if update.store.stage not in free and text is not None:
+            first.setdefault(update.store.stage, text)
+    return list(first.values())
 
 
 def gpu_spills(program: Program, target: Target) -> list[str]:
@@ -72,11 +78,18 @@ def _kept_out(update: Update, nest: Nest, target: Target) -> str | None:
     steps = steps_of(update.step, nest)
     if not kept_buffers(untested, target.vector_width, target.vector_registers, steps):
         return None
+    step = (
+        'Split with tail="cut", which gives the tail loops of its own, or by a factor that '
+        "divides the extent."
+    )
+    tested = set(postorder([tail.cond]))
+    if any(isinstance(n, Var) for n in tested) and any(f.axis in tested for f in tile.unrolled):
+        # the rest of a cut would have a symbolic length, which cannot be unrolled
+        step = f'Compute the tile with s.cache_write({tile.store.stage}, "local").'
     return (
         f"stage {tile.store.stage}: its tile of {tile} could stay in vector registers, but its "
         f"reduction loops test {tail.cond} ({tail.note}), so every iteration loads and stores the "
-        'sums. Split with tail="cut", which gives the tail loops of its own, or by a factor that '
-        "divides the extent."
+        f"sums. {step}"
     )
 
 
