@@ -80,8 +80,8 @@ def test_arguments_by_name(kernel: Any) -> None:
         ((x[:5], y), CallError, r"got shape \(5,\): dimension 0 must be 7"),
         ((x.reshape(1, 7), y), CallError, "which has 2 dimensions"),
         ((np.zeros(14, "float32")[::2], y), CallError, r"strided .*np.ascontiguousarray\(X\)"),
-        (([1.0] * 7, y), CallTypeError, r"kernel Z: argument 0 \(X: .* is a list: pass an array"),
-        ((x, "seven"), CallTypeError, "is a str: pass an array"),
+        (([1.0] * 7, y), CallTypeError, r"kernel Z: argument 0 \(X: .* is of type list: pass an array"),
+        ((x, "seven"), CallTypeError, "is of type str: pass an array"),
     ],
 )
 def test_bad_arguments(kernel: Any, args: Any, error: type[Exception], message: str) -> None:
@@ -431,7 +431,7 @@ class Copies:
 
 
 def test_outputs_must_share_their_memory(kernel: Any) -> None:
-    with pytest.raises(CallTypeError, match="is a Copies, which does not share its memory"):
+    with pytest.raises(CallTypeError, match="is of type Copies, which does not share its memory"):
         kernel(x, y, Copies())
     np.testing.assert_array_equal(kernel(Copies(), y), y)
     with pytest.raises(CallTypeError, match="masked array"):

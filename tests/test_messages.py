@@ -223,6 +223,8 @@ def test_an_empty_schedule_has_no_step_to_show() -> None:
     _, _, s = two_stages()
     with pytest.raises(ScheduleError, match=r"^diff\(0\): the schedule has no steps$"):
         s.diff(0)
+    with pytest.raises(ScheduleError, match=r"the schedule has no steps$"):
+        s.diff()
     with pytest.raises(ScheduleError, match=r"^at\(1\): the schedule has no steps\n  Give 0\.$"):
         s.at(1)
 
@@ -314,3 +316,31 @@ def test_vectors_have_a_power_of_two_of_bytes(size: Any) -> None:
     with pytest.raises(BuildError, match=f"vector_bytes={size!r}.*a power of two, such as 16, 32"):
         sl.Target("cpu", vector_bytes=size)
     assert sl.Target("cpu", vector_bytes=128).vector_width("float32") == 32
+
+
+def test_a_tensor_is_not_assigned_to() -> None:
+    A = sl.placeholder((8,), name="A")
+    for assign in (lambda i: A.__setitem__(i, 1.0), lambda i: A.__setitem__(0, A[0] + 1)):
+        with pytest.raises(ComputeTypeError, match="a tensor is not assigned to.*sl.sum"):
+            sl.compute((8,), assign, name="B")
+
+
+def test_a_symbolic_length_is_not_an_integer() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+    with pytest.raises(ComputeTypeError, match=r"known only at the call; write A\.shape\[0\]"):
+        len(A)
+    assert len(sl.placeholder((8,), name="B")) == 8
+
+
+def test_a_size_divided_by_a_slash_gets_the_whole_division() -> None:
+    n = sl.var("n")
+    with pytest.raises(ComputeTypeError, match="divide with //, which gives n//2"):
+        sl.compute((n / 2,), lambda i: i, name="half")
+
+
+def test_an_axis_that_was_split_names_what_it_became() -> None:
+    _, C, s = two_stages()
+    s[C].split(C.op.axis[0], factor=4)
+    with pytest.raises(ScheduleError, match=r"Use i.outer, i.inner, the axes that it returned\. "):
+        s[C].parallel(C.op.axis[0])

@@ -223,6 +223,7 @@ def test_diff_shows_what_a_step_changed() -> None:
     assert "-for i in 0..64:" in s.diff(1) and "+parallel i in 0..64:" in s.diff(1)
     assert "-D: float32[64, 32]   global, 8192 B" in s.diff(2)
     assert "+parallel i in 0..64:   # pragma my.hint" in s.diff(3)
+    assert s.diff() == s.diff(3)
 
 
 def test_diff_of_a_cache_names_no_stage() -> None:

@@ -54,13 +54,13 @@ def as_numpy(value: Any, what: str, written: bool = False) -> np.ndarray:
     kind = type(value).__name__
     if written:
         raise CallTypeError(
-            f"{what} is a {kind}, which does not share its memory: pass an array to write into, "
-            "such as np.empty(...)"
+            f"{what} is of type {kind}, which does not share its memory: pass an array to write "
+            "into, such as np.empty(...)"
         )
     if hasattr(value, "__array__"):
         return np.asarray(value)
     raise CallTypeError(
-        f"{what} is a {kind}: pass an array (NumPy, PyTorch, or any object with "
+        f"{what} is of type {kind}: pass an array (NumPy, PyTorch, or any object with "
         "__array_interface__, DLPack or the buffer protocol), e.g. np.asarray(...)"
     )
 
@@ -75,8 +75,8 @@ def _buffer(value: Any, what: str) -> np.ndarray | None:
         return np.asarray(view)
     except (TypeError, ValueError, RuntimeError) as error:
         raise CallTypeError(
-            f"{what} is a {type(value).__name__} with elements {view.format!r}, which is not a "
-            f"NumPy dtype ({first_line(error)}): pass np.frombuffer(..., dtype=...)"
+            f"{what} is of type {type(value).__name__} with elements {view.format!r}, which is not "
+            f"a NumPy dtype ({first_line(error)}): pass np.frombuffer(..., dtype=...)"
         ) from None
 
 

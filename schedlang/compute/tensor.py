@@ -284,6 +284,13 @@ class Tensor:
             f"tensor, write {self.name} is None"
         )
 
+    def __setitem__(self, indices: Any, value: Any) -> NoReturn:
+        raise ComputeTypeError(
+            f"{self.name}[...] = ...: a tensor is not assigned to; the function that sl.compute "
+            "takes returns the element at its indices. A histogram is a reduction with a condition: "
+            f"sl.compute(bins, lambda b: sl.sum({self.name}[k], axis=k, where=X[k] == b))"
+        )
+
     def __float__(self) -> float:
         return float(self.as_scalar())
 
@@ -293,7 +300,13 @@ class Tensor:
     def __len__(self) -> int:
         if not self.shape:
             raise ComputeTypeError(f"tensor {self.name} is 0-d and has no length")
-        return self.shape[0].__index__()
+        length = self.shape[0]
+        if isinstance(length, Expr) and not isinstance(length, Const):
+            raise ComputeTypeError(
+                f"len({self.name}): the length is {length}, which is known only at the call; "
+                f"write {self.name}.shape[0]"
+            )
+        return length.__index__()
 
     def __repr__(self) -> str:
         return f"Tensor({declared(self)})"
@@ -380,9 +393,11 @@ def check_extent(value: Any, what: str) -> Extent:
         value = value.value
     if isinstance(value, Expr):
         if value.dtype != dtypes.INDEX or not value.weak:
+            whole = _floored(value) if _divides(value) else None
+            hint = f"; divide with //, which gives {whole}" if whole is not None else ""
             raise ComputeTypeError(
                 f"{what} is {value} ({value.dtype}), but an extent must be an integer or an "
-                'expression over sizes made by sl.var("n")'
+                f'expression over sizes made by sl.var("n"){hint}'
             )
         for leaf in postorder([value]):
             if isinstance(leaf, Axis):

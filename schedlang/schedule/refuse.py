@@ -87,9 +87,11 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
     relation = stage.made_from(axis)
     if relation is not None:
         made = ", ".join(a.name for a in parts(relation))
+        returned = "axis that it returned" if len(parts(relation)) == 1 else "axes that it returned"
         refuse(
             asked, f"{axis.name} is no longer a loop: a split or fuse turned it into {made}",
-            f"Use {made}. The loops of {stage.name}: {_loops(stage)}.",
+            f"Use {made}, the {returned}. The loops of {stage.name}, "
+            f"{subscript(stage.name)}.leaf_axes: {_loops(stage)}.",
         )  # fmt: skip
     owner = next(
         (s for s in state.stages.values() if any(a is axis for a in (*s.leaf, *s.roots))), None

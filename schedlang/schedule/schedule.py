@@ -284,8 +284,13 @@ class Schedule:
         twin._steps, twin._states = self._steps[:count], self._states[:count]
         return twin
 
-    def diff(self, count: int) -> str:
-        """Return the change that step ``count`` (from 1) made to the nest, as a unified diff."""
+    def diff(self, count: int | None = None) -> str:
+        """Return the change that a step made to the nest, as a unified diff.
+
+        ``count`` is the number of the step, from 1; by default it is the last one.
+        """
+        if count is None:
+            count = len(self._steps)
         if type(count) is not int or not 1 <= count <= len(self._steps):
             hint = f"Give a number from 1 to {len(self._steps)}." if self._steps else ""
             refuse(f"diff({shown(count)})", self._step_count_text(), hint)
