@@ -287,8 +287,9 @@ class Tensor:
     def __setitem__(self, indices: Any, value: Any) -> NoReturn:
         raise ComputeTypeError(
             f"{self.name}[...] = ...: a tensor is not assigned to; the function that sl.compute "
-            "takes returns the element at its indices. A histogram is a reduction with a condition: "
-            f"sl.compute(bins, lambda b: sl.sum({self.name}[k], axis=k, where=X[k] == b))"
+            "takes returns the element at its indices. A histogram is a reduction with a "
+            f"condition: sl.compute(bins, lambda b: sl.sum({self.name}[k], axis=k, "
+            "where=X[k] == b))"
         )
 
     def __float__(self) -> float:
