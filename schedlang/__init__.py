@@ -17,7 +17,8 @@ from schedlang.compute.math import (
     floor, if_then_else, isfinite, isinf, isnan, log, log10, log1p, log2, logical_not, pow, round,
     rsqrt, select, sigmoid, sin, sinh, sqrt, tan, tanh, trunc,
 )  # fmt: skip
-from schedlang.compute.reduce import argmax, argmin, comm_reducer, max, min, prod, reduce_axis, sum
+from schedlang.compute.custom_reducer import comm_reducer
+from schedlang.compute.reduce import argmax, argmin, max, min, prod, reduce_axis, sum
 from schedlang.compute.reference import reference
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor, placeholder, var

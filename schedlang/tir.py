@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute import reduce
+from schedlang.compute import custom_reducer, reduce
 from schedlang.compute.math import (
     abs,
     acos,
@@ -341,7 +341,7 @@ def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
     """Return a user-defined reduction; see :func:`schedlang.comm_reducer`."""
-    over = reduce.comm_reducer(fcombine, fidentity, name)
+    over = custom_reducer.comm_reducer(fcombine, fidentity, name)
     return _reducer(name, over, fcombine, f"The reduction {name}.")
 
 

@@ -287,72 +287,72 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ComputeError, "depend on axis i"),
     # reducers
     "not associative": (
-        one(lambda i: r.comm_reducer(lambda x, y: x - y, lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x - y, lambda t: 0)(V[k], axis=k)),
         ComputeError, "fcombine is not commutative"),
     "associative by no one": (
-        one(lambda i: r.comm_reducer(lambda x, y: (x + y) / 2, lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: (x + y) / 2, lambda t: 0)(V[k], axis=k)),
         ComputeError, "fcombine is not associative"),
     "wrong identity": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda t: 1)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y, lambda t: 1)(V[k], axis=k)),
         ComputeError, "fidentity is not a neutral element"),
     "reducer of another count": (
-        one(lambda i: r.comm_reducer(lambda x, y: (x, y), lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: (x, y), lambda t: 0)(V[k], axis=k)),
         ComputeError, r"1 operand, but fcombine returns 2"),
     "reducer of another dtype": (
-        one(lambda i: r.comm_reducer(lambda x, y: x < y, lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x < y, lambda t: 0)(V[k], axis=k)),
         ComputeTypeError, "fcombine returns bool for an operand of float32"),
     "identity that is no number": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda t: n)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y, lambda t: n)(V[k], axis=k)),
         ComputeError, "the identity n is not a constant"),
     "combiner of one operand": (
-        lambda: r.comm_reducer(lambda x: x, lambda t: 0, name="m"),
+        lambda: sl.comm_reducer(lambda x: x, lambda t: 0, name="m"),
         ComputeTypeError, r"reducer m: fcombine cannot be called as fcombine\(x, y\); it combines"),
     "combiner that is no function": (
-        lambda: r.comm_reducer(None, lambda t: 0, name="m"),
+        lambda: sl.comm_reducer(None, lambda t: 0, name="m"),
         ComputeTypeError, "fcombine is None, not a function; write e.g. fcombine=lambda x, y"),
     "identity that is no function": (
-        lambda: r.comm_reducer(lambda x, y: x + y, 0, name="m"),
+        lambda: sl.comm_reducer(lambda x, y: x + y, 0, name="m"),
         ComputeTypeError, "fidentity is 0, not a function; write e.g. fidentity=lambda dtype: 0"),
     "identity of no dtype": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y, lambda: 0)(V[k], axis=k)),
         ComputeTypeError, "fidentity cannot be called with 1 dtype; it takes the dtype of each"),
     "identity of three dtypes": (
-        one(lambda i: r.comm_reducer(lambda x, y: x, lambda a, b, c: 0)((V[k], V[k]), axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x, lambda a, b, c: 0)((V[k], V[k]), axis=k)),
         ComputeTypeError, "fidentity cannot be called with 2 dtypes"),
     "combiner that reads a tensor": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y + V[0], lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y + V[0], lambda t: 0)(V[k], axis=k)),
         ComputeError, r"fcombine uses V\[0\], but may use only its operands and constants"),
     "trusted combiner that reads a tensor": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y + V[0], lambda t: 0, trusted=True)(
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y + V[0], lambda t: 0, trusted=True)(
             V[k], axis=k)),
         ComputeError, r"(?s)fcombine uses V\[0\].*Use V\[0\] in the expression to reduce"),
     "combiner that uses an axis": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y + k, lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y + k, lambda t: 0)(V[k], axis=k)),
         ComputeError, "fcombine uses k, but may use only"),
     "combiner that uses a size": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y + n, lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y + n, lambda t: 0)(V[k], axis=k)),
         ComputeError, "fcombine uses n, but may use only"),
     "combiner of parts for one value": (
-        one(lambda i: r.comm_reducer(lambda x, y: x[0] + y[0], lambda t: 0)(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x[0] + y[0], lambda t: 0)(V[k], axis=k)),
         ComputeTypeError, "(?s)fails with TypeError: .*Here x and y are single values"),
     "combiner of three parts for two": (
-        one(lambda i: r.comm_reducer(lambda x, y: (x[2], y[2]), lambda a, b: (0, 0))(
+        one(lambda i: sl.comm_reducer(lambda x, y: (x[2], y[2]), lambda a, b: (0, 0))(
             (V[k], V[k]), axis=k)),
         ComputeTypeError, "(?s)fails with IndexError: .*Here x and y have 2 parts each"),
     "combiner that returns nothing": (
-        one(lambda i: r.comm_reducer(lambda x, y: None, lambda t: 0, name="m")(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: None, lambda t: 0, name="m")(V[k], axis=k)),
         ComputeTypeError, "the result of fcombine of reducer m: NoneType None cannot be used"),
     "identity that is nothing": (
-        one(lambda i: r.comm_reducer(lambda x, y: x, lambda t: None, name="m")(V[k], axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x, lambda t: None, name="m")(V[k], axis=k)),
         ComputeTypeError, "the result of fidentity of reducer m: NoneType None cannot be used"),
     "reduction of nothing": (
-        one(lambda i: r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="m")((), axis=k)),
+        one(lambda i: sl.comm_reducer(lambda x, y: x + y, lambda t: 0, name="m")((), axis=k)),
         ComputeError, r"sl.m\(\(\), ...\): there is nothing to reduce; give an expression"),
     "trust that is no flag": (
-        lambda: r.comm_reducer(lambda x, y: x + y, lambda t: 0, trusted="no"),
+        lambda: sl.comm_reducer(lambda x, y: x + y, lambda t: 0, trusted="no"),
         ComputeTypeError, "trusted is 'no'; give True or False"),
     "reducer name": (
-        lambda: r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="a b"),
+        lambda: sl.comm_reducer(lambda x, y: x + y, lambda t: 0, name="a b"),
         ComputeError, "a reducer"),
     # scans
     "state that is computed": (
@@ -455,7 +455,7 @@ SAMPLES: list[tuple[str, object, str]] = [
 def test_samples_that_are_no_elements(dtype, value, match, others):
     X, q = placeholder((4,), dtype, name="X"), r.reduce_axis(4, name="q")
     given = [*others, value]
-    add = r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="add", samples=given)
+    add = sl.comm_reducer(lambda x, y: x + y, lambda t: 0, name="add", samples=given)
     with pytest.raises(ComputeTypeError, match=f"samples=...\\) of add: .*{match}"):
         compute((1,), lambda i: add(X[q], axis=q), name="C")
 
@@ -472,7 +472,7 @@ def test_constants_of_other_kinds_of_numbers():
     assert const(Fraction(1, 2), "float32").value == 0.5
 
 
-own = r.comm_reducer(lambda x, y: x + y, lambda t: 0, name="own")
+own = sl.comm_reducer(lambda x, y: x + y, lambda t: 0, name="own")
 
 
 @pytest.mark.parametrize("reduce", [r.sum, r.prod, r.max, r.argmax, r.argmin, own])

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from schedlang.compute import compute, placeholder, var
 from schedlang.compute import math as m
 from schedlang.compute import reduce as r
+from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.data import (
     Graph,
     Structure,
@@ -75,12 +76,12 @@ def everything() -> Tensor:
 def reducers() -> tuple[Tensor, ...]:
     A = placeholder((4, 6), name="A")
     k, q = r.reduce_axis(6, name="k"), r.reduce_axis(6, name="q")
-    both = r.comm_reducer(
+    both = comm_reducer(
         lambda x, y: (x[0] + y[0], r.max(x[1], y[1])), lambda a, b: (0, -9.0), name="both"
     )
     P, Q = compute((4,), lambda i: both((A[i, k] * 0 + 1, A[i, k] * 0), axis=k), name="P")
     Z = compute((4,), lambda i: r.argmin(A[i, q], axis=q), name="Z")
-    L = compute((4,), lambda i: r.comm_reducer(lambda x, y: x & y, lambda t: True, name="every")(
+    L = compute((4,), lambda i: comm_reducer(lambda x, y: x & y, lambda t: True, name="every")(
         A[i, k] > 0, axis=k), name="L")  # fmt: skip
     return P, Q, Z, L
 

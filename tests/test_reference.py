@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schedlang.compute import compute, placeholder, var
 from schedlang.compute import math as m
 from schedlang.compute import reduce as r
+from schedlang.compute.custom_reducer import comm_reducer
 from schedlang.compute.reference import reference
 from schedlang.errors import BoundsError
 
@@ -300,7 +301,7 @@ def test_reduced_value_that_ignores_an_axis():
 
 
 def test_custom_reducer_keeps_order_and_tuples():
-    pair = r.comm_reducer(
+    pair = comm_reducer(
         lambda x, y: (m.select(x[1] >= y[1], x[0], y[0]), m.select(x[1] >= y[1], x[1], y[1])),
         lambda a, b: (0, -np.inf), name="pair",
     )  # fmt: skip
@@ -314,7 +315,7 @@ def test_custom_reducer_keeps_order_and_tuples():
 
 
 def test_custom_reducer_over_two_axes_with_where_and_init():
-    gcd_like = r.comm_reducer(lambda x, y: x | y, lambda t: 0, name="either")
+    gcd_like = comm_reducer(lambda x, y: x | y, lambda t: 0, name="either")
     A = placeholder((3, 4, 5), "uint8", name="A")
     j, k = r.reduce_axis(4, name="j"), r.reduce_axis(5, name="k")
     C = compute((3,), lambda i: gcd_like(A[i, j, k], axis=(j, k), where=k > j, init=128), name="C")
@@ -325,7 +326,7 @@ def test_custom_reducer_over_two_axes_with_where_and_init():
 
 
 def test_custom_spelling_of_a_sum_is_a_sum():
-    mine = r.comm_reducer(lambda x, y: y + x, lambda t: 0, name="max")
+    mine = comm_reducer(lambda x, y: y + x, lambda t: 0, name="max")
     A = placeholder((1000,), "float32", name="A")
     k = r.reduce_axis(1000, name="k")
     C = compute((), lambda: mine(A[k], axis=k), name="C")
