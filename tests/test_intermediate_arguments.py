@@ -192,3 +192,19 @@ def test_threads_that_each_compute_a_part():
     b, c = sl.build(s, [A, B, C], target="cuda-emulator")(a)
     np.testing.assert_array_equal(b, a * 2)
     np.testing.assert_array_equal(c, a * 2 + 1)
+
+
+@pytest.mark.parametrize("scope", ["shared", "local"])
+def test_an_argument_is_not_rounded_up(scope):
+    A = sl.placeholder((3, 16), name="A")
+    B = sl.compute((3, 6), lambda i, j: A[i, j] * 2, name="B")
+    k = sl.reduce_axis(6, name="k")
+    C = sl.compute((3,), lambda i: sl.sum(B[2 - i, k] * B[i, i + 1], axis=k), name="C")
+    s = sl.schedule(C)
+    outer, _ = s[C].split(k, factor=5, tail="cut")
+    s[B].compute_at(s[C], outer)
+    s[B].set_scope(scope)
+    # the second box of B begins at i + 1 and ends past the last column; a private tile may
+    assert "if " not in str(s)
+    with pytest.raises(LoweringError, match=r"B is an argument.*finalised \d times"):
+        sl.lower(s, [A, B, C])

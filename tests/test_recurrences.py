@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import ComputeError, UnprovenWarning
+from schedlang.errors import BoundsError, ComputeError, UnprovenWarning
+from schedlang.ir.interpret import interpret
 
 ROWS, WIDTH = 7, 3
 X = sl.placeholder((ROWS, WIDTH), name="X")
@@ -118,3 +119,21 @@ def test_a_second_state_reads_the_update_of_the_first(order: int) -> None:
     found = dict(zip(("S1", "S2")[::order], sl.build(sl.schedule(made), target="python")()))
     np.testing.assert_array_equal(found["S1"], np.arange(ROWS))
     np.testing.assert_array_equal(found["S2"], np.cumsum(np.arange(ROWS)))
+
+
+@pytest.mark.parametrize("length", [ROWS, sl.var("n")])
+def test_rows_before_the_first_are_refused(length: Any) -> None:
+    with pytest.raises(BoundsError, match=r"step reads S\[t - 2, i\].*-1"):
+        recurrence(lambda S, t, i: S[t - 2, i], length)
+
+
+def test_a_copy_of_earlier_rows_ends_at_the_last_one_read() -> None:
+    c = recurrence(lambda S, t, i: S[t - 1, i] + S[t // 2, i])
+    s = sl.schedule(c)
+    copy = s.cache_read(c.op.state[0], "global", [c.op.update[0]])
+    s[copy].compute_at(s[c], c.op.scan_axis)
+    nest = sl.lower(s, [X, c])
+    x = np.random.default_rng(0).random((ROWS, WIDTH), "float32")
+    # the interpreter raises an error for a read of an element that is not written yet
+    found = interpret(nest, [x]).outputs[0]
+    np.testing.assert_allclose(found, expected(x, lambda r, t: r[t - 1] + r[t // 2]), rtol=1e-6)

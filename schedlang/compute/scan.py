@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedlang.compute.bounds import check_reads
+from schedlang.compute.graph import first_rows
 from schedlang.compute.recurrence import check_recurrence
 from schedlang.compute.tensor import (
     ComputeOp,
@@ -30,7 +32,8 @@ def scan(
     which the rows from ``k`` on are used. Returns a tensor for one state, a list for several.
 
     Raises :class:`~schedlang.errors.ComputeError` if the shapes or dtypes do not match, or if an
-    update reads the row that it computes or a later one. Warns with
+    update reads the row that it computes or a later one, and
+    :class:`~schedlang.errors.BoundsError` if it reads a row before row 0. Warns with
     :class:`~schedlang.errors.UnprovenWarning` if the row that it reads depends on data.
 
     >>> import schedlang as sl
@@ -77,6 +80,9 @@ def scan(
         tuple(_list(inputs, "inputs")),
     )
     check_recurrence(op)
+    for step, first in first_rows([op]).items():
+        if step.axis and isinstance(first, int):
+            check_reads(step, {step.axis[0]: first}, late=True)
     several = isinstance(state, (tuple, list))
     names = [name] if len(states) == 1 else [f"{name}.v{k}" for k in range(len(states))]
     outputs = tuple(

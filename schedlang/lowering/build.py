@@ -278,7 +278,7 @@ def place_child(
         past = realize_past(box, sizes, scope.ranges)
         job.clipped.update(child.outputs if past is None else ())
         dims = past or dims
-    if stored_here and scope_name != "global":
+    if stored_here and scope_name != "global" and job.given.isdisjoint(child.outputs):
         whole = job.given | job.clipped
         boxed = partial(fetched, job.state, job.placement.attach, whole)
         known = boxed if scope.threads.known else None

@@ -155,9 +155,10 @@ def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges, moves: bool = False)
     The extents do not depend on the enclosing loops, so that storage and loops have fixed sizes.
     A dimension whose box may exceed the tensor is marked, so that it gets a guard. A box as large
     as the tensor becomes the whole tensor, unless it ``moves``: the stages of a scan's step
-    compute no first rows.
+    compute no first rows, and no rows after those that are read, which do not exist yet.
     """
-    return tuple(_dim(lo, hi, size, ranges, moves) for lo, hi, size in zip(box.lo, box.hi, sizes))
+    bounds = enumerate(zip(box.lo, box.hi, sizes))
+    return tuple(_dim(lo, hi, size, ranges, moves and not k) for k, (lo, hi, size) in bounds)
 
 
 def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...] | None:
@@ -194,6 +195,8 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool)
         # keep the extent constant, since the loop may be vectorized or unrolled
         return whole
     extent = defined(extent, ranges)
+    if moves and not ranges.le(lo + extent, hi + 1):
+        size = hi + 1
     return Dim(
         lo, extent, low=not ranges.nonneg(lo), high=not ranges.le(lo + extent, size), size=size
     )

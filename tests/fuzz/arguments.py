@@ -12,7 +12,9 @@ from tests.fuzz.record import Case
 
 SHARE = 0.3
 # parts of the messages that refuse an intermediate as an argument
-REFUSALS = ("is an argument", "the argument ", "among the arguments", "tail='cut'")
+REFUSALS = (
+    "is an argument", "as an argument", "the argument ", "among the arguments", "tail='cut'",
+)  # fmt: skip
 
 
 def arguments(case: Case, s: Any) -> list[Any] | None:

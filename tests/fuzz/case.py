@@ -26,6 +26,7 @@ from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays, other_sizes
 from tests.fuzz.proofs import check_proofs, check_proofs_at
 from tests.fuzz.record import Case, Mismatch
+from tests.fuzz.scans import check_refused
 from tests.fuzz.search import FEWEST, schedule_randomly
 from tests.fuzz.steps import bound
 
@@ -56,6 +57,8 @@ def run_case(seed: int | str, index: int, targets: Sequence[str] = (), texts: bo
 
 def _run(rng: Random, case: Case, targets: Sequence[str], texts: bool) -> None:
     space = build(case.graph)
+    check_refused(case.graph, space)
+    case.counts["computations refused"] += len(case.graph.refused)
     outputs = [space[n] for n in case.graph.outputs]
     s = schedule_randomly(rng, case, outputs, texts)
     if len(case.applied) < FEWEST:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from tests.fuzz.scans import random_scan
 from tests.fuzz.values import (
     INTEGERS,
     MOST_POINTS,
@@ -52,7 +53,7 @@ def random_graph(rng: Random, symbolic: float = 0.18) -> Graph:
         elif kind < 0.96:
             _pair_reduction(g)
         else:
-            _scan(g)
+            random_scan(g)
     made = [t for t in g.tensors if t not in g.inputs and not t.inner]
     g.outputs = [made[-1].name]
     for t in made[:-1]:
@@ -379,71 +380,6 @@ def _pair_reduction(g: Graph) -> None:
     body = f"{name}(({a}, {b}), axis=[{', '.join(r.name for r in reduce)}]{where})"
     whole = [exact_a and first[0] == "i", exact_b and second[0] == "i"]
     _several(g, data, body, [first, second], whole)
-
-
-def _scan(g: Graph) -> None:
-    """Add a scan with one or two states, sometimes with a stage between state and update."""
-    rng = g.rng
-    size = rng.choice((2, 3, 5, 7))
-    steps = (str(size), size)
-    size = rng.choice((0, 1, 1, 3, 4, 7)) if g.extents is SMALL else rng.choice((1, 3, 4, 7))
-    width = (str(size), size)
-    symbolic = [(n, v) for n, v in g.sizes.items() if v > 0]
-    if symbolic and g.chance(0.4):
-        steps = rng.choice(symbolic)
-    if symbolic and g.chance(0.4):
-        width = rng.choice(symbolic)
-    dtype = rng.choice([t for t in ("float32", "int32", "int8") if t in set(g.dtypes)])
-    x = placeholder(g, 2, dtype, [steps, width])
-    rows = 2 if steps[1] > 2 and g.chance(0.3) else 1
-    need(g, steps[0], rows)
-    count = rng.choice((1, 1, 2))
-    g.kinds.add("scan" if count == 1 else "scan of two states")
-    shape, across, length = (steps[1], width[1]), width[0], steps[0]
-    states, inits, updates = [], [], []
-    for _ in range(count):
-        state = g.name("S")
-        g.lines.append(f'{state} = sl.placeholder(({length}, {across}), "{dtype}", name="{state}")')
-        init = g.name("I")
-        g.lines.append(
-            f'{init} = sl.compute(({rows}, {across}), lambda t, i: {x.name}[t, i], name="{init}")'
-        )
-        states.append(state)
-        inits.append(init)
-    call = f"sl.compute(({length}, {across}), lambda t, i: "
-    for k in range(count):
-        before = f"{states[k]}[t - 1, i]"
-        if count > 1:
-            before = f"({before} + {states[1 - k]}[t - 1, {across} - 1 - i])"
-        if rows == 2 and g.chance(0.5):
-            before = f"({before} + {states[k]}[t - 2, i])"
-        if g.chance(0.3):
-            before = f"({before} + {x.name}[sl.max(t - {rows + 1}, 0), i])"
-        if k and g.chance(0.4):
-            before = f"({before} + {updates[0]}[t, i])"
-        if g.chance(0.4):
-            mid = g.name("D")
-            g.lines.append(f'{mid} = {call}{before} + {x.name}[t, i], name="{mid}")')
-            reads = f"{mid}[t, i]" if g.chance(0.5) else f"{mid}[t, {across} - 1 - i] + {mid}[t, i]"
-        else:
-            reads = before
-        if dtype == "float32":
-            reads = f"({reads}) * 0.5"
-        update = g.name("U")
-        g.lines.append(f'{update} = {call}{reads} + {x.name}[t, i], name="{update}")')
-        updates.append(update)
-    name = g.name("N")
-    exact = dtype != "float32"
-    made = [name] if count == 1 else [f"{name}_v{k}" for k in range(count)]
-    if count > 1 and g.chance(0.5):
-        # an update may precede the one that it reads
-        inits, updates, states = inits[::-1], updates[::-1], states[::-1]
-    join = [f"[{', '.join(v)}]" if count > 1 else v[0] for v in (inits, updates, states)]
-    g.lines.append(
-        f'{", ".join(made)} = sl.scan({", ".join(join)}, inputs=[{x.name}], name="{name}")'
-    )
-    for n in made:
-        g.tensors.append(Made(n, (length, across), shape, dtype, exact))
 
 
 def build(g: Graph) -> dict[str, Any]:

@@ -44,7 +44,8 @@ class Graph:
 
     ``ranges`` bounds the values of some inputs. ``sizes`` holds the value of each symbolic size
     and ``least`` its minimum. ``special`` says whether inputs hold NaN and infinities, or the
-    limits of their integers. ``kinds`` names the features of the computation.
+    limits of their integers. ``kinds`` names the features of the computation. ``refused`` holds
+    statements that must raise an error or warn.
     """
 
     rng: Random
@@ -61,6 +62,7 @@ class Graph:
     denormals: bool = True
     scalars: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     count: int = 0
     terms: int = 1
 
