@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from schedlang.compute.bounds import exact_range, guards_of, unknown_nodes
 from schedlang.compute.graph import operations
-from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
+from schedlang.compute.tensor import ComputeOp, Operation, ScanOp, Tensor
 from schedlang.errors import ComputeError, UnprovenWarning, explain, warn_user
 from schedlang.expr.construct import binary
 from schedlang.expr.interval import Interval, Ranges, occupied
@@ -22,9 +22,31 @@ def check_recurrence(scan: ScanOp) -> None:
     Raises :class:`ComputeError` for a read of the row that a step computes, or of a later one.
     Warns with :class:`UnprovenWarning` for a read of a row that is not proven to be earlier.
     """
-    # the range of the rows of a state that a tensor reads, minus its own row
-    reach: dict[Tensor, Interval] = dict.fromkeys(scan.state, (0, 0))
-    for op in operations(scan.update):
+    for op, read, certain in _steps(scan, operations(scan.update), {}):
+        _report(scan, op, read, certain)
+
+
+def rows_read(scan: ScanOp, ops: Iterable[Operation]) -> dict[Tensor, Interval]:
+    """Return the range of the rows of the states that each tensor of a step reads, minus its own.
+
+    ``ops`` are the operations of the step, producers first, and any others. An end of a range is
+    ``None`` if it is not known.
+    """
+    reach: dict[Tensor, Interval] = {}
+    for _ in _steps(scan, ops, reach):
+        pass
+    return reach
+
+
+def _steps(
+    scan: ScanOp, ops: Iterable[Operation], reach: dict[Tensor, Interval]
+) -> Iterator[tuple[ComputeOp, Read, bool]]:
+    """Yield the reads by updates of rows that may not be earlier, and whether some are not.
+
+    Add the range of each tensor of a step to ``reach``.
+    """
+    reach.update(dict.fromkeys(scan.state, (0, 0)))
+    for op in ops:
         if not isinstance(op, ComputeOp) or any(t in scan.init for t in op.outputs):
             continue
         own = any(t in scan.update for t in op.outputs)
@@ -34,7 +56,7 @@ def check_recurrence(scan: ScanOp) -> None:
             total = _sum(rows, inner)
             if own and (total[1] is None or total[1] >= 0):
                 always = total[0] is not None and total[0] >= 0
-                _report(scan, op, read, always or (reached and inner[0] == inner[1]))
+                yield op, read, always or (reached and inner[0] == inner[1])
                 total = (None, -1)
             found.append(total)
         if found:
@@ -118,4 +140,4 @@ def _report(scan: ScanOp, op: ComputeOp, read: Read, certain: bool) -> None:
     )
 
 
-__all__ = ["check_recurrence"]
+__all__ = ["check_recurrence", "rows_read"]

@@ -42,6 +42,7 @@ from schedlang.lowering.region import (
     relax_box,
     union,
 )  # fmt: skip
+from schedlang.lowering.scan_rows import rows_so_far
 from schedlang.lowering.sliding import Slide, find_slide
 from schedlang.lowering.statement import statement
 from schedlang.lowering.storage import box_scope, scope_of
@@ -273,12 +274,16 @@ def place_child(
     for loop in shared:
         box = relax_box(box, loop.var, loop.extent, scope.ranges)
     sizes = [to_lin(e) for e in child.op.outputs[0].shape]
-    dims = realize(box, sizes, scope.ranges, child.name in job.placement.steps)
+    dims = realize(box, sizes, scope.ranges, rows_so_far(job, child, scope.ranges))
     if not job.unclipped.isdisjoint(child.outputs):
         past = realize_past(box, sizes, scope.ranges)
         job.clipped.update(child.outputs if past is None else ())
         dims = past or dims
-    if stored_here and scope_name != "global" and job.given.isdisjoint(child.outputs):
+    # a given tensor has no room past its end, nor has a scan rows after the last one computed
+    exact = bool(job.given.intersection(child.outputs)) or any(
+        dim.high and dim.size != size for dim, size in zip(dims, sizes)
+    )
+    if stored_here and scope_name != "global" and not exact:
         whole = job.given | job.clipped
         boxed = partial(fetched, job.state, job.placement.attach, whole)
         known = boxed if scope.threads.known else None

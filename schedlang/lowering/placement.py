@@ -28,8 +28,8 @@ class Placement:
 
     ``at`` lists the stages computed at a loop, producers first. ``inline`` maps inlined tensors
     to the operations to expand. ``store`` maps a stage to the place where it is stored, if that
-    is outside the loop that computes it; ``kept`` lists the stages stored at a loop. ``steps`` are
-    the stages between the states of a scan and its updates.
+    is outside the loop that computes it; ``kept`` lists the stages stored at a loop. ``steps`` maps
+    the stages between the states of a scan and its updates to the scan's loop over time.
     """
 
     attach: Mapping[str, Attach]
@@ -38,7 +38,7 @@ class Placement:
     problems: tuple[Problem, ...]
     store: Mapping[str, Union[At, Root]]
     kept: Mapping[tuple[str, Axis], tuple[Stage, ...]]
-    steps: frozenset[str]
+    steps: Mapping[str, At]
 
 
 def place(state: State, given: Container[Tensor] = ()) -> Placement:
@@ -69,8 +69,7 @@ def place(state: State, given: Container[Tensor] = ()) -> Placement:
         elif isinstance(spot, Inline) and isinstance(stage.op, ComputeOp):
             inline.update((t, stage.op) for t in stage.outputs)
     placed = {key: tuple(stages) for key, stages in at.items()}
-    steps = frozenset(scan_loops)
-    return Placement(attach, placed, inline, tuple(problems), store, kept, steps)
+    return Placement(attach, placed, inline, tuple(problems), store, kept, scan_loops)
 
 
 Kept = dict[tuple[str, Axis], tuple[Stage, ...]]

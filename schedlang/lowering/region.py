@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Optional
 
 from schedlang.compute.tensor import Tensor
@@ -149,16 +149,22 @@ def _pair_quotients(lin: Lin, ranges: Ranges) -> Lin:
     return lin
 
 
-def realize(box: Box, sizes: Sequence[Lin], ranges: Ranges, moves: bool = False) -> tuple[Dim, ...]:
+def realize(
+    box: Box, sizes: Sequence[Lin], ranges: Ranges, rows: Lin | None = None
+) -> tuple[Dim, ...]:
     """Return the dimensions that a stage must compute to cover ``box``, clipped to the tensor.
 
     The extents do not depend on the enclosing loops, so that storage and loops have fixed sizes.
     A dimension whose box may exceed the tensor is marked, so that it gets a guard. A box as large
-    as the tensor becomes the whole tensor, unless it ``moves``: the stages of a scan's step
-    compute no first rows, and no rows after those that are read, which do not exist yet.
+    as the tensor becomes the whole tensor, unless it is that of a stage in a scan's step, which
+    computes no first rows. Such a stage has ``rows`` rows so far.
     """
-    bounds = enumerate(zip(box.lo, box.hi, sizes))
-    return tuple(_dim(lo, hi, size, ranges, moves and not k) for k, (lo, hi, size) in bounds)
+    moves = rows is not None
+    dims = tuple(_dim(lo, hi, size, ranges, moves) for lo, hi, size in zip(box.lo, box.hi, sizes))
+    if rows is not None and dims and not ranges.le(dims[0].lo + dims[0].extent, rows):
+        end = extreme("min", (rows, sizes[0]), ranges)
+        dims = (replace(dims[0], high=True, size=end), *dims[1:])
+    return dims
 
 
 def realize_past(box: Box, sizes: Sequence[Lin], ranges: Ranges) -> tuple[Dim, ...] | None:
@@ -195,8 +201,6 @@ def _dim(lo: Lin | None, hi: Lin | None, size: Lin, ranges: Ranges, moves: bool)
         # keep the extent constant, since the loop may be vectorized or unrolled
         return whole
     extent = defined(extent, ranges)
-    if moves and not ranges.le(lo + extent, hi + 1):
-        size = hi + 1
     return Dim(
         lo, extent, low=not ranges.nonneg(lo), high=not ranges.le(lo + extent, size), size=size
     )

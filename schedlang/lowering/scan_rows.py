@@ -1,0 +1,34 @@
+"""The rows of the stages in a scan's step that can be computed so far."""
+
+from __future__ import annotations
+
+from schedlang.compute.recurrence import rows_read
+from schedlang.compute.tensor import ScanOp
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import Lin
+from schedlang.expr.simplify import to_lin
+from schedlang.lowering.nesting import Job
+from schedlang.lowering.plan import loop_variable
+from schedlang.stage.state import Stage
+
+
+def rows_so_far(job: Job, stage: Stage, ranges: Ranges) -> Lin | None:
+    """Return how many rows of ``stage`` can be computed in a step; ``None`` outside of scans.
+
+    Row ``t`` of a scan exists after step ``t``. A stage that reads the states at its own row plus
+    ``high`` or before can compute its rows before ``t - high`` in step ``t``.
+    """
+    loop = job.placement.steps.get(stage.name)
+    if loop is None:
+        return None
+    op = job.state.stages[loop.stage].op
+    assert isinstance(op, ScanOp)
+    reach = rows_read(op, [s.op for s in job.state.stages.values()])
+    high = reach.get(stage.outputs[0], (None, None))[1]
+    if high is None:
+        return to_lin(stage.outputs[0].shape[0])
+    time = loop_variable(op.scan_axis, to_lin(op.scan_axis.extent), ranges)
+    return Lin.of(time) + to_lin(op.scan_axis.lo) - high
+
+
+__all__ = ["rows_so_far"]
