@@ -21,9 +21,11 @@ import numpy as np
 
 import schedlang as sl
 from benchmarks.harness import Case, Column, Row, main
-from schedlang.codegen.cpu import emit
-from schedlang.codegen.file import render
+from schedlang.codegen.cpu import source_of
+from schedlang.codegen.dialect import NAMES
+from schedlang.codegen.file import HELPERS, render
 from schedlang.compute.tensor import Tensor
+from schedlang.machine.cpu import machine_nest
 from schedlang.schedule.schedule import Schedule
 from schedlang.target import Target
 
@@ -132,7 +134,8 @@ def chain(count: int, how: str) -> Schedule:
 
 def source(s: Schedule, nest: sl.Nest) -> str:
     """Return the text that ``sl.build`` writes to a file."""
-    made = emit(nest, Target.of(None), nest.name)
+    machine = machine_nest(nest, Target.of(None), nest.name, [*NAMES, *HELPERS])
+    made = source_of(machine, nest.name)
     return render(nest, made, s.as_python(), fastmath=False, compiled=True, shown=str(nest))
 
 

@@ -9,10 +9,10 @@ import schedlang as sl
 from schedlang.autotune.knobs import Decisions, Rejected
 from schedlang.autotune.rules.templates import template_for
 from schedlang.autotune.space import Candidate, Space
-from schedlang.codegen.sums import kept_buffers, steps_of
 from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import postorder
 from schedlang.host import USUAL_CACHES
+from schedlang.machine.sums import kept_buffers, steps_of
 
 AVX2 = sl.Target("cpu", vector_bytes=32, vector_registers=16, caches=USUAL_CACHES)
 AVX512 = sl.Target("cpu", vector_bytes=64, vector_registers=32, caches=USUAL_CACHES)

@@ -20,7 +20,6 @@ import pytest
 
 import schedlang as sl
 from schedlang.codegen.dialect import NAMES
-from schedlang.codegen.names import RESERVED, SAVED
 from schedlang.errors import (
     BuildError,
     CallError,
@@ -29,6 +28,7 @@ from schedlang.errors import (
     LoweringError,
     SchedlangError,
 )
+from schedlang.machine.names import RESERVED, SAVED
 from schedlang.runtime import threads
 from schedlang.runtime.build import unwritten
 from schedlang.runtime.bundle import read_library

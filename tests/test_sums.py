@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.codegen.sums import Start, Starts, Sum, Sums
 from schedlang.expr.linear import Lin
 from schedlang.ir.nodes import Buffer
+from schedlang.machine.sums import Start, Starts, Sum, Sums
 from tests.marks import slow_but
 
 DTYPES = ("float32", "float64", "float16", "int32", "uint8", "int64")

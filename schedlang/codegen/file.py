@@ -19,6 +19,9 @@ from schedlang.ir.sized import size_equations
 
 _WIDTH = 98
 
+# the names that a file defines or uses beside the kernel's own
+HELPERS = ("_array", "_apart", "result")
+
 _ARRAY = '''
 def _array(value, name, dtype, shape, written=False):
     """`value` flat, if it is a C-contiguous array of this dtype and shape."""

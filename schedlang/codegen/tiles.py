@@ -9,13 +9,13 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from schedlang.codegen.sums import skips_iterations, steps_of, vectors_of
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Var
 from schedlang.expr.visit import postorder
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Block, Buffer, For, If, Load, Stmt, Store
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.sums import skips_iterations, steps_of, vectors_of
 from schedlang.target import Target
 
 # a tile of more copies does not fit any register file, so its reads are not examined

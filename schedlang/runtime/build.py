@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schedlang.codegen.budget import gpu_spills, guarded, spills
-from schedlang.codegen.cpu import emit
+from schedlang.codegen.cpu import source_of
 from schedlang.codegen.dialect import NAMES
-from schedlang.codegen.file import render
-from schedlang.codegen.names import RESERVED, SAVED, identifier
+from schedlang.codegen.file import HELPERS, render
 from schedlang.codegen.strides import strided
 from schedlang.compute.tensor import Tensor, check_name
 from schedlang.errors import (
@@ -29,6 +28,8 @@ from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.nest import Nest
 from schedlang.ir.verify import report
 from schedlang.lowering.lower import lower_state
+from schedlang.machine.cpu import machine_nest
+from schedlang.machine.names import RESERVED, SAVED, identifier
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.emulated import GpuKernel
 from schedlang.runtime.gpu import CudaKernel
@@ -168,7 +169,9 @@ def unwritten(
     if file is not None and where.kind == "cuda":
         built = Built(signature, where, "launch", public, file.text, False, checked, open_)
         return CudaKernel(built, schedule.copy(), nest, file)
-    source = emit(loops, Target("cpu") if where.is_gpu else where, public, fastmath)
+    host = Target("cpu") if where.is_gpu else where
+    machine = machine_nest(loops, host, public, [*NAMES, *HELPERS], fastmath)
+    source = source_of(machine, public)
     shown = str(nest) if program is None else program_text(program)
     text = render(loops, source, steps, fastmath, where.kind != "python", shown)
     built = Built(

@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 
-from schedlang.codegen.names import short_name
 from schedlang.errors import BuildError
+from schedlang.machine.names import short_name
 
 # several threads may call a kernel for the first time at once
 _LOADING = threading.Lock()

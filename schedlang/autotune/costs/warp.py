@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from schedlang.autotune.costs.arithmetic import instructions
-from schedlang.codegen.sums import kept_by_thread, steps_of
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.linear import to_expr
@@ -22,6 +21,7 @@ from schedlang.gpu_lowering.program import Launch
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Load, Stmt, Store, walk
 from schedlang.ir.offsets import flat
+from schedlang.machine.sums import kept_by_thread, steps_of
 from schedlang.target import Target
 
 # instructions that a barrier stands for

@@ -1,26 +1,24 @@
-"""The text of values, offsets and sums, for the writers of statements."""
+"""The values of expressions, of offsets into arrays, and of sums in registers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from schedlang.codegen.context import Context, Text
-from schedlang.codegen.emission import Emission
-from schedlang.codegen.names import Names
-from schedlang.codegen.sums import Sum
-from schedlang.codegen.truth import always_read, settled
 from schedlang.expr.linear import Lin, to_expr
-from schedlang.expr.nodes import Expr
-from schedlang.expr.printer import (
-    ATOM,
-    PRECEDENCE,
-)
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import has_mod, merge_div_mod, to_lin
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.offsets import flat, lane_step, strides
+from schedlang.machine.builder import Builder
+from schedlang.machine.context import Context
+from schedlang.machine.names import Names
+from schedlang.machine.nodes import INDEX, Num, Op, Reg, Type, Value
+from schedlang.machine.sums import Sum
+from schedlang.machine.truth import always_read, settled
+from schedlang.machine.values import Evaluation
 
-# an offset shorter than this gets no name
+# an offset shorter than this gets no register
 SHORT = 16
 
 
@@ -29,8 +27,8 @@ def no_alignment(buffer: Buffer, first: Lin, count: int) -> bool:
     return False
 
 
-class Expressions:
-    """Emitter of values; it passes the statements that must come first to ``line``.
+class Evaluator(Builder):
+    """A builder of values. Statements that a value needs come before it.
 
     ``aligned(buffer, first, count)`` says whether ``count`` elements from ``first`` on are one
     access of the target. ``tested`` and ``shuffled`` say whether the target has the intrinsics
@@ -39,20 +37,21 @@ class Expressions:
     """
 
     def __init__(
-        self, names: Names, line: Callable[[str], None], use: Callable[[str], str],
-        aligned: Callable[[Buffer, Lin, int], bool] = no_alignment, tested: bool = True,
-        shuffled: bool = True,
+        self, names: Names, aligned: Callable[[Buffer, Lin, int], bool] = no_alignment,
+        tested: bool = True, shuffled: bool = True,
     ) -> None:  # fmt: skip
+        super().__init__(names)
         self.aligned = aligned
         self.tested = tested
         self.shuffled = shuffled
-        self.names = names
-        self.line = line
-        self.use = use
 
-    def value(self, root: Expr, context: Context) -> Text:
-        """Return the text of ``root``, after statements that name its shared and long parts."""
-        return Emission(self, context, always=always_read(root, context)).run(
+    def reg(self, scalar: Axis | Var) -> Reg:
+        """Return the register of a loop's index, a size or a scalar argument."""
+        return Reg(self.names[scalar], Type(scalar.dtype))
+
+    def value(self, root: Expr, context: Context) -> Value:
+        """Return the value of ``root``, after statements for its shared and long parts."""
+        return Evaluation(self, context, always=always_read(root, context)).run(
             settled(root, context)
         )
 
@@ -69,8 +68,8 @@ class Expressions:
     def index(
         self, lin: Lin, context: Context, buffer: Buffer | None = None,
         indices: tuple[Expr, ...] = (),
-    ) -> str:  # fmt: skip
-        """Return the text of a scalar index; an offset into ``buffer`` has a term a dimension."""
+    ) -> Value:  # fmt: skip
+        """Return a scalar index; an offset into ``buffer`` has a term a dimension."""
         if buffer is not None and context.copies and lin.const is None:
             base = self._base(lin, context, buffer, indices)
             if base is not None:
@@ -89,14 +88,14 @@ class Expressions:
                 joined = joined + part * step
             if joined == lin:
                 return self._by_dimension(parts, steps, scalar)
-        return self.value(to_expr(lin), scalar).text
+        return self.value(to_expr(lin), scalar)
 
     def _base(
         self, lin: Lin, context: Context, buffer: Buffer, indices: tuple[Expr, ...]
-    ) -> str | None:
-        """Return ``lin`` as a name that unrolled copies share plus a constant.
+    ) -> Value | None:
+        """Return ``lin`` as a register that unrolled copies share plus a constant.
 
-        Return ``None`` if the named part would be short.
+        Return ``None`` if the shared part would be short.
         """
         lanes, number = context.lanes, lin.terms.get((), 0)
         if lanes is not None and lanes.start.const is None:
@@ -104,17 +103,17 @@ class Expressions:
         rest = lin - number
         key = ("base", rest)
         if key not in context.shared:
-            text = self.index(rest, replace(context, copies={}, offsets={}), buffer, indices)
-            if len(text) < SHORT:
+            value = self.index(rest, replace(context, copies={}, offsets={}), buffer, indices)
+            if len(self.text(value).text) < SHORT:
                 return None
-            name = self.names.fresh(f"{self.names[buffer]}_at")
-            self.line(f"{name} = {text}")
-            context.shared[key] = Text(name)
-        name = context.shared[key].text
-        return name if not number else f"{name} {'-' if number < 0 else '+'} {abs(number)}"
+            context.shared[key] = self.let(value, f"{self.array(buffer).name}_at")
+        shared = context.shared[key]
+        if not number:
+            return shared
+        return _index_op("-" if number < 0 else "+", shared, Num(abs(number)))
 
-    def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Text | None:
-        """Return the variable that holds ``buffer[indices]``, if the loop around keeps that sum."""
+    def kept(self, buffer: Buffer, indices: tuple[Expr, ...], context: Context) -> Reg | None:
+        """Return the register that holds ``buffer[indices]``, if the loop around keeps that sum."""
         sums, lanes = context.sums, context.lanes
         if sums is None or buffer not in sums.buffers:
             return None
@@ -125,34 +124,44 @@ class Expressions:
         assert step is not None, "the lanes of a kept sum are a constant distance apart"
         found = sums.named.get((buffer, first, count, step))
         if found is None:
-            name = self.names.fresh(f"{self.names[buffer]}_sum")
-            before: list[str] = []
-            outer_line, self.line = self.line, before.append
-            # the offset stands before the loop, so only names that are defined there may be used
+            reg = self.fresh(f"{self.array(buffer).name}_sum", Type(buffer.dtype, count))
+            # the offset stands before the loop, so only registers defined there may be used
             outside = replace(context, copies={}, named=sums.index)
-            at = self.index(first, outside, buffer, indices)
-            self.line = outer_line
-            found = Sum(name, at, tuple(before))
+            with self.collected() as before:
+                at = self.index(first, outside, buffer, indices)
+            found = Sum(reg, at, tuple(before))
             sums.named[buffer, first, count, step] = found
-        return Text(found.name, ATOM, count)
+        return found.reg
 
-    def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> str:
+    def _by_dimension(self, parts: Sequence[Lin], steps: Sequence[Lin], context: Context) -> Value:
         """Return an offset as ``row*1024 + column``: a term a dimension, constants at the end."""
         rest = Lin.of(0)
-        terms: list[str] = []
+        total: Value | None = None
         for part, step in zip(parts, steps):
             if part.const is not None or step.const == 1:
                 rest = rest + part * step
                 continue
             if len(part.terms) == 1:
-                terms.append(self.value(to_expr(part * step), context).text)
-                continue
-            row = self.value(to_expr(part), context).at(PRECEDENCE["*"])
-            terms.append(f"{row}*{self.value(to_expr(step), context).at(PRECEDENCE['*'] + 1)}")
-        if rest.terms or not terms:
-            last = self.value(to_expr(rest), context).text
-            if terms and last.startswith("-"):
-                return f"{' + '.join(terms)} - {last[1:]}" if rest.const is not None else (
-                    f"{' + '.join(terms)} + ({last})")  # fmt: skip
-            terms.append(last)
-        return " + ".join(terms)
+                term = self.value(to_expr(part * step), context)
+            else:
+                row = self.value(to_expr(part), context)
+                term = _index_op("*", row, self.value(to_expr(step), context))
+            total = term if total is None else _index_op("+", total, term)
+        if total is None:
+            return self.value(to_expr(rest), context)
+        if not rest.terms:
+            return total
+        if rest.const is not None and rest.const < 0:
+            return _index_op("-", total, Num(-rest.const))
+        return _added(total, self.value(to_expr(rest), context))
+
+
+def _index_op(op: str, a: Value, b: Value) -> Op:
+    return Op(op, a, b, INDEX, index=True)
+
+
+def _added(left: Value, right: Value) -> Value:
+    """Return the sum, with the terms of ``right`` added one after the other."""
+    if isinstance(right, Op) and right.index and right.op in ("+", "-"):
+        return _index_op(right.op, _added(left, right.a), right.b)
+    return _index_op("+", left, right)

@@ -1,4 +1,4 @@
-"""The context in which a value is emitted, and the text of the value."""
+"""The place in a nest for which a value is computed."""
 
 from __future__ import annotations
 
@@ -6,25 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from schedlang.codegen.sums import Sums
 from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
-from schedlang.expr.printer import ATOM, paren
 from schedlang.ir.nodes import Buffer
-
-
-@dataclass(frozen=True)
-class Text:
-    """The source of a value, with its precedence, lanes (0 for one element) and nesting depth."""
-
-    text: str
-    level: int = ATOM
-    lanes: int = 0
-    depth: int = 0
-
-    def at(self, least: int) -> str:
-        return paren(self.text, self.level, least)
+from schedlang.machine.nodes import Reg, Value
+from schedlang.machine.sums import Sums
 
 
 @dataclass(frozen=True)
@@ -38,7 +25,7 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Context:
-    """The place at which text is emitted: axes with known values, lanes, the current mask.
+    """A place in the nest: axes with known values, lanes, the current mask.
 
     ``known``
         the ranges of the loops around (on a GPU also of thread and block indices), and the facts
@@ -46,7 +33,7 @@ class Context:
     ``leads``
         whether the first lane is certain to pass ``mask``
     ``offsets``
-        the names of offsets that were computed before
+        the registers of offsets that were computed before
     ``sums``
         the sums that the reduction loop around keeps in registers
     ``stream``
@@ -60,19 +47,19 @@ class Context:
     ``tested``
         whether a test may have left out some of the copies
     ``named``
-        the names of index arithmetic defined in this block and those around it, by its text
+        the registers of index arithmetic in this block and those around it, by its value
     """
 
     values: Mapping[Any, Lin]
     lanes: Optional[Lanes] = None
-    mask: str = ""
+    mask: Optional[Value] = None
     known: Ranges = field(default_factory=Ranges)
     leads: bool = False
-    offsets: Mapping[tuple[Buffer, Lin], str] = field(default_factory=dict)
+    offsets: Mapping[tuple[Buffer, Lin], Reg] = field(default_factory=dict)
     sums: Optional[Sums] = None
     stream: str = ""
     copies: Mapping[Axis, int] = field(default_factory=dict)
     written: frozenset[Buffer] = frozenset()
     tested: bool = False
-    shared: dict[Any, Text] = field(default_factory=dict)
-    named: dict[str, Text] = field(default_factory=dict)
+    shared: dict[Any, Value] = field(default_factory=dict)
+    named: dict[Value, Reg] = field(default_factory=dict)

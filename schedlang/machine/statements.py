@@ -1,4 +1,4 @@
-"""The part that CPU and GPU writers share: guards, stores, lanes and unrolled loops as source."""
+"""The part that CPU and GPU kernels share: guards, stores, lanes and unrolled loops."""
 
 from __future__ import annotations
 
@@ -8,12 +8,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from schedlang.codegen.context import Context, Lanes
-from schedlang.codegen.expression import Expressions
-from schedlang.codegen.names import Names, short_name
-from schedlang.codegen.stores import Stores
-from schedlang.codegen.sums import Start, Starts, Sum, Sums, kept_buffers, steps_of, vectors
-from schedlang.codegen.truth import condition, first_lane
 from schedlang.compute.bounds import facts_of
 from schedlang.errors import BuildError, explain
 from schedlang.expr import dtypes
@@ -38,9 +32,17 @@ from schedlang.ir.nodes import (
     expressions,
     walk,
 )  # fmt: skip
+from schedlang.machine import nodes as machine
+from schedlang.machine.context import Context, Lanes
+from schedlang.machine.evaluator import Evaluator
+from schedlang.machine.names import Names, short_name
+from schedlang.machine.nodes import Array, Function, Num, Op, Prefetch, Reg, Value
+from schedlang.machine.stores import Stores
+from schedlang.machine.sums import Sums, kept_buffers, starts_of, steps_of, vectors
+from schedlang.machine.truth import condition, first_lane
 from schedlang.target import Target
 
-DEEPEST_LINES = 96
+DEEPEST_BLOCKS = 96
 DEEPEST_LOOPS = 16
 MOST_COPIES = 1024
 # vector registers that one vector of the source fills at most
@@ -51,13 +53,11 @@ WIDTH = 98
 
 @dataclass
 class Frame:
-    """The function being written: its lines, and the depth of loops and blocks they are in.
+    """The function under construction, and the depth of loops and blocks that is reached.
 
     ``hoisted`` are the buffers allocated before an unrolled loop, whose copies use them in turn.
-    ``starts`` are the constants that the last lines store.
     """
 
-    lines: list[str] = field(default_factory=list)
     depth: int = 1
     loops: int = 0
     parallel: bool = False
@@ -65,11 +65,10 @@ class Frame:
     stack: int = 0
     copies: int = 1
     hoisted: set[Buffer] = field(default_factory=set)
-    starts: Starts = Starts()
 
 
 class Statements:
-    """Writer of a kernel's statements; a subclass for each target writes loops and storage.
+    """Builder of a kernel's statements; a subclass for each target builds loops and storage.
 
     A subclass leaves out the statements that its target's nests never contain: those of a CPU have
     no barriers.
@@ -80,18 +79,17 @@ class Statements:
         self.public = public
         self.names = names
         self.target = target
-        self.functions: list[str] = []
-        self.used: set[str] = set()
+        self.functions: list[Function] = []
         self.frame = Frame()
-        self.expressions = Expressions(names, self.line, self.use)
-        self.stores = Stores(self.expressions)
+        self.evaluator = Evaluator(names)
+        self.stores = Stores(self.evaluator)
 
     def loop(self, loop: For, context: Context) -> None:
-        """Write a loop of any kind."""
+        """Build a loop of any kind."""
         raise NotImplementedError
 
     def allocate(self, buffer: Buffer, context: Context) -> None:
-        """Write the allocation of a buffer."""
+        """Build the allocation of a buffer."""
         raise NotImplementedError
 
     def allocated(self, body: Block) -> list[Buffer]:
@@ -99,11 +97,11 @@ class Statements:
         return [s.buffer for s, _ in walk(body) if isinstance(s, Alloc)]
 
     def outline(self, loop: For, context: Context) -> None:
-        """Write a loop as a function of its own, and a call of it."""
+        """Build a loop as a function of its own, and a call of it."""
         raise NotImplementedError
 
     def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
-        """Write a barrier, or an exchange of values between threads."""
+        """Build a barrier, or an exchange of values between threads."""
         raise NotImplementedError
 
     def block(self, block: Block, context: Context) -> None:
@@ -116,18 +114,24 @@ class Statements:
         """The stages whose stores bypass the cache."""
         return self.stores.streamed
 
-    def line(self, text: str) -> None:
-        inner = (len(text) - len(text.lstrip())) // len(INDENT)
-        if self.frame.depth + inner > DEEPEST_LINES:
+    def emit(self, stmt: machine.Stmt) -> None:
+        """Append a statement to the current block."""
+        self.evaluator.emit(stmt)
+
+    def finished(
+        self, name: str, parameters: Sequence[Array | Reg], body: Sequence[machine.Stmt]
+    ) -> Function:
+        """Return the function under construction, complete.
+
+        Raises :class:`BuildError` if it nests deeper than Python's parser allows.
+        """
+        deepest = max((depth for _, depth in machine.walk(tuple(body))), default=0)
+        if deepest >= DEEPEST_BLOCKS:
             raise BuildError(
-                f"{self.nest.name} nests more than {DEEPEST_LINES} choices and loops, and Python "
+                f"{self.nest.name} nests more than {DEEPEST_BLOCKS} choices and loops, and Python "
                 "allows 100 levels: give the inner if_then_else a stage of its own"
             )
-        self.frame.lines.append(INDENT * self.frame.depth + text)
-
-    def use(self, name: str) -> str:
-        self.used.add(name)
-        return name
+        return Function(name, tuple(parameters), tuple(body), self.frame.parallel)
 
     def function_name(self, wanted: str) -> str:
         """Return a short name for a function, other than that of the public function.
@@ -138,12 +142,11 @@ class Statements:
         return self.names.fresh(short_name(f"{wanted}_body")) if name == self.public else name
 
     @contextmanager
-    def indented(self) -> Iterator[None]:
+    def inside(self) -> Iterator[list[machine.Stmt]]:
+        """Collect the body of a loop or a branch."""
         self.frame.depth += 1
-        start = len(self.frame.lines)
-        yield
-        if len(self.frame.lines) == start:
-            self.line("pass")
+        with self.evaluator.collected() as body:
+            yield body
         self.frame.depth -= 1
 
     def statement(self, stmt: Stmt, context: Context) -> None:
@@ -167,18 +170,16 @@ class Statements:
             assert isinstance(stmt, Note)
 
     def store(self, stmt: Store, context: Context) -> None:
-        frame, first = self.frame, len(self.frame.lines)
-        found = self.stores.store(stmt, context, WIDTH - len(INDENT) * frame.depth)
-        frame.starts = frame.starts.followed(first, len(frame.lines), frame.depth, found)
+        self.stores.store(stmt, context, WIDTH - len(INDENT) * self.frame.depth)
 
     def fetch(self, stmt: Fetch, context: Context) -> None:
-        """Emit one prefetch for all lanes, at the element that the first lane reads."""
+        """Build one prefetch for all lanes, at the element that the first lane reads."""
         if context.lanes is not None:
             first = with_value(context, context.lanes.axis, context.lanes.start)
-            context = replace(first, lanes=None, mask="")
-        offset = self.expressions.offset(stmt.buffer, stmt.indices, context)
-        at = self.expressions.index(offset, context, stmt.buffer, stmt.indices)
-        self.line(f"{self.use('prefetch')}({self.names[stmt.buffer]}, {at})")
+            context = replace(first, lanes=None, mask=None)
+        offset = self.evaluator.offset(stmt.buffer, stmt.indices, context)
+        at = self.evaluator.index(offset, context, stmt.buffer, stmt.indices)
+        self.emit(Prefetch(self.evaluator.array(stmt.buffer), at))
 
     def unrolled(self, loop: For, context: Context) -> None:
         assert isinstance(loop.extent, int)
@@ -204,32 +205,30 @@ class Statements:
         self.frame.copies = outer
 
     def guard(self, stmt: If, context: Context) -> None:
-        note = f"  # {stmt.note}" if stmt.note else ""
         test = condition(stmt.cond, context)
         if isinstance(test, Const):
             if test.value:
                 of_copies = any(node in context.copies for node in postorder([stmt.cond]))
                 self.block(stmt.body, replace(context, tested=context.tested or of_copies))
             return
-        cond = self.expressions.value(test, context)
-        if not cond.lanes:
+        cond = self.evaluator.value(test, context)
+        if not cond.type.lanes:
             facts = facts_of(stmt.cond, True, context.known)
-            self.line(f"if {cond.text}:{note}")
             # values loaded under the test are undefined after it, as in the next unrolled copy
-            inside = replace(
+            inner = replace(
                 context, known=context.known.assuming(facts), shared=dict(context.shared)
             )
-            with self.indented():
-                self.block(stmt.body, inside)
+            with self.inside() as body:
+                self.block(stmt.body, inner)
+            self.emit(machine.If(cond, tuple(body), note=stmt.note))
             return
-        mask = self.names.fresh("m")
-        both = f" & {context.mask}" if context.mask else ""
-        self.line(f"{mask} = {cond.at(7) if both else cond.text}{both}{note}")
-        leads = (context.leads or not context.mask) and first_lane(test, context)
+        both = cond if context.mask is None else Op("&", cond, context.mask, cond.type)
+        mask = self.evaluator.let(both, "m", stmt.note)
+        leads = (context.leads or context.mask is None) and first_lane(test, context)
         self.block(stmt.body, replace(context, mask=mask, leads=leads))
 
     def vector(self, loop: For, context: Context) -> None:
-        """Emit a vectorized loop: as one vector, or as a loop over vectors and a remainder."""
+        """Build a vectorized loop: as one vector, or as a loop over vectors and a remainder."""
         assert isinstance(loop.extent, int)
         if context.lanes is not None:
             raise BuildError(
@@ -247,16 +246,16 @@ class Statements:
         if self.frame.loops >= DEEPEST_LOOPS:
             self.outline(loop, context)
             return
-        name = self.names[loop.axis]
-        self.line(f"for {name} in range(0, {whole * most}, {most}):")
+        index = self.evaluator.reg(loop.axis)
         self.frame.loops += 1
-        with self.indented():
+        with self.inside() as body:
             start = Axis(f"{loop.axis.name}", loop.extent)
-            self.names.share(start, name)
-            # names defined in this loop are out of scope in the next copy of an unrolled loop
+            self.names.share(start, index.name)
+            # registers of this loop are out of scope in the next copy of an unrolled loop
             inner = replace(context, shared=dict(context.shared))
             self.lanes(loop, inner, most, Lin.of(start))
         self.frame.loops -= 1
+        self.emit(machine.For(index, Num(whole * most), tuple(body), step=most))
         self.pieces(loop, context, rest, whole * most)
 
     def too_long(self, reduction: For) -> bool:
@@ -290,7 +289,7 @@ class Statements:
         return self.target.vector_width(widest) * STRIPS
 
     def pieces(self, loop: For, context: Context, count: int, start: int) -> None:
-        """Emit ``count`` lanes as vectors of 2**k lanes, since only those stay in registers."""
+        """Build ``count`` lanes as vectors of 2**k lanes, since only those stay in registers."""
         while count:
             lanes = 1 << (count.bit_length() - 1)
             self.lanes(loop, context, lanes, Lin.of(start))
@@ -303,19 +302,18 @@ class Statements:
         self.block(loop.body, replace(context, lanes=Lanes(loop.axis, count, start)))
 
     def plain(self, loop: For, context: Context) -> None:
-        name = self.names[loop.axis]
-        extent = self.extent(loop, context)
-        serial = "  # parallel already outside" if loop.kind == "parallel" else ""
+        index, stop = self.evaluator.reg(loop.axis), self.extent(loop, context)
+        note = "parallel already outside" if loop.kind == "parallel" else ""
         with self.summing(loop, context) as inner:
-            self.line(f"for {name} in range({extent}):{serial}")
             self.frame.loops += 1
-            with self.indented():
+            with self.inside() as body:
                 self.block(loop.body, inner)
             self.frame.loops -= 1
+            self.emit(machine.For(index, stop, tuple(body), note=note))
             self.hints_after(loop, inner)
 
     def hints_after(self, loop: For, context: Context) -> None:
-        """Write hints for the compiler after a loop; by default there are none."""
+        """Build hints for the compiler after a loop; by default there are none."""
 
     @contextmanager
     def summing(self, loop: For, context: Context) -> Iterator[Context]:
@@ -328,26 +326,19 @@ class Statements:
         if sums is None:
             yield context
             return
-        start, starts = len(self.frame.lines), self.frame.starts
-        yield replace(context, sums=sums)
-        inside, self.frame.lines = self.frame.lines[start:], self.frame.lines[:start]
-        just_before = (starts.end, starts.depth) == (start, self.frame.depth)
-        initial = starts.of(sums) if just_before else {}
-        for spot, constant in initial.items():
-            sums.named[spot] = self.initialized(sums.named[spot], constant, starts.first)
+        with self.evaluator.collected() as inside:
+            yield replace(context, sums=sums)
+        before = self.evaluator.stmts
+        initial = starts_of(before, self.stores.constant, sums)
+        for spot, start in initial.items():
+            kept = sums.named[spot]
+            before[before.index(start)] = machine.Let(kept.reg, start.value)
+            if not kept.before:
+                sums.named[spot] = replace(kept, at=start.at)
         self.stores.read_sums(sums, initial)
-        self.frame.lines += inside
+        for stmt in inside:
+            self.emit(stmt)
         self.stores.write_sums(sums)
-
-    def initialized(self, kept: Sum, start: Start, first: int) -> Sum:
-        """Return a sum whose variable is initialized in place of the store ``start``.
-
-        The line of that store is searched from line ``first`` on.
-        """
-        margin = INDENT * self.frame.depth
-        place = self.frame.lines.index(margin + start.line, first)
-        self.frame.lines[place] = f"{margin}{kept.name} = {start.value}"
-        return kept if kept.before else replace(kept, at=start.at)
 
     def sums_of(self, loop: For, context: Context) -> Sums | None:
         """Return the sums that the updates inside ``loop`` keep in registers, if any."""
@@ -373,16 +364,21 @@ class Statements:
         target = self.target
         return kept_buffers(loop, target.vector_width, target.vector_registers, steps, around)
 
-    def extent(self, loop: For, context: Context) -> str:
+    def extent(self, loop: For, context: Context) -> Value:
         if isinstance(loop.extent, int):
-            return str(loop.extent)
-        return self.expressions.index(to_lin(loop.extent, context.values), context)
+            return Num(loop.extent)
+        return self.evaluator.index(to_lin(loop.extent, context.values), context)
 
-    def free(self, body: Block, context: Context) -> list[str]:
-        """Return the names that ``body`` uses and that are defined outside of it."""
-        found = {context.mask: None} if context.mask else {}
-        found.update((self.names[key], None) for key in self.free_keys(body, context))
-        return list(found)
+    def free(self, body: Block, context: Context) -> list[Array | Reg]:
+        """Return the arrays and registers that ``body`` uses and that are defined outside of it."""
+        found: dict[str, Array | Reg] = {}
+        if isinstance(context.mask, Reg):
+            found[context.mask.name] = context.mask
+        for key in self.free_keys(body, context):
+            buffer = isinstance(key, Buffer)
+            made = self.evaluator.array(key) if buffer else self.evaluator.reg(key)
+            found.setdefault(made.name, made)
+        return list(found.values())
 
     def free_keys(self, body: Block, context: Context) -> list[Any]:
         """Return the buffers, axes and scalars that ``body`` uses and does not define."""

@@ -8,9 +8,8 @@ after it. Exo calls this ``stage_mem(..., accum=True)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis, Expr
@@ -29,10 +28,11 @@ from schedlang.ir.nodes import (
     walk,
 )  # fmt: skip
 from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.nodes import Let, Reg, Value, parts
+from schedlang.machine.nodes import Load as MachineLoad
+from schedlang.machine.nodes import Stmt as MachineStmt
+from schedlang.machine.nodes import Store as MachineStore
 from schedlang.target import Target
-
-if TYPE_CHECKING:
-    from schedlang.codegen.context import Text
 
 # the place of a sum in memory: its buffer, the offset of its first lane, its lanes (0 for one
 # element) and the distance between lanes, in elements
@@ -41,72 +41,56 @@ Spot = tuple[Buffer, Lin, int, int]
 
 @dataclass(frozen=True)
 class Sum:
-    """A local variable that holds a sum, and the offset it is loaded from and stored to, as text.
+    """A register that holds a sum, and the offset that it is loaded from and stored to.
 
-    ``before`` are the lines that compute the offset.
+    ``before`` are the statements that compute the offset.
     """
 
-    name: str
-    at: str
-    before: tuple[str, ...] = ()
+    reg: Reg
+    at: Value
+    before: tuple[MachineStmt, ...] = ()
 
 
 @dataclass
 class Sums:
-    """The local variables for the sums of one reduction loop, collected as its body is written.
+    """The registers for the sums of one reduction loop, collected as its body is built.
 
-    ``index`` maps the text of index arithmetic computed before the loop to its name.
+    ``index`` holds the registers of index arithmetic before the loop.
     ``latency_bound`` says that every iteration adds to the same sum, so that each addition waits
     for the previous one.
     """
 
     buffers: frozenset[Buffer]
-    index: dict[str, Text] = field(default_factory=dict)
+    index: dict[Value, Reg] = field(default_factory=dict)
     named: dict[Spot, Sum] = field(default_factory=dict)
     latency_bound: bool = False
 
 
-@dataclass(frozen=True)
-class Start:
-    """A store of a constant: the line, and the offset and the value in it, as text."""
+def starts_of(
+    stmts: Sequence[MachineStmt], constant: Mapping[MachineStore, Spot], sums: Sums
+) -> dict[Spot, MachineStore]:
+    """Return the stores of constants at the end of ``stmts`` from which ``sums`` can start.
 
-    spot: Spot
-    line: str
-    at: str
-    value: str
-
-
-@dataclass(frozen=True)
-class Starts:
-    """The stores of constants in the lines written last; a sum may start from one of them.
-
-    Those lines are ``first`` to ``end``, at indentation ``depth``.
+    ``constant`` holds the places of stores of constants. A buffer's sums start from them if each of
+    its sums was stored exactly once.
     """
+    found: list[MachineStore] = []
+    for stmt in reversed(stmts):
+        if isinstance(stmt, MachineStore) and stmt in constant:
+            found.append(stmt)
+        elif not isinstance(stmt, Let) or _reads_memory(stmt.value):
+            break
+    begun: dict[Spot, MachineStore] = {}
+    for buffer in sums.buffers:
+        own = [stmt for stmt in found if constant[stmt][0] is buffer]
+        spots = {constant[stmt]: stmt for stmt in own}
+        if len(spots) == len(own) and set(spots) == {k for k in sums.named if k[0] is buffer}:
+            begun |= spots
+    return begun
 
-    first: int = 0
-    end: int = 0
-    depth: int = 0
-    found: tuple[Start, ...] = ()
 
-    def followed(self, first: int, end: int, depth: int, found: tuple[Start, ...]) -> Starts:
-        """Return the starts after one more store; none if that does not store constants."""
-        if not found:
-            return Starts()
-        if (self.end, self.depth) == (first, depth):
-            return Starts(self.first, end, depth, (*self.found, *found))
-        return Starts(first, end, depth, found)
-
-    def of(self, sums: Sums) -> dict[Spot, Start]:
-        """Return the start of each sum, for buffers whose every sum was stored exactly once."""
-        begun: dict[Spot, Start] = {}
-        for buffer in sums.buffers:
-            starts = [s for s in self.found if s.spot[0] is buffer]
-            spots = {s.spot: s for s in starts}
-            if len(spots) == len(starts) and set(spots) == {
-                k for k in sums.named if k[0] is buffer
-            }:
-                begun |= spots
-        return begun
+def _reads_memory(value: Value) -> bool:
+    return any(isinstance(v, MachineLoad) for v in parts(value))
 
 
 def kept_buffers(
@@ -231,13 +215,12 @@ def _moves(index: Expr, axis: Axis) -> bool:
 
 
 __all__ = [
-    "Start",
-    "Starts",
     "Sum",
     "Sums",
     "kept_buffers",
     "kept_by_thread",
     "skips_iterations",
+    "starts_of",
     "steps_of",
     "vectors",
     "vectors_of",

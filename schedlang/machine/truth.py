@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from operator import eq, ge, gt, le, lt, ne
 
-from schedlang.codegen.context import Context
 from schedlang.compute.bounds import facts_of
 from schedlang.expr.nodes import Binary, Const, Expr, Select
 from schedlang.expr.printer import is_index
@@ -16,6 +15,7 @@ from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.ir.nodes import Load
 from schedlang.ir.offsets import lane_step
+from schedlang.machine.context import Context
 
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 # (sign, shift): the comparison of ``x`` with 0 holds where ``x * sign + shift >= 0``

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schedlang.codegen.context import Context, Text
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import Axis
-from schedlang.expr.printer import ATOM
-from schedlang.ir.nodes import Load
+from schedlang.ir.nodes import Load as LoadExpr
 from schedlang.ir.offsets import CLOSE, lane_step
+from schedlang.machine.context import Context
+from schedlang.machine.nodes import Column, Let, Load, Reg, Type
 
 if TYPE_CHECKING:
-    from schedlang.codegen.expression import Expressions
+    from schedlang.machine.evaluator import Evaluator
 
 FEWEST, MOST = 4, 16
 
 
-def column_text(e: Expressions, node: Load, context: Context) -> Text | None:
+def column(e: Evaluator, node: LoadExpr, context: Context) -> Column | None:
     """Return a column of a block that is loaded by rows, if an unrolled loop steps along the rows.
 
     Together the copies of that loop read whole rows. So a block of up to ``MOST`` columns is loaded
@@ -44,23 +44,23 @@ def column_text(e: Expressions, node: Load, context: Context) -> Text | None:
         if count < FEWEST:
             continue
         first = offset.substitute({axis: Lin.of(start), lanes.axis: lanes.start})
-        name = _block(e, node, first, (axis, step, count), context)
-        return Text(f"{name}[{at - start}]", ATOM, lanes.count)
+        return Column(_block(e, node, first, (axis, step, count), context), at - start)
     return None
 
 
 def _block(
-    e: Expressions, node: Load, first: Lin, rows: tuple[Axis, int, int], context: Context
-) -> str:
+    e: Evaluator, node: LoadExpr, first: Lin, rows: tuple[Axis, int, int], context: Context
+) -> Reg:
     assert context.lanes is not None
     axis, step, count = rows
     key = ("columns", node.buffer, first, context.lanes.count, axis)
     if key not in context.shared:
-        half = "_half" if node.dtype == "float16" else ""
-        name = e.names.fresh(f"{e.names[node.buffer]}_columns")
+        array, made = e.array(node.buffer), Type(node.dtype, context.lanes.count)
         at = e.index(first, context)
-        call = e.use(f"vload_columns{half}")
-        sizes = f"{step}, {count}, {context.lanes.count}"
-        e.line(f"{name} = {call}({e.names[node.buffer]}, {at}, {sizes})")
-        context.shared[key] = Text(name)
-    return context.shared[key].text
+        name = e.fresh(f"{array.name}_columns", made)
+        block = Load("vload_columns", array, at, made, step=step, columns=count)
+        e.emit(Let(name, block))
+        context.shared[key] = name
+    found = context.shared[key]
+    assert isinstance(found, Reg)
+    return found

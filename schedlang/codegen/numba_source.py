@@ -1,0 +1,100 @@
+"""A machine nest as Python: functions over flat arrays, in the dialect of the intrinsics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlang.machine.nodes import (
+    Alloc,
+    Array,
+    Barrier,
+    Body,
+    For,
+    Function,
+    Hint,
+    If,
+    Let,
+    Prefetch,
+    Reg,
+    Run,
+    Stmt,
+    Store,
+    Thread,
+)
+from schedlang.machine.text import Printer
+
+INDENT = "    "
+
+
+class StatementPrinter(Printer):
+    """Printer of statements as lines; each target's subclass prints its allocations."""
+
+    def allocation(self, stmt: Alloc) -> str:
+        """Return the call that allocates an array."""
+        raise NotImplementedError
+
+    def body(self, body: Body, depth: int = 1) -> list[str]:
+        """Return the lines of a block."""
+        lines = [line for stmt in body for line in self.statement(stmt, depth)]
+        return lines or [INDENT * depth + "pass"]
+
+    def statement(self, stmt: Stmt, depth: int) -> list[str]:
+        margin = INDENT * depth
+        if isinstance(stmt, For):
+            head = f"{margin}for {stmt.index.name} in {self._range(stmt)}:{_comment(stmt.note)}"
+            return [head, *self.body(stmt.body, depth + 1)]
+        if isinstance(stmt, If):
+            head = f"{margin}if {self(stmt.cond)}:{_comment(stmt.note)}"
+            lines = [head, *self.body(stmt.body, depth + 1)]
+            if stmt.orelse:
+                lines += [f"{margin}else:", *self.body(stmt.orelse, depth + 1)]
+            return lines
+        return [margin + self._line(stmt)]
+
+    def _range(self, loop: For) -> str:
+        name = "prange" if loop.parallel else "range"
+        stop = self(loop.stop)
+        return f"{name}({stop})" if loop.step == 1 else f"{name}(0, {stop}, {loop.step})"
+
+    def _line(self, stmt: Stmt) -> str:
+        if isinstance(stmt, Let):
+            return f"{stmt.reg.name} = {self(stmt.value)}{_comment(stmt.note)}"
+        if isinstance(stmt, Store):
+            return self.store(stmt)
+        if isinstance(stmt, Alloc):
+            shape = ", ".join(str(e) for e in stmt.array.buffer.shape)
+            made = self.allocation(stmt)
+            return f"{stmt.array.name} = {made}  # {stmt.array.buffer.name}[{shape}]"
+        if isinstance(stmt, Prefetch):
+            return f"{self.use('prefetch')}({stmt.array.name}, {self(stmt.at)})"
+        if isinstance(stmt, Hint):
+            args = (a.name if isinstance(a, Array) else str(a) for a in stmt.args)
+            return f"{self.use(stmt.name)}({', '.join(args)})"
+        if isinstance(stmt, Run):
+            return f"{stmt.function}({', '.join(self.argument(a) for a in stmt.args)})"
+        if isinstance(stmt, Thread):
+            return f"{stmt.reg.name} = cuda.{stmt.tag}{_comment(stmt.note)}"
+        assert isinstance(stmt, Barrier)
+        return "cuda.syncthreads()"
+
+    def argument(self, given: object) -> str:
+        return given.name if isinstance(given, (Array, Reg)) else self(given)  # type: ignore[arg-type]
+
+    def function(self, function: Function, decorator: str) -> str:
+        """Return the text of a function."""
+        listed = ", ".join(p.name for p in function.parameters)
+        head = f"{decorator}\ndef {function.name}({listed}):\n"
+        return head + "\n".join(self.body(function.body))
+
+
+def _comment(note: str) -> str:
+    return f"  # {note}" if note else ""
+
+
+def split_names(used: Sequence[str] | set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the intrinsics among the names that a source uses, and those of ``math``."""
+    constants = {"inf", "nan"}
+    return tuple(sorted(set(used) - constants)), tuple(sorted(set(used) & constants))
+
+
+__all__ = ["StatementPrinter", "split_names"]

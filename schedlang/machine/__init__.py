@@ -1,0 +1,1 @@
+"""Loop nest to machine nest: typed scalars, vectors and registers over flat arrays."""

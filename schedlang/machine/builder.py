@@ -1,0 +1,51 @@
+"""The builder of a function's statements, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from schedlang.ir.nodes import Buffer
+from schedlang.machine.names import Names
+from schedlang.machine.nodes import INDEX, Array, Let, Reg, Stmt, Type, Value
+from schedlang.machine.text import Printer, Text
+
+
+class Builder:
+    """The statements of the block under construction, and the names that exist so far."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.stmts: list[Stmt] = []
+        self._print = Printer()
+
+    def emit(self, stmt: Stmt) -> None:
+        """Append a statement to the current block."""
+        self.stmts.append(stmt)
+
+    def let(self, value: Value, wanted: str = "t", note: str = "") -> Reg:
+        """Assign ``value`` to a new register and return it."""
+        reg = self.fresh(wanted, value.type)
+        self.emit(Let(reg, value, note))
+        return reg
+
+    def fresh(self, wanted: str, type_: Type = INDEX) -> Reg:
+        """Return a new register, named ``wanted`` or so."""
+        return Reg(self.names.fresh(wanted), type_)
+
+    @contextmanager
+    def collected(self) -> Iterator[list[Stmt]]:
+        """Collect the statements emitted inside in a list of their own."""
+        outer, self.stmts = self.stmts, []
+        try:
+            yield self.stmts
+        finally:
+            self.stmts = outer
+
+    def array(self, buffer: Buffer) -> Array:
+        """Return the array of a buffer."""
+        return Array(self.names[buffer], buffer)
+
+    def text(self, value: Value) -> Text:
+        """Return the text of ``value``, to measure it."""
+        return self._print.text(value)

@@ -1,0 +1,194 @@
+"""The machine nest of a GPU kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from schedlang.errors import BuildError
+from schedlang.expr.dtypes import itemsize
+from schedlang.expr.interval import Ranges
+from schedlang.expr.linear import ZERO, Lin
+from schedlang.expr.nodes import Axis, Var
+from schedlang.expr.simplify import to_lin
+from schedlang.gpu_lowering.lanes import lanes_differ, strip_lanes
+from schedlang.gpu_lowering.program import Index, Launch, Program
+from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import Barrier, Buffer, Exchange, For
+from schedlang.ir.offsets import one_access
+from schedlang.ir.printer import expr_text
+from schedlang.machine import nodes as machine
+from schedlang.machine.context import Context
+from schedlang.machine.names import Names
+from schedlang.machine.nodes import Fn, Function, Hint, Load, Num, Reg, Store, Thread, Type
+from schedlang.machine.statements import MOST_COPIES, Frame, Statements
+from schedlang.machine.sums import kept_by_thread
+from schedlang.target import Target
+
+ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class MachineKernel:
+    """A kernel, its parameters in order, and its launch.
+
+    ``access_bytes`` holds the bytes of the widest access to each buffer.
+    """
+
+    function: Function
+    parameters: tuple[Buffer | Var | Axis, ...]
+    launch: Launch
+    dynamic_bytes: int
+    access_bytes: dict[Buffer, int]
+
+
+def machine_kernels(
+    program: Program, target: Target, public: str, names: Names
+) -> tuple[MachineKernel, ...]:
+    """Return the kernels of ``program``."""
+    return tuple(
+        _Kernel(program.nest, names, target, public, launch).kernel()
+        for launch in program.launches
+    )
+
+
+def kernel_names(program: Program, taken: Sequence[str]) -> Names:
+    """Return names for the arguments, sizes, loops and scratch buffers of ``program``.
+
+    Loops of one printed name share an identifier.
+    """
+    nest = program.nest
+    names = Names(taken)
+    for key in (*nest.args, *nest.sizes):
+        names.give(key, key.name)
+    loops: dict[str, str] = {}
+    for axis, printed in nest.names.items():
+        if printed not in loops:
+            loops[printed] = names.fresh(printed)
+        names.share(axis, loops[printed])
+    for buffer in program.scratch:
+        names.give(buffer, buffer.name)
+    return names
+
+
+class _Kernel(Statements):
+    """Builder of one kernel."""
+
+    def __init__(
+        self, nest: Nest, names: Names, target: Target, public: str, launch: Launch
+    ) -> None:
+        super().__init__(nest, names, target, public)
+        self.evaluator.aligned = self.one_access
+        self.evaluator.tested = self.evaluator.shuffled = False
+        self.launch = launch
+        self.dynamic = launch.shared_bytes > target.device.shared_static
+        self.offset = 0
+        self.local_names: dict[tuple[str, str, int | None], str] = {}
+        # the bytes of the widest access to each buffer
+        self.access_bytes: dict[Buffer, int] = {}
+
+    def kernel(self) -> MachineKernel:
+        launch = self.launch
+        name = self.function_name(f"{launch.name}_kernel")
+        for buffer in self.allocated(launch.body):
+            self.names.share(buffer, self.storage_name(buffer))
+        self.frame = Frame()
+        # an index of extent 1 is the constant 0: a variable one keeps local storage in memory
+        constant: dict[Axis, Lin] = {
+            i.axis: ZERO for i in launch.indices if to_lin(i.extent).const == 1
+        }
+        running: dict[Axis | Var, tuple[Lin, Lin]] = {
+            i.axis: (ZERO, to_lin(i.extent) - 1) for i in launch.indices
+        }
+        context = Context(constant, known=Ranges(running))
+        with self.evaluator.collected() as body:
+            for index in launch.indices:
+                if index.axis not in constant:
+                    self.emit(self._thread(index))
+            self.block(launch.body, context)
+        own = {i.axis for i in launch.indices}
+        free = [k for k in self.free_keys(launch.body, context) if k not in own]
+        order = {k: n for n, k in enumerate((*self.nest.args, *self.nest.sizes))}
+        keys = sorted(free, key=lambda k: order.get(k, len(order)))
+        e = self.evaluator
+        parameters = [e.array(k) if isinstance(k, Buffer) else e.reg(k) for k in keys]
+        made = self.finished(name, parameters, body)
+        return MachineKernel(made, tuple(keys), launch, self.offset, self.access_bytes)
+
+    def one_access(self, buffer: Buffer, first: Lin, count: int) -> bool:
+        """Return whether the elements are one access; if so, record its width for alignment."""
+        found = one_access(buffer, first, count)
+        if found:
+            width = count * itemsize(buffer.dtype)
+            self.access_bytes[buffer] = max(width, self.access_bytes.get(buffer, 0))
+        return found
+
+    def strip_lanes(self, loop: For) -> int:
+        return strip_lanes(loop)
+
+    def writes_out(self, strips: int) -> bool:
+        """Return whether ``strips`` vectors are unrolled: always, unless that is too many copies.
+
+        In a loop over vectors, the offset would not be known to be aligned.
+        """
+        return self.frame.copies * strips <= MOST_COPIES
+
+    def storage_name(self, buffer: Buffer) -> str:
+        """Return the name of a buffer.
+
+        Local buffers of one name, dtype and size share it.
+        """
+        key = (buffer.name, buffer.dtype, buffer.size)
+        if buffer.scope == "shared" or key not in self.local_names:
+            self.local_names[key] = self.names.fresh(buffer.name)
+        return self.local_names[key]
+
+    def _thread(self, index: Index) -> Thread:
+        printed = self.nest.names.get(index.axis, index.axis.name)
+        extent = expr_text(index.extent, self.nest.names)
+        name = self.names.give(index.axis, printed)
+        return Thread(Reg(name), index.tag, f"{printed} in 0..{extent}")
+
+    def loop(self, loop: For, context: Context) -> None:
+        if loop.kind == "vectorize" and not lanes_differ(loop):
+            self.vector(loop, context)
+            return
+        if context.lanes is not None and loop.kind == "unroll":
+            self.unrolled(loop, context)
+            return
+        self.plain(loop, context)
+        if loop.kind in ("unroll", "vectorize"):
+            self.emit(Hint("unrolled"))
+
+    def kept(self, loop: For, steps: Container[Axis], around: tuple[For, ...]) -> frozenset[Buffer]:
+        return kept_by_thread(loop, self.target, steps, around)
+
+    def outline(self, loop: For, context: Context) -> None:
+        raise BuildError(
+            f"kernel {self.launch.name} nests more than 16 loops: fuse or unroll some of them"
+        )
+
+    def wait(self, stmt: Barrier | Exchange, context: Context) -> None:
+        if isinstance(stmt, Barrier):
+            self.emit(machine.Barrier())
+            return
+        e = self.evaluator
+        for into, source in zip(stmt.into, stmt.source):
+            at = e.index(e.offset(source, stmt.indices, context), context, source, stmt.indices)
+            made = Type(source.dtype)
+            read = Load("load", e.array(source), at, made)
+            value = Fn("exchange", (read, Num(stmt.distance)), made)
+            self.emit(Store("store", e.array(into), at, value))
+
+    def allocate(self, buffer: Buffer, context: Context) -> None:
+        size = max(buffer.size or 0, 1)
+        start = None
+        if buffer.scope == "shared" and self.dynamic:
+            bytes_ = itemsize(buffer.dtype)
+            start = self.offset // bytes_
+            self.offset += -(-size * bytes_ // ALIGNMENT) * ALIGNMENT
+        array = self.evaluator.array(buffer)
+        self.emit(machine.Alloc(array, Num(size), buffer.scope, start))
+
+
+__all__ = ["ALIGNMENT", "MachineKernel", "kernel_names", "machine_kernels"]

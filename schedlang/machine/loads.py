@@ -1,0 +1,103 @@
+"""Loads of one element, or of the lanes of a vector."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.ir.nodes import Load as LoadExpr
+from schedlang.ir.offsets import CLOSE, gathers, lane_step
+from schedlang.machine.context import Context
+from schedlang.machine.nodes import Load, Order, Reg, Type, Value, wide
+
+if TYPE_CHECKING:
+    from schedlang.machine.evaluator import Evaluator
+
+# the most lanes whose order fits on a line
+MOST_SHUFFLED = 16
+
+
+def load(e: Evaluator, node: LoadExpr, offset: Lin, context: Context) -> Load:
+    """Return a load of one element, or of lanes: adjacent, a constant step apart, or gathered."""
+    array, lanes, mask = e.array(node.buffer), context.lanes, context.mask
+    scalar = Type(node.dtype)
+    vector = scalar if lanes is None else Type(node.dtype, lanes.count)
+    if lanes is not None and mask is not None and gathers(offset):
+        # the index is itself read from a tensor, which only lanes under the mask may do
+        return Load("vgather_masked", array, _lane_offsets(e, offset, context), vector, mask=mask)
+    step = 0 if lanes is None else lane_step(offset, lanes.axis)
+    if lanes is None or step == 0:
+        at = e.index(offset, context, node.buffer, node.indices)
+        if lanes is not None and mask is not None and not context.leads:
+            # the element may be out of bounds if no lane passes the mask
+            where = wide(at, lanes.count)
+            return Load("vgather_masked", array, where, vector, mask=mask)
+        return Load("load", array, at, scalar)
+    if step is None:
+        if mask is not None:
+            offsets = _lane_offsets(e, offset, context)
+            return Load("vgather_masked", array, offsets, vector, mask=mask)
+        if e.shuffled and (found := _shuffle_order(e, node, context)) is not None:
+            start, distances = found
+            within = replace(context, lanes=replace(lanes, start=lanes.start + start))
+            first = e.offset(node.buffer, node.indices, _at_lane(context, start))
+            at = e.index(first, within, node.buffer, node.indices)
+            return Load("vload_shuffled", array, at, vector, order=_named(e, distances, context))
+        return Load("vgather", array, _lane_offsets(e, offset, context), vector)
+    first = offset.substitute({lanes.axis: lanes.start})
+    at = e.index(first, context, node.buffer, node.indices)
+    if step == 1:
+        if mask is not None:
+            return Load("vload_masked", array, at, vector, mask=mask)
+        aligned = e.aligned(node.buffer, first, lanes.count)
+        return Load("vload_aligned" if aligned else "vload", array, at, vector)
+    if mask is None:
+        return Load("vload_strided", array, at, vector, step=step)
+    if abs(step) > CLOSE:
+        at = _lane_offsets(e, offset, context)
+        return Load("vgather_masked", array, at, vector, mask=mask)
+    return Load("vload_strided_masked", array, at, vector, step=step, mask=mask)
+
+
+def _shuffle_order(
+    e: Evaluator, node: LoadExpr, context: Context
+) -> tuple[int, tuple[int, ...]] | None:
+    """Return the lane that reads the first element, and each lane's distance from that element.
+
+    Return ``None`` if the distances are not constants, if the elements do not fit in one vector, or
+    if there are too many lanes.
+    """
+    lanes = context.lanes
+    assert lanes is not None
+    if lanes.count > MOST_SHUFFLED:
+        return None
+    offsets = [
+        e.offset(node.buffer, node.indices, _at_lane(context, lane)) for lane in range(lanes.count)
+    ]
+    distances = [(offset - offsets[0]).const for offset in offsets]
+    known = [d for d in distances if d is not None]
+    if len(known) < lanes.count or max(known) - min(known) >= lanes.count:
+        return None
+    low = min(known)
+    return known.index(low), tuple(d - low for d in known)
+
+
+def _named(e: Evaluator, distances: tuple[int, ...], context: Context) -> Reg:
+    """Return a register for the order of a shuffle, defined once in each block."""
+    order = Order(distances)
+    if order not in context.named:
+        context.named[order] = e.let(order, "order")
+    return context.named[order]
+
+
+def _at_lane(context: Context, lane: int) -> Context:
+    """Return the context of one lane alone."""
+    lanes = context.lanes
+    assert lanes is not None
+    return replace(context, values={**context.values, lanes.axis: lanes.start + lane})
+
+
+def _lane_offsets(e: Evaluator, offset: Lin, context: Context) -> Value:
+    assert context.lanes is not None
+    return wide(e.value(to_expr(offset), context), context.lanes.count)

@@ -1,0 +1,367 @@
+"""The machine nest: functions of statements over flat arrays, with typed scalars and vectors.
+
+A value has a :class:`Type`: a dtype and a number of lanes. Offsets count elements. The names in it
+are those of the emitted file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from schedlang.expr import dtypes
+from schedlang.ir.nodes import Buffer
+
+
+@dataclass(frozen=True)
+class Type:
+    """A dtype, and the lanes of a vector; 0 lanes is a scalar.
+
+    A ``float16`` value is a ``float32`` that holds a ``float16``.
+    """
+
+    dtype: str
+    lanes: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.dtype}x{self.lanes}" if self.lanes else self.dtype
+
+
+INDEX = Type(dtypes.INDEX)
+
+
+@dataclass(frozen=True)
+class Array:
+    """A flat array: an argument, or storage of the kernel."""
+
+    name: str
+    buffer: Buffer
+
+    @property
+    def dtype(self) -> str:
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True)
+class Reg:
+    """A named value: a register, the index of a loop, a size or a scalar argument."""
+
+    name: str
+    type: Type = INDEX
+
+
+@dataclass(frozen=True)
+class Num:
+    """A constant."""
+
+    value: Any
+    type: Type = INDEX
+
+
+@dataclass(frozen=True)
+class Order:
+    """The lanes of a shuffled load: lane ``l`` reads the element ``lanes[l]``."""
+
+    lanes: tuple[int, ...]
+
+    @property
+    def type(self) -> Type:
+        return Type(dtypes.INDEX, len(self.lanes))
+
+
+@dataclass(frozen=True)
+class Op:
+    """A binary operation. A scalar operand of a vector operation stands for all lanes.
+
+    ``index`` marks arithmetic on indices, which never overflows; other integers wrap around.
+    """
+
+    op: str
+    a: Value
+    b: Value
+    type: Type = INDEX
+    index: bool = False
+
+
+@dataclass(frozen=True)
+class Neg:
+    """The operation ``-`` or ``~`` on one value."""
+
+    op: str
+    a: Value
+    type: Type = INDEX
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A conversion to another dtype, with NumPy's rules."""
+
+    a: Value
+    type: Type
+
+
+@dataclass(frozen=True)
+class Splat:
+    """A vector whose lanes are all ``a``."""
+
+    a: Value
+    type: Type
+
+
+@dataclass(frozen=True)
+class Iota:
+    """The vector ``0, 1, 2, ...``."""
+
+    type: Type
+
+
+@dataclass(frozen=True)
+class Fn:
+    """A call of a function of the dialect. ``index`` marks ``min`` and ``max`` of indices."""
+
+    name: str
+    args: tuple[Value, ...]
+    type: Type
+    index: bool = False
+
+
+@dataclass(frozen=True)
+class Both:
+    """The truth of ``a and b``; ``b`` is evaluated only if ``a`` holds."""
+
+    a: Value
+    b: Value
+    type: Type = Type("bool")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """``a if cond else b``; only one of them is evaluated."""
+
+    cond: Value
+    a: Value
+    b: Value
+    type: Type
+
+
+@dataclass(frozen=True)
+class Load:
+    """Elements of ``array``, by the intrinsic ``how``.
+
+    ``load`` reads one element. Of a vector's lanes, ``vload`` reads adjacent ones from ``at`` on,
+    ``vload_strided`` those ``step`` elements apart, ``vload_shuffled`` those of a vector in another
+    ``order``, ``vload_columns`` several vectors at once (lane ``l`` of vector ``k`` is at
+    ``at + l*step + k``), and ``vgather`` those at a vector ``at`` of offsets. Lanes outside the
+    ``mask`` are 0; they are not read. ``vload_if`` returns ``other`` unless the scalar ``mask``
+    holds.
+    """
+
+    how: str
+    array: Array
+    at: Value
+    type: Type
+    step: int = 1
+    mask: Optional[Value] = None
+    order: Optional[Value] = None
+    other: Optional[Value] = None
+    columns: int = 0
+
+
+@dataclass(frozen=True)
+class Column:
+    """Vector ``at`` of the several that ``vload_columns`` returned."""
+
+    columns: Reg
+    at: int
+
+    @property
+    def type(self) -> Type:
+        return self.columns.type
+
+
+Value = Union[Reg, Num, Order, Op, Neg, Cast, Splat, Iota, Fn, Both, Choice, Load, Column]
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """The assignment ``reg = value``."""
+
+    reg: Reg
+    value: Value
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A store of ``value`` to ``array``, by the intrinsic ``how``; see :class:`Load`.
+
+    ``vstore_stream`` bypasses the cache.
+    """
+
+    how: str
+    array: Array
+    at: Value
+    value: Value
+    step: int = 1
+    mask: Optional[Value] = None
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """A loop over ``range(0, stop, step)``; its iterations may run in ``parallel``."""
+
+    index: Reg
+    stop: Value
+    body: Body
+    step: int = 1
+    parallel: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """A branch. ``result``, if given, is a register that both sides assign."""
+
+    cond: Value
+    body: Body
+    orelse: Body = ()
+    note: str = ""
+    result: Optional[Reg] = None
+
+
+@dataclass(frozen=True, eq=False)
+class Alloc:
+    """Storage of ``count`` elements in ``place``: ``stack``, ``heap``, ``shared`` or ``local``.
+
+    Shared storage whose size is given at the launch starts at element ``start`` of it.
+    """
+
+    array: Array
+    count: Value
+    place: str
+    start: Optional[int] = None
+
+
+@dataclass(frozen=True, eq=False)
+class Prefetch:
+    """A prefetch of the cache line of one element."""
+
+    array: Array
+    at: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Hint:
+    """A hint to the compiler, or a fence: ``apart``, ``rolled``, ``unrolled``, ``stream_fence``."""
+
+    name: str
+    args: tuple[Union[Array, int], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier:
+    """A barrier of a thread block."""
+
+
+@dataclass(frozen=True, eq=False)
+class Thread:
+    """The assignment of a thread or block index of a GPU, ``tag``, to a register."""
+
+    reg: Reg
+    tag: str
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A call of another function of the nest."""
+
+    function: str
+    args: tuple[Union[Array, Value], ...]
+
+
+Stmt = Union[Let, Store, For, If, Alloc, Prefetch, Hint, Barrier, Thread, Run]
+Body = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """One function of a machine nest; a ``parallel`` one holds a parallel loop."""
+
+    name: str
+    parameters: tuple[Union[Array, Reg], ...]
+    body: Body
+    parallel: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class MachineNest:
+    """The functions of a kernel, callees first; the last one is the entry."""
+
+    functions: tuple[Function, ...]
+
+    @property
+    def entry(self) -> Function:
+        return self.functions[-1]
+
+
+def wide(value: Value, lanes: int) -> Value:
+    """Return ``value`` as a vector of ``lanes``, if there are any."""
+    if value.type.lanes or not lanes:
+        return value
+    return Splat(value, Type(value.type.dtype, lanes))
+
+
+def children(value: Value) -> tuple[Value, ...]:
+    """Return the operands of ``value``."""
+    if isinstance(value, (Op, Both)):
+        return (value.a, value.b)
+    if isinstance(value, (Neg, Cast, Splat)):
+        return (value.a,)
+    if isinstance(value, Fn):
+        return value.args
+    if isinstance(value, Choice):
+        return (value.cond, value.a, value.b)
+    if isinstance(value, Load):
+        more = (value.mask, value.order, value.other)
+        return (value.at, *(v for v in more if v is not None))
+    return (value.columns,) if isinstance(value, Column) else ()
+
+
+def values(stmt: Stmt) -> tuple[Value, ...]:
+    """Return the values that ``stmt`` evaluates itself, without those of its body."""
+    if isinstance(stmt, Let):
+        return (stmt.value,)
+    if isinstance(stmt, Store):
+        return (stmt.at, stmt.value, *([] if stmt.mask is None else [stmt.mask]))
+    if isinstance(stmt, For):
+        return (stmt.stop,)
+    if isinstance(stmt, If):
+        return (stmt.cond,)
+    if isinstance(stmt, Alloc):
+        return (stmt.count,)
+    if isinstance(stmt, Prefetch):
+        return (stmt.at,)
+    return tuple(a for a in stmt.args if not isinstance(a, Array)) if isinstance(stmt, Run) else ()
+
+
+def parts(value: Value) -> Iterator[Value]:
+    """Yield ``value`` and all values in it."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+def walk(body: Body) -> Iterator[tuple[Stmt, int]]:
+    """Yield every statement with its depth in loops and branches, in program order."""
+    stack: list[tuple[Stmt, int]] = [(stmt, 0) for stmt in reversed(body)]
+    while stack:
+        stmt, depth = stack.pop()
+        yield stmt, depth
+        if isinstance(stmt, If):
+            stack.extend((s, depth + 1) for s in reversed(stmt.orelse))
+        if isinstance(stmt, (For, If)):
+            stack.extend((s, depth + 1) for s in reversed(stmt.body))

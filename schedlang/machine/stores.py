@@ -1,0 +1,155 @@
+"""Stores of one element, or of the lanes of a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Const, Expr
+from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import Store as StoreNode
+from schedlang.ir.offsets import lane_step
+from schedlang.ir.updates import combined
+from schedlang.machine.context import Context
+from schedlang.machine.evaluator import SHORT, Evaluator
+from schedlang.machine.nodes import Fn, Let, Load, Reg, Store, Value, wide
+from schedlang.machine.plain_loops import unfused
+from schedlang.machine.sums import Spot, Sums
+
+# columns of a line kept free for the names of the intrinsic and the buffer, and the offset
+CALL = 32
+
+
+class Stores:
+    """Builder of stores, by the evaluator of their values.
+
+    ``streamed`` collects the stages whose stores bypass the cache; ``unfenced`` says that such a
+    store was made and needs a fence after it. ``constant`` holds the places of stores of constants,
+    from which sums may start.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self.streamed: set[str] = set()
+        self.unfenced = False
+        self.constant: dict[Store, Spot] = {}
+
+    def store(self, store: StoreNode, context: Context, width: int) -> None:
+        """Build ``store``; a value too long for a line of ``width`` gets a register."""
+        e = self.evaluator
+        if store.reducer is not None or context.stream != store.stage:
+            context = replace(context, stream="")
+        if store.reducer is not None:
+            context = self._named_offset(store, context)
+            store = combined(store)
+            if context.sums is not None and context.sums.latency_bound:
+                store = replace(store, values=tuple(map(unfused, store.values)))
+        values = [e.value(v, context) for v in store.values]
+        constant = all(isinstance(v, Const) for v in store.values)
+        if len(values) > 1 and not constant:
+            values = [e.let(v) for v in values]
+        spots: dict[Store, Spot] = {}
+        for buffer, value in zip(store.buffers, values):
+            kept = e.kept(buffer, store.indices, context)
+            if kept is not None:
+                e.emit(Let(kept, _under_mask(kept, value, context)))
+                continue
+            made, spot = self._store_one(buffer, store.indices, value, context, width)
+            if spot is not None:
+                spots[made] = spot
+        if constant and len(spots) == len(store.buffers):
+            self.constant |= spots
+
+    def _named_offset(self, store: StoreNode, context: Context) -> Context:
+        """Give a register to the offset that an update reads and writes, unless it is short."""
+        e = self.evaluator
+        for buffer in store.buffers:
+            if context.sums is not None and buffer in context.sums.buffers:
+                continue
+            offset = e.offset(buffer, store.indices, context)
+            lanes = context.lanes
+            if lanes is not None and lane_step(offset, lanes.axis) is None:
+                return context
+            first = offset if lanes is None else offset.substitute({lanes.axis: lanes.start})
+            at = e.index(first, context, buffer, store.indices)
+            if len(e.text(at).text) < SHORT:
+                continue
+            reg = e.let(at, f"{e.array(buffer).name}_at")
+            context = replace(context, offsets={**context.offsets, (buffer, first): reg})
+        return context
+
+    def _store_one(
+        self, buffer: Buffer, indices: tuple[Expr, ...], value: Value, context: Context, width: int
+    ) -> tuple[Store, Spot | None]:
+        """Build the store of one buffer; return its place unless it is masked or scattered."""
+        e, lanes, mask = self.evaluator, context.lanes, context.mask
+        array = e.array(buffer)
+        offset = e.offset(buffer, indices, context)
+        if len(e.text(value).text) > width - CALL:
+            value = e.let(value)
+        spot: Spot | None = None
+        if lanes is None:
+            made = Store("store", array, e.index(offset, context, buffer, indices), value)
+            spot = (buffer, offset, 0, 1)
+        else:
+            value = wide(value, lanes.count)
+            step = lane_step(offset, lanes.axis)
+            first = offset.substitute({lanes.axis: lanes.start})
+            if step == 1:
+                at = e.index(first, context, buffer, indices)
+                made = Store(self._adjacent(buffer, first, context), array, at, value, mask=mask)
+                if made.how in ("vstore", "vstore_aligned"):
+                    spot = (buffer, first, lanes.count, 1)
+            elif step and mask is None:
+                made = Store("vstore_strided", array, e.index(first, context), value, step=step)
+                spot = (buffer, first, lanes.count, step)
+            else:
+                at = e.value(to_expr(offset), context)
+                how = "vscatter" if mask is None else "vscatter_masked"
+                made = Store(how, array, at, value, mask=mask)
+        e.emit(made)
+        return made, spot
+
+    def _adjacent(self, buffer: Buffer, first: Lin, context: Context) -> str:
+        """Return the intrinsic that stores adjacent lanes."""
+        if context.mask is not None:
+            return "vstore_masked"
+        if context.stream:
+            self.streamed.add(context.stream)
+            self.unfenced = True
+            return "vstore_stream"
+        assert context.lanes is not None
+        whole = self.evaluator.aligned(buffer, first, context.lanes.count)
+        return "vstore_aligned" if whole else "vstore"
+
+    def read_sums(self, sums: Sums, initialized: Container[Spot]) -> None:
+        """Build loads of the sums that a reduction loop keeps, except those ``initialized``."""
+        e = self.evaluator
+        for spot, kept in sums.named.items():
+            buffer, _, lanes, step = spot
+            for stmt in kept.before:
+                e.emit(stmt)
+            if spot in initialized:
+                continue
+            how = _access("load", lanes, step)
+            e.emit(Let(kept.reg, Load(how, e.array(buffer), kept.at, kept.reg.type, step=step)))
+
+    def write_sums(self, sums: Sums) -> None:
+        """Build stores of the sums, after the loop."""
+        e = self.evaluator
+        for (buffer, _, lanes, step), kept in sums.named.items():
+            how = _access("store", lanes, step)
+            e.emit(Store(how, e.array(buffer), kept.at, kept.reg, step=step))
+
+
+def _under_mask(kept: Reg, value: Value, context: Context) -> Value:
+    """Return the next value of a sum in a register; lanes outside the mask keep theirs."""
+    if context.mask is None:
+        return value
+    return Fn("select", (context.mask, value, kept), kept.type)
+
+
+def _access(kind: str, lanes: int, step: int) -> str:
+    """Return the intrinsic that loads or stores ``lanes`` elements, ``step`` apart."""
+    return f"{'v' if lanes else ''}{kind}{'' if step == 1 else '_strided'}"

@@ -1,0 +1,193 @@
+"""Values as text: the Python of the emitted file, in the dialect of its intrinsics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlang.expr import dtypes
+from schedlang.expr.printer import ATOM, LOWEST, PRECEDENCE, UNARY, binary_text, number, paren
+from schedlang.machine.nodes import (
+    Both,
+    Cast,
+    Choice,
+    Column,
+    Fn,
+    Iota,
+    Load,
+    Neg,
+    Num,
+    Op,
+    Order,
+    Reg,
+    Splat,
+    Store,
+    Type,
+    Value,
+)
+
+# operators that numba defines otherwise than NumPy, and those for which it assumes no overflow
+CALLED = {"//": "floordiv", "%": "mod", "**": "power", "<<": "left_shift", ">>": "right_shift"}
+WRAPPING = {"+": "add", "-": "subtract", "*": "multiply"}
+# functions that return an operand, which is a float16 already
+_UNROUNDED = ("select", "exchange")
+_TIGHT = ("*", "//", "%")
+_NOT, _AND = 2, 2
+_CONDITIONAL = LOWEST + 1
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of a value, its precedence, and how deeply its operations are nested."""
+
+    text: str
+    level: int = ATOM
+    depth: int = 0
+
+    def at(self, least: int) -> str:
+        return paren(self.text, self.level, least)
+
+
+class Printer:
+    """Printer of values; ``used`` collects the names of the dialect that their text contains."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+
+    def use(self, name: str) -> str:
+        self.used.add(name)
+        return name
+
+    def __call__(self, value: Value) -> str:
+        return self.text(value).text
+
+    def text(self, value: Value) -> Text:
+        """Return the text of ``value``."""
+        if isinstance(value, Reg):
+            return Text(value.name)
+        if isinstance(value, Num):
+            return self._number(value)
+        if isinstance(value, Op):
+            return self._binary(value)
+        if isinstance(value, Load):
+            return self._load(value)
+        if isinstance(value, Fn):
+            args = [self.text(a) for a in value.args]
+            name = value.name if value.index else self.use(value.name)
+            text = f"{name}({', '.join(a.text for a in args)})"
+            if value.type.dtype == "float16" and value.name not in _UNROUNDED:
+                text = f"{self.use('half')}({text})"
+            return Text(text, ATOM, 1 + max((a.depth for a in args), default=0))
+        if isinstance(value, Cast):
+            return self._cast(value)
+        if isinstance(value, Neg):
+            return self._negated(value)
+        if isinstance(value, Splat):
+            inner = self.text(value.a)
+            text = f"{self.use('broadcast')}({inner.text}, {value.type.lanes})"
+            return Text(text, ATOM, inner.depth)
+        if isinstance(value, Iota):
+            return Text(f"{self.use('iota')}({value.type.lanes})")
+        if isinstance(value, Column):
+            return Text(f"{value.columns.name}[{value.at}]")
+        if isinstance(value, Order):
+            return Text(str(value.lanes))
+        if isinstance(value, Both):
+            a, b = self.text(value.a), self.text(value.b)
+            return Text(f"{a.at(_AND)} and {b.at(_AND)}", _AND, 1 + max(a.depth, b.depth))
+        assert isinstance(value, Choice)
+        cond, a, b = (self.text(v) for v in (value.cond, value.a, value.b))
+        text = f"{a.at(_AND)} if {cond.at(_AND)} else {b.at(_CONDITIONAL)}"
+        return Text(text, _CONDITIONAL, 1 + max(cond.depth, a.depth, b.depth))
+
+    def typed(self, dtype: str, inner: str) -> str:
+        """Return ``inner`` converted to ``dtype``."""
+        if dtype == "float16":
+            return f"{self.use('half')}({inner})"
+        return f"{self.use('boolean' if dtype == 'bool' else dtype)}({inner})"
+
+    def store(self, stmt: Store) -> str:
+        """Return the call that stores."""
+        name = self.use(stmt.how + ("_half" if stmt.array.dtype == "float16" else ""))
+        args = [stmt.array.name, self(stmt.at)]
+        if stmt.step != 1:
+            args.append(str(stmt.step))
+        args.append(self(stmt.value))
+        if stmt.mask is not None:
+            args.append(self(stmt.mask))
+        return f"{name}({', '.join(args)})"
+
+    def _number(self, value: Num) -> Text:
+        dtype = value.type.dtype
+        literal = number(value.value)
+        for word in ("inf", "nan"):
+            if literal.lstrip("-") == word:
+                self.use(word)
+        if dtype == "bool" or (dtype == "int64" and abs(value.value) < 2**63):
+            return Text(literal, UNARY if literal.startswith("-") else ATOM)
+        return Text(self.typed("float32" if dtype == "float16" else dtype, literal))
+
+    def _binary(self, value: Op) -> Text:
+        a, b, op, type_ = self.text(value.a), self.text(value.b), value.op, value.type
+        depth = 1 + max(a.depth, b.depth)
+        pair = (a.text, a.level), (b.text, b.level)
+        if value.index:
+            text, level = binary_text(op, *pair, tight=op in _TIGHT)
+            return Text(text, level, depth)
+        called = CALLED.get(op)
+        if type_ == _WIDE:
+            called = called or WRAPPING.get(op)
+        if called:
+            text, level = f"{self.use(called)}({a.text}, {b.text})", ATOM
+        else:
+            text, level = binary_text(op, *pair)
+        dtype = type_.dtype
+        if dtype == "float16" or (_is_narrow(dtype) and not type_.lanes):
+            return Text(self.typed(dtype, text), ATOM, depth)
+        return Text(text, level, depth)
+
+    def _negated(self, value: Neg) -> Text:
+        a, dtype, lanes = self.text(value.a), value.type.dtype, value.type.lanes
+        if value.op == "~" and dtype == "bool" and not lanes:
+            return Text(f"not {a.at(PRECEDENCE['<'])}", _NOT, a.depth + 1)
+        text = f"{value.op}{a.at(UNARY)}"
+        if not lanes and (_is_narrow(dtype) or dtype == "uint64"):
+            return Text(self.typed(dtype, text), ATOM, a.depth + 1)
+        return Text(text, UNARY, a.depth + 1)
+
+    def _cast(self, value: Cast) -> Text:
+        a, source, dtype = self.text(value.a), value.a.type.dtype, value.type.dtype
+        if source == "float16" and dtype == "float32":
+            # float16 values are held as float32
+            return a
+        if dtype == "float16":
+            name = self.use("half" if source == "float32" else "half_from")
+            return Text(f"{name}({a.text})", ATOM, a.depth + 1)
+        return Text(self.typed(dtype, a.text), ATOM, a.depth + 1)
+
+    def _load(self, value: Load) -> Text:
+        name = self.use(value.how + ("_half" if value.array.dtype == "float16" else ""))
+        args = [value.array.name, self(value.at)]
+        if value.how == "vload_if":
+            assert value.mask is not None and value.other is not None
+            args = [self(value.mask), *args, self(value.other)]
+        elif value.how == "vload_columns":
+            args += [str(n) for n in (value.step, value.columns, value.type.lanes)]
+        else:
+            if value.step != 1:
+                args.append(str(value.step))
+            if value.order is not None:
+                args.append(self(value.order))
+            elif value.mask is not None:
+                args.append(self(value.mask))
+            elif value.type.lanes and value.how != "vgather":
+                args.append(str(value.type.lanes))
+        depth = 2 if "gather" in value.how else 1
+        return Text(f"{name}({', '.join(args)})", ATOM, depth)
+
+
+_WIDE = Type("int64")
+
+
+def _is_narrow(dtype: str) -> bool:
+    """Return whether numba computes scalars of this integer dtype in a wider one."""
+    return dtypes.is_integer(dtype) and dtypes.itemsize(dtype) < 8

@@ -1,0 +1,419 @@
+"""The walk over an expression that computes its value, for one element or the lanes of a vector.
+
+Values get their types here, and registers if they are used twice, or too long or too deep to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schedlang.expr.choices import DEEPEST_CHOICES, in_parts
+from schedlang.expr.lazy import is_both, is_choice, regions_of
+from schedlang.expr.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
+from schedlang.expr.nodes import Cast as CastExpr
+from schedlang.expr.printer import ATOM, is_index
+from schedlang.expr.simplify import to_lin
+from schedlang.expr.visit import postorder
+from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import Load as LoadExpr
+from schedlang.ir.offsets import gathers, lane_step
+from schedlang.machine.columns import column
+from schedlang.machine.context import Context, Lanes
+from schedlang.machine.loads import load
+from schedlang.machine.nodes import (
+    Both,
+    Cast,
+    Choice,
+    Fn,
+    If,
+    Iota,
+    Let,
+    Load,
+    Neg,
+    Num,
+    Op,
+    Stmt,
+    Type,
+    Value,
+    wide,
+)
+from schedlang.machine.text import CALLED
+
+if TYPE_CHECKING:
+    from schedlang.machine.evaluator import Evaluator
+
+LONGEST = 72
+WIDEST = 76
+DEEPEST = 12
+
+FUNCTIONS = {
+    "abs": "absolute", "round": "round_even", "min": "minimum", "max": "maximum",
+}  # fmt: skip
+class Evaluation:
+    """One walk over an expression graph."""
+
+    def __init__(
+        self,
+        owner: Evaluator,
+        context: Context,
+        known: Mapping[int, Value] | None = None,
+        always: Container[int] = (),
+    ) -> None:
+        self.owner = owner
+        self.always = always
+        self.context = context
+        self.uses: dict[int, int] = {}
+        self.done: dict[int, Value] = dict(known or {})
+        self.hoisted: dict[int, list[Expr]] = {}
+        self.repeated: dict[tuple[Buffer, Lin], Value | None] = {}
+        self.offsets: dict[int, Lin] = {}
+
+    def run(self, root: Expr) -> Value:
+        loads = choices = 0
+        for node in postorder([root], self.done):
+            loads += isinstance(node, LoadExpr)
+            choices += is_choice(node)
+            for child in node.children:
+                self.uses[id(child)] = self.uses.get(id(child), 0) + 1
+        if choices > 1:
+            regions = regions_of(root, self.done)
+            if choices > DEEPEST_CHOICES or regions.shared:
+                changed, parts = in_parts(root, regions, self.done)
+                if parts:
+                    return self._in_parts(changed, parts)
+            self.hoisted = regions.hoisted
+        if loads > 1:
+            self._find_repeated(root)
+        return self._emit(root)
+
+    def _in_parts(self, root: Expr, parts: Sequence[Expr]) -> Value:
+        """Return the value of ``root``; its ``parts``, which may use earlier ones, get names."""
+        known = dict(self.done)
+        for part in parts:
+            value = Evaluation(self.owner, self.context, known).run(part)
+            known[id(part)] = self.owner.let(value)
+        return Evaluation(self.owner, self.context, known).run(root)
+
+    def _offset(self, node: LoadExpr) -> Lin:
+        found = self.offsets.get(id(node))
+        if found is None:
+            found = self.owner.offset(node.buffer, node.indices, self.context)
+            self.offsets[id(node)] = found
+        return found
+
+    def _find_repeated(self, root: Expr) -> None:
+        """Collect the elements that are read more than once unconditionally, to name them."""
+        seen: set[tuple[Buffer, Lin]] = set()
+        stack, visited = [root], set()
+        while stack:
+            node = stack.pop()
+            if id(node) in visited:
+                continue
+            visited.add(id(node))
+            if isinstance(node, LoadExpr):
+                key = (node.buffer, self._offset(node))
+                if key in seen:
+                    self.repeated[key] = None
+                seen.add(key)
+            elif not self._known_index(node):
+                stack.extend(self._eager(node))
+
+    def _emit(self, root: Expr) -> Value:
+        """Return the value of ``root``; operands come first, the sides of a lazy choice do not."""
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in self.done:
+                continue
+            if not ready:
+                stack.append((node, True))
+                stack.extend((c, False) for c in reversed(self._eager(node)))
+                continue
+            self.done[id(node)] = self._shorten(node, self._node(node))
+        return self.done[id(root)]
+
+    def _eager(self, node: Expr) -> tuple[Expr, ...]:
+        if isinstance(node, Select) and node.lazy:
+            return (node.cond, *self.hoisted.get(id(node), ()))
+        if self._known_index(node):
+            return ()
+        if isinstance(node, LoadExpr):
+            return ()
+        return node.children
+
+    def _shorten(self, node: Expr, value: Value) -> Value:
+        """Return ``value``, or a register if it is used twice, too long or too deeply nested."""
+        if isinstance(node, (Axis, Var, Const)):
+            return value
+        shown = self.owner.text(value)
+        if node.weak and len(shown.text) < LONGEST:
+            return value
+        uses = self.uses.get(id(node), 0)
+        shared = uses > 1 and (shown.level != ATOM or "(" in shown.text)
+        if not shared and len(shown.text) <= LONGEST and shown.depth <= DEEPEST:
+            return value
+        if uses == 0:
+            return value
+        return self._named_index(value) if is_index(node) else self.owner.let(value)
+
+    def _named_index(self, value: Value) -> Value:
+        """Return a register for index arithmetic; equal values in this block share one."""
+        found = self.context.named.get(value)
+        if found is None:
+            found = self.context.named[value] = self.owner.let(value)
+        return found
+
+    def _fitted(self, node: Binary, a: Value, b: Value) -> tuple[Value, Value]:
+        """Return both operands; if they do not fit on a line, the longer one gets a register."""
+        found, sides = [a, b], (node.a, node.b)
+        while sum(lengths := [len(self.owner.text(v).text) for v in found]) > WIDEST:
+            k = 0 if lengths[0] >= lengths[1] else 1
+            side = sides[k]
+            owner = self.owner.array(side.buffer).name if isinstance(side, LoadExpr) else ""
+            found[k] = self.owner.let(found[k], f"{owner}_el" if owner else "t")
+            self.done[id(side)] = found[k]
+        return found[0], found[1]
+
+    def _known_index(self, node: Expr) -> bool:
+        """Return whether ``node`` is index arithmetic that the values of unrolled axes simplify."""
+        if not self.context.values or not node.children or not is_index(node):
+            return False
+        inside = list(postorder([node]))
+        known = any(isinstance(n, Axis) and n in self.context.values for n in inside)
+        return known and all(is_index(n) and _folds(n) for n in inside)
+
+    def _node(self, node: Expr) -> Value:
+        if self._known_index(node):
+            lin = to_lin(node, self.context.values)
+            return self.owner.value(to_expr(lin), replace(self.context, values={}))
+        if isinstance(node, Axis):
+            return self._axis(node)
+        if isinstance(node, Var):
+            return self.owner.reg(node)
+        if isinstance(node, Const):
+            value = float(np.float16(node.value)) if node.dtype == "float16" else node.value
+            return Num(value, Type(node.dtype))
+        if isinstance(node, LoadExpr):
+            return self._load(node)
+        if isinstance(node, Binary):
+            return self._binary(node)
+        if isinstance(node, Unary):
+            a = self.done[id(node.a)]
+            return Neg(node.op, a, Type(node.dtype, a.type.lanes))
+        if isinstance(node, CastExpr):
+            a = self.done[id(node.a)]
+            return a if node.dtype == node.a.dtype else Cast(a, Type(node.dtype, a.type.lanes))
+        if isinstance(node, Call):
+            return self._call(node)
+        if isinstance(node, Select):
+            return self._lazy(node) if node.lazy else self._select(node)
+        raise TypeError(f"no value for {type(node).__name__}")
+
+    def _axis(self, axis: Axis) -> Value:
+        lanes = self.context.lanes
+        scalar = replace(self.context, lanes=None)
+        if lanes is not None and axis is lanes.axis:
+            iota = Iota(Type("int64", lanes.count))
+            if lanes.start.const == 0:
+                return iota
+            start = self.owner.value(to_expr(lanes.start), scalar)
+            return Op("+", iota, start, iota.type, index=True)
+        known = self.context.values.get(axis)
+        return self.owner.reg(axis) if known is None else self.owner.value(to_expr(known), scalar)
+
+    def _load(self, node: LoadExpr) -> Value:
+        kept = self.owner.kept(node.buffer, node.indices, self.context)
+        if kept is not None:
+            return kept
+        if id(node) in self.always:
+            transposed = column(self.owner, node, self.context)
+            if transposed is not None:
+                return transposed
+        offset = self._offset(node)
+        key = (node.buffer, offset)
+        shared = self._shared(node, offset, self.context.mask)
+        if shared is None and key not in self.repeated:
+            return load(self.owner, node, offset, self.context)
+        found = self.repeated.get(key) if shared is None else self.context.shared.get(shared)
+        if found is None:
+            value = load(self.owner, node, offset, self.context)
+            found = self.owner.let(value, f"{self.owner.array(node.buffer).name}_el")
+            if shared is not None:
+                self.context.shared[shared] = found
+            else:
+                self.repeated[key] = found
+        return found
+
+    def _shared(self, node: LoadExpr, offset: Lin, under: Any) -> tuple[Any, ...] | None:
+        """Return a key for a load that several unrolled copies repeat, ``under`` a mask or a test.
+
+        Return ``None`` if the copies write the buffer, or if each copy reads another element.
+        """
+        context = self.context
+        if node.buffer in context.written or not context.copies:
+            return None
+        own = set(postorder(node.indices))
+        if all(axis in own for axis in context.copies):
+            return None
+        lanes = None if context.lanes is None else (context.lanes.count, context.lanes.start)
+        return (node.buffer, offset, lanes, under)
+
+    def _binary(self, node: Binary) -> Value:
+        a, b, op = self.done[id(node.a)], self.done[id(node.b)], node.op
+        made = Type(node.dtype, _lanes(a, b))
+        if node.weak and node.dtype == "int64" and not (made.lanes and op in ("**", "<<", ">>")):
+            return Op(op, a, b, made, index=True)
+        if node.dtype == "bool" and op in ("+", "*"):
+            op = "|" if op == "+" else "&"
+        if made.lanes and {node.a.dtype, node.b.dtype} == {"int64", "float64"}:
+            # an axis and a Python float: NumPy computes both as float64
+            a, b = (Cast(v, Type("float64", v.type.lanes)) for v in (a, b))
+        a, b = self._fitted(node, a, b)
+        if op in CALLED:
+            a, b = wide(a, made.lanes), wide(b, made.lanes)
+        return Op(op, a, b, made)
+
+    def _call(self, node: Call) -> Value:
+        args = [self.done[id(a)] for a in node.args]
+        made = Type(node.dtype, _lanes(*args))
+        if node.weak and node.dtype == "int64" and not made.lanes and node.fn in ("min", "max"):
+            return Fn(node.fn, tuple(args), made, index=True)
+        wider = tuple(wide(a, made.lanes) for a in args)
+        return Fn(FUNCTIONS.get(node.fn, node.fn), wider, made)
+
+    def _select(self, node: Select) -> Value:
+        return _selected(node.dtype, *(self.done[id(c)] for c in node.children))
+
+    def _lazy(self, node: Select) -> Value:
+        """Return a choice that evaluates one side alone: a conditional, or loads under a mask."""
+        cond = self.done[id(node.cond)]
+        lanes = self.context.lanes
+        if cond.type.lanes:
+            return self._masked_sides(node, cond)
+        if lanes is not None and self._reads_a_vector(node, lanes):
+            return self._tested(node, cond, lanes)
+        # a register assigned in a branch is undefined outside of it
+        before, named = dict(self.done), dict(self.repeated)
+        sides: list[tuple[list[Stmt], Value]] = []
+        around = self.context
+        for side in (node.a, node.b):
+            self.done, self.repeated = dict(before), dict(named)
+            self.context = replace(around, copies={}, named=dict(around.named))
+            with self.owner.collected() as stmts:
+                sides.append((stmts, self._emit(side)))
+        self.done, self.repeated = before, named
+        self.context = around
+        (first, a), (second, b) = sides
+        made = Type(node.dtype, _lanes(a, b))
+        x, y = wide(a, made.lanes), wide(b, made.lanes)
+        if not first and not second:
+            if is_both(node) and not made.lanes:
+                return Both(cond, a)
+            return Choice(cond, x, y, made)
+        result = self.owner.fresh("t", made)
+        body, orelse = (*first, Let(result, x)), (*second, Let(result, y))
+        self.owner.emit(If(cond, body, orelse, result=result))
+        return result
+
+    def _reads_a_vector(self, node: Select, lanes: Lanes) -> bool:
+        """Return whether ``node`` chooses between adjacent elements in memory and a constant.
+
+        The index must read no tensor, since it is computed even where the test fails. Under a mask,
+        a branch is emitted instead.
+        """
+        if not isinstance(node.a, LoadExpr) or not isinstance(node.b, Const):
+            return False
+        if not self.owner.tested or self.context.mask or self._is_kept(node.a):
+            return False
+        offset = self._offset(node.a)
+        return lane_step(offset, lanes.axis) == 1 and not gathers(offset)
+
+    def _tested(self, node: Select, cond: Value, lanes: Lanes) -> Value:
+        """Return a vector load under a scalar test, as one ``vload_if``.
+
+        With a branch, sums would not stay in registers.
+        """
+        read = node.a
+        assert isinstance(read, LoadExpr)
+        test = self._mask(node.cond, cond)
+        other = wide(self._emit(node.b), lanes.count)
+        offset = self._offset(read)
+        shared = self._shared(read, offset, (test, other))
+        if shared in self.context.shared:
+            return self.context.shared[shared]
+        first = offset.substitute({lanes.axis: lanes.start})
+        at = self.owner.index(first, self.context, read.buffer, read.indices)
+        array, made = self.owner.array(read.buffer), Type(read.dtype, lanes.count)
+        found: Value = Load("vload_if", array, at, made, mask=test, other=other)
+        if shared is not None:
+            found = self.context.shared[shared] = self.owner.let(found, f"{array.name}_el")
+        return found
+
+    def _is_kept(self, node: LoadExpr) -> bool:
+        """Return whether ``node`` reads a sum that the loop around keeps in registers."""
+        return self.context.sums is not None and node.buffer in self.context.sums.buffers
+
+    def _reads_or_is_zero(self, node: Select) -> bool:
+        """Return whether ``node`` is an element or 0, which is what a masked load returns."""
+        if not isinstance(node.a, LoadExpr) or not isinstance(node.b, Const):
+            return False
+        zero = node.b.value == 0 and not np.signbit(node.b.value)
+        return zero and not self._is_kept(node.a)
+
+    def _mask(self, node: Expr, cond: Value) -> Value:
+        """Return a register for a mask or test.
+
+        Unrolled copies share it, unless it reads a buffer that they write.
+        """
+        written = self.context.written
+        reads = (n.buffer for n in postorder([node]) if isinstance(n, LoadExpr))
+        if not self.context.copies or any(buffer in written for buffer in reads):
+            return self.owner.let(cond, "m")
+        key = ("mask", cond)
+        found = self.context.shared.get(key)
+        if found is None:
+            found = self.context.shared[key] = self.owner.let(cond, "m")
+        return found
+
+    def _masked_sides(self, node: Select, cond: Value) -> Value:
+        chosen = self._mask(node.cond, cond)
+        # a load that was evaluated before has no mask, so its other lanes are not 0
+        read_here = id(node.a) not in self.done
+        found = []
+        for side, mask in ((node.a, chosen), (node.b, Neg("~", chosen, chosen.type))):
+            if self.context.mask is not None:
+                mask = Op("&", mask, self.context.mask, mask.type)
+            has_loads = any(isinstance(n, LoadExpr) for n in postorder([side], self.done))
+            if has_loads and mask != chosen:
+                mask = self.owner.let(mask, "m")
+            inner = self.context
+            if has_loads:
+                inner = replace(inner, mask=mask, leads=False)
+            found.append(Evaluation(self.owner, inner, self.done).run(side))
+        if read_here and self._reads_or_is_zero(node) and found[0].type.lanes:
+            return found[0]
+        return _selected(node.dtype, chosen, *found)
+
+
+def _lanes(*operands: Value) -> int:
+    return max(v.type.lanes for v in operands)
+
+
+def _selected(dtype: str, cond: Value, a: Value, b: Value) -> Value:
+    lanes = _lanes(cond, a, b)
+    args = tuple(wide(v, lanes) for v in (cond, a, b))
+    return Fn("select", args, Type(dtype, lanes))
+
+
+def _folds(node: Expr) -> bool:
+    """Return whether ``Lin`` has a form for ``node``; it has none for powers and shifts."""
+    if isinstance(node, Binary):
+        return node.op in ("+", "-", "*", "//", "%")
+    return isinstance(node, (Axis, Var, Const)) or (
+        isinstance(node, Call) and node.fn in ("min", "max")
+    )
