@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schedlang.codegen import emission, statements, stores, truth
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
 from schedlang.ir.nodes import For
@@ -27,6 +26,7 @@ from schedlang.lowering import (
     storage,
 )  # fmt: skip
 from schedlang.lowering.tails import Cut
+from schedlang.machine import statements, stores, truth, values
 from schedlang.runtime import kernel, twins
 from schedlang.schedule import dataflow
 from tests.fuzz.case import Case, run_case
@@ -232,8 +232,8 @@ def empty_reduction_writes_nothing(patch: Patch) -> None:
 def masks_lost(patch: Patch) -> None:
     right = stores.Stores._store_one
 
-    def wrong(self: Any, buffer: Any, indices: Any, text: Any, context: Any, width: int) -> None:
-        right(self, buffer, indices, text, replace(context, mask=""), width)
+    def wrong(self: Any, buffer: Any, indices: Any, value: Any, context: Any, width: int) -> Any:
+        return right(self, buffer, indices, value, replace(context, mask=None), width)
 
     patch(stores.Stores, "_store_one", wrong)
 
@@ -269,15 +269,15 @@ def kernel_keeps_its_first_sizes(patch: Patch) -> None:
 
 
 def what_was_read_before_is_taken_to_be_under_a_mask(patch: Patch) -> None:
-    right = emission.Emission._masked_sides
+    right = values.Evaluation._masked_sides
 
     def wrong(self: Any, node: Any, cond: Any) -> Any:
         before = self.done.get(id(node.a))
-        if before is not None and before.lanes and self._reads_or_is_zero(node):
+        if before is not None and before.type.lanes and self._reads_or_is_zero(node):
             return before
         return right(self, node, cond)
 
-    patch(emission.Emission, "_masked_sides", wrong)
+    patch(values.Evaluation, "_masked_sides", wrong)
 
 
 def maximum_forgets_nan(patch: Patch) -> None:

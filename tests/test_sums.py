@@ -6,7 +6,8 @@ import pytest
 import schedlang as sl
 from schedlang.expr.linear import Lin
 from schedlang.ir.nodes import Buffer
-from schedlang.machine.sums import Start, Starts, Sum, Sums
+from schedlang.machine.nodes import Array, Let, Load, Num, Reg, Store, Type
+from schedlang.machine.sums import Sum, Sums, starts_of
 from tests.marks import slow_but
 
 DTYPES = ("float32", "float64", "float16", "int32", "uint8", "int64")
@@ -90,17 +91,22 @@ def test_an_argmax_starts_from_both_constants():
 def test_sums_that_cannot_start_in_registers():
     """Sums start in memory if an element is stored twice, or if the init stores other elements."""
     B = Buffer("B", "float32", (4,), "global")
-    spots = [(B, Lin.of(n), 0) for n in range(3)]
-    starts = [Start(spot, f"store(B, {n}, 0)", str(n), "0") for n, spot in enumerate(spots)]
-    named = {spot: Sum(f"B_sum_{n}", str(n)) for n, spot in enumerate(spots)}
+    array, kind = Array("B", B), Type("float32")
+    spots = [(B, Lin.of(n), 0, 1) for n in range(3)]
+    stores = [Store("store", array, Num(n), Num(0.0, kind)) for n in range(3)]
+    constant = dict(zip(stores, spots))
+    named = {spot: Sum(Reg(f"B_sum_{n}", kind), Num(n)) for n, spot in enumerate(spots)}
     sums = Sums(frozenset([B]), named=named)
-    whole = Starts().followed(4, 7, 1, tuple(starts))
-    assert list(whole.of(sums)) == spots
-    assert not Starts().followed(4, 6, 1, tuple(starts[:2])).of(sums)
-    assert not whole.followed(7, 8, 1, (starts[0],)).of(sums)
-    assert whole.followed(7, 8, 1, ()) == Starts()
-    deeper = whole.followed(7, 8, 2, (starts[0],))
-    assert (deeper.first, deeper.found) == (7, (starts[0],))
+    assert starts_of(stores, constant, sums) == dict(zip(spots, stores))
+    assert not starts_of(stores[:2], constant, sums)
+    again = Store("store", array, Num(0), Num(1.0, kind))
+    assert not starts_of([*stores, again], {**constant, again: spots[0]}, sums)
+    other = Store("store", array, Num(3), Num(0.0, kind))
+    assert not starts_of([*stores, other], {**constant, other: (B, Lin.of(3), 0, 1)}, sums)
+    offset, element = Let(Reg("i"), Num(1)), Let(Reg("t", kind), Load("load", array, Num(0), kind))
+    assert starts_of([*stores, offset], constant, sums)
+    assert not starts_of([*stores, element], constant, sums)
+    assert not starts_of([*stores, Store("store", array, Num(0), Reg("t", kind))], constant, sums)
 
 
 def test_nested_reduction_loops_hold_one_sum():
