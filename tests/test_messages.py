@@ -344,3 +344,41 @@ def test_an_axis_that_was_split_names_what_it_became() -> None:
     s[C].split(C.op.axis[0], factor=4)
     with pytest.raises(ScheduleError, match=r"Use i.outer, i.inner, the axes that it returned\. "):
         s[C].parallel(C.op.axis[0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "index", "message"),
+    [
+        ("n", "n", r"C reads X\[n\]: index 0 is n, but X of shape \(n,\) has extent n there\n"
+                   r"  The last index is n - 1\."),
+        ("n", "n + i", r"C reads X\[n \+ i\]: index 0 takes the values n\.\.n\*2 - 1, but X of "
+                       r"shape \(n,\)(.|\n)*Clamp the index with sl\.min\(n \+ i, n - 1\)"),
+        ("n", "i + 1", r"takes the values 1\.\.n, but X"),
+        ("n + 1", "i", r"takes the values 0\.\.n, but X"),
+        ("n", "n - i", r"takes the values 1\.\.n, but X"),
+    ],
+)  # fmt: skip
+def test_a_read_that_no_size_allows_is_refused_at_compute(
+    rows: str, index: str, message: str
+) -> None:
+    n = sl.var("n")
+    X = sl.placeholder((n,), name="X")
+    with pytest.raises(BoundsError, match=message):
+        sl.compute(
+            (eval(rows, {"n": n}),), lambda i: X[eval(index, {"n": n, "i": i})] * 2, name="C"
+        )
+
+
+@pytest.mark.parametrize("index", ["2*i", "n - 1 - i", "m", "m - i", "(i + 1)//2", "i*m"])
+def test_a_read_that_some_size_allows_is_accepted(index: str) -> None:
+    n, m = sl.var("n"), sl.var("m")
+    X = sl.placeholder((n,), name="X")
+    sl.compute((n,), lambda i: X[eval(index, {"n": n, "m": m, "i": i})], name="C")
+    sl.compute((n,), lambda i: sl.if_then_else(i + 1 < n, X[i + 1], 0.0), name="D")
+
+
+def test_a_recurrence_without_a_scan_names_it() -> None:
+    S = sl.placeholder((8,), name="S")
+    step = sl.compute((8,), lambda t: S[t - 1] + 1, name="step")
+    with pytest.raises(BoundsError, match=r"this is a recurrence: write sl\.scan\(init, step, S\)"):
+        sl.schedule(step)
