@@ -11,6 +11,7 @@ import schedlang as sl
 from schedlang.errors import (
     BoundsError,
     BuildError,
+    CallError,
     CallTypeError,
     ComputeError,
     ComputeTypeError,
@@ -382,3 +383,68 @@ def test_a_recurrence_without_a_scan_names_it() -> None:
     step = sl.compute((8,), lambda t: S[t - 1] + 1, name="step")
     with pytest.raises(BoundsError, match=r"this is a recurrence: write sl\.scan\(init, step, S\)"):
         sl.schedule(step)
+
+
+def product() -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return a kernel that takes ``W`` before ``I``, and arrays for ``I`` and ``W``."""
+    images, weights = sl.placeholder((8, 6), name="I"), sl.placeholder((6, 4), name="W")
+    k = sl.reduce_axis(6, name="k")
+    C = sl.compute((8, 4), lambda i, j: sl.sum(images[i, k] * weights[k, j], axis=k), name="C")
+    f = sl.build(sl.schedule(C), [weights, images, C], target="python")
+    return f, np.ones((8, 6), "float32"), np.ones((6, 4), "float32")
+
+
+def test_arguments_in_another_order_are_told_the_order() -> None:
+    f, images, weights = product()
+    with pytest.raises(CallError, match="dimension 0 must be 6\n  The arguments fit in another "
+                                        "order: the kernel takes W, I, in that order"):  # fmt: skip
+        f(images, weights)
+    with pytest.raises(CallError, match="the kernel takes W, I, C, in that order"):
+        f(np.zeros((8, 4), "float32"), weights, images)
+    assert f(weights, images).shape == (8, 4)
+    for wrong in ((weights, weights), (images, images), (images, np.ones((6, 5), "float32"))):
+        with pytest.raises(CallError) as caught:
+            f(*wrong)
+        assert "order" not in str(caught.value)
+    with pytest.raises(CallError) as caught:
+        f(W=images, I=weights)
+    assert "order" not in str(caught.value)
+
+
+def test_a_scalar_before_its_array_is_told_the_order() -> None:
+    n, alpha = sl.var("n"), sl.var("alpha", "float32")
+    X = sl.placeholder((n,), name="X")
+    Y = sl.compute((n,), lambda i: X[i] * alpha, name="Y")
+    f = sl.build(sl.schedule(Y), [X, alpha, Y], target="python")
+    x = np.ones(4, "float32")
+    for scalar in (2, 2.0):
+        with pytest.raises(CallTypeError, match="the kernel takes X, alpha, in that order"):
+            f(scalar, x)
+    with pytest.raises(CallTypeError, match="The size n is found from the shapes of the arrays"):
+        f(4, x, 2.0)
+
+
+def test_a_size_that_shapes_give_is_not_passed() -> None:
+    n = sl.var("n")
+    X = sl.placeholder((n,), name="X")
+    Y = sl.compute((n,), lambda i: X[i] * 2, name="Y")
+    f, x = sl.build(sl.schedule(Y), [X, Y], target="python"), np.ones(4, "float32")
+    message = r"The size n is found from the shapes of the arrays and is not passed: the kernel "
+    calls: list[tuple[tuple[Any, ...], dict[str, int]]] = [
+        ((4, x), {}), ((x, 4), {}), ((n, x), {}), ((x, x.copy(), 4), {}), ((np.int64(4), x), {}),
+        ((x,), {"n": 4}),
+    ]  # fmt: skip
+    for args, named in calls:
+        with pytest.raises(CallTypeError, match=message + "takes X, Y"):
+            f(*args, **named)
+    with pytest.raises(CallTypeError) as caught:
+        f(x, 2.5)
+    assert "size" not in str(caught.value)
+    with pytest.raises(CallTypeError, match=r"X has shape \(n,\), got 4: pass an array; the shapes "
+                                            r"of the arrays give n"):  # fmt: skip
+        sl.reference(Y)(4, x)
+    with pytest.raises(CallTypeError, match=r"the arguments are X: float32\[n\]; the shapes of the "
+                                            r"arrays give n"):  # fmt: skip
+        sl.reference(Y)(x, 4)
+    g = sl.build(sl.schedule(Y), [n, X, Y], target="python")
+    np.testing.assert_array_equal(g(4, x), x * 2)
