@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -448,3 +449,85 @@ def test_a_size_that_shapes_give_is_not_passed() -> None:
         sl.reference(Y)(x, 4)
     g = sl.build(sl.schedule(Y), [n, X, Y], target="python")
     np.testing.assert_array_equal(g(4, x), x * 2)
+
+
+def cut(extent: Any, n: Any, reduced: bool) -> tuple[Any, Any]:
+    """Return a schedule that cuts the tail of an axis of ``extent``, and its output."""
+    A = sl.placeholder((n,), name="A")
+    if reduced:
+        k = sl.reduce_axis(extent, name="i")
+        C = sl.compute((), lambda: sl.sum(A[k], axis=k), name="C")
+    else:
+        C = sl.compute((extent,), lambda i: A[i] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].split(k if reduced else C.op.axis[0], factor=8, tail="cut")
+    return s, C
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_the_remedy_for_an_extent_that_may_be_negative(reduced: bool) -> None:
+    n = sl.var("n")
+    advice = r"Give i the extent sl\.max\(n - 3, 0\), or use tail='guard'"
+    with pytest.raises(ScheduleError, match=rf"n - 3, may be negative(.|\n)*{advice}"):
+        cut(n - 3, n, reduced)
+    s, C = cut(sl.max(n - 3, 0), n, reduced)
+    f = sl.build(s, target="python")
+    for size in (0, 2, 3, 10, 11, 12, 30):
+        a = np.arange(size, dtype="float32")
+        np.testing.assert_array_equal(f(a), sl.reference(C)(a))
+
+
+def test_a_negative_extent_at_a_call_names_the_remedy() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+
+    def made(extent: Any) -> Any:
+        return sl.compute((extent,), lambda i: A[i] * 2, name="C")
+
+    a = np.ones(2, "float32")
+    for call in (sl.build(sl.schedule(made(n - 3)), target="python"), sl.reference(made(n - 3))):
+        with pytest.raises(CallError, match=r"write .* as sl\.max\(n - 3, 0\) to get an empty "):
+            call(a)
+    clamped = made(sl.max(n - 3, 0))
+    assert sl.build(sl.schedule(clamped), target="python")(a).shape == (0,)
+    assert sl.reference(clamped)(a).shape == (0,)
+    for make in (sl.placeholder, sl.reduce_axis):
+        with pytest.raises(ComputeError, match=r"is -1, .* write max\(extent, 0\) where the dim"):
+            make(8 - 9)
+
+
+def cumulated(rows: Any, first: int) -> Any:
+    """Return the running sum of ``X``, of which ``first`` rows are 0."""
+    X, S = sl.placeholder((rows,), name="X"), sl.placeholder((rows,), name="S")
+    init = sl.compute((first,), lambda t: 0.0, name="init")
+    step = sl.compute((rows,), lambda t: S[t - 1] + X[t], name="step")
+    return sl.scan(init, step, S, inputs=[X], name="total")
+
+
+def test_a_scan_of_too_few_rows() -> None:
+    with pytest.raises(ComputeError, match="init init has 3 rows, but state S has 2: sl.scan comp"):
+        cumulated(2, 3)
+    assert cumulated(2, 2).shape == (2,)
+    f = sl.build(sl.schedule(cumulated(sl.var("n"), 2)), target="python")
+    np.testing.assert_array_equal(f(np.ones(4, "float32")), [0, 0, 1, 2])
+    for kernel in (f, pickle.loads(pickle.dumps(f))):
+        with pytest.raises(CallError, match="where n=1: scan total would have 1 row, but its init "
+                                            "init has 2\n  Choose sizes for which n is at "
+                                            "least 2"):  # fmt: skip
+            kernel(np.ones(1, "float32"))
+
+
+def test_a_computation_that_reads_itself_is_told_of_scan() -> None:
+    X = sl.placeholder((8,), name="X")
+
+    def closure() -> None:
+        total = sl.compute((8,), lambda i: total[i - 1] + X[i], name="T")
+
+    with pytest.raises(ComputeError, match=r"for T: its function reads total, which has no value "
+                                           r"yet\n  If total is this tensor.*write sl\.scan\("):
+        closure()
+    code = "T = sl.compute((8,), lambda i: T[i - 1] + X[i], name='T')"
+    with pytest.raises(ComputeError, match=r"its function reads T, .*\n.*write sl\.scan\("):
+        exec(code, {"sl": sl, "X": X})
+    with pytest.raises(NameError, match="name 'Y' is not defined"):
+        exec(code.replace("T[", "Y["), {"sl": sl, "X": X})

@@ -133,4 +133,8 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
             f"scan {name}: init {init.name} must have a constant number of rows, 1 or more"
         )
     if length is not None and first > length:
-        raise ComputeError(f"scan {name}: init {init.name} has more rows than state {state.name}")
+        raise ComputeError(
+            f"scan {name}: init {init.name} has {first} row{'s' * (first != 1)}, but state "
+            f"{state.name} has {length}: sl.scan computes the rows after those of init; give the "
+            f"state {first} or more, or init fewer"
+        )

@@ -1,4 +1,4 @@
-"""Advice on a call that a kernel refuses: sizes that are passed, arguments in another order."""
+"""Advice on a refused call: passed sizes, arguments in another order, scans that are too short."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from itertools import combinations, permutations
 from numbers import Integral, Real
 from typing import Any
 
+from schedlang.compute.chunks import extent_of
+from schedlang.compute.graph import operations, variables
+from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.errors import CallError, CallTypeError, SchedlangError
 from schedlang.expr.nodes import Var
 from schedlang.runtime.parameters import Binder, Signature, scalar
@@ -97,4 +100,19 @@ def _fits(binder: Binder, slots: Sequence[int], given: Sequence[tuple[Any, Any]]
     return True
 
 
-__all__ = ["advice"]
+def short_scan(outputs: Sequence[Tensor], sizes: Mapping[str, int]) -> str:
+    """Return that a scan behind ``outputs`` has too few rows, with advice; ``""`` if none has."""
+    values = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
+    for op in operations(outputs):
+        if isinstance(op, ScanOp) and extent_of(op.scan_axis.extent, values) < 0:
+            init, length = op.init[0], op.state[0].shape[0]
+            rows = extent_of(length, values)
+            return (
+                f"scan {op.name} would have {rows} row{'s' * (rows != 1)}, but its init "
+                f"{init.name} has {init.shape[0]}\n  Choose sizes for which {length} is at least "
+                f"{init.shape[0]}."
+            )
+    return ""
+
+
+__all__ = ["advice", "short_scan"]

@@ -20,7 +20,7 @@ from schedlang.ir.nodes import LARGEST
 from schedlang.ir.sized import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
-from schedlang.runtime.advice import advice
+from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.parameters import Binder, Signature, scalar
@@ -266,6 +266,7 @@ class Kernel(TeModule):
         except VerifyError as error:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             why = str(error).removeprefix(f"{self._nest.name}: ")
+            why = short_scan(self.schedule.outputs, sizes) or why
             raise CallError(f"kernel {self.name} cannot run where {given}: {why}") from None
         if left:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
