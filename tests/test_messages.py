@@ -105,9 +105,11 @@ def test_a_misspelt_name_gets_a_suggestion(written: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "write"),
     [("where", "sl.select(condition, a, b)"), ("relu", "sl.max(x, 0)"), ("mean", "sl.sum(A[i, k]"),
-     ("clip", "sl.min(sl.max(x, low), high)"), ("maximum", "sl.max(a, b)")],
+     ("clip", "sl.min(sl.max(x, low), high)"), ("maximum", "sl.max(a, b)"),
+     ("compile", "sl.build(s, args)"), ("context", 'sl.device("llvm")'),
+     ("TVMError", "sl.errors.SchedlangError")],
 )  # fmt: skip
-def test_a_name_of_numpy_gets_its_equivalent(name: str, write: str) -> None:
+def test_a_name_of_another_library_gets_its_equivalent(name: str, write: str) -> None:
     with pytest.raises(MissingNameError, match=f"there is no sl.{name}: write ") as caught:
         getattr(sl, name)
     assert write in str(caught.value) and not hasattr(sl, name)
@@ -128,6 +130,9 @@ def test_a_primitive_of_halide_gets_its_equivalent() -> None:
         ("C.graph()", "sl.graph(C)"), ("C.shpe", "did you mean 'shape'"),
         ("s.cost()", "sl.cost(s)"), ("s.build()", "sl.build(s, args)"), ("s.latex()", "C.latex()"),
         ("s.split(i, 4)", "s[T].split"),
+        ("s.create_group(outputs=C, inputs=B)", "s[T].compute_at(s[C], axis)"),
+        ("s.stage_map", "s[T] for the stage"),
+        ("s[C].rolling_buffer()", "store_at(s[C], outer)"),
     ],
 )  # fmt: skip
 def test_a_name_in_the_wrong_place_gets_the_right_one(written: str, meant: str) -> None:
