@@ -536,3 +536,25 @@ def test_a_computation_that_reads_itself_is_told_of_scan() -> None:
         exec(code, {"sl": sl, "X": X})
     with pytest.raises(NameError, match="name 'Y' is not defined"):
         exec(code.replace("T[", "Y["), {"sl": sl, "X": X})
+
+
+@pytest.mark.parametrize(
+    ("steps", "use"),
+    [
+        ("s[C].split(s[C].leaf_axes[1], factor=2)",
+         "Use the loops that later steps made of it: i.outer, i.inner.outer, i.inner.inner. The "
+         "loops of C, s[C].leaf_axes: i.outer, i.inner.outer, i.inner.inner."),
+        ("s[C].reorder(*s[C].leaf_axes[::-1])",
+         "Use i.outer, i.inner, the axes that it returned. The loops of C, s[C].leaf_axes: "
+         "i.inner, i.outer."),
+        ("s[C].fuse(*s[C].leaf_axes)",
+         "Use the loops that later steps made of it: i.outer.i.inner.fused. The loops"),
+    ],
+)  # fmt: skip
+def test_an_axis_that_was_split_further_names_the_loops_that_are_left(steps: str, use: str) -> None:
+    _, C, s = two_stages()
+    s[C].split(C.op.axis[0], factor=4)
+    eval(steps, {"s": s, "C": C})
+    with pytest.raises(ScheduleError) as caught:
+        s[C].vectorize(C.op.axis[0])
+    assert use in str(caught.value)
