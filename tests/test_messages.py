@@ -510,7 +510,7 @@ def cumulated(rows: Any, first: int) -> Any:
 
 
 def test_a_scan_of_too_few_rows() -> None:
-    with pytest.raises(ComputeError, match="init init has 3 rows, but state S has 2: sl.scan comp"):
+    with pytest.raises(ComputeError, match=r"init has more rows \(3\) than state S \(2\): sl"):
         cumulated(2, 3)
     assert cumulated(2, 2).shape == (2,)
     f = sl.build(sl.schedule(cumulated(sl.var("n"), 2)), target="python")

@@ -134,7 +134,7 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
         )
     if length is not None and first > length:
         raise ComputeError(
-            f"scan {name}: init {init.name} has {first} row{'s' * (first != 1)}, but state "
-            f"{state.name} has {length}: sl.scan computes the rows after those of init; give the "
-            f"state {first} or more, or init fewer"
+            f"scan {name}: init {init.name} has more rows ({first}) than state {state.name} "
+            f"({length}): sl.scan computes the rows after those of init; give the state {first} or "
+            "more, or init fewer"
         )
