@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
+from schedlang.tvm_names import missing
 
 DEVICE_TYPES = {"cpu": 1, "llvm": 1, "c": 1, "python": 1, "cuda": 2, "gpu": 2, "nvptx": 2,
                 "cuda-emulator": 2}  # fmt: skip
+REFUSED = {
+    "context": ("devices are made by tvm.device", 'Write tvm.device("llvm") or tvm.cuda(0).'),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        raise missing(__name__, name, REFUSED, "tvm.nd")
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,16 @@ REFUSED = {
     "create_prim_func": _TENSORIR,
     "create_relax_prim_func": _TENSORIR,
     "gradient": ("derivatives are not supported", "Write the gradient as a te.compute of its own."),
+    "schedule": (
+        "the compiler's functions over schedules are not part of schedlang",
+        "te.create_schedule(C.op) makes a schedule, sl.graph(C) the graph of reads, and "
+        "tvm.lower(s, args) infers the bounds: nest.loops.",
+    ),
+    **dict.fromkeys(("operation", "PlaceholderOp", "ComputeOp", "ScanOp", "ExternOp"), (
+        "classes of operations are not part of te here",
+        "C.op has axis, reduce_axis, body and input_tensors, which is empty for a placeholder.",
+    )),
+    "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
     "AutoInlineElemWise": _INLINE,
     "AutoInlineInjective": _INLINE,
 }

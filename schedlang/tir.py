@@ -349,13 +349,42 @@ _CALL = (
     "a kernel cannot call code that schedlang does not see",
     "Use the math functions of te (te.exp, te.erf, ...), or build the function from them.",
 )
+_STATEMENTS = (
+    "Allocate", "AssertStmt", "AttrStmt", "Block", "BlockRealize", "BufferRealize", "BufferStore",
+    "Evaluate", "For", "IfThenElse", "LetStmt", "SeqStmt", "Stmt", "Store", "While",
+)  # fmt: skip
+_OPERATIONS = (
+    "Add", "And", "Call", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT", "Max", "Min",
+    "Mod", "Mul", "NE", "Not", "Or", "PrimExpr", "Reduce", "Sub",
+)  # fmt: skip
 REFUSED = {
     **{f"call_{kind}": _CALL for kind in (
         "extern", "pure_extern", "intrin", "packed", "llvm_intrin", "llvm_pure_intrin", "tir")},
-    "ir_builder": ("statements cannot be written by hand", "Write the values with te.compute."),
+    **dict.fromkeys(("ir_builder", *_STATEMENTS), (
+        "statements cannot be written by hand", "Write the values with te.compute."
+    )),
+    **dict.fromkeys(_OPERATIONS, (
+        "expressions are written with operators and functions",
+        "Write a + b, a // b, a < b, te.max(a, b), te.all(a, b), te.if_then_else(cond, a, b).",
+    )),
+    **dict.fromkeys(("Load", "BufferLoad", "ProducerLoad"), (
+        "an element is read with brackets", "Write A[i, j] inside te.compute."
+    )),
+    **dict.fromkeys(("transform", "stmt_functor"), (
+        "passes over TVM's IR are not part of schedlang",
+        "Steps of the schedule change the loop nest; tvm.lower(s, args) shows it.",
+    )),
+    "analysis": (
+        "analyses of TVM's IR are not part of schedlang",
+        "sl.cost(C).flops counts operations, sl.cost(s) what the loop nest loads and stores.",
+    ),
+    "IterVar": ("axes are made by te", "Use te.reduce_axis((0, n)) or te.thread_axis(tag)."),
+    "SizeVar": ("sizes are made by te", 'Use te.size_var("n").'),
+    "ceildiv": ("a quotient rounded up is written out", "Write (a + b - 1) // b."),
     "decl_buffer": (
         "buffers cannot be declared by hand", "Use te.placeholder, and s[T].set_scope for storage."
     ),
+    "Buffer": ("buffers cannot be declared by hand", "Use te.placeholder."),
     "Schedule": ("TensorIR is not part of schedlang", "Use te.create_schedule(C.op)."),
     "PrimFunc": ("TensorIR is not part of schedlang", "tvm.lower(s, args) gives the loop nest."),
 }  # fmt: skip

@@ -16,6 +16,13 @@ MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")
 
 _TUNE = "sl.autotune(C) searches for a schedule of any computation, without a template."
+_DEVICE = (
+    "kernels run on CPUs and on NVIDIA GPUs",
+    'Use tvm.cpu() or tvm.cuda(), and build for "llvm" or "cuda".',
+)
+_PACKED = (
+    "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
+)  # fmt: skip
 _NEURAL = "schedlang has the language and schedules of te, not models: write the operator in te."
 REFUSED: dict[str, tuple[str, str]] = {
     "topi": (
@@ -28,10 +35,6 @@ REFUSED: dict[str, tuple[str, str]] = {
     "relay": ("graphs of models are not part of schedlang", _NEURAL),
     "relax": ("graphs of models are not part of schedlang", _NEURAL),
     "script": ("TVMScript is not supported", "Write te.compute and a schedule; print(s) shows it."),
-    "ir": (
-        "modules and passes of TVM's IR are not part of schedlang",
-        "tvm.lower(s, args) gives the loop nest: nest.loops, nest.buffers, nest.guards.",
-    ),
     "IRModule": (
         "modules of TVM's IR are not part of schedlang",
         "tvm.lower(s, args) gives the loop nest, tvm.build(s, args) the kernel.",
@@ -41,12 +44,26 @@ REFUSED: dict[str, tuple[str, str]] = {
         "f.save('k.py') writes a kernel to a file that needs only numba and NumPy.",
     ),
     "rpc": ("remote devices are not part of schedlang", "Copy f.save('k.py') there and import it."),
-    "register_func": (
-        "packed functions are not part of schedlang", "A kernel is called from Python: f(a, b, c)."
+    "register_func": _PACKED,
+    "get_global_func": _PACKED,
+    **dict.fromkeys(
+        ("opencl", "metal", "vulkan", "rocm", "webgpu", "hexagon", "ext_dev"), _DEVICE
+    ),
+    "arith": (
+        "TVM's simplifier is not part of schedlang",
+        "Index arithmetic is simplified when the nest is made; sympy.sympify takes expressions.",
     ),
 }  # fmt: skip
 # names from NumPy and other libraries, with what to write instead
 ELSEWHERE = {
+    "compile": "sl.build(s, args)",
+    "context": 'sl.device("llvm") or sl.device("cuda", 0)',
+    "convert": "the number, the tensor or the list itself",
+    "ndarray": "sl.nd.array(values), or pass NumPy arrays",
+    "error": "sl.errors, whose classes all derive from sl.errors.SchedlangError",
+    "TVMError": "sl.errors.SchedlangError",
+    "min_value": "sl.te.min_value(dtype)",
+    "max_value": "sl.te.max_value(dtype)",
     "where": "sl.select(condition, a, b)",
     "relu": "sl.max(x, 0)",
     "clip": "sl.min(sl.max(x, low), high)",

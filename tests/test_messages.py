@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import schedlang as sl
 from schedlang.errors import (
     BoundsError,
     BuildError,
+    CallError,
     CallTypeError,
     ComputeError,
     ComputeTypeError,
@@ -103,9 +105,11 @@ def test_a_misspelt_name_gets_a_suggestion(written: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "write"),
     [("where", "sl.select(condition, a, b)"), ("relu", "sl.max(x, 0)"), ("mean", "sl.sum(A[i, k]"),
-     ("clip", "sl.min(sl.max(x, low), high)"), ("maximum", "sl.max(a, b)")],
+     ("clip", "sl.min(sl.max(x, low), high)"), ("maximum", "sl.max(a, b)"),
+     ("compile", "sl.build(s, args)"), ("context", 'sl.device("llvm")'),
+     ("TVMError", "sl.errors.SchedlangError")],
 )  # fmt: skip
-def test_a_name_of_numpy_gets_its_equivalent(name: str, write: str) -> None:
+def test_a_name_of_another_library_gets_its_equivalent(name: str, write: str) -> None:
     with pytest.raises(MissingNameError, match=f"there is no sl.{name}: write ") as caught:
         getattr(sl, name)
     assert write in str(caught.value) and not hasattr(sl, name)
@@ -126,6 +130,9 @@ def test_a_primitive_of_halide_gets_its_equivalent() -> None:
         ("C.graph()", "sl.graph(C)"), ("C.shpe", "did you mean 'shape'"),
         ("s.cost()", "sl.cost(s)"), ("s.build()", "sl.build(s, args)"), ("s.latex()", "C.latex()"),
         ("s.split(i, 4)", "s[T].split"),
+        ("s.create_group(outputs=C, inputs=B)", "s[T].compute_at(s[C], axis)"),
+        ("s.stage_map", "s[T] for the stage"),
+        ("s[C].rolling_buffer()", "store_at(s[C], outer)"),
     ],
 )  # fmt: skip
 def test_a_name_in_the_wrong_place_gets_the_right_one(written: str, meant: str) -> None:
@@ -344,3 +351,210 @@ def test_an_axis_that_was_split_names_what_it_became() -> None:
     s[C].split(C.op.axis[0], factor=4)
     with pytest.raises(ScheduleError, match=r"Use i.outer, i.inner, the axes that it returned\. "):
         s[C].parallel(C.op.axis[0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "index", "message"),
+    [
+        ("n", "n", r"C reads X\[n\]: index 0 is n, but X of shape \(n,\) has extent n there\n"
+                   r"  The last index is n - 1\."),
+        ("n", "n + i", r"C reads X\[n \+ i\]: index 0 takes the values n\.\.n\*2 - 1, but X of "
+                       r"shape \(n,\)(.|\n)*Clamp the index with sl\.min\(n \+ i, n - 1\)"),
+        ("n", "i + 1", r"takes the values 1\.\.n, but X"),
+        ("n + 1", "i", r"takes the values 0\.\.n, but X"),
+        ("n", "n - i", r"takes the values 1\.\.n, but X"),
+    ],
+)  # fmt: skip
+def test_a_read_that_no_size_allows_is_refused_at_compute(
+    rows: str, index: str, message: str
+) -> None:
+    n = sl.var("n")
+    X = sl.placeholder((n,), name="X")
+    with pytest.raises(BoundsError, match=message):
+        sl.compute(
+            (eval(rows, {"n": n}),), lambda i: X[eval(index, {"n": n, "i": i})] * 2, name="C"
+        )
+
+
+@pytest.mark.parametrize("index", ["2*i", "n - 1 - i", "m", "m - i", "(i + 1)//2", "i*m"])
+def test_a_read_that_some_size_allows_is_accepted(index: str) -> None:
+    n, m = sl.var("n"), sl.var("m")
+    X = sl.placeholder((n,), name="X")
+    sl.compute((n,), lambda i: X[eval(index, {"n": n, "m": m, "i": i})], name="C")
+    sl.compute((n,), lambda i: sl.if_then_else(i + 1 < n, X[i + 1], 0.0), name="D")
+
+
+def test_a_recurrence_without_a_scan_names_it() -> None:
+    S = sl.placeholder((8,), name="S")
+    step = sl.compute((8,), lambda t: S[t - 1] + 1, name="step")
+    with pytest.raises(BoundsError, match=r"this is a recurrence: write sl\.scan\(init, step, S\)"):
+        sl.schedule(step)
+
+
+def product() -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return a kernel that takes ``W`` before ``I``, and arrays for ``I`` and ``W``."""
+    images, weights = sl.placeholder((8, 6), name="I"), sl.placeholder((6, 4), name="W")
+    k = sl.reduce_axis(6, name="k")
+    C = sl.compute((8, 4), lambda i, j: sl.sum(images[i, k] * weights[k, j], axis=k), name="C")
+    f = sl.build(sl.schedule(C), [weights, images, C], target="python")
+    return f, np.ones((8, 6), "float32"), np.ones((6, 4), "float32")
+
+
+def test_arguments_in_another_order_are_told_the_order() -> None:
+    f, images, weights = product()
+    with pytest.raises(CallError, match="dimension 0 must be 6\n  The arguments fit in another "
+                                        "order: the kernel takes W, I, in that order"):  # fmt: skip
+        f(images, weights)
+    with pytest.raises(CallError, match="the kernel takes W, I, C, in that order"):
+        f(np.zeros((8, 4), "float32"), weights, images)
+    assert f(weights, images).shape == (8, 4)
+    for wrong in ((weights, weights), (images, images), (images, np.ones((6, 5), "float32"))):
+        with pytest.raises(CallError) as caught:
+            f(*wrong)
+        assert "order" not in str(caught.value)
+    with pytest.raises(CallError) as caught:
+        f(W=images, I=weights)
+    assert "order" not in str(caught.value)
+
+
+def test_a_scalar_before_its_array_is_told_the_order() -> None:
+    n, alpha = sl.var("n"), sl.var("alpha", "float32")
+    X = sl.placeholder((n,), name="X")
+    Y = sl.compute((n,), lambda i: X[i] * alpha, name="Y")
+    f = sl.build(sl.schedule(Y), [X, alpha, Y], target="python")
+    x = np.ones(4, "float32")
+    for scalar in (2, 2.0):
+        with pytest.raises(CallTypeError, match="the kernel takes X, alpha, in that order"):
+            f(scalar, x)
+    with pytest.raises(CallTypeError, match="The size n is found from the shapes of the arrays"):
+        f(4, x, 2.0)
+
+
+def test_a_size_that_shapes_give_is_not_passed() -> None:
+    n = sl.var("n")
+    X = sl.placeholder((n,), name="X")
+    Y = sl.compute((n,), lambda i: X[i] * 2, name="Y")
+    f, x = sl.build(sl.schedule(Y), [X, Y], target="python"), np.ones(4, "float32")
+    message = r"The size n is found from the shapes of the arrays and is not passed: the kernel "
+    calls: list[tuple[tuple[Any, ...], dict[str, int]]] = [
+        ((4, x), {}), ((x, 4), {}), ((n, x), {}), ((x, x.copy(), 4), {}), ((np.int64(4), x), {}),
+        ((x,), {"n": 4}),
+    ]  # fmt: skip
+    for args, named in calls:
+        with pytest.raises(CallTypeError, match=message + "takes X, Y"):
+            f(*args, **named)
+    with pytest.raises(CallTypeError) as caught:
+        f(x, 2.5)
+    assert "size" not in str(caught.value)
+    with pytest.raises(CallTypeError, match=r"X has shape \(n,\), got 4: pass an array; the shapes "
+                                            r"of the arrays give n"):  # fmt: skip
+        sl.reference(Y)(4, x)
+    with pytest.raises(CallTypeError, match=r"the arguments are X: float32\[n\]; the shapes of the "
+                                            r"arrays give n"):  # fmt: skip
+        sl.reference(Y)(x, 4)
+    g = sl.build(sl.schedule(Y), [n, X, Y], target="python")
+    np.testing.assert_array_equal(g(4, x), x * 2)
+
+
+def cut(extent: Any, n: Any, reduced: bool) -> tuple[Any, Any]:
+    """Return a schedule that cuts the tail of an axis of ``extent``, and its output."""
+    A = sl.placeholder((n,), name="A")
+    if reduced:
+        k = sl.reduce_axis(extent, name="i")
+        C = sl.compute((), lambda: sl.sum(A[k], axis=k), name="C")
+    else:
+        C = sl.compute((extent,), lambda i: A[i] * 2, name="C")
+    s = sl.schedule(C)
+    s[C].split(k if reduced else C.op.axis[0], factor=8, tail="cut")
+    return s, C
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_the_remedy_for_an_extent_that_may_be_negative(reduced: bool) -> None:
+    n = sl.var("n")
+    advice = r"Give i the extent sl\.max\(n - 3, 0\), or use tail='guard'"
+    with pytest.raises(ScheduleError, match=rf"n - 3, may be negative(.|\n)*{advice}"):
+        cut(n - 3, n, reduced)
+    s, C = cut(sl.max(n - 3, 0), n, reduced)
+    f = sl.build(s, target="python")
+    for size in (0, 2, 3, 10, 11, 12, 30):
+        a = np.arange(size, dtype="float32")
+        np.testing.assert_array_equal(f(a), sl.reference(C)(a))
+
+
+def test_a_negative_extent_at_a_call_names_the_remedy() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((n,), name="A")
+
+    def made(extent: Any) -> Any:
+        return sl.compute((extent,), lambda i: A[i] * 2, name="C")
+
+    a = np.ones(2, "float32")
+    for call in (sl.build(sl.schedule(made(n - 3)), target="python"), sl.reference(made(n - 3))):
+        with pytest.raises(CallError, match=r"write .* as sl\.max\(n - 3, 0\) to get an empty "):
+            call(a)
+    clamped = made(sl.max(n - 3, 0))
+    assert sl.build(sl.schedule(clamped), target="python")(a).shape == (0,)
+    assert sl.reference(clamped)(a).shape == (0,)
+    for make in (sl.placeholder, sl.reduce_axis):
+        with pytest.raises(ComputeError, match=r"is -1, .* write max\(extent, 0\) where the dim"):
+            make(8 - 9)
+
+
+def cumulated(rows: Any, first: int) -> Any:
+    """Return the running sum of ``X``, of which ``first`` rows are 0."""
+    X, S = sl.placeholder((rows,), name="X"), sl.placeholder((rows,), name="S")
+    init = sl.compute((first,), lambda t: 0.0, name="init")
+    step = sl.compute((rows,), lambda t: S[t - 1] + X[t], name="step")
+    return sl.scan(init, step, S, inputs=[X], name="total")
+
+
+def test_a_scan_of_too_few_rows() -> None:
+    with pytest.raises(ComputeError, match=r"init has more rows \(3\) than state S \(2\): sl"):
+        cumulated(2, 3)
+    assert cumulated(2, 2).shape == (2,)
+    f = sl.build(sl.schedule(cumulated(sl.var("n"), 2)), target="python")
+    np.testing.assert_array_equal(f(np.ones(4, "float32")), [0, 0, 1, 2])
+    for kernel in (f, pickle.loads(pickle.dumps(f))):
+        with pytest.raises(CallError, match="where n=1: scan total would have 1 row, but its init "
+                                            "init has 2\n  Choose sizes for which n is at "
+                                            "least 2"):  # fmt: skip
+            kernel(np.ones(1, "float32"))
+
+
+def test_a_computation_that_reads_itself_is_told_of_scan() -> None:
+    X = sl.placeholder((8,), name="X")
+
+    def closure() -> None:
+        total = sl.compute((8,), lambda i: total[i - 1] + X[i], name="T")
+
+    with pytest.raises(ComputeError, match=r"for T: its function reads total, which has no value "
+                                           r"yet\n  If total is this tensor.*write sl\.scan\("):
+        closure()
+    code = "T = sl.compute((8,), lambda i: T[i - 1] + X[i], name='T')"
+    with pytest.raises(ComputeError, match=r"its function reads T, .*\n.*write sl\.scan\("):
+        exec(code, {"sl": sl, "X": X})
+    with pytest.raises(NameError, match="name 'Y' is not defined"):
+        exec(code.replace("T[", "Y["), {"sl": sl, "X": X})
+
+
+@pytest.mark.parametrize(
+    ("steps", "use"),
+    [
+        ("s[C].split(s[C].leaf_axes[1], factor=2)",
+         "Use the loops that later steps made of it: i.outer, i.inner.outer, i.inner.inner. The "
+         "loops of C, s[C].leaf_axes: i.outer, i.inner.outer, i.inner.inner."),
+        ("s[C].reorder(*s[C].leaf_axes[::-1])",
+         "Use i.outer, i.inner, the axes that it returned. The loops of C, s[C].leaf_axes: "
+         "i.inner, i.outer."),
+        ("s[C].fuse(*s[C].leaf_axes)",
+         "Use the loops that later steps made of it: i.outer.i.inner.fused. The loops"),
+    ],
+)  # fmt: skip
+def test_an_axis_that_was_split_further_names_the_loops_that_are_left(steps: str, use: str) -> None:
+    _, C, s = two_stages()
+    s[C].split(C.op.axis[0], factor=4)
+    eval(steps, {"s": s, "C": C})
+    with pytest.raises(ScheduleError) as caught:
+        s[C].vectorize(C.op.axis[0])
+    assert use in str(caught.value)

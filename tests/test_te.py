@@ -356,6 +356,19 @@ def test_assert_allclose() -> None:
         (lambda: tvm.IRModule, r"tvm\.lower"),
         (lambda: tvm.tir.call_pure_extern, r"te\.exp"),
         (lambda: tvm.tir.ir_builder, r"te\.compute"),
+        (lambda: tvm.tir.For, r"tvm\.tir\.For: statements.*\n.*te\.compute"),
+        (lambda: tvm.tir.Add, r"te\.max\(a, b\)"),
+        (lambda: tvm.tir.transform.Simplify(), r"tvm\.lower"),
+        (lambda: tvm.tir.analysis.estimate_tir_flops, r"sl\.cost\(C\)\.flops"),
+        (lambda: tvm.tir.IterVar, r"te\.thread_axis"),
+        (lambda: tvm.tir.ceildiv, r"\(a \+ b - 1\) // b"),
+        (lambda: tvm.ir.IRModule, r"tvm\.ir\.IRModule: .*\n.*tvm\.lower"),
+        (lambda: tvm.ir.register_intrin_lowering, r"tvm\.ir\..*\n.*te\.exp"),
+        (lambda: te.schedule.InferBound, r"te\.schedule: .*\n.*tvm\.lower"),
+        (lambda: te.PlaceholderOp, "input_tensors"),
+        (lambda: tvm.opencl(), r"NVIDIA GPUs\n.*tvm\.cuda\(\)"),
+        (lambda: tvm.get_global_func("f"), r"f\(a, b, c\)"),
+        (lambda: tvm.nd.context("cpu"), r'tvm\.device\("llvm"\)'),
     ],
 )  # fmt: skip
 def test_unsupported_names_give_advice(reach: Callable[[], Any], hint: str) -> None:
@@ -372,7 +385,7 @@ def test_tensorize_is_refused() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    for module in (tvm, te, tvm.tir):
+    for module in (tvm, te, tvm.tir, tvm.ir, tvm.nd):
         with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
             module.nonsense  # noqa: B018
     with pytest.raises(SchedlangError, match="operator library"):

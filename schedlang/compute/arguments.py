@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,16 @@ def bind(
     values = _named_values(tensors, variables, named)
     sizes = [v for v in variables if v.is_size]
     _solve(arrays, values, sizes)
+    solved = [v for v in sizes if v in values and v.name not in named]
     rest = list(args[len(tensors) :])
     for variable in variables:
         if variable not in values and rest:
             values[variable] = _scalar(variable, rest.pop(0))
     if rest:
         count = len(args) - len(rest)
+        passed = [v for v in variables if v not in solved]
         raise CallTypeError(f"{len(args)} arguments were given, but at most {count} are taken: "
-                            f"{_listed(tensors, variables)}")  # fmt: skip
+                            f"{_listed(tensors, passed)}{_from_shapes(solved)}")  # fmt: skip
     _solve(arrays, values, sizes)
     missing = [v for v in variables if v not in values]
     if missing:
@@ -80,6 +83,13 @@ def _arrays(
 
 
 def _array(tensor: Tensor, value: Any) -> np.ndarray:
+    if tensor.ndim and isinstance(value, (Real, Var)):
+        leaves = dict.fromkeys(v for e in tensor.shape for v in to_lin(e).leaves())
+        sizes = [v for v in leaves if isinstance(v, Var)]
+        raise CallTypeError(
+            f"{tensor.name} has shape {shape_text(tensor.shape)}, got {value}: pass an array"
+            f"{_from_shapes(sizes)}"
+        )
     # the reference takes lists and numbers, too
     listed = isinstance(value, (list, tuple, int, float))
     array = np.asarray(value) if listed else as_numpy(value, tensor.name)
@@ -174,6 +184,12 @@ def _check_shape(tensor: Tensor, array: np.ndarray, values: Mapping[Var, Any]) -
             f"{tensor.name} has shape {shape_text(tensor.shape)}{symbolic}, got an array of shape "
             f"{array.shape}"
         )
+
+
+def _from_shapes(sizes: Sequence[Var]) -> str:
+    """Return the end of a message that says that ``sizes`` are not passed."""
+    names = ", ".join(v.name for v in sizes)
+    return f"; the shapes of the arrays give {names}" if names else ""
 
 
 def _listed(tensors: Sequence[Tensor], variables: Sequence[Var]) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from math import prod
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, shape_text
 from schedlang.errors import BoundsError, explain
 from schedlang.expr.evaluate import evaluate
-from schedlang.expr.interval import Ranges, occupied
+from schedlang.expr.interval import Ranges, lower, occupied, upper
 from schedlang.expr.lazy import is_both
-from schedlang.expr.linear import Lin, Opaque
+from schedlang.expr.linear import Lin, Opaque, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr, Read, Select, Unary, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
@@ -30,6 +30,14 @@ _MOST_FACTS = 32
 _DEEPEST_OR = 4
 # most points at which an index is evaluated, if its range proves nothing
 _MOST_POINTS = 2**16
+
+
+class Outside(NamedTuple):
+    """How an index leaves its dimension: at which ends, and the values that it takes."""
+
+    below: bool
+    above: bool
+    values: str
 
 
 def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[Lin, ...]:
@@ -158,44 +166,110 @@ def _check_read(
     In that case return a note, which the error message of a later read appends. ``note`` is that of
     an earlier read. ``unknown`` is the result of :func:`unknown_nodes`.
     """
-    conditional, facts, path = guard
-    ranges = scope.assuming(facts)
+    ranges = scope.assuming(guard[1])
     for position, (index, extent) in enumerate(zip(read.indices, read.tensor.shape)):
-        lin = to_lin(index, ranges=ranges)
-        low, high = ranges.interval(lin)
-        size = to_lin(extent)
-        below = low is not None and low < 0 and not ranges.nonneg(lin)
-        above = high is not None and size.const is not None and high >= size.const
-        above = above and not ranges.nonneg(size - 1 - lin)
-        opaque = any(isinstance(leaf, Opaque) for leaf in lin.leaves())
-        if not (below or above or opaque):
+        lin, size = to_lin(index, ranges=ranges), to_lin(extent)
+        found = _values_outside(index, lin, size, scope, guard, unknown)
+        found = found or _outside_at_any_size(lin, size, scope, guard[0])
+        if found is None:
             continue
-        uncertain = opaque or (conditional and not _certain(lin, size, ranges))
-        if uncertain or not _linear(lin):
-            last = size.const
-            exact = exact_range(index, path, scope, unknown) if last is not None else None
-            if exact is not None and last is not None:
-                low, high = exact
-                below, above = low < 0, high >= last
-            if not (below or above) or (uncertain and exact is None):
-                continue
-        outside = f"{low} and up" if high is None else f"{low}..{high}"
+        below, above, values = found
         scan = isinstance(read.tensor.op, PlaceholderOp) and position == 0 and not above
-        scan = scan and bool(op.axis) and (lin - Lin.of(op.axis[0])).const is not None
+        scan = scan and bool(op.axis) and not _has_axes(lin - Lin.of(op.axis[0]))
         if scan and not late:
-            note = note or f"\n{read} is out of bounds too: index 0 takes {outside}."
+            note = note or f"\n{read} is out of bounds too: index 0 takes {values}."
             continue
+        note += _recurrence(op, read) if scan else ""
+        takes = f"takes the values {values}" if ".." in values or "up" in values else f"is {values}"
         raise BoundsError(
             explain(
                 f"{op.name} reads {read}",
-                f"index {position} takes the values {outside}, but {read.tensor.name} of shape "
+                f"index {position} {takes}, but {read.tensor.name} of shape "
                 f"{shape_text(read.tensor.shape)} has extent {extent} there",
-                f"Clamp the index with {_clamped(index, extent, below, above)}, guard the read "
-                f"with sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad "
-                f"with sl.pad, or shrink the shape.{note}",
+                _remedy(index, read, size, below, above) + note,
             )
         )
     return note
+
+
+def _values_outside(
+    index: Expr, lin: Lin, size: Lin, scope: Ranges, guard: Guard, unknown: Container[int]
+) -> Outside | None:
+    """Return the values of ``index`` if it has known ones that are out of bounds."""
+    conditional, facts, path = guard
+    ranges = scope.assuming(facts)
+    low, high = ranges.interval(lin)
+    below = low is not None and low < 0 and not ranges.nonneg(lin)
+    above = high is not None and size.const is not None and high >= size.const
+    above = above and not ranges.nonneg(size - 1 - lin)
+    opaque = any(isinstance(leaf, Opaque) for leaf in lin.leaves())
+    if not (below or above or opaque):
+        return None
+    uncertain = opaque or (conditional and not _certain(lin, size, ranges))
+    if uncertain or not _linear(lin):
+        last = size.const
+        exact = exact_range(index, path, scope, unknown) if last is not None else None
+        if exact is not None and last is not None:
+            low, high = exact
+            below, above = low < 0, high >= last
+        if not (below or above) or (uncertain and exact is None):
+            return None
+    return Outside(below, above, f"{low} and up" if high is None else f"{low}..{high}")
+
+
+def _outside_at_any_size(lin: Lin, size: Lin, scope: Ranges, conditional: bool) -> Outside | None:
+    """Return the values of an index that is out of bounds whatever the sizes of a call are.
+
+    A read must be out of bounds at one point, which exists, since no axis is empty. A conditional
+    read must be out of bounds at every point.
+    """
+    if size.const is not None and not any(isinstance(leaf, Var) for leaf in lin.leaves()):
+        return None
+    if not _reaches_its_ends(lin):
+        return None
+    first, last = lower(lin, scope), upper(lin, scope)
+    if first is None or last is None:
+        return None
+    least, most = (last, first) if conditional else (first, last)
+    below, above = scope.nonneg(-least - 1), scope.nonneg(most - size)
+    if not (below or above):
+        return None
+    single = f"{to_expr(first)}"
+    return Outside(below, above, single if first == last else f"{single}..{to_expr(last)}")
+
+
+def _reaches_its_ends(lin: Lin) -> bool:
+    """Return whether the bounds of ``lin`` over its axes are values that it takes.
+
+    They are if each axis occurs once, alone or times sizes.
+    """
+    seen: set[Axis] = set()
+    for product in lin.terms:
+        if not _has_axes(Lin({product: 1})):
+            continue
+        axes = {atom for atom in product if isinstance(atom, Axis)}
+        others = [atom for atom in product if not isinstance(atom, Axis)]
+        if len(product) - len(others) != 1 or axes & seen:
+            return False
+        if not all(isinstance(atom, Var) for atom in others):
+            return False
+        seen |= axes
+    return True
+
+
+def _has_axes(lin: Lin) -> bool:
+    return any(isinstance(leaf, Axis) for leaf in lin.leaves())
+
+
+def _recurrence(op: ComputeOp, read: Read) -> str:
+    """Return advice for a read of an earlier row of an input, which looks like a recurrence."""
+    state = read.tensor
+    if [to_lin(e) for e in state.shape] != [to_lin(e) for e in op.shape]:
+        return ""
+    return (
+        f"\nIf {state.name} holds the earlier rows of {op.name}, this is a recurrence: write "
+        f"sl.scan(init, {op.name}, {state.name}), where init computes the first rows."
+    )
 
 
 def _linear(lin: Lin) -> bool:
@@ -203,9 +277,20 @@ def _linear(lin: Lin) -> bool:
     return all(not p or (len(p) == 1 and isinstance(p[0], Axis)) for p in lin.terms)
 
 
-def _clamped(index: Expr, extent: int | Expr, below: bool, above: bool) -> str:
-    """Return ``index``, clamped at the ends of ``0..extent`` that it exceeds, as text."""
-    last = extent - 1
+def _remedy(index: Expr, read: Read, size: Lin, below: bool, above: bool) -> str:
+    """Return what to write instead of ``index``, one of those of ``read``."""
+    if size.const is None and above and not _has_axes(to_lin(index)):
+        return f"The last index is {to_expr(size - 1)}."
+    return (
+        f"Clamp the index with {_clamped(index, size, below, above)}, guard the read with "
+        f"sl.if_then_else(cond, {read}, ...) (sl.select evaluates both sides), pad with sl.pad, or "
+        "shrink the shape."
+    )
+
+
+def _clamped(index: Expr, size: Lin, below: bool, above: bool) -> str:
+    """Return ``index``, clamped at the ends of ``0..size`` that it exceeds, as text."""
+    last = to_expr(size - 1)
     text = f"sl.min({index}, {last})" if above or not below else str(index)
     return f"sl.max({text}, 0)" if below or not above else text
 

@@ -52,6 +52,18 @@ def compute(
     axes = tuple(Axis(n, e) for n, e in zip(_axis_names(fcompute, len(extents), name), extents))
     try:
         result = fcompute(*axes)
+    except NameError as error:
+        # an undefined name that is neither the tensor's nor a local of the user is a typing error
+        if error.name != name and "free variable" not in str(error):
+            raise
+        raise ComputeError(
+            explain(
+                f"sl.compute for {name}",
+                f"its function reads {error.name}, which has no value yet",
+                f"If {error.name} is this tensor itself, this is a recurrence: write sl.scan(init, "
+                "update, state), where update reads earlier rows of state, a placeholder.",
+            )
+        ) from error
     except IndexError as error:
         # recognize NumPy's message for an index that is no integer
         if not str(error).startswith(("only integers, slices", "arrays used as indices")):

@@ -104,9 +104,11 @@ def _empty(op: ComputeOp | ScanOp, sizes: Mapping[Var, Any]) -> list[np.ndarray]
     for tensor in op.outputs:
         shape = [extent_of(e, sizes) for e in tensor.shape]
         if any(n < 0 for n in shape):
+            negative = next(e for e, n in zip(tensor.shape, shape) if n < 0)
             raise CallError(
                 f"{tensor.name} of shape {shape_text(tensor.shape)} would have the extents {shape} "
-                "for these arguments, but an extent must be 0 or more"
+                "for these arguments, but an extent must be 0 or more; write it as "
+                f"sl.max({negative}, 0) to get an empty array there"
             )
         results.append(np.empty(shape, tensor.dtype))
     return results

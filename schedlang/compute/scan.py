@@ -139,4 +139,8 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
             f"scan {name}: init {init.name} must have a constant number of rows, 1 or more"
         )
     if length is not None and first > length:
-        raise ComputeError(f"scan {name}: init {init.name} has more rows than state {state.name}")
+        raise ComputeError(
+            f"scan {name}: init {init.name} has more rows ({first}) than state {state.name} "
+            f"({length}): sl.scan computes the rows after those of init; give the state {first} or "
+            "more, or init fewer"
+        )

@@ -413,7 +413,10 @@ def check_extent(value: Any, what: str) -> Extent:
         )
     extent = int(value)
     if extent < 0:
-        raise ComputeError(f"{what} is {extent}, but an extent must be 0 or more")
+        raise ComputeError(
+            f"{what} is {extent}, but an extent must be 0 or more; write max(extent, 0) "
+            "where the dimension may be empty"
+        )
     if extent >= 2**62:
         raise ComputeError(
             f"{what} is {extent}: offsets would overflow 64-bit integers; give less than 2**62"

@@ -11,6 +11,7 @@ from schedlang.expr.interval import Ranges
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary
 from schedlang.expr.rules import floordiv, mod
+from schedlang.expr.simplify import to_lin
 from schedlang.lowering.plan import Guard, Peel, Plan, Threads, make_plan, thread_tag
 from schedlang.lowering.region import whole
 from schedlang.stage.relations import Relation, Split, parts, sources
@@ -115,8 +116,8 @@ def lost_cuts(stage: Stage, plan: Plan) -> list[str]:
     return found
 
 
-def broken_cut(stage: Stage) -> tuple[Split, str] | None:
-    """Return a split of ``stage`` whose requested cut is impossible, and the reason.
+def broken_cut(stage: Stage) -> tuple[Split, str, str] | None:
+    """Return a split of ``stage`` whose requested cut is impossible, the reason, and advice.
 
     The stage is assumed to be computed whole.
     """
@@ -130,11 +131,29 @@ def broken_cut(stage: Stage) -> tuple[Split, str] | None:
             continue
         user = stage.made_from(split.outer)
         if user is not None:
-            return split, f"{split.outer.name} was turned into {' and '.join(_axis_names(user))}"
-        why = _illegal(stage, split, stage.leaf) or _unknown_count(split, extent, inner, plan)
-        if why is not None:
-            return split, why
+            why = f"{split.outer.name} was turned into {' and '.join(_axis_names(user))}"
+            return split, why, _plain_loop(split)
+        illegal = _illegal(stage, split, stage.leaf)
+        if illegal is not None:
+            return split, illegal, _plain_loop(split)
+        unknown = _unknown_count(split, extent, inner, plan)
+        if unknown is not None:
+            return split, unknown, _known_count(stage, split)
     return None
+
+
+def _plain_loop(split: Split) -> str:
+    return f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'."
+
+
+def _known_count(stage: Stage, split: Split) -> str:
+    """Return how to make the number of whole parts of ``split`` known."""
+    parent = split.parent
+    own = any(parent is a for a in (*stage.op.axis, *stage.op.reduce_axis))
+    may_be_negative = not Ranges().nonneg(to_lin(parent.extent))
+    if own and may_be_negative and to_lin(parent.lo).const == 0:
+        return f"Give {parent.name} the extent sl.max({parent.extent}, 0), or use tail='guard'."
+    return "Use tail='guard'."
 
 
 def _axis_names(relation: Relation) -> list[str]:
@@ -171,7 +190,7 @@ def _refused(split: Split, stage: Stage, why: str) -> str:
     return explain(
         f"split({split.parent.name}, ..., tail='cut') on stage {stage.name}",
         why,
-        f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'.",
+        _plain_loop(split),
     )
 
 

@@ -14,12 +14,13 @@ from weakref import WeakSet
 import numpy as np
 
 from schedlang.compute.arrays import as_numpy
-from schedlang.errors import BoundsError, BuildError, CallError, VerifyError
+from schedlang.errors import BoundsError, BuildError, CallError, CallTypeError, VerifyError
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import LARGEST
 from schedlang.ir.sized import at_sizes, largest_storage
 from schedlang.ir.verify import verify
 from schedlang.runtime import files, threads
+from schedlang.runtime.advice import advice, short_scan
 from schedlang.runtime.arrays import empty_like_library
 from schedlang.runtime.bundle import bundle
 from schedlang.runtime.parameters import Binder, Signature, scalar
@@ -185,6 +186,20 @@ class Kernel(TeModule):
             if bound is not None:
                 (self._start or self._starter())(*bound[0])
                 return bound[1]
+        try:
+            arrays, sizes, results = self._checked(args, named)
+        except (CallError, CallTypeError) as error:
+            found = advice(self._binder, args, named, self._view)
+            if not found:
+                raise
+            raise type(error)(f"{error}\n  {found}") from None
+        self._launch(arrays, sizes)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _checked(
+        self, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, int], list[Any]]:
+        """Return the arrays and scalars of a call, the sizes, and the outputs to return."""
         binder = self._binder
         parameters = binder.signature.parameters
         values = binder.order(args, named)
@@ -221,8 +236,7 @@ class Kernel(TeModule):
             binder.check_derived(arrays, sizes)
             self._check_sizes(sizes)
         binder.check_overlap(arrays)
-        self._launch(arrays, sizes)
-        return results[0] if len(results) == 1 else tuple(results)
+        return arrays, sizes, results
 
     def _view(self, value: Any, what: str, written: bool) -> np.ndarray:
         """Return a NumPy array over the memory of another library's array, for the checks."""
@@ -252,6 +266,7 @@ class Kernel(TeModule):
         except VerifyError as error:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
             why = str(error).removeprefix(f"{self._nest.name}: ")
+            why = short_scan(self.schedule.outputs, sizes) or why
             raise CallError(f"kernel {self.name} cannot run where {given}: {why}") from None
         if left:
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())

@@ -312,7 +312,11 @@ class Binder:
         found = tuple(e if isinstance(e, int) else self._extent(e, sizes) for e in p.shape)
         if any(e < 0 for e in found):
             given = ", ".join(f"{n}={v}" for n, v in sizes.items())
-            raise CallError(f"{self.title}: {p} would have shape {found} where {given}")
+            negative = next(str(e) for e, n in zip(p.shape, found) if n < 0)
+            raise CallError(
+                f"{self.title}: {p} would have shape {found} where {given}; write the extent as "
+                f"sl.max({negative}, 0) to get an empty array there"
+            )
         return found
 
     def _extent(self, extent: str, sizes: Mapping[str, int]) -> int:

@@ -18,12 +18,22 @@ FUNCTIONS = {
     "compile": "build(s, args)",
     "evaluate": "evaluate(f, *arrays) of the kernel f = sl.build(s, args)",
 }
-# Halide's names for primitives that have another name here
+# names of Halide's and te's primitives that have another name here
 REPLACEMENTS = {
     "reorder_storage": "transform_layout(lambda i, j: (j, i))",
     "store_in": 'set_scope("local")',
     "gpu_blocks": 'bind(axis, "blockIdx.x")',
     "gpu_threads": 'bind(axis, "threadIdx.x")',
+    "rolling_buffer": "compute_at(s[C], axis) and store_at(s[C], outer), an outer loop: rows that "
+    "earlier iterations computed are kept",
+    "env_threads": "bind(axis, thread) on the stages of the scan's update",
+}
+# te's attributes of schedules that have another form here
+OF_TE = {
+    "create_group": "attach each stage of the group itself: s[T].compute_at(s[C], axis)",
+    "groups": "there are none; s.stages has all stages",
+    "op_map": "write s[T] for the stage of tensor T",
+    "stage_map": "write s[T] for the stage of tensor T",
 }
 
 
@@ -47,6 +57,8 @@ def no_attribute_of_schedule(name: str, known: Iterable[str], output: str) -> st
     """Return a message that a schedule has no attribute ``name``; ``known`` are its attributes."""
     if name in FUNCTIONS:
         return f"a schedule has no attribute {name!r}: write sl.{FUNCTIONS[name]}"
+    if name in OF_TE:
+        return f"a schedule has no attribute {name!r}: {OF_TE[name]}"
     if name == "latex":
         return f"a schedule has no attribute 'latex', its tensors have: {output}.latex()"
     return f"a schedule has no attribute {name!r}{nearest(name, known)}"

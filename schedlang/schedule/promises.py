@@ -39,9 +39,8 @@ def _check_cuts(
     found, old = broken_cut(stage), before.stages[stage.name]
     if found is None or (not isinstance(old.attach, At) and broken_cut(old) is not None):
         return
-    split, why = found
+    split, why, hint = found
     call = f"split({split.parent.name}, ..., tail='cut')"
-    hint = f"Keep {split.outer.name} a plain loop around {split.inner.name}, or use tail='guard'."
     if old.made_from(split.parent) is None:
         refuse(asked, f"its tail cannot be cut: {why}", hint, before, axis)
     refuse(asked, f"the tail of {call} could no longer be cut: {why}", hint, before, axis)

@@ -12,7 +12,7 @@ from schedlang.ir.nodes import For, walk
 from schedlang.ir.printer import INDENT, printed_names, statement_lines
 from schedlang.lowering.lower import lower_state
 from schedlang.lowering.plan import runs_over
-from schedlang.stage.relations import parts
+from schedlang.stage.relations import parts, sources
 from schedlang.stage.state import Stage, State, participle
 
 CONTEXT = 6
@@ -86,13 +86,15 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
             return position
     relation = stage.made_from(axis)
     if relation is not None:
-        made = ", ".join(a.name for a in parts(relation))
-        returned = "axis that it returned" if len(parts(relation)) == 1 else "axes that it returned"
+        made, left = parts(relation), _loops_made_from(stage, axis)
+        use = f"Use {names(made)}, the ax{'i' if len(made) == 1 else 'e'}s that it returned."
+        if set(left) != set(made):
+            use = f"Use the loops that later steps made of it: {names(left)}."
         refuse(
-            asked, f"{axis.name} is no longer a loop: a split or fuse turned it into {made}",
-            f"Use {made}, the {returned}. The loops of {stage.name}, "
-            f"{subscript(stage.name)}.leaf_axes: {_loops(stage)}.",
-        )  # fmt: skip
+            asked,
+            f"{axis.name} is no longer a loop: a split or fuse turned it into {names(made)}",
+            f"{use} The loops of {stage.name}, {subscript(stage.name)}.leaf_axes: {_loops(stage)}.",
+        )
     owner = next(
         (s for s in state.stages.values() if any(a is axis for a in (*s.leaf, *s.roots))), None
     )
@@ -110,6 +112,15 @@ def leaf_position(state: State, stage: Stage, axis: object, asked: str) -> int:
             "schedule, or of a copy, are not axes of this one."
         )
     refuse(asked, f"{axis.name} {whose}", hint)
+
+
+def _loops_made_from(stage: Stage, axis: Axis) -> list[Axis]:
+    """Return the loops of ``stage`` that ``axis`` was split and fused into, outermost first."""
+    made = {axis}
+    for relation in stage.relations:
+        if made & set(sources(relation)):
+            made |= set(parts(relation))
+    return [leaf for leaf in stage.leaf if leaf in made]
 
 
 def _axis_suggestion(stage: Stage, value: object) -> str:

@@ -1,0 +1,118 @@
+"""Advice on a refused call: passed sizes, arguments in another order, scans that are too short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, permutations
+from numbers import Integral, Real
+from typing import Any
+
+from schedlang.compute.chunks import extent_of
+from schedlang.compute.graph import operations, variables
+from schedlang.compute.tensor import ScanOp, Tensor
+from schedlang.errors import CallError, CallTypeError, SchedlangError
+from schedlang.expr.nodes import Var
+from schedlang.runtime.parameters import Binder, Signature, scalar
+
+# with more arguments only swaps of two are tried
+_MOST_PERMUTED = 5
+
+
+def advice(
+    binder: Binder, args: Sequence[Any], named: Mapping[str, Any], view: Callable[..., Any]
+) -> str:
+    """Return what to change in a call that ``binder`` refused; ``""`` if nothing is known.
+
+    ``view`` returns an argument as an array, or raises an error.
+    """
+    found = _sizes(binder.signature, args, named)
+    return found if found or named else _order(binder, args, view)
+
+
+def _sizes(signature: Signature, args: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """Return advice if the call passes a size that is found from shapes."""
+    parameters = signature.parameters
+    taken = {p.name for p in parameters}
+    sizes = [n for n in signature.sizes if n not in taken]
+    numbers = [v for v in args if isinstance(v, (Real, Var))]
+    surplus = len(numbers) > sum(p.is_scalar for p in parameters)
+    surplus = surplus and any(isinstance(v, (Integral, Var)) for v in numbers)
+    if not sizes or not (surplus or any(n in named for n in sizes)):
+        return ""
+    which = "The size" if len(sizes) == 1 else "The sizes"
+    found, passed = ("is found", "is not") if len(sizes) == 1 else ("are found", "are not")
+    return (
+        f"{which} {', '.join(sizes)} {found} from the shapes of the arrays and {passed} passed: "
+        f"the kernel takes {', '.join(p.name for p in parameters)}."
+    )
+
+
+def _order(binder: Binder, args: Sequence[Any], view: Callable[..., Any]) -> str:
+    """Return advice if the arguments fit in another order."""
+    try:
+        values = binder.order(args, {})
+    except CallTypeError:
+        return ""
+    slots = [k for k, value in enumerate(values) if value is not None]
+    given = [(values[k], _viewed(values[k], view)) for k in slots]
+    if _fits(binder, slots, given):
+        # the call is refused for another reason
+        return ""
+    if not any(_fits(binder, slots, [given[k] for k in order]) for order in _orders(len(slots))):
+        return ""
+    names = ", ".join(binder.signature.parameters[k].name for k in slots)
+    return f"The arguments fit in another order: the kernel takes {names}, in that order."
+
+
+def _orders(count: int) -> Iterator[tuple[int, ...]]:
+    if count <= _MOST_PERMUTED:
+        yield from permutations(range(count))
+        return
+    for one, other in combinations(range(count), 2):
+        yield tuple(other if k == one else one if k == other else k for k in range(count))
+
+
+def _viewed(value: Any, view: Callable[..., Any]) -> Any:
+    """Return ``value`` as an array; ``None`` if it is none."""
+    try:
+        return view(value, "", False)
+    except SchedlangError:
+        return None
+
+
+def _fits(binder: Binder, slots: Sequence[int], given: Sequence[tuple[Any, Any]]) -> bool:
+    """Return whether the arguments, each with its array, fit the parameters at ``slots``."""
+    parameters = binder.signature.parameters
+    bound: list[Any] = [None] * len(parameters)
+    try:
+        for k, (value, array) in zip(slots, given):
+            if parameters[k].is_scalar:
+                bound[k] = scalar(value, parameters[k].dtype, "")
+                continue
+            if array is None:
+                return False
+            binder.check(k, array)
+            bound[k] = array
+        sizes = binder.sizes(bound) if binder.symbolic else {}
+        binder.check_derived(bound, sizes)
+    except (CallError, CallTypeError):
+        return False
+    return True
+
+
+def short_scan(outputs: Sequence[Tensor], sizes: Mapping[str, int]) -> str:
+    """Return that a scan behind ``outputs`` has too few rows, with advice; ``""`` if none has."""
+    values = {v: sizes[v.name] for v in variables(outputs) if v.name in sizes}
+    for op in operations(outputs):
+        if isinstance(op, ScanOp) and extent_of(op.scan_axis.extent, values) < 0:
+            init, length = op.init[0], op.state[0].shape[0]
+            rows = extent_of(length, values)
+            return (
+                f"scan {op.name} would have {rows} row{'s' * (rows != 1)}, but its init "
+                f"{init.name} has {init.shape[0]}\n  Choose sizes for which {length} is at least "
+                f"{init.shape[0]}."
+            )
+    return ""
+
+
+__all__ = ["advice", "short_scan"]
