@@ -12,6 +12,7 @@ import pytest
 from schedlang.codegen import emission, statements, stores, truth
 from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Binary, Const
+from schedlang.intrinsics import twins
 from schedlang.ir.nodes import For
 from schedlang.lowering import (
     build,
@@ -27,7 +28,7 @@ from schedlang.lowering import (
     storage,
 )  # fmt: skip
 from schedlang.lowering.tails import Cut
-from schedlang.runtime import kernel, twins
+from schedlang.runtime import kernel
 from schedlang.schedule import dataflow
 from tests.fuzz.case import Case, run_case
 from tests.marks import slow_but

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .memory import (
+from schedlang.intrinsics.memory import (
     I32,
     from_memory,
     is_flat,
@@ -20,7 +20,7 @@ from .memory import (
     value_dtype,
     vector_of,
 )
-from .simd import Vec, call_llvm, constant
+from schedlang.intrinsics.simd import Vec, call_llvm, constant
 
 # strided loads of up to this step read whole vectors and shuffle lanes
 LARGEST_SHUFFLED_STEP = 4

@@ -8,8 +8,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .memory import I32
-from .simd import call_llvm
+from schedlang.intrinsics.memory import I32
+from schedlang.intrinsics.simd import call_llvm
 
 
 @intrinsic(prefer_literal=True)

@@ -11,7 +11,7 @@ from numba.core.errors import UnsupportedError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from .simd import convert, element, with_element
+from schedlang.intrinsics.simd import convert, element, with_element
 
 
 def reshaped(ty: ir.Type, scalar: ir.Type) -> ir.Type:

@@ -1,6 +1,6 @@
-"""The intrinsics of `schedlang.runtime.device` in NumPy, for GPU kernels in the simulator.
+"""The intrinsics of `schedlang.intrinsics.gpu` in NumPy, for GPU kernels in the simulator.
 
-Those that CPU kernels share come from `schedlang.runtime.twins`. The simulator itself has
+Those that CPU kernels share come from `schedlang.intrinsics.twins`. The simulator itself has
 `exchange`.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.runtime.twins import *  # noqa: F403 - all that CPU kernels have
-from schedlang.runtime.twins import vload, vload_half, vstore, vstore_half
+from schedlang.intrinsics.twins import *  # noqa: F403 - all that CPU kernels have
+from schedlang.intrinsics.twins.memory import vload, vload_half, vstore, vstore_half
 
 
 def aligned(off: int, lanes: int) -> None:

@@ -17,8 +17,8 @@ from numba.core.cpu import CPUContext
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-from .half import loaded_half, to_half_bits
-from .simd import Vec, call_llvm, element, llvm_type
+from schedlang.intrinsics.half import loaded_half, to_half_bits
+from schedlang.intrinsics.simd import Vec, call_llvm, element, llvm_type
 
 ALIGNMENT = 64
 

@@ -1,6 +1,6 @@
 """The dialect of emitted GPU kernels: every name that they may import, for numba.cuda.
 
-Most names are those of CPU kernels (:mod:`schedlang.runtime.intrinsics`), compiled for the GPU.
+Most names are those of CPU kernels (:mod:`schedlang.intrinsics.cpu`), compiled for the GPU.
 Functions of floats call NVIDIA's libdevice. GPU kernels alone have
 
     exchange(x, distance)         x of the thread of the warp whose number differs in that bit
@@ -8,45 +8,23 @@ Functions of floats call NVIDIA's libdevice. GPU kernels alone have
     vload_aligned(A, off, lanes)  vstore_aligned(A, off, v)   one access of up to 16 bytes: ``off``
                                   is a multiple of ``lanes``
 
-This module needs numba-cuda.
+This package needs numba-cuda.
 """
 
 from __future__ import annotations
 
-from .arith import (
+from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
+from schedlang.intrinsics.elementary import (
     absolute,
-    add,
     ceil,
     copysign,
     floor,
-    floordiv,
     fma,
-    left_shift,
-    mod,
-    multiply,
-    right_shift,
     rsqrt,
     select,
     sqrt,
-    subtract,
 )
-from .bits import bits_float32, bits_float64, bits_int32, bits_int64
-from .columns import vload_columns, vload_columns_half
-from .half import half, half_from
-from .hints import unrolled
-from .lanes import (
-    broadcast,
-    iota,
-    lane,
-    reduce_add,
-    reduce_and,
-    reduce_max,
-    reduce_min,
-    reduce_mul,
-    reduce_or,
-    with_lane,
-)
-from .libdevice import (
+from schedlang.intrinsics.gpu.libdevice import (
     acos,
     acosh,
     asin,
@@ -73,7 +51,31 @@ from .libdevice import (
     tanh,
     trunc,
 )
-from .memory import (
+from schedlang.intrinsics.gpu.warp import (
+    exchange,
+    maximum,
+    minimum,
+    prefetch,
+    vload_aligned,
+    vload_aligned_half,
+    vstore_aligned,
+    vstore_aligned_half,
+)
+from schedlang.intrinsics.half import half, half_from
+from schedlang.intrinsics.hints import unrolled
+from schedlang.intrinsics.lanes import (
+    broadcast,
+    iota,
+    lane,
+    reduce_add,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_mul,
+    reduce_or,
+    with_lane,
+)
+from schedlang.intrinsics.memory import (
     load,
     load_half,
     store,
@@ -83,8 +85,17 @@ from .memory import (
     vstore,
     vstore_half,
 )
-from .predicates import isfinite, isinf, isnan
-from .scattered import (
+from schedlang.intrinsics.operators import (
+    add,
+    floordiv,
+    left_shift,
+    mod,
+    multiply,
+    right_shift,
+    subtract,
+)
+from schedlang.intrinsics.predicates import isfinite, isinf, isnan
+from schedlang.intrinsics.scattered import (
     vgather,
     vgather_half,
     vgather_masked,
@@ -104,7 +115,7 @@ from .scattered import (
     vstore_strided,
     vstore_strided_half,
 )
-from .simd import (
+from schedlang.intrinsics.simd import (
     boolean,
     float32,
     float64,
@@ -117,16 +128,7 @@ from .simd import (
     uint32,
     uint64,
 )
-from .warp import (
-    exchange,
-    maximum,
-    minimum,
-    prefetch,
-    vload_aligned,
-    vload_aligned_half,
-    vstore_aligned,
-    vstore_aligned_half,
-)
+from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 
 # fmt: off
 __all__ = [

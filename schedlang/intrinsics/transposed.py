@@ -16,8 +16,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .memory import I32, from_memory, is_flat, memory_type, pointer, size_of, value_dtype
-from .simd import Vec
+from schedlang.intrinsics.memory import (
+    I32,
+    from_memory,
+    is_flat,
+    memory_type,
+    pointer,
+    size_of,
+    value_dtype,
+)
+from schedlang.intrinsics.simd import Vec
 
 LARGEST_SQUARE = 16
 

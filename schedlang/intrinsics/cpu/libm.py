@@ -15,9 +15,9 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
-from .simd import (
+from schedlang.intrinsics.elementary import emit_integer_power
+from schedlang.intrinsics.simd import (
     Vec,
-    call_llvm,
     common_type,
     constant,
     convert,
@@ -182,25 +182,3 @@ def power(typingctx: Any, x: Any, y: Any) -> Any:
         return emit_integer_power(builder, ty, *args)
 
     return ty(ty, ty), codegen
-
-
-def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Emit x**y by repeated squaring: a step for each bit of the largest exponent in any lane."""
-    zero, one = constant(ty, 0), constant(ty, 1)
-    entry, loop = builder.block, builder.append_basic_block("power.loop")
-    after = builder.append_basic_block("power.after")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    base, rest, result = (builder.phi(x.type) for _ in range(3))
-    odd = builder.icmp_unsigned("!=", builder.and_(rest, one), zero)
-    product = builder.select(odd, builder.mul(result, base), result)
-    square, fewer = builder.mul(base, base), builder.lshr(rest, one)
-    for phi, first, following in (base, x, square), (rest, y, fewer), (result, one, product):
-        phi.add_incoming(first, entry)
-        phi.add_incoming(following, loop)
-    more = builder.icmp_unsigned("!=", fewer, zero)
-    if isinstance(ty, Vec):
-        more = call_llvm(builder, "vector.reduce.or", ir.IntType(1), [more], more.type)
-    builder.cbranch(more, loop, after)
-    builder.position_at_end(after)
-    return product

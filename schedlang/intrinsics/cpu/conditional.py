@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .memory import from_memory, memory_type, pointer, size_of, vector_of
+from schedlang.intrinsics.memory import from_memory, memory_type, pointer, size_of, vector_of
 
 
 def tested_load_intrinsic(

@@ -18,9 +18,18 @@ from numba import types
 from numba.core import compiler
 from numba.extending import intrinsic
 
-from .arith import absolute, copysign, fma, right_shift, select
-from .libm import libm
-from .simd import constant, element, float32, float64, int32, llvm_type, with_element
+from schedlang.intrinsics.cpu.libm import libm
+from schedlang.intrinsics.elementary import absolute, copysign, fma, select
+from schedlang.intrinsics.operators import right_shift
+from schedlang.intrinsics.simd import (
+    constant,
+    element,
+    float32,
+    float64,
+    int32,
+    llvm_type,
+    with_element,
+)
 
 INF = np.float32(np.inf)
 NAN = np.float32(np.nan)

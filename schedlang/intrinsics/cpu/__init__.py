@@ -1,7 +1,7 @@
 """The dialect of emitted CPU kernels: every name that they may import.
 
 A kernel is plain Python over flat one-dimensional arrays.  The same text runs compiled, with these
-names from here, and uncompiled, with the same names from `schedlang.runtime.twins`, e.g. under a
+names from here, and uncompiled, with the same names from `schedlang.intrinsics.twins`, e.g. under a
 debugger.  Compile it with `numba.njit(nogil=True, error_model="numpy",
 fastmath={"contract"})`.
 
@@ -57,44 +57,9 @@ number of the same size.
 
 from __future__ import annotations
 
-from .arith import (
-    absolute,
-    add,
-    ceil,
-    copysign,
-    floor,
-    floordiv,
-    fma,
-    left_shift,
-    maximum,
-    minimum,
-    mod,
-    multiply,
-    right_shift,
-    round_even,
-    rsqrt,
-    select,
-    sqrt,
-    subtract,
-    trunc,
-)
-from .bits import bits_float32, bits_float64, bits_int32, bits_int64
-from .columns import vload_columns, vload_columns_half
-from .half import half, half_from
-from .hints import apart, rolled, rounded
-from .lanes import (
-    broadcast,
-    iota,
-    lane,
-    reduce_add,
-    reduce_and,
-    reduce_max,
-    reduce_min,
-    reduce_mul,
-    reduce_or,
-    with_lane,
-)
-from .libm import (
+from schedlang.intrinsics.bits import bits_float32, bits_float64, bits_int32, bits_int64
+from schedlang.intrinsics.cpu.conditional import vload_if, vload_if_half
+from schedlang.intrinsics.cpu.libm import (
     acos,
     acosh,
     asin,
@@ -114,7 +79,36 @@ from .libm import (
     sinh,
     tan,
 )
-from .memory import (
+from schedlang.intrinsics.cpu.vmath import erf, exp, log, sigmoid, tanh
+from schedlang.intrinsics.elementary import (
+    absolute,
+    ceil,
+    copysign,
+    floor,
+    fma,
+    maximum,
+    minimum,
+    round_even,
+    rsqrt,
+    select,
+    sqrt,
+    trunc,
+)
+from schedlang.intrinsics.half import half, half_from
+from schedlang.intrinsics.hints import apart, rolled, rounded
+from schedlang.intrinsics.lanes import (
+    broadcast,
+    iota,
+    lane,
+    reduce_add,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_mul,
+    reduce_or,
+    with_lane,
+)
+from schedlang.intrinsics.memory import (
     heap_array,
     load,
     load_half,
@@ -130,8 +124,17 @@ from .memory import (
     vstore_stream,
     vstore_stream_half,
 )
-from .predicates import isfinite, isinf, isnan
-from .scattered import (
+from schedlang.intrinsics.operators import (
+    add,
+    floordiv,
+    left_shift,
+    mod,
+    multiply,
+    right_shift,
+    subtract,
+)
+from schedlang.intrinsics.predicates import isfinite, isinf, isnan
+from schedlang.intrinsics.scattered import (
     vgather,
     vgather_half,
     vgather_masked,
@@ -153,7 +156,7 @@ from .scattered import (
     vstore_strided,
     vstore_strided_half,
 )
-from .simd import (
+from schedlang.intrinsics.simd import (
     boolean,
     float32,
     float64,
@@ -166,8 +169,7 @@ from .simd import (
     uint32,
     uint64,
 )
-from .tested import vload_if, vload_if_half
-from .vmath import erf, exp, log, sigmoid, tanh
+from schedlang.intrinsics.transposed import vload_columns, vload_columns_half
 
 # fmt: off
 __all__ = [

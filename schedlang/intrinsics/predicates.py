@@ -8,8 +8,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .arith import Emit, emit_absolute
-from .simd import constant, is_float, with_element
+from schedlang.intrinsics.elementary import emit_absolute
+from schedlang.intrinsics.operators import Emit
+from schedlang.intrinsics.simd import constant, is_float, with_element
 
 
 def predicate(emit: Emit, x: types.Type) -> Any:

@@ -12,9 +12,23 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .arith import elementwise, is_any
-from .memory import is_flat, load_intrinsic, prefetch_intrinsic, store_intrinsic, vector_of
-from .simd import Vec, common_type, each_lane, element, is_float, is_unsigned, llvm_type
+from schedlang.intrinsics.memory import (
+    is_flat,
+    load_intrinsic,
+    prefetch_intrinsic,
+    store_intrinsic,
+    vector_of,
+)
+from schedlang.intrinsics.operators import elementwise, is_any
+from schedlang.intrinsics.simd import (
+    Vec,
+    common_type,
+    each_lane,
+    element,
+    is_float,
+    is_unsigned,
+    llvm_type,
+)
 
 # the mask of all threads of a warp
 FULL = 0xFFFFFFFF

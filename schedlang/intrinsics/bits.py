@@ -8,8 +8,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .half import reshaped
-from .simd import element, with_element
+from schedlang.intrinsics.half import reshaped
+from schedlang.intrinsics.simd import element, with_element
 
 
 def reinterpreted(x: Any, source: types.Type, to: types.Type, scalar: ir.Type) -> Any:

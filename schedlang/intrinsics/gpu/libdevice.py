@@ -15,8 +15,8 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from .libm import emit_integer_power
-from .simd import (
+from schedlang.intrinsics.elementary import emit_integer_power
+from schedlang.intrinsics.simd import (
     common_type,
     constant,
     convert,

@@ -9,8 +9,9 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from .arith import Emit, emit_add, emit_and, emit_maximum, emit_minimum, emit_mul, emit_or
-from .simd import Vec, common_type, llvm_type, splat
+from schedlang.intrinsics.elementary import emit_maximum, emit_minimum
+from schedlang.intrinsics.operators import Emit, emit_add, emit_and, emit_mul, emit_or
+from schedlang.intrinsics.simd import Vec, common_type, llvm_type, splat
 
 I64 = ir.IntType(64)
 
