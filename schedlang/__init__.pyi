@@ -68,10 +68,10 @@ from schedlang.compute.tensor import var as var
 from schedlang.expr.nodes import Axis as Axis
 from schedlang.expr.nodes import Expr as Expr
 from schedlang.ir.nest import Nest as Nest
-from schedlang.nd import cpu as cpu
-from schedlang.nd import cuda as cuda
-from schedlang.nd import device as device
-from schedlang.nd import gpu as gpu
+from schedlang.runtime.devices import cpu as cpu
+from schedlang.runtime.devices import cuda as cuda
+from schedlang.runtime.devices import device as device
+from schedlang.runtime.devices import gpu as gpu
 from schedlang.runtime.build import build as build
 from schedlang.runtime.build import lower as lower
 from schedlang.runtime.evaluate import evaluate as evaluate

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from schedlang.errors import MissingNameError, SchedlangError, explain, nearest
+from schedlang.errors import MissingNameError, missing_name
+from schedlang.tvm.aliases import FACES
 
-MODULES = ("te", "tir", "nd", "target", "testing", "transform", "runtime")
+MODULES = (*FACES, "target", "runtime")
 DEVICES = ("cpu", "cuda", "gpu", "device")
 
 _TUNE = "sl.autotune(C) searches for a schedule of any computation, without a template."
@@ -67,23 +66,12 @@ def lookup(name: str) -> Any:
     :class:`AttributeError` for an unknown name.
 
     >>> lookup("te").__name__
-    'schedlang.te'
+    'schedlang.tvm.te'
     """
     if name in MODULES:
         return import_module(f"schedlang.{name}")
     if name in DEVICES:
-        return getattr(import_module("schedlang.nd"), name)
+        return getattr(import_module("schedlang.runtime.devices"), name)
     if name in ELSEWHERE:
         raise MissingNameError(f"there is no sl.{name}: write {ELSEWHERE[name]}")
-    raise missing("schedlang", name, REFUSED, "tvm")
-
-
-def missing(
-    module: str, name: str, refused: Mapping[str, tuple[str, str]], spelling: str = ""
-) -> Exception:
-    """Return the exception for an absent ``name``, with advice if te programs may use it."""
-    if name in refused:
-        why, hint = refused[name]
-        return SchedlangError(explain(f"{spelling or module}.{name}", why, hint))
-    known = [] if name.startswith("_") else list(getattr(sys.modules[module], "__all__", ()))
-    return MissingNameError(f"module {module!r} has no attribute {name!r}{nearest(name, known)}")
+    raise missing_name("schedlang", name, REFUSED, "tvm")

@@ -14,12 +14,12 @@ from schedlang.compute.reduce import Reduction
 from schedlang.compute.reduce import reduce_axis as _reduce_axis
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import ComputeError
+from schedlang.errors import ComputeError, missing_name
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as create_schedule
 from schedlang.schedule.steps import thread_axis as _thread_axis
-from schedlang.tir import (
+from schedlang.tvm.tir import (
     abs,
     acos,
     all,
@@ -79,7 +79,6 @@ from schedlang.tir import (
     truncmod,
     typed,
 )  # fmt: skip
-from schedlang.tvm_names import missing
 
 
 def whole(value: Any, what: str) -> Any:
@@ -199,7 +198,7 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
-    raise missing(__name__, name, REFUSED, "te")
+    raise missing_name(__name__, name, REFUSED, "te")
 
 
 __all__ = [

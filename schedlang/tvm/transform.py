@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from schedlang.tvm_names import missing
+from schedlang.errors import missing_name
 
 _PASSES = (
     "modules and passes of TVM's IR are not part of schedlang",
@@ -19,7 +19,7 @@ REFUSED = dict.fromkeys(
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        raise missing(__name__, name, REFUSED, "tvm.transform")
+        raise missing_name(__name__, name, REFUSED, "tvm.transform")
 
 
 

@@ -1,4 +1,4 @@
-"""The names of tvm.tir for the expression language; :mod:`schedlang.te` has most of them too.
+"""The names of tvm.tir for the expression language; :mod:`schedlang.tvm.te` has most of them too.
 
 These functions have te's meaning where it differs from schedlang's: constants, axes and sizes
 without a tensor are int32 or float32, ``"int"`` and ``"float"`` have 32 bits, and ``round`` and
@@ -51,13 +51,12 @@ from schedlang.compute.math import pow as power
 from schedlang.compute.math import round as nearbyint
 from schedlang.compute.reduce import Reduction
 from schedlang.compute.tensor import var as Var
-from schedlang.errors import ComputeTypeError, explain
+from schedlang.errors import ComputeTypeError, explain, missing_name
 from schedlang.expr import construct, dtypes
 from schedlang.expr.construct import as_expr, binary
 from schedlang.expr.functions import call
 from schedlang.expr.interval import weak_range
 from schedlang.expr.nodes import Axis, Const, Expr, ExprLike
-from schedlang.tvm_names import missing
 
 pow = power  # noqa: A001
 Select = select
@@ -362,7 +361,7 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
-    raise missing(__name__, name, REFUSED, "tvm.tir")
+    raise missing_name(__name__, name, REFUSED, "tvm.tir")
 
 
 __all__ = [
