@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
+from schedlang.compute.reduce import Reducer
+from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import ArrayRead, Axis, Expr
 from schedlang.stage.layout import Layout
-
-if TYPE_CHECKING:
-    from schedlang.compute.reduce import Reducer
-    from schedlang.compute.tensor import Tensor
 
 # bytes: offsets are signed 64-bit numbers
 LARGEST = 2**63
@@ -54,7 +52,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Load(Expr):
+class Load(ArrayRead):
     """One element of a buffer."""
 
     buffer: Buffer
@@ -64,12 +62,7 @@ class Load(Expr):
 
     @property
     def source(self) -> str:
-        """The name of what is read."""
         return self.buffer.name
-
-    @property
-    def children(self) -> tuple[Expr, ...]:
-        return self.indices
 
     def with_children(self, children: tuple[Expr, ...]) -> Load:
         return Load(self.buffer, children, self.dtype)

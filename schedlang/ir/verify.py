@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlang.compute.bounds import facts_of
+from schedlang.compute.read import Read
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
 from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
-from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Read, Select, Unary, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Select, Unary, Var
 from schedlang.expr.rules import Interval
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder

@@ -6,10 +6,10 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
 
+from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain, subscript
 from schedlang.expr.nodes import Axis
-from schedlang.expr.visit import reads
 from schedlang.stage.relations import position
 from schedlang.stage.state import At, Attach, Inline, Root, Stage, State, participle
 

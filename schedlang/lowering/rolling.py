@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.linear import Lin
-from schedlang.expr.nodes import Expr, Read
+from schedlang.expr.nodes import Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.lowering.region import Box

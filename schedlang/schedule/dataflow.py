@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import subscript
 from schedlang.expr.construct import select
 from schedlang.expr.interval import Ranges
 from schedlang.expr.lazy import both
 from schedlang.expr.linear import ZERO, to_expr
-from schedlang.expr.nodes import Axis, Binary, Expr, Read
+from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.lowering.plan import Peel, Threads, make_plan

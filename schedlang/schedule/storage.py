@@ -7,10 +7,11 @@ from math import prod
 from typing import Any
 
 from schedlang.compute.graph import variables
+from schedlang.compute.read import Read
 from schedlang.errors import SchedlangError, subscript
 from schedlang.expr.construct import as_expr
 from schedlang.expr.interval import Ranges
-from schedlang.expr.nodes import Axis, Expr, Read, Var
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.ir.nodes import LARGEST
