@@ -26,8 +26,9 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.ir.nest import Nest
 from schedlang.runtime.build import build, lower
 from schedlang.runtime.kernel import Kernel
-from schedlang.schedule.schedule import Schedule, thread_axis
+from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.stage import StageView
+from schedlang.state.thread_axis import thread_axis
 from schedlang.target import Target
 from schedlang.tvm import aliases as _aliases
 from schedlang.version import __version__

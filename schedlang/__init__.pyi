@@ -78,8 +78,8 @@ from schedlang.runtime.evaluate import evaluate as evaluate
 from schedlang.runtime.kernel import Kernel as Kernel
 from schedlang.schedule.schedule import Schedule as Schedule
 from schedlang.schedule.schedule import schedule as schedule
-from schedlang.schedule.schedule import thread_axis as thread_axis
 from schedlang.schedule.stage import StageView as StageView
+from schedlang.state.thread_axis import thread_axis as thread_axis
 from schedlang.target import Target as Target
 from schedlang.version import __version__ as __version__
 

@@ -19,17 +19,16 @@ from schedlang.lowering import (
     hoist,
     instantiate,
     lower,
-    placement,
-    plan,
     region,
     resolve,
     sliding,
     statement,
     storage,
-)  # fmt: skip
+)
 from schedlang.lowering.tails import Cut
 from schedlang.runtime import kernel
-from schedlang.schedule import dataflow
+from schedlang.state import placement, plan
+from schedlang.state.primitives import dataflow
 from tests.fuzz.case import Case, run_case
 from tests.marks import slow_but
 

@@ -134,7 +134,7 @@ def imported_modules(for_types: bool) -> dict[str, set[str]]:
 
 def test_packages_import_in_one_direction() -> None:
     """A package imports only the packages to its left, also for types; see docs/architecture.md."""
-    order = ["errors", "host", "target", "expr", "compute", "stage", "ir", "lowering", "analysis",
+    order = ["errors", "host", "target", "expr", "compute", "state", "ir", "lowering", "analysis",
              "schedule", "gpu_lowering", "codegen", "intrinsics", "runtime", "tvm",
              "autotune"]  # fmt: skip
     free = {"version", "callable_module"}
@@ -146,6 +146,13 @@ def test_packages_import_in_one_direction() -> None:
         for other in others - free - {own}:
             assert other in order, f"{module}: unknown package {other}"
             assert order.index(other) < order.index(own), f"{module} imports {other}"
+
+
+def test_files_are_short() -> None:
+    """A file of the package has one job and at most 500 lines."""
+    paths = Path(sl.__file__).parent.rglob("*.py")
+    lengths = {path.name: len(path.read_text().splitlines()) for path in paths}
+    assert not {name: length for name, length in lengths.items() if length > 500}
 
 
 def test_no_import_cycles() -> None:

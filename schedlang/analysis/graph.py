@@ -25,9 +25,9 @@ from schedlang.expr.linear import ZERO, Lin, Opaque
 from schedlang.expr.nodes import Expr
 from schedlang.expr.rules import extreme
 from schedlang.expr.simplify import to_lin
-from schedlang.lowering.placement import place
-from schedlang.stage.start import initial_state
-from schedlang.stage.state import At, Inline, Stage, State
+from schedlang.state.initial import initial_state
+from schedlang.state.placement import place
+from schedlang.state.state import At, Inline, Stage, State
 
 
 def graph(what: Any) -> Any:

@@ -31,7 +31,7 @@ from schedlang.ir.nodes import (
     If,
     Stmt,
 )  # fmt: skip
-from schedlang.stage.state import NONTEMPORAL
+from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 MOST_NESTS = 25

@@ -12,10 +12,8 @@ from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.linear import Lin
 from schedlang.expr.nodes import ArrayRead, Axis, Expr
-from schedlang.stage.layout import Layout
+from schedlang.state.layout import Layout
 
-# bytes: offsets are signed 64-bit numbers
-LARGEST = 2**63
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread")
 
 

@@ -27,7 +27,7 @@ from schedlang.ir.nodes import (
     Store,
     walk,
 )
-from schedlang.stage.relations import extent_of
+from schedlang.state.relations import extent_of
 
 
 def at_sizes(nest: Nest, sizes: Mapping[str, int]) -> Nest:

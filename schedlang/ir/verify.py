@@ -14,6 +14,7 @@ from schedlang.compute.bounds import facts_of
 from schedlang.compute.read import Read
 from schedlang.errors import OutOfBoundsError, VerifyError, explain
 from schedlang.expr.choices import in_parts
+from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.expr.interval import Ranges, occupied
 from schedlang.expr.lazy import regions_of
 from schedlang.expr.linear import Div, Lin, Opaque
@@ -24,7 +25,6 @@ from schedlang.expr.visit import postorder
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import (
-    LARGEST,
     LOOP_KINDS,
     Alloc,
     Block,
@@ -175,7 +175,7 @@ class _Walker:
         elif isinstance(stmt, Alloc):
             if stmt.buffer in self.depth:
                 self.fail(f"{stmt.buffer.name} has storage already")
-            if (stmt.buffer.bytes or 0) >= LARGEST:
+            if (stmt.buffer.bytes or 0) >= LARGEST_BYTES:
                 self.fail(f"{stmt.buffer.name} takes {stmt.buffer.bytes} bytes of storage, more "
                           "than an address can reach")  # fmt: skip
             self.depth[stmt.buffer] = len(self.loops)

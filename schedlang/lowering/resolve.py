@@ -16,7 +16,7 @@ from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
 from schedlang.ir.nodes import Alloc, Block, Buffer, Fetch, For, If, Load, Note, Stmt, Store
 from schedlang.lowering.drafts import DraftPrefetch, DraftRead, DraftStore
-from schedlang.stage.layout import Layout, stored_index
+from schedlang.state.layout import Layout, stored_index
 
 
 @dataclass(frozen=True)

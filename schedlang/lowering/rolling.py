@@ -9,8 +9,8 @@ from schedlang.expr.nodes import Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import postorder
 from schedlang.lowering.region import Box
-from schedlang.stage.layout import Layout, Part
-from schedlang.stage.state import Stage, State
+from schedlang.state.layout import Layout, Part
+from schedlang.state.state import Stage, State
 
 
 def rolling(state: State, stage: Stage, box: Box | None) -> Layout:

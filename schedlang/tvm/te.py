@@ -18,7 +18,7 @@ from schedlang.errors import ComputeError, missing_name
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as create_schedule
-from schedlang.schedule.steps import thread_axis as _thread_axis
+from schedlang.state.thread_axis import thread_axis as _thread_axis
 from schedlang.tvm.tir import (
     abs,
     acos,

@@ -7,51 +7,49 @@ from typing import Any
 from schedlang.compute.tensor import ScanOp
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis
-from schedlang.lowering.placement import effective_readers, legal_places, place, places_text
-from schedlang.schedule.loops import Result
-from schedlang.schedule.promises import fixed, keep
-from schedlang.schedule.refuse import leaf_position, refuse, shown
-from schedlang.stage.relations import position
-from schedlang.stage.state import NONTEMPORAL, At, Inline, Root, Stage, State
+from schedlang.state.placement import effective_readers, legal_places, place, places_text
+from schedlang.state.primitives.arguments import leaf_position, shown
+from schedlang.state.primitives.conflicts import check_fixed_extents, without_conflict
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.relations import position
+from schedlang.state.state import NONTEMPORAL, At, Inline, Result, Root, Stage, State
 
 OUTPUT_HINT = "Attach the stages that it reads instead."
 
 
 def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
-    asked = f"compute_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
-    parent = _parent(parent, asked)
+    parent = _parent(parent)
     if parent.name == stage.name:
         hint = OUTPUT_HINT if state.is_output(stage) else _places(state, stage)
-        refuse(asked, "a stage cannot be computed inside itself", hint)
+        refuse("a stage cannot be computed inside itself", hint)
     if state.is_output(stage):
-        refuse(asked, f"{stage.name} is an output, which is computed at root", OUTPUT_HINT)
+        refuse(f"{stage.name} is an output, which is computed at root", OUTPUT_HINT)
     if stage.is_scan:
         refuse(
-            asked, f"{stage.name} is a scan, which computes each row once, one after another",
+            f"{stage.name} is a scan, which computes each row once, one after another",
             f"Leave {stage.name} at root.",
         )  # fmt: skip
     if _scan_role(state, stage):
         refuse(
-            asked, f"{stage.name} is part of a scan, which computes it in its time loop",
+            f"{stage.name} is part of a scan, which computes it in its time loop",
             OUTPUT_HINT,
         )  # fmt: skip
-    if not state.links.depends(parent.name, stage.name):
+    if not state.dependences.depends(parent.name, stage.name):
         why = f"{parent.name} does not read {stage.name}, directly or through other stages"
-        refuse(asked, why, _places(state, stage))
+        refuse(why, _places(state, stage))
     if isinstance(parent.attach, Inline):
-        refuse(asked, f"{parent.name} is inlined and has no loops", _places(state, stage))
-    leaf_position(state, parent, axis, asked)
+        refuse(f"{parent.name} is inlined and has no loops", _places(state, stage))
+    leaf_position(state, parent, axis)
     around = parent.leaf[: position(parent.leaf, axis) + 1]
     lanes = next((a for a in around if parent.kinds.get(a) == "vectorize"), None)
     if lanes is not None:
         refuse(
-            asked, f"{lanes.name} is vectorized, and a stage has no storage per lane",
+            f"{lanes.name} is vectorized, and a stage has no storage per lane",
             f"Attach it outside {lanes.name}, or vectorize a loop of {stage.name} instead.",
             state, lanes,
         )  # fmt: skip
     if isinstance(stage.store, At) and not _encloses(state, stage.store, At(parent.name, axis)):
         refuse(
-            asked,
             f"{stage.name} is stored at {stage.store.axis.name} of {stage.store.stage}, which does "
             f"not enclose {axis.name}",
             f"Call {subscript(stage.name)}.compute_root() first, then compute_at and store_at.",
@@ -59,10 +57,10 @@ def compute_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
     return state.updated(stage.with_(attach=At(parent.name, axis))), None
 
 
-def _parent(parent: Any, asked: str) -> Stage:
+def _parent(parent: Any) -> Stage:
     if not isinstance(parent, Stage):
         why = f"{shown(parent)} is not a stage of this schedule, so it has no loops"
-        refuse(asked, why, "Give a stage that reads this one.")
+        refuse(why, "Give a stage that reads this one.")
     return parent
 
 
@@ -73,7 +71,7 @@ def _places(state: State, stage: Stage) -> str:
 
 
 def _scan_role(state: State, stage: Stage) -> str | None:
-    for other in (state.stages[name] for name in state.links.scans):
+    for other in (state.stages[name] for name in state.dependences.scans):
         if isinstance(other.op, ScanOp):
             for role, tensors in (("init", other.op.init), ("update", other.op.update)):
                 if any(t in tensors for t in stage.outputs):
@@ -82,57 +80,54 @@ def _scan_role(state: State, stage: Stage) -> str | None:
 
 
 def compute_inline(state: State, stage: Stage) -> Result:
-    asked = f"compute_inline() on stage {stage.name}"
     if state.is_output(stage):
         refuse(
-            asked, f"{stage.name} is an output and must be stored",
+            f"{stage.name} is an output and must be stored",
             "Inline the stages that it reads instead.",
         )  # fmt: skip
     if isinstance(stage.op, ScanOp) or _scan_role(state, stage):
         refuse(
-            asked, f"{stage.name} is part of a scan, whose rows must be stored",
+            f"{stage.name} is part of a scan, whose rows must be stored",
             "Inline the stages that its update reads instead.",
         )  # fmt: skip
     if stage.op.reducer is not None:
         refuse(
-            asked, f"{stage.name} is a reduction, which must be stored to accumulate",
+            f"{stage.name} is a reduction, which must be stored to accumulate",
             f"Use {subscript(stage.name)}.compute_at(...) instead.",
         )  # fmt: skip
     held = next(iter(state.attached(stage)), None)
     if held is not None:
         refuse(
-            asked, f"stage {held.name} is computed at one of its loops, which inlining removes",
+            f"stage {held.name} is computed at one of its loops, which inlining removes",
             f"First attach {held.name} elsewhere, or call {subscript(held.name)}.compute_root().",
         )  # fmt: skip
     if stage.predicate is not None:
         refuse(
-            asked, f"{stage.name} has a store predicate, but an inlined stage stores nothing",
+            f"{stage.name} has a store predicate, but an inlined stage stores nothing",
             "Inline it without the predicate, or attach it with compute_at.",
         )  # fmt: skip
     lost = [f"pragma {name!r}" for _, name, _ in stage.pragmas if name == NONTEMPORAL]
     lost += ["a double buffer"] if stage.double_buffer else []
     if lost:
         refuse(
-            asked, f"{stage.name} has {lost[0]}, but an inlined stage stores nothing",
+            f"{stage.name} has {lost[0]}, but an inlined stage stores nothing",
             "Leave out one of the two steps, or attach the stage with compute_at.",
         )  # fmt: skip
     return state.updated(stage.with_(attach=Inline(), store=None)), None
 
 
 def compute_root(state: State, stage: Stage) -> Result:
-    asked = f"compute_root() on stage {stage.name}"
     if isinstance(stage.attach, At):
-        fixed(stage, state, asked)
+        check_fixed_extents(stage, state)
     made = state.updated(stage.with_(attach=Root(), store=None))
     # at root, the extents are those of the whole tensor, so tails are checked again
-    return keep(made, state, stage.name, asked), None
+    return without_conflict(made, state, stage.name), None
 
 
 def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
-    asked = f"store_at({shown(parent)}, {shown(axis)}) on stage {stage.name}"
-    parent = _parent(parent, asked)
-    leaf_position(state, parent, axis, asked)
-    spot = _compute_spot(stage, asked)
+    parent = _parent(parent)
+    leaf_position(state, parent, axis)
+    spot = _compute_spot(stage)
     wanted = At(parent.name, axis)
     if not _encloses(state, wanted, spot):
         where = f"{stage.name} is computed at {spot.axis.name} of {spot.stage}"
@@ -140,9 +135,9 @@ def store_at(state: State, stage: Stage, parent: Any, axis: Axis) -> Result:
             why = f"{where}, and {axis.name} is inside {spot.axis.name}"
         else:
             why = f"{where}, which is not inside {axis.name} of {parent.name}"
-        refuse(asked, why, f"Store at {spot.axis.name} or at a loop around it.", state, axis)
+        refuse(why, f"Store at {spot.axis.name} or at a loop around it.", state, axis)
     made = state.updated(stage.with_(store=wanted))
-    return keep(made, state, stage.name, asked, axis), None
+    return without_conflict(made, state, stage.name, axis), None
 
 
 def _encloses(state: State, outer: At, inner: At) -> bool:
@@ -156,13 +151,12 @@ def _encloses(state: State, outer: At, inner: At) -> bool:
     return False
 
 
-def _compute_spot(stage: Stage, asked: str) -> At:
+def _compute_spot(stage: Stage) -> At:
     if not isinstance(stage.attach, At):
-        refuse(asked, f"{stage.name} is not attached to a loop", "Call compute_at first.")
+        refuse(f"{stage.name} is not attached to a loop", "Call compute_at first.")
     return stage.attach
 
 
 def store_root(state: State, stage: Stage) -> Result:
-    asked = f"store_root() on stage {stage.name}"
-    _compute_spot(stage, asked)
-    return keep(state.updated(stage.with_(store=Root())), state, stage.name, asked), None
+    _compute_spot(stage)
+    return without_conflict(state.updated(stage.with_(store=Root())), state, stage.name), None

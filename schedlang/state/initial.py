@@ -8,7 +8,7 @@ from schedlang.compute.bounds import check_reads
 from schedlang.compute.graph import first_rows, operations
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, explain
-from schedlang.stage.state import Stage, State
+from schedlang.state.state import Stage, State
 
 
 def initial_state(outputs: Sequence[Tensor]) -> State:

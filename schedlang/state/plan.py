@@ -11,9 +11,28 @@ from schedlang.expr.linear import ZERO, Lin, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.rules import floordiv, mod
 from schedlang.expr.simplify import ceildiv, to_lin
-from schedlang.lowering.region import Dim
-from schedlang.stage.relations import Fuse, Split, Unit, extent_of, split_extents
-from schedlang.stage.state import THREADS, Stage
+from schedlang.state.relations import Fuse, Split, Unit, extent_of, split_extents
+from schedlang.state.state import THREADS, Stage
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dimension of the region that a stage computes: ``extent`` elements from ``lo`` on.
+
+    ``low`` and ``high`` are true if points may lie outside the tensor at that end.
+    """
+
+    lo: Lin
+    extent: Lin
+    low: bool = False
+    high: bool = False
+    size: Lin = ZERO
+
+
+def whole(shape: Sequence[int | Expr]) -> tuple[Dim, ...]:
+    """Return the dimensions of a whole tensor of ``shape``."""
+    sizes = [to_lin(e) for e in shape]
+    return tuple(Dim(ZERO, size, size=size) for size in sizes)
 
 
 @dataclass(frozen=True)

@@ -11,29 +11,29 @@ from typing import Any
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import subscript
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.schedule.hints import partial_sums
-from schedlang.schedule.loops import Result
-from schedlang.schedule.promises import keep
-from schedlang.schedule.refuse import (
+from schedlang.state.primitives.arguments import (
+    check_unannotated,
     count,
     leaf_position,
     names,
-    one_kind,
-    refuse,
     shown,
+    shown_thread,
     update_axis,
 )
-from schedlang.stage.relations import Split
-from schedlang.stage.state import (
+from schedlang.state.primitives.conflicts import without_conflict
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.relations import Relation, Split, parts, sources
+from schedlang.state.state import (
     NONTEMPORAL,
     TE_PRAGMAS,
     THREADS,
     At,
     Inline,
     Prefetch,
+    Result,
     Stage,
     State,
-)  # fmt: skip
+)
 
 MOST_UNROLLED = 1024
 VALUES = "Give a finite number, one line of text, or no value."
@@ -57,14 +57,14 @@ def _extent_hint(stage: Stage, axis: Axis, threads: int) -> str:
     return f"Split it with nparts={threads} or factor={threads}."
 
 
-def _kind(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> Result:
-    one_kind(state, stage, axis, asked)
-    _refuse_mixed_targets(state, stage, axis, kind, asked)
+def _kind(state: State, stage: Stage, axis: Axis, kind: str) -> Result:
+    check_unannotated(state, stage, axis)
+    _refuse_mixed_targets(state, stage, axis, kind)
     made = state.updated(stage.with_(kinds={**stage.kinds, axis: kind}))
-    return keep(made, state, stage.name, asked, axis), None
+    return without_conflict(made, state, stage.name, axis), None
 
 
-def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str, asked: str) -> None:
+def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str) -> None:
     """Refuse a schedule with both CPU threads and GPU threads, which no target has."""
     if kind in ("vectorize", "unroll"):
         return
@@ -74,46 +74,41 @@ def _refuse_mixed_targets(state: State, stage: Stage, axis: Axis, kind: str, ask
                 continue
             mine, theirs = ("CPU", "GPU") if kind == "parallel" else ("GPU", "CPU")
             refuse(
-                asked, f"{axis.name} would run on the threads of a {mine}, and {own.name} of "
+                f"{axis.name} would run on the threads of a {mine}, and {own.name} of "
                 f"{other.name} runs on those of a {theirs}; no target has both",
                 "Use parallel for a CPU, bind for a GPU.",
                 state, axis,
             )  # fmt: skip
 
 
-def _asked(primitive: str, stage: Stage, axis: Any, more: str = "") -> str:
-    return f"{primitive}({shown(axis)}{more}) on stage {stage.name}"
-
-
-def _refuse_reduction(state: State, stage: Stage, axis: Axis, asked: str, what: str) -> None:
+def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None:
     if axis.kind == "scan":
-        _refuse_time(stage, axis, asked)
+        _refuse_time(stage, axis)
     if not axis.is_reduce:
         return
     data = names(a for a in stage.leaf if not a.is_reduce) or "it has none"
     refuse(
-        asked,
         f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
         f"Use a data axis instead ({data}), or make partial sums before any other step on "
-        f"{stage.name}:\n{indent(partial_sums(stage, axis), '    ')}",
+        f"{stage.name}:\n{indent(_partial_sums(stage, axis), '    ')}",
         state, axis,
     )  # fmt: skip
 
 
-def _refuse_time(stage: Stage, axis: Axis, asked: str) -> None:
+def _refuse_time(stage: Stage, axis: Axis) -> None:
     refuse(
-        asked, f"{axis.name} is the time axis of a scan, whose steps run one after another",
+        f"{axis.name} is the time axis of a scan, whose steps run one after another",
         f"Use an axis of the scan's update instead{update_axis(stage)}.",
     )  # fmt: skip
 
 
-def _refuse_symbolic(state: State, stage: Stage, axis: Axis, asked: str, does: str) -> None:
+def _refuse_symbolic(state: State, stage: Stage, axis: Axis, does: str) -> None:
     if isinstance(stage.attach, At):
         # the region computed there may have a constant size, which lowering checks
         return
     if isinstance(axis.extent, Expr):
         refuse(
-            asked, f"the extent of {axis.name}, {axis.extent}, is known only at run time, {does}",
+            f"the extent of {axis.name}, {axis.extent}, is known only at run time, {does}",
             f"Split it first: outer, inner = {subscript(stage.name)}"
             f".split({axis.name}, factor=8).\n"
             "Or first attach the stage at a loop where it computes a region of fixed size.",
@@ -122,96 +117,89 @@ def _refuse_symbolic(state: State, stage: Stage, axis: Axis, asked: str, does: s
 
 
 def vectorize(state: State, stage: Stage, axis: Axis) -> Result:
-    asked = _asked("vectorize", stage, axis)
-    leaf_position(state, stage, axis, asked)
-    _refuse_reduction(state, stage, axis, asked, "lanes")
-    _refuse_symbolic(state, stage, axis, asked, "and a vector has a fixed number of lanes")
-    return _kind(state, stage, axis, "vectorize", asked)
+    leaf_position(state, stage, axis)
+    _refuse_reduction(state, stage, axis, "lanes")
+    _refuse_symbolic(state, stage, axis, "and a vector has a fixed number of lanes")
+    return _kind(state, stage, axis, "vectorize")
 
 
 def unroll(state: State, stage: Stage, axis: Axis) -> Result:
-    asked = _asked("unroll", stage, axis)
-    leaf_position(state, stage, axis, asked)
-    _refuse_symbolic(state, stage, axis, asked, "and an unrolled loop is written out")
+    leaf_position(state, stage, axis)
+    _refuse_symbolic(state, stage, axis, "and an unrolled loop is written out")
     if axis.kind == "scan":
-        _refuse_time(stage, axis, asked)
+        _refuse_time(stage, axis)
     declared = axis.extent if not isinstance(stage.attach, At) else 0
     if isinstance(declared, int) and declared > MOST_UNROLLED:
         refuse(
-            asked, f"{axis.extent} copies of the body would not compile in reasonable time",
+            f"{axis.extent} copies of the body would not compile in reasonable time",
             "Split it and unroll the inner loop.", state, axis,
         )  # fmt: skip
-    return _kind(state, stage, axis, "unroll", asked)
+    return _kind(state, stage, axis, "unroll")
 
 
 def parallel(state: State, stage: Stage, axis: Axis) -> Result:
-    asked = _asked("parallel", stage, axis)
-    leaf_position(state, stage, axis, asked)
-    _refuse_reduction(state, stage, axis, asked, "iterations")
-    return _kind(state, stage, axis, "parallel", asked)
+    leaf_position(state, stage, axis)
+    _refuse_reduction(state, stage, axis, "iterations")
+    return _kind(state, stage, axis, "parallel")
 
 
 def bind(state: State, stage: Stage, axis: Axis, thread: Any) -> Result:
     tag = thread.tag if isinstance(thread, Axis) else thread
-    wanted = shown(thread) if isinstance(thread, Axis) and not tag else repr(tag)
-    asked = _asked("bind", stage, axis, f", {wanted}")
-    leaf_position(state, stage, axis, asked)
+    leaf_position(state, stage, axis)
     if not isinstance(tag, str) or tag not in (*THREADS, "vthread"):
         hint = f"Choose one of {', '.join(THREADS)}, vthread."
-        refuse(asked, f"{wanted} is not a thread", hint)
+        refuse(f"{shown_thread(thread)} is not a thread", hint)
     if axis.kind == "scan":
-        _refuse_time(stage, axis, asked)
+        _refuse_time(stage, axis)
     if tag.startswith("threadIdx"):
-        _refuse_symbolic(state, stage, axis, asked, "and the size of a block is fixed")
+        _refuse_symbolic(state, stage, axis, "and the size of a block is fixed")
     else:
-        _refuse_reduction(state, stage, axis, asked, "iterations")
-    one_kind(state, stage, axis, asked)
+        _refuse_reduction(state, stage, axis, "iterations")
+    check_unannotated(state, stage, axis)
     other = next((a for a, k in stage.kinds.items() if k == tag and tag != "vthread"), None)
     if other is not None and other is not axis:
         refuse(
-            asked, f"{other.name} of this stage is already bound to {tag}",
+            f"{other.name} of this stage is already bound to {tag}",
             f"Bind {axis.name} to another thread, or fuse the two loops and bind the result.",
             state, axis,
         )  # fmt: skip
     if isinstance(thread, Axis) and isinstance(thread.extent, int) and thread.extent > 0:
         if isinstance(axis.extent, int) and axis.extent != thread.extent:
             refuse(
-                asked,
                 f"{axis.name} has {axis.extent} iterations, but {tag} has {thread.extent} threads",
                 _extent_hint(stage, axis, thread.extent), state, axis,
             )  # fmt: skip
-    return _kind(state, stage, axis, str(tag), asked)
+    return _kind(state, stage, axis, str(tag))
 
 
 def pragma(state: State, stage: Stage, axis: Axis, name: str, value: Any = None) -> Result:
-    asked = _asked("pragma", stage, axis, f", {shown(name)}")
-    leaf_position(state, stage, axis, asked)
+    leaf_position(state, stage, axis)
     if not isinstance(name, str) or not _PRAGMA.fullmatch(name):
-        refuse(asked, "the name of a pragma may contain only letters, digits, _ and dots")
+        refuse("the name of a pragma may contain only letters, digits, _ and dots")
     if name not in (NONTEMPORAL, *TE_PRAGMAS) and "." not in name:
         refuse(
-            asked, f"no target knows {name!r}{_pragma_hint(name)}",
+            f"no target knows {name!r}{_pragma_hint(name)}",
             f"{NONTEMPORAL!r} has an effect; te's {', '.join(TE_PRAGMAS[:3])}, ... are accepted "
             f"without effect.\nThe name of a pragma of your own contains a dot: 'my.{name}'.",
         )  # fmt: skip
     if hasattr(value, "__index__") and not isinstance(value, (bool, Expr)):
         value = int(value)
     if not isinstance(value, (type(None), bool, int, float, str)):
-        refuse(asked, f"the value {shown(value)} is neither a number nor a string", VALUES)
+        refuse(f"the value {shown(value)} is neither a number nor a string", VALUES)
     if isinstance(value, float) and not math.isfinite(value):
-        refuse(asked, f"the value {value} is not finite", VALUES)
+        refuse(f"the value {value} is not finite", VALUES)
     if isinstance(value, str) and not value.isprintable():
-        refuse(asked, f"the value {shown(value)} is not one line of printable text", VALUES)
+        refuse(f"the value {shown(value)} is not one line of printable text", VALUES)
     if name == NONTEMPORAL and value is not None:
-        refuse(asked, f"{NONTEMPORAL!r} takes no value", f"Leave out {shown(value)}.")
+        refuse(f"{NONTEMPORAL!r} takes no value", f"Leave out {shown(value)}.")
     if name == NONTEMPORAL and isinstance(stage.attach, Inline):
         refuse(
-            asked, f"{stage.name} is inlined and stores nothing",
+            f"{stage.name} is inlined and stores nothing",
             f"Call {subscript(stage.name)}.compute_root() first.",
         )  # fmt: skip
     if name == NONTEMPORAL and stage.reduce_leaves:
         refuse(
-            asked, f"{stage.name} adds to what it stored before, which must stay in cache",
+            f"{stage.name} adds to what it stored before, which must stay in cache",
             f"Accumulate elsewhere and store once: s.cache_write({stage.name}, 'local').",
         )  # fmt: skip
     return state.updated(stage.with_(pragmas=(*stage.pragmas, (axis, name, value)))), None
@@ -227,19 +215,48 @@ def _pragma_hint(name: str) -> str:
 
 
 def prefetch(state: State, stage: Stage, tensor: Tensor, axis: Axis, offset: Any) -> Result:
-    asked = f"prefetch({names((tensor, axis, offset))}) on stage {stage.name}"
-    leaf_position(state, stage, axis, asked)
+    leaf_position(state, stage, axis)
     if stage.is_scan:
         refuse(
-            asked, f"{stage.name} is a scan, which reads nothing itself",
+            f"{stage.name} is a scan, which reads nothing itself",
             "Prefetch in the stage of its update.",
         )  # fmt: skip
-    behind = (s for s in state.stages.values() if state.links.depends(stage.name, s.name))
+    behind = (s for s in state.stages.values() if state.dependences.depends(stage.name, s.name))
     touched = (t for s in (stage, *behind) for t in (*s.op.input_tensors, *s.outputs))
     if not any(t is tensor for t in touched):
         read = names(stage.op.input_tensors) or "nothing"
         why = f"neither {stage.name} nor the stages it reads use {shown(tensor)}"
-        refuse(asked, why, f"It reads {read} and writes {names(stage.outputs)}.")
-    ahead = count(offset, "offset", asked, 0)
+        refuse(why, f"It reads {read} and writes {names(stage.outputs)}.")
+    ahead = count(offset, "offset", 0)
     hint = Prefetch(tensor, axis, ahead)
     return state.updated(stage.with_(prefetches=(*stage.prefetches, hint))), None
+
+
+def _partial_sums(stage: Stage, axis: Axis) -> str:
+    """Return statements that factor ``stage`` into partial results along reduction ``axis``."""
+    names = [_identifier(t.name) for t in stage.outputs]
+    several = len(names) > 1 and stage.op.name != stage.outputs[0].name
+    tensor = f"[{', '.join(names)}]" if several else _identifier(stage.name)
+    own = f"s[{names[0] if several else tensor}]"
+    written = {a: f"{own}.op.reduce_axis[{n}]" for n, a in enumerate(stage.op.reduce_axis)}
+    needed, chain = {axis}, list[Relation]()
+    for relation in reversed(stage.relations):
+        if needed & set(parts(relation)):
+            needed |= set(sources(relation))
+            chain.insert(0, relation)
+    lines = []
+    for relation in chain:
+        given = [written[a] for a in sources(relation)]
+        call = "fuse"
+        if isinstance(relation, Split):
+            call, how = "split", "factor" if relation.factor is not None else "nparts"
+            given.append(f"{how}={relation.factor or relation.nparts}")
+        made = {a: _identifier(a.name) for a in parts(relation)}
+        written |= made
+        lines.append(f"{', '.join(made.values())} = {own}.{call}({', '.join(given)})")
+    made_tensor = ", ".join(f"{n}F" for n in names) if several else f"{tensor}F"
+    return "\n".join([*lines, f"{made_tensor} = s.rfactor({tensor}, {written[axis]})"])
+
+
+def _identifier(name: str) -> str:
+    return name.replace(".", "_")

@@ -9,13 +9,13 @@ V = TypeVar("V")
 MOST = 64
 
 
-class Layers(Mapping[str, V], Generic[V]):
+class PersistentMap(Mapping[str, V], Generic[V]):
     """A mapping with some values replaced, in the key order of its base.
 
     A schedule keeps its state after every step. Full copies would take memory quadratic in the
     number of stages.
 
-    >>> first = Layers({"a": 1, "b": 2})
+    >>> first = PersistentMap({"a": 1, "b": 2})
     >>> dict(first.replaced({"a": 3})), dict(first)
     ({'a': 3, 'b': 2}, {'a': 1, 'b': 2})
     """
@@ -26,12 +26,12 @@ class Layers(Mapping[str, V], Generic[V]):
         self._base = base
         self._over = over or {}
 
-    def replaced(self, values: Mapping[str, V]) -> Layers[V]:
+    def replaced(self, values: Mapping[str, V]) -> PersistentMap[V]:
         """Return a mapping with new values for some keys of this one."""
         over = {**self._over, **values}
         if len(over) > MOST:
-            return Layers({**self._base, **over})
-        return Layers(self._base, over)
+            return PersistentMap({**self._base, **over})
+        return PersistentMap(self._base, over)
 
     def __getitem__(self, key: str) -> V:
         return self._over[key] if key in self._over else self._base[key]

@@ -10,8 +10,8 @@ from schedlang.compute.read import reads
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import explain, subscript
 from schedlang.expr.nodes import Axis
-from schedlang.stage.relations import position
-from schedlang.stage.state import At, Attach, Inline, Root, Stage, State, participle
+from schedlang.state.relations import position
+from schedlang.state.state import At, Attach, Inline, Root, Stage, State, participle
 
 
 @dataclass(frozen=True)

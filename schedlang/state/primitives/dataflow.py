@@ -15,13 +15,12 @@ from schedlang.expr.linear import ZERO, to_expr
 from schedlang.expr.nodes import Axis, Binary, Expr
 from schedlang.expr.simplify import to_lin
 from schedlang.expr.visit import rewrite
-from schedlang.lowering.plan import Peel, Threads, make_plan
-from schedlang.lowering.region import Dim
-from schedlang.schedule.loops import Result
-from schedlang.schedule.refuse import leaf_position, names, refuse, shown
-from schedlang.schedule.storage import check_scope
-from schedlang.stage.relations import parts, sources
-from schedlang.stage.state import Inline, Stage, State
+from schedlang.state.plan import Dim, Peel, Threads, make_plan
+from schedlang.state.primitives.arguments import leaf_position, names, shown
+from schedlang.state.primitives.refusal import refuse
+from schedlang.state.primitives.storage import check_scope
+from schedlang.state.relations import parts, sources
+from schedlang.state.state import Inline, Result, Stage, State
 
 
 def _new_operation(
@@ -58,15 +57,14 @@ def _substituted(
 
 
 def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage]) -> Result:
-    asked = f"cache_read({tensor.name}, {scope!r}, [{names(readers)}])"
-    check_scope(scope, asked)
+    check_scope(scope)
     found = [s.name for s in state.stages.values() if _reads(s, tensor)]
     hint = f"Its readers: {', '.join(found) or 'none'}."
     if not readers:
-        refuse(asked, "no reader is given", hint)
+        refuse("no reader is given", hint)
     for reader in readers:
         if not _reads(reader, tensor):
-            refuse(asked, f"{reader.name} does not read {tensor.name}", hint)
+            refuse(f"{reader.name} does not read {tensor.name}", hint)
     producer = state.of(tensor)
     known = [] if producer is None or producer.is_scan else [a.name for a in producer.op.axis]
     known = known or [f"ax{k}" for k in range(tensor.ndim)]
@@ -89,26 +87,25 @@ def _reads(stage: Stage, tensor: Tensor) -> bool:
 
 
 def cache_write(state: State, stage: Stage, scope: str) -> Result:
-    asked = f"cache_write({stage.name}, {scope!r})"
-    check_scope(scope, asked)
+    check_scope(scope)
     op = stage.op
     if not isinstance(op, ComputeOp):
         refuse(
-            asked, f"{stage.name} is a scan, which reads its earlier rows back from its result",
+            f"{stage.name} is a scan, which reads its earlier rows back from its result",
             "Cache the stages that its update reads with s.cache_read.",
         )  # fmt: skip
     if stage.relations or stage.leaf != stage.roots or _has_annotations(stage):
         refuse(
-            asked, f"{stage.name} is already scheduled",
+            f"{stage.name} is already scheduled",
             "Call cache_write before the other steps on the stage, since the cache stage takes "
             "over its computation. s.at(0) returns the schedule before its first step.",
         )  # fmt: skip
     if isinstance(stage.attach, Inline):
         refuse(
-            asked, f"{stage.name} is inlined and stores nothing",
+            f"{stage.name} is inlined and stores nothing",
             f"Call {subscript(stage.name)}.compute_root() first.",
         )  # fmt: skip
-    _refuse_attached(state, op.reduce_axis, asked, "cache_write")
+    _refuse_attached(state, op.reduce_axis, "cache_write")
     name = state.unique_name(f"{stage.name}.{scope}")
     fresh = tuple(Axis(a.name, a.extent) for a in op.axis)
     inner = _substituted(op, dict(zip(op.axis, fresh)), {})
@@ -126,7 +123,7 @@ def cache_write(state: State, stage: Stage, scope: str) -> Result:
     return state, visible(stage, cached)
 
 
-def _refuse_attached(state: State, axes: Sequence[Axis], asked: str, primitive: str) -> None:
+def _refuse_attached(state: State, axes: Sequence[Axis], primitive: str) -> None:
     """Refuse to remove loops at which other stages are computed or stored."""
     for other in state.stages.values():
         for spot in (other.attach, other.store):
@@ -134,7 +131,6 @@ def _refuse_attached(state: State, axes: Sequence[Axis], asked: str, primitive: 
             found = next((a for a in axes if a is held), None)
             if found is not None:
                 refuse(
-                    asked,
                     f"stage {other.name} is computed at {found.name}, which moves to a new stage",
                     f"Call {primitive} first, then {subscript(other.name)}.compute_at(...).",
                 )  # fmt: skip
@@ -155,33 +151,32 @@ def visible(stage: Stage, op: ComputeOp) -> object:
 
 
 def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Result:
-    asked = f"rfactor({stage.name}, {shown(axis)})"
     op = stage.op
     if not isinstance(op, ComputeOp) or op.reducer is None:
         refuse(
-            asked, f"{stage.name} is not a reduction",
+            f"{stage.name} is not a reduction",
             "rfactor factors the reduction of a stage; it applies to no other stage.",
         )  # fmt: skip
-    leaf_position(state, stage, axis, asked)
+    leaf_position(state, stage, axis)
     if not axis.is_reduce:
         reduced = names(stage.reduce_leaves)
-        refuse(asked, f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
+        refuse(f"{axis.name} is a data axis", f"Factor one of {reduced}.", state, axis)
     if isinstance(factor_axis, (bool, Expr)) or not hasattr(factor_axis, "__index__"):
-        refuse(asked, f"factor_axis is {shown(factor_axis)}, but must be an integer")
+        refuse(f"factor_axis is {shown(factor_axis)}, but must be an integer")
     place, last = int(factor_axis), len(op.axis)
     if not -last - 1 <= place <= last:
         refuse(
-            asked, f"factor_axis={shown(place)} is out of range for {stage.name}",
+            f"factor_axis={shown(place)} is out of range for {stage.name}",
             f"Use a position from 0 to {last}, or -1 for the last one.",
         )  # fmt: skip
     place = place if place >= 0 else place + last + 1
     beyond = any(not a.is_reduce for r in stage.relations for a in (*parts(r), *sources(r)))
     if _has_annotations(stage) or beyond or stage.leaf[:last] != op.axis:
         refuse(
-            asked, f"{stage.name} is already scheduled, beyond splits of its reduction axes",
+            f"{stage.name} is already scheduled, beyond splits of its reduction axes",
             "rfactor rebuilds the loops of the stage: call it before the other steps on it.",
         )  # fmt: skip
-    _refuse_attached(state, stage.reduce_leaves, asked, "rfactor")
+    _refuse_attached(state, stage.reduce_leaves, "rfactor")
     return _factored(state, stage, op, axis, place)
 
 

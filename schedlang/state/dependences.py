@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from schedlang.compute.tensor import ScanOp
-from schedlang.stage.layers import Layers
+from schedlang.state.persistent_map import PersistentMap
 
 if TYPE_CHECKING:
-    from schedlang.stage.state import Stage, State
+    from schedlang.state.state import Stage, State
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class Dependences:
     """The dependences between stages.
 
     ``place`` numbers the stages in order. ``behind`` holds for each stage a bit set of the stages
@@ -30,7 +30,7 @@ class Links:
         return bool(self.behind[reader] >> self.place[stage] & 1)
 
 
-def links(state: State) -> Links:
+def dependences_of(state: State) -> Dependences:
     """Return the dependences between the stages of ``state``."""
     place: dict[str, int] = {}
     behind: dict[str, int] = {}
@@ -44,10 +44,10 @@ def links(state: State) -> Links:
         place[name], behind[name] = number, found
         if isinstance(stage.op, ScanOp):
             scans.append(name)
-    return Links(place, behind, tuple(scans))
+    return Dependences(place, behind, tuple(scans))
 
 
-Held = Layers[tuple[str, ...]]
+Attachments = PersistentMap[tuple[str, ...]]
 
 
 def owners(stage: Stage) -> set[str]:
@@ -56,20 +56,20 @@ def owners(stage: Stage) -> set[str]:
     return {name for name in spots if name is not None}
 
 
-def held_by(stages: Collection[Stage]) -> Held:
+def attachments_of(stages: Collection[Stage]) -> Attachments:
     """Return a map from each stage to the names of stages computed or stored at its loops."""
     found: dict[str, tuple[str, ...]] = {stage.name: () for stage in stages}
     for stage in stages:
         for owner in owners(stage):
             found[owner] = (*found[owner], stage.name)
-    return Layers(found)
+    return PersistentMap(found)
 
 
-def moved(held: Held, old: Stage, new: Stage) -> Held:
-    """Return ``held`` with stage ``old`` replaced by ``new``."""
+def updated_attachments(attachments: Attachments, old: Stage, new: Stage) -> Attachments:
+    """Return ``attachments`` with stage ``old`` replaced by ``new``."""
     before, after = owners(old), owners(new)
     if before == after:
-        return held
-    left = {o: tuple(n for n in held[o] if n != old.name) for o in before - after}
-    joined = {o: (*held[o], new.name) for o in after - before}
-    return held.replaced(left | joined)
+        return attachments
+    left = {o: tuple(n for n in attachments[o] if n != old.name) for o in before - after}
+    joined = {o: (*attachments[o], new.name) for o in after - before}
+    return attachments.replaced(left | joined)

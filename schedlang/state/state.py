@@ -9,10 +9,16 @@ from typing import Any, Optional, Union
 
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
-from schedlang.stage.layers import Layers
-from schedlang.stage.layout import Layout
-from schedlang.stage.links import Held, Links, held_by, links, moved
-from schedlang.stage.relations import Relation, Split, sources
+from schedlang.state.dependences import (
+    Attachments,
+    Dependences,
+    attachments_of,
+    dependences_of,
+    updated_attachments,
+)
+from schedlang.state.layout import Layout
+from schedlang.state.persistent_map import PersistentMap
+from schedlang.state.relations import Relation, Split, sources
 
 SCOPES = ("global", "shared", "local")
 # the pragma for stores that bypass the cache
@@ -127,18 +133,18 @@ class State:
     defined: Mapping[Tensor, str]
 
     @cached_property
-    def links(self) -> Links:
+    def dependences(self) -> Dependences:
         """The dependences between the stages."""
-        return links(self)
+        return dependences_of(self)
 
     @cached_property
-    def held(self) -> Held:
+    def attachments(self) -> Attachments:
         """For each stage, the stages computed or stored at its loops."""
-        return held_by(self.stages.values())
+        return attachments_of(self.stages.values())
 
     def attached(self, stage: Stage) -> list[Stage]:
         """Return the stages computed or stored at loops of ``stage``."""
-        return [self.stages[name] for name in self.held[stage.name]]
+        return [self.stages[name] for name in self.attachments[stage.name]]
 
     def of(self, tensor: Tensor) -> Stage | None:
         """Return the stage that defines ``tensor``; ``None`` for an input."""
@@ -150,17 +156,20 @@ class State:
 
     def updated(self, *stages: Stage) -> State:
         """Return this state with ``stages`` in place of those of the same names."""
-        held, same = self.held, True
+        attachments, same = self.attachments, True
         changed: dict[str, Stage] = {}
         for stage in stages:
             old = changed.get(stage.name) or self.stages[stage.name]
-            held, same = moved(held, old, stage), same and old.op is stage.op
+            attachments = updated_attachments(attachments, old, stage)
+            same = same and old.op is stage.op
             changed[stage.name] = stage
-        current = self.stages if isinstance(self.stages, Layers) else Layers(self.stages)
+        current = (
+            self.stages if isinstance(self.stages, PersistentMap) else PersistentMap(self.stages)
+        )
         made = replace(self, stages=current.replaced(changed))
-        made.__dict__["held"] = held
-        if same and "links" in self.__dict__:
-            made.__dict__["links"] = self.links
+        made.__dict__["attachments"] = attachments
+        if same and "dependences" in self.__dict__:
+            made.__dict__["dependences"] = self.dependences
         return made
 
     def inserted(self, new: Stage, before: str) -> State:
@@ -179,3 +188,7 @@ class State:
             count += 1
             name = f"{base}_{count}"
         return name
+
+
+# what a primitive returns: the next state, and the value of the call
+Result = tuple[State, Any]
